@@ -1,0 +1,71 @@
+// kernels/ops.hpp: everything the model computes besides products, in plain loops.
+//
+// The patient's own code: it fulfils the same promises as bounds/operations (see there for the
+// mathematics and the order of each sum) without sharing a line of arithmetic with them.
+// Nothing here rounds to a format; the model does, with `round_to_format`.
+// TESTED   tests/kernels/ops_test.cpp, tests/model/one_rank_test.cpp
+#pragma once
+
+#include <span>
+
+#include "bounds/number/format.hpp"
+#include "bounds/number/matrix.hpp"
+#include "kernels/backend.hpp"
+
+namespace plumb {
+
+// Every value becomes a number of the format, nearest even. Memory speed for bf16.
+void round_to_format(std::span<float> x, const Format& format);
+
+// Norms. `bias` empty: RMSNorm; else LayerNorm.                                        // x (T, D)
+Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<const float> bias,
+                    float eps);
+struct NormGradients {
+  Tensor dx;             // (T, D)
+  Tensor weight, bias;   // (D, 1) sums over the rows given; bias empty for RMSNorm
+};
+NormGradients norm_backward(const Tensor& x, std::span<const float> weight, const Tensor& dy,
+                            bool layer_norm, float eps);
+
+// Rotates the query and key heads of packed qkv; direction -1 rotates back.    // (T, F) in place
+struct HeadShape {
+  std::size_t heads, kv_heads, dim, sequence;
+};
+void rotate_heads(Tensor& qkv, const HeadShape& shape, double base, int direction);
+
+// Scaled scores of one head over one sequence, before softmax; entries above the diagonal unused.
+Tensor attention_scores(const Backend& backend, const Tensor& qkv, const HeadShape& shape,
+                        std::size_t sequence, std::size_t head);                        // (S, S)
+// Causal softmax in place, upper triangle zero.
+void causal_softmax(Tensor& scores);
+// o += nothing: writes the block of head and sequence in o (T, heads dim) from rounded P.
+void attend(const Backend& backend, const Tensor& p, const Tensor& qkv, const HeadShape& shape,
+            std::size_t sequence, std::size_t head, Tensor& o);
+// Gradient of one head. `ds` (S, S) before rounding is made by score_gradient; attention_grad then
+// writes (first head of its group) or continues (later heads) the blocks of dqkv, unscaled.
+Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& qkv,
+                      const Tensor& d_o, const HeadShape& shape, std::size_t sequence,
+                      std::size_t head);
+void attention_gradient(const Backend& backend, const Tensor& p, const Tensor& ds,
+                        const Tensor& qkv, const Tensor& d_o, const HeadShape& shape,
+                        std::size_t sequence, std::size_t head, Tensor& d_qkv);
+void scale_queries_and_keys(Tensor& d_qkv, const HeadShape& shape);
+
+Tensor gelu_forward(const Tensor& x);
+Tensor gelu_backward(const Tensor& x, const Tensor& dy);
+Tensor swiglu_forward(const Tensor& x);                    // (T, 2H) -> (T, H)
+Tensor swiglu_backward(const Tensor& x, const Tensor& dy);  // (T, 2H)
+
+// y += b per row; sums over rows.
+void add_row(Tensor& x, std::span<const float> bias);
+void add_to(Tensor& x, const Tensor& y);
+Tensor sum_of_rows(const Tensor& x);  // (N, 1)
+
+struct AdamSettings {
+  double rate, beta1, beta2, eps;
+  int step;
+};
+void adam_step(const AdamSettings& how, const Tensor& gradient, Tensor& master, Tensor& average,
+               Tensor& square);
+
+}  // namespace plumb

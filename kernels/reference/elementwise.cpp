@@ -1,0 +1,109 @@
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "bounds/number/rounding.hpp"
+#include "kernels/ops.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr float two_root_two_over_pi = 1.5957691216057308F;
+constexpr float cubic = 0.044715F;
+constexpr float three_cubic = static_cast<float>(3 * 0.044715);
+
+float logistic(float z) { return 1.0F / (1.0F + std::exp(-z)); }
+
+float gelu_gate(float x) { return logistic(two_root_two_over_pi * (x + cubic * x * x * x)); }
+
+}  // namespace
+
+void round_to_format(std::span<float> x, const Format& format) {
+  if (format == fp32) return;
+  if (!(format == bf16)) {
+    round_in_place(x, format);
+    return;
+  }
+  for (float& value : x) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t nan = (bits << 1) > 0xff000000U ? 0x400000U : 0U;
+    const std::uint32_t up = nan != 0 ? nan : 0x7fffU + ((bits >> 16) & 1U);
+    value = std::bit_cast<float>((nan != 0 ? bits | up : bits + up) & 0xffff0000U);
+  }
+}
+
+Tensor gelu_forward(const Tensor& x) {
+  Tensor y = x;
+  for (float& v : y.values) v = v * gelu_gate(v);
+  return y;
+}
+
+Tensor gelu_backward(const Tensor& x, const Tensor& dy) {
+  Tensor dx = dy;
+  for (std::size_t i = 0; i < dx.size(); ++i) {
+    const float v = x.values[i];
+    const float gate = gelu_gate(v);
+    const float inner = two_root_two_over_pi * (1.0F + three_cubic * v * v);
+    dx.values[i] *= gate + v * gate * (1.0F - gate) * inner;
+  }
+  return dx;
+}
+
+Tensor swiglu_forward(const Tensor& x) {
+  Tensor y(x.rows, x.cols / 2);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const float g = x.values[2 * i];
+    y.values[i] = g * logistic(g) * x.values[2 * i + 1];
+  }
+  return y;
+}
+
+Tensor swiglu_backward(const Tensor& x, const Tensor& dy) {
+  Tensor dx(x.rows, x.cols);
+  for (std::size_t i = 0; i < dy.size(); ++i) {
+    const float g = x.values[2 * i];
+    const float s = logistic(g);
+    dx.values[2 * i] = dy.values[i] * x.values[2 * i + 1] * (s + g * s * (1.0F - s));
+    dx.values[2 * i + 1] = dy.values[i] * (g * s);
+  }
+  return dx;
+}
+
+void add_row(Tensor& x, std::span<const float> bias) {
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    float* row = x.row(t);
+    for (std::size_t j = 0; j < x.cols; ++j) row[j] += bias[j];
+  }
+}
+
+void add_to(Tensor& x, const Tensor& y) {
+  for (std::size_t i = 0; i < x.size(); ++i) x.values[i] += y.values[i];
+}
+
+Tensor sum_of_rows(const Tensor& x) {
+  Tensor total(x.cols, 1);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    for (std::size_t j = 0; j < x.cols; ++j) total.values[j] += x(t, j);
+  }
+  return total;
+}
+
+void adam_step(const AdamSettings& how, const Tensor& gradient, Tensor& master, Tensor& average,
+               Tensor& square) {
+  const auto b1 = static_cast<float>(how.beta1);
+  const auto b2 = static_cast<float>(how.beta2);
+  const auto fix1 = static_cast<float>(1 - std::pow(how.beta1, how.step));
+  const auto fix2 = static_cast<float>(1 - std::pow(how.beta2, how.step));
+  const auto rate = static_cast<float>(how.rate);
+  const auto eps = static_cast<float>(how.eps);
+  for (std::size_t i = 0; i < master.size(); ++i) {
+    const float g = gradient.values[i];
+    float& m = average.values[i];
+    float& v = square.values[i];
+    m = b1 * m + (1.0F - b1) * g;
+    v = b2 * v + (1.0F - b2) * g * g;
+    master.values[i] -= rate * (m / fix1) / (std::sqrt(v / fix2) + eps);
+  }
+}
+
+}  // namespace plumb

@@ -1,0 +1,63 @@
+// model/config.hpp: what the mini Transformer is, apart from its numbers and its ranks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+// gpt: learned positions, LayerNorm, GELU, biases, tied head. llama: RoPE, RMSNorm, SwiGLU, grouped
+// queries, own head, no biases.
+enum class Family { gpt, llama };
+
+struct Config {
+  Family family = Family::gpt;
+  int layers = 4;
+  int width = 128;
+  int heads = 8;
+  int kv_heads = 8;
+  int hidden = 512;     // of the MLP
+  int vocabulary = 256;  // bytes
+  int sequence = 64;
+  int sequences = 1;  // per micro-batch
+  int micro_batches = 4;
+  double eps = 1e-5;
+  double rope_base = 10000;
+  double max_norm = 1;  // gradients are clipped to it
+  double rate = 3e-3;   // Adam
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double adam_eps = 1e-8;
+  std::uint64_t seed = 1;  // of weights and data
+
+  int tokens() const { return sequence * sequences; }  // per micro-batch
+  int head_dim() const { return width / heads; }
+  int qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
+  int fc1_width() const { return family == Family::llama ? 2 * hidden : hidden; }
+};
+
+// The default model of a family. Throws Failure on an unknown name.
+Config config_of(const std::string& family);
+std::string name_of(Family family);
+
+// To and from the settings of a manifest. Throws Failure if a value is missing, not a number, or
+// makes no model (heads that do not divide the width ...).
+std::map<std::string, std::string> settings_of(const Config& config);
+Config config_from(const std::map<std::string, std::string>& settings);
+
+// Which tensor-parallel slice of a parameter a rank holds.
+enum class Sharding { none, rows, columns };
+
+struct Parameter {
+  std::string name;  // canonical module path + weight or bias
+  int rows, cols;    // a vector is (n, 1)
+  Sharding sharding;
+  double mean, deviation;  // of its first values
+};
+
+// In the order of the forward pass. A tied head has no entry of its own.
+std::vector<Parameter> parameters(const Config& config);
+
+}  // namespace plumb

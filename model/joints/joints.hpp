@@ -1,0 +1,69 @@
+// model/joints/joints.hpp: every parallel decision of the model, by subject.
+#pragma once
+
+#include <algorithm>
+
+#include "bounds/number/format.hpp"
+#include "bounds/number/matrix.hpp"
+#include "model/joints/joint.hpp"
+
+namespace plumb {
+
+struct EmbeddingJoints {
+  // Does this rank's row count for the token? `local` is id - first, clamped to 0 for foreign ids;
+  // [first, last) are the rows that the rank owns.
+  Joint<bool(const Where&, int, int, int, int)> keeps_row =
+      [](const Where&, int id, int /*local*/, int first, int last) {
+        return id >= first && id < last;
+      };
+};
+
+struct RowParallelJoints {
+  // In which format the parts of a row-parallel product travel; `promised` by the recipe.
+  Joint<Format(const Where&, Format)> wire = [](const Where&, Format promised) { return promised; };
+  // Is the replicated bias added to this rank's part, before the sum?
+  Joint<bool(const Where&)> bias_before_sum = [](const Where&) { return false; };
+};
+
+struct AttentionJoints {
+  // May touch the scores (S, S) of one head of one sequence (numbers within this rank) before the
+  // softmax; entries above the diagonal are not looked at.
+  Joint<void(const Where&, int, int, Tensor&)> after_scores = [](const Where&, int /*head*/,
+                                                                 int /*sequence*/, Tensor&) {};
+};
+
+struct LossJoints {
+  // What the summed loss of a micro-batch is divided by: counted tokens here, and in the whole step.
+  Joint<float(const Where&, float, float, int)> denominator =
+      [](const Where&, float /*here*/, float all, int /*micro_batches*/) { return all; };
+};
+
+struct GradientJoints {
+  // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens' part,
+  // summed over the tensor-parallel ranks?
+  Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
+};
+
+struct OptimizerJoints {
+  Joint<float(const Where&, float, float)> clip_coefficient =
+      [](const Where&, float norm, float limit) { return std::min(1.0F, limit / (norm + 1e-6F)); };
+};
+
+struct Joints {
+  EmbeddingJoints embedding;
+  RowParallelJoints row_parallel;
+  AttentionJoints attention;
+  LossJoints loss;
+  GradientJoints gradients;
+  OptimizerJoints optimizer;
+
+  // Was any replaced joint asked?
+  bool reached() const {
+    return embedding.keeps_row.reached() || row_parallel.wire.reached() ||
+           row_parallel.bias_before_sum.reached() || attention.after_scores.reached() ||
+           loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
+           optimizer.clip_coefficient.reached();
+  }
+};
+
+}  // namespace plumb

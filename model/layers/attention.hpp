@@ -1,0 +1,19 @@
+// model/layers/attention.hpp: rotation and causal attention over this rank's heads.
+//
+//   qkv (T, F / tp) -> o (T, D / tp);  backward: do (T, D / tp) -> dqkv (T, F / tp)
+#pragma once
+
+#include "model/rank.hpp"
+
+namespace plumb {
+
+struct Attention {
+  Tensor qkv;              // what the scores were made of (rotated for llama)
+  std::vector<Tensor> p;   // rounded probabilities per sequence and head                // (S, S)
+};
+
+Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved);
+Tensor attention_layer_backward(Rank& rank, const std::string& name, const Attention& saved,
+                                const Tensor& d_o);
+
+}  // namespace plumb

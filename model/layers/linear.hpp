@@ -1,0 +1,26 @@
+// model/layers/linear.hpp: column- and row-parallel linear layers, y = x W + b.
+//
+//   column   W sliced by columns: x (T, D) whole -> y (T, F / tp)
+//   row      W sliced by rows:    x (T, F / tp)  -> y (T, D), summed over the ranks; under sequence
+//            parallelism each rank keeps its (T / tp, D)
+#pragma once
+
+#include "model/rank.hpp"
+
+namespace plumb {
+
+// Sums the ranks' parts of an activation on the wire; returns this rank's tokens, unrounded. `ran`
+// becomes what was done.
+Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation& ran);
+// All tokens of something in the residual stream.                                       // (T, D)
+Tensor all_tokens(Rank& rank, const Tensor& x);
+
+Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x);
+// Returns dx for this rank's tokens of the residual stream.
+Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy);
+
+Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x);
+// dy: this rank's tokens. Returns dx (T, F / tp).
+Tensor row_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy);
+
+}  // namespace plumb

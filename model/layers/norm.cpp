@@ -1,0 +1,35 @@
+#include "model/layers/norm.hpp"
+
+#include "model/layers/replicated.hpp"
+
+namespace plumb {
+
+Tensor norm_layer(Rank& rank, const std::string& name, const Tensor& x) {
+  std::span<const float> bias;
+  if (rank.gpt()) bias = rank.bias(name).values;
+  Tensor y = norm_forward(x, rank.weight(name).values, bias, static_cast<float>(rank.c.eps));
+  rank.round(y);
+  rank.tap(name + "/out", y, rank.stream(), rank.r.compute, rank.plain());
+  return y;
+}
+
+Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x,
+                           const Tensor& dy) {
+  NormGradients g = norm_backward(x, rank.weight(name).values, dy, rank.gpt(),
+                                  static_cast<float>(rank.c.eps));
+  rank.round(g.dx);
+  rank.tap(name + "/grad_in", g.dx, rank.stream(), rank.r.compute, rank.plain());
+  collect_replicated(rank, name + ".weight", std::move(g.weight));
+  if (rank.gpt()) collect_replicated(rank, name + ".bias", std::move(g.bias));
+  return std::move(g.dx);
+}
+
+Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tensor& b) {
+  Tensor y = a;
+  add_to(y, b);
+  rank.round(y);
+  rank.tap(name, y, rank.stream(), rank.r.compute, rank.plain());
+  return y;
+}
+
+}  // namespace plumb

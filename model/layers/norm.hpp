@@ -1,0 +1,13 @@
+// model/layers/norm.hpp: LayerNorm (gpt) or RMSNorm (llama) over this rank's tokens of the stream.
+#pragma once
+
+#include "model/rank.hpp"
+
+namespace plumb {
+
+Tensor norm_layer(Rank& rank, const std::string& name, const Tensor& x);
+Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy);
+// y = a + b in the residual stream, recorded as `name`.
+Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tensor& b);
+
+}  // namespace plumb

@@ -1,0 +1,25 @@
+// model/plan.hpp: promises how every tensor of one training step comes about.
+//
+//   (configuration, recipe, layout) -> graph: forward and backward of each micro-batch, accumulation,
+//   reduction, clipping, Adam. It has never heard of joints, ranks that run, or bugs.
+//
+// Ids: m0/layers.3.attn.proj/out        micro-batch / module / kind
+//      m0/layers.3.attn.proj.weight/wgrad, layers.3.attn.proj.weight/main_grad, .../param
+//      .../param@previous               state that the step starts from (leaves)
+// Kinds: out, grad_out (of what the module puts out), grad_in (of what it takes in), wgrad,
+//      main_grad, clipped_grad, grad_norm, param, master, exp_avg, exp_avg_sq, lse, ids, labels,
+//      mask, count.
+// TESTED   tests/model/plan_test.cpp
+#pragma once
+
+#include "model/config.hpp"
+#include "model/layout.hpp"
+#include "model/recipe.hpp"
+#include "trace/graph.hpp"
+
+namespace plumb {
+
+// `step` counts from 1; Adam's corrections depend on it.
+Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int step = 1);
+
+}  // namespace plumb

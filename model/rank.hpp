@@ -1,0 +1,85 @@
+// model/rank.hpp: what one rank knows and holds while it computes its share of a step.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "kernels/backend.hpp"
+#include "kernels/ops.hpp"
+#include "model/config.hpp"
+#include "model/joints/joints.hpp"
+#include "model/layout.hpp"
+#include "model/recipe.hpp"
+#include "trace/trace.hpp"
+#include "world/world.hpp"
+
+namespace plumb {
+
+// How a tensor of this rank lies in the whole one.
+enum class Held { whole, rows, columns };
+
+class Rank {
+ public:
+  Rank(const Config& config, const Recipe& recipe, const Layout& layout, const Joints& decisions,
+       const Backend& products, Mesh groups)
+      : c(config), r(recipe), l(layout), joints(decisions), backend(products), mesh(groups) {
+    where.dp = mesh.dp.rank();
+    where.dp_size = mesh.dp.size();
+    where.tp = mesh.tp.rank();
+    where.tp_size = mesh.tp.size();
+  }
+
+  const Config& c;
+  const Recipe& r;
+  const Layout& l;
+  const Joints& joints;
+  const Backend& backend;
+  Mesh mesh;
+  Where where;
+  RankRecord record;
+
+  std::map<std::string, Tensor> state;      // this rank's slice: name + /param, /master, ...
+  std::map<std::string, Tensor> main_grad;  // accumulated over this rank's micro-batches
+
+  const Tensor& param(const std::string& name) const { return state.at(name + "/param"); }
+  const Tensor& weight(const std::string& module) const { return param(module + ".weight"); }
+  const Tensor& bias(const std::string& module) const { return param(module + ".bias"); }
+  bool gpt() const { return c.family == Family::gpt; }
+  // First index and end of this rank's slice of n.
+  std::size_t first(std::size_t n) const { return n * where.tp / where.tp_size; }
+  std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
+  // Where this rank's tokens of the residual stream begin and end.
+  Tensor own_tokens(const Tensor& x) const;
+
+  Where at(const std::string& module) const {
+    Where w = where;
+    w.module = module;
+    return w;
+  }
+
+  // Records a tensor under m<micro-batch>/<name>, and how it came about. Held::rows of a tensor that
+  // is not sliced (tp = 1) is the whole.
+  void tap(const std::string& name, const Tensor& x, Held held, const Format& format,
+           const Evaluation& ran);
+  // The same without the micro-batch in front.
+  void tap_step(const std::string& id, const Tensor& x, Held held, const Format& format,
+                const Evaluation& ran);
+  // A leaf: recorded, but nothing says how it came about.
+  void tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format);
+
+  // Activations of the residual stream: sliced by tokens under sequence parallelism.
+  Held stream() const { return l.sp ? Held::rows : Held::whole; }
+  // Evaluations as executed.
+  Evaluation plain() const { return {1, fp32, r.compute}; }
+  static Evaluation in_fp32() { return {1, fp32, fp32}; }
+
+  void round(Tensor& x) const { round_to_format(x.values, r.compute); }
+  // op(a) op(b) in FP32.
+  Tensor multiply(View<float> a, View<float> b) const;
+
+  // Adds a micro-batch's gradient of a parameter to what the rank has, and records it.
+  void collect(const std::string& parameter, const std::string& as, const Tensor& gradient,
+               Held held, const Evaluation& ran);
+};
+
+}  // namespace plumb

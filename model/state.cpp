@@ -1,0 +1,94 @@
+#include "model/state.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "bounds/number/philox.hpp"
+#include "bounds/number/rounding.hpp"
+#include "bounds/outcome.hpp"
+
+namespace plumb {
+namespace {
+
+std::shared_ptr<const Tensor> shared(Tensor tensor) {
+  return std::make_shared<const Tensor>(std::move(tensor));
+}
+
+// Box-Muller on the two halves of one Philox block.
+double normal(std::uint64_t key, std::uint64_t element) {
+  const Bits bits = random_block(key, element);
+  const double radius = (static_cast<double>(bits[0]) + 1) * 0x1p-32;  // in (0, 1]
+  const double angle = static_cast<double>(bits[1]) * 0x1p-32;
+  return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * angle);
+}
+
+Tensor drawn(const Parameter& p, std::uint64_t seed) {
+  Tensor tensor(static_cast<std::size_t>(p.rows), static_cast<std::size_t>(p.cols));
+  const std::uint64_t key = key_of(seed, p.name);
+  for (std::size_t e = 0; e < tensor.size(); ++e) {
+    tensor.values[e] = static_cast<float>(p.mean + p.deviation * normal(key, e));
+  }
+  return tensor;
+}
+
+}  // namespace
+
+Values initial_state(const Config& config, const Recipe& recipe) {
+  Values state;
+  for (const Parameter& p : parameters(config)) {
+    Tensor master = drawn(p, config.seed);
+    Tensor parameter = master;
+    round_in_place(parameter.values, recipe.compute);
+    const Tensor zero(master.rows, master.cols);
+    state[p.name + "/param@previous"] = shared(std::move(parameter));
+    state[p.name + "/master@previous"] = shared(std::move(master));
+    state[p.name + "/exp_avg@previous"] = shared(zero);
+    state[p.name + "/exp_avg_sq@previous"] = shared(zero);
+  }
+  return state;
+}
+
+Values step_data(const Config& config, std::string_view text, int step) {
+  const auto length = static_cast<std::size_t>(config.sequence);
+  if (text.size() < length + 2) {
+    throw Failure("the text has " + std::to_string(text.size()) + " bytes, a sequence needs " +
+                  std::to_string(length + 2) + "; give a longer one with --data FILE");
+  }
+  Values data;
+  float count = 0;
+  for (int m = 0; m < config.micro_batches; ++m) {
+    const std::string prefix = "m" + std::to_string(m) + "/data/";
+    const std::uint64_t key = key_of(config.seed + 7919 * static_cast<std::uint64_t>(step), prefix);
+    const auto tokens = static_cast<std::size_t>(config.tokens());
+    Tensor ids(tokens, 1), labels(tokens, 1), mask(tokens, 1);
+    for (std::size_t s = 0; s < static_cast<std::size_t>(config.sequences); ++s) {
+      const auto start = static_cast<std::size_t>(
+          uniform(key, 2 * s) * static_cast<double>(text.size() - length - 1));
+      const auto counted = static_cast<std::size_t>(
+          static_cast<double>(length) * (1 + uniform(key, 2 * s + 1)) / 2);
+      for (std::size_t t = 0; t < length; ++t) {
+        ids.values[s * length + t] = static_cast<unsigned char>(text[start + t]);
+        labels.values[s * length + t] = static_cast<unsigned char>(text[start + t + 1]);
+        mask.values[s * length + t] = t < counted ? 1.0F : 0.0F;
+      }
+      count += static_cast<float>(counted);
+    }
+    data[prefix + "ids"] = shared(std::move(ids));
+    data[prefix + "labels"] = shared(std::move(labels));
+    data[prefix + "mask"] = shared(std::move(mask));
+  }
+  data["data/count"] = shared(Tensor(1, 1, count));
+  return data;
+}
+
+Values next_state(const Config& config, const Values& step) {
+  Values state;
+  for (const Parameter& p : parameters(config)) {
+    for (const char* kind : {"/param", "/master", "/exp_avg", "/exp_avg_sq"}) {
+      state[p.name + kind + "@previous"] = step.at(p.name + kind);
+    }
+  }
+  return state;
+}
+
+}  // namespace plumb

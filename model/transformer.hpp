@@ -1,0 +1,35 @@
+// model/transformer.hpp: the patient: one training step of the mini Transformer over ranks.
+//
+// An implementation of its own of what plan() promises: other kernels, real ranks, collectives. Its
+// parallel decisions come from joints and nowhere else. Deterministic in all its arguments.
+// TESTED   tests/model/one_rank_test.cpp (bit for bit the executor), tests/model/layouts_test.cpp
+#pragma once
+
+#include "kernels/backend.hpp"
+#include "model/joints/joints.hpp"
+#include "model/layout.hpp"
+#include "model/recipe.hpp"
+#include "trace/trace.hpp"
+
+namespace plumb {
+
+struct Training {
+  Config config;
+  Recipe recipe;
+  Layout layout;
+  int step = 1;  // counts from 1
+};
+
+// Computes one step from the leaves (state and data, as in plan) on layout.world_size() threads.
+// Returns the trace with its promise. Throws Failure if the layout does not divide the model.
+Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
+                 const Backend& backend);
+
+// The same as one device's trace, computed by executing the promise: the reference.
+Trace reference_trace(const Training& run, Values values);
+
+// What a manifest says of a run, and back. Throws Failure if a setting is missing or makes no model.
+Manifest manifest_of(const Training& run);
+Training run_from(const Manifest& manifest);
+
+}  // namespace plumb

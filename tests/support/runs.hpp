@@ -1,0 +1,43 @@
+// tests/support/runs.hpp: small runs of the mini Transformer that many tests share.
+#pragma once
+
+#include <string>
+
+#include "model/plan.hpp"
+#include "model/state.hpp"
+#include "model/transformer.hpp"
+
+namespace plumb {
+
+// Two layers, 32 wide, 4 heads: a step takes milliseconds.
+inline Training small_run(const std::string& family, const std::string& recipe,
+                     const std::string& layout = "dp1,tp1", std::uint64_t seed = 1) {
+  Config config = config_of(family);
+  config.layers = 2;
+  config.width = 32;
+  config.heads = 4;
+  config.kv_heads = family == "gpt" ? 4 : 2;
+  config.hidden = 64;
+  config.sequence = 16;
+  config.sequences = 2;
+  config.seed = seed;
+  return {config, find_recipe(recipe), parse_layout(layout), 1};
+}
+
+// A text of letters and spaces, long enough for any small run.
+inline std::string small_text() {
+  std::string text;
+  for (unsigned i = 0, x = 1; i < 4000; ++i) {
+    x = x * 1664525 + 1013904223;
+    text += static_cast<char>((x >> 24) % 6 == 0 ? ' ' : 'a' + (x >> 16) % 26);
+  }
+  return text;
+}
+
+inline Values leaves_of_run(const Training& run) {
+  Values leaves = initial_state(run.config, run.recipe);
+  leaves.merge(step_data(run.config, small_text(), run.step));
+  return leaves;
+}
+
+}  // namespace plumb

@@ -1,0 +1,124 @@
+#include "trace/execute.hpp"
+
+#include <algorithm>
+
+#include "bounds/number/philox.hpp"
+
+namespace plumb {
+namespace {
+
+// Names the node in a random key: its first output is unique in the graph.
+std::uint64_t node_key(std::uint64_t seed, int k, const Node& node) {
+  return key_of(seed * 1009 + static_cast<std::uint64_t>(k), node.outputs.front());
+}
+
+template <class T>
+void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings) {
+  const Operation* operation = find_operation(node.op);
+  if (operation == nullptr) {
+    throw Failure("the promise uses the operation '" + node.op +
+                  "', which is not in the catalogue; give twin traces instead (--twins TRACE...)");
+  }
+  Call<T> call{{}, node.attributes, node.how, roundings};
+  for (const std::string& id : node.inputs) {
+    const auto found = values.find(id);
+    if (found == values.end()) {
+      throw Failure("the trace lacks '" + id + "', which '" + node.outputs.front() +
+                    "' is made from; record it, or trace again");
+    }
+    call.inputs.push_back(found->second.get());
+  }
+  std::vector<Matrix<T>> outputs;
+  if constexpr (std::is_same_v<T, float>) {
+    outputs = operation->evaluate(call);
+  } else {
+    outputs = operation->value(call);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    values[node.outputs[i]] = std::make_shared<const Matrix<T>>(std::move(outputs[i]));
+  }
+}
+
+ValuesOf<double> widened(const Graph& graph, const Values& leaves) {
+  ValuesOf<double> wide;
+  for (const std::string& id : leaves_of(graph)) {
+    const auto found = leaves.find(id);
+    if (found == leaves.end()) continue;  // execute says which one is missing, and for what
+    wide[id] = std::make_shared<const Matrix<double>>(converted<double>(*found->second));
+  }
+  return wide;
+}
+
+}  // namespace
+
+template <class T>
+ValuesOf<T> execute(const Graph& graph, const ValuesOf<T>& leaves, const MakeRoundings<T>& make,
+                    Extent extent) {
+  ValuesOf<T> values = leaves;
+  for (const Node& node : graph.nodes) {
+    if (node.phase > extent.last) continue;
+    run(node, values, *make(node));
+  }
+  return values;
+}
+template ValuesOf<float> execute(const Graph&, const ValuesOf<float>&,
+                                 const MakeRoundings<float>&, Extent);
+template ValuesOf<double> execute(const Graph&, const ValuesOf<double>&,
+                                  const MakeRoundings<double>&, Extent);
+
+Values reference(const Graph& graph, const Values& leaves, Extent extent) {
+  return execute<float>(
+      graph, leaves, [](const Node&) { return std::make_unique<RealRoundings>(); }, extent);
+}
+
+ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent) {
+  return execute<double>(
+      graph, widened(graph, leaves),
+      [](const Node&) { return std::make_unique<ExactRoundings>(); }, extent);
+}
+
+Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std::uint64_t seed,
+            int k, Extent extent) {
+  const std::set<std::string> differs = touched(base_graph, graph);
+  Values values;
+  for (const auto& [id, tensor] : base) {
+    if (!differs.contains(id)) values.emplace(id, tensor);
+  }
+  for (const Node& node : graph.nodes) {
+    if (node.phase > extent.last || !differs.contains(node.outputs.front())) continue;
+    TwinRoundings roundings(node_key(seed, k, node));
+    run<float>(node, values, roundings);
+  }
+  return values;
+}
+
+ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, std::uint64_t seed, int k,
+                            Extent extent) {
+  return execute<double>(
+      graph, widened(graph, leaves),
+      [&](const Node& node) { return std::make_unique<DitherRoundings>(node_key(seed, k, node)); },
+      extent);
+}
+
+Values perturbed(const Graph& graph, const Values& leaves, const std::string& where,
+                 std::uint64_t seed, Extent extent) {
+  Values values = leaves;
+  RealRoundings roundings;
+  for (const Node& node : graph.nodes) {
+    if (node.phase > extent.last) continue;
+    run<float>(node, values, roundings);
+    for (const std::string& id : node.outputs) {
+      if (!id.ends_with(where)) continue;
+      Tensor moved = *values.at(id);
+      const std::uint64_t key = key_of(seed, id);
+      for (std::size_t e = 0; e < moved.size(); ++e) {
+        moved.values[e] *= uniform(key, e) < 0.5 ? 1 - 0x1p-7F : 1 + 0x1p-7F;
+      }
+      roundings.round(moved, node.how.output);
+      values[id] = std::make_shared<const Tensor>(std::move(moved));
+    }
+  }
+  return values;
+}
+
+}  // namespace plumb

@@ -1,0 +1,51 @@
+// trace/execute.hpp: runs a promise node by node on one device. It has never heard of ranks, joints
+// or bugs; with different arithmetic it is the reference, a twin, the exact run, a draw of noise.
+//
+//   T = float    reference (RealRoundings), twins (TwinRoundings)
+//   T = double   exact (ExactRoundings), noise draws (DitherRoundings)
+//
+// COSTS    one training step on one core; a twin reuses what nothing split lies upstream of.
+// TESTED   tests/trace/execute_test.cpp; equality with the model: tests/model/
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "trace/trace.hpp"
+
+namespace plumb {
+
+template <class T>
+using MakeRoundings = std::function<std::unique_ptr<Roundings<T>>(const Node&)>;
+
+struct Extent {
+  Phase last = Phase::optimizer;  // later phases are not run
+};
+
+// Returns the leaves and every output. Throws Failure if a leaf is missing.
+template <class T>
+ValuesOf<T> execute(const Graph& graph, const ValuesOf<T>& leaves, const MakeRoundings<T>& make,
+                    Extent extent = {});
+
+// The promise as it stands.
+Values reference(const Graph& graph, const Values& leaves, Extent extent = {});
+
+// FP64, nothing rounded.
+ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent = {});
+
+// Twin k of the candidate: real rounding after a transfer between neighbouring parts. `base` are the
+// values of `base_graph`, the reference: outputs that nothing split lies upstream of are shared.
+Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std::uint64_t seed,
+            int k, Extent extent = {});
+
+// Draw k of rounding noise around the exact run.
+ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, std::uint64_t seed, int k,
+                            Extent extent = {});
+
+// The reference with the output `where` moved by a relative +-2^-7 per element before it is used:
+// TTrace's estimate of what rounding does.
+Values perturbed(const Graph& graph, const Values& leaves, const std::string& where,
+                 std::uint64_t seed, Extent extent = {});
+
+}  // namespace plumb

@@ -1,0 +1,62 @@
+#include "trace/graph.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace plumb {
+
+std::vector<std::string> leaves_of(const Graph& graph) {
+  std::set<std::string> known;
+  std::vector<std::string> leaves;
+  for (const Node& node : graph.nodes) {
+    for (const std::string& id : node.inputs) {
+      if (known.insert(id).second) leaves.push_back(id);
+    }
+    known.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return leaves;
+}
+
+std::set<std::string> touched(const Graph& one, const Graph& other) {
+  if (one.nodes.size() != other.nodes.size()) {
+    throw Failure("the two promises have " + std::to_string(one.nodes.size()) + " and " +
+                  std::to_string(other.nodes.size()) +
+                  " nodes: they are not of one configuration; trace both with the same model");
+  }
+  std::set<std::string> result;
+  for (std::size_t i = 0; i < one.nodes.size(); ++i) {
+    const Node& a = one.nodes[i];
+    const Node& b = other.nodes[i];
+    if (a.op != b.op || a.inputs != b.inputs || a.outputs != b.outputs ||
+        a.attributes != b.attributes) {
+      throw Failure("the two promises disagree on how '" + a.outputs.front() +
+                    "' comes about: they are not of one configuration; trace both with the same "
+                    "model, data and step");
+    }
+    const bool differs = !(a.how == b.how) || std::ranges::any_of(a.inputs, [&](const auto& id) {
+                           return result.contains(id);
+                         });
+    if (differs) result.insert(a.outputs.begin(), a.outputs.end());
+  }
+  return result;
+}
+
+std::string kind_of(const std::string& id) {
+  std::string kind;
+  std::size_t at = 0;
+  if (id.size() > 1 && id[0] == 'm' && std::isdigit(static_cast<unsigned char>(id[1]))) {
+    at = id.find('/') + 1;
+  }
+  for (; at < id.size(); ++at) {
+    const bool number = id[at] == '.' && at + 1 < id.size() &&
+                        std::isdigit(static_cast<unsigned char>(id[at + 1]));
+    if (!number) {
+      kind += id[at];
+      continue;
+    }
+    while (at + 1 < id.size() && std::isdigit(static_cast<unsigned char>(id[at + 1]))) ++at;
+  }
+  return kind;
+}
+
+}  // namespace plumb

@@ -1,0 +1,44 @@
+// trace/graph.hpp: the promise: how each tensor of a training step is to come about.
+//
+// Made from (configuration, recipe, layout) alone, by code that never sees a bug. The ids are the
+// same in every layout of one configuration; only the evaluations differ. Nodes stand in dataflow
+// order: an input is a leaf or the output of an earlier node.
+// TESTED   tests/trace/graph_test.cpp
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bounds/operation.hpp"
+
+namespace plumb {
+
+enum class Phase { forward, backward, reduce, optimizer };
+
+struct Node {
+  std::string op;                    // an id of the operation catalogue
+  std::vector<std::string> inputs;   // canonical ids
+  std::vector<std::string> outputs;  // canonical ids
+  Attributes attributes;
+  Evaluation how;
+  Phase phase = Phase::forward;
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+};
+
+// The ids that nodes read and no node makes, in order of first use.
+std::vector<std::string> leaves_of(const Graph& graph);
+
+// The outputs that two evaluations of one configuration need not share bit by bit: those of nodes
+// whose evaluations differ, and everything downstream.
+// Throws Failure if the graphs do not have the same nodes.
+std::set<std::string> touched(const Graph& one, const Graph& other);
+
+// "m3/layers.2.attn.qkv/out" -> "layers.attn.qkv/out": the same module and tensor in all layers and
+// micro-batches.
+std::string kind_of(const std::string& id);
+
+}  // namespace plumb

@@ -1,0 +1,162 @@
+#include "trace/merge.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <set>
+
+namespace plumb {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+struct Piecewise {
+  std::size_t rank;
+  const Shard* shard;
+};
+
+std::string size_of(std::size_t rows, std::size_t cols) {
+  return std::to_string(rows) + "x" + std::to_string(cols);
+}
+
+bool inside(const Block& b, std::size_t rows, std::size_t cols) {
+  return b.row <= rows && b.rows <= rows - b.row && b.col <= cols && b.cols <= cols - b.col;
+}
+
+class Assembly {
+ public:
+  Assembly(const std::string& id, const std::vector<Piecewise>& shards, Merged& out)
+      : id_(id), shards_(shards), out_(out) {}
+
+  void run() {
+    const Placement& first = shards_.front().shard->placement;
+    if (!shapes_fit(first)) return;
+    auto whole = std::make_shared<Tensor>(first.rows, first.cols);
+    owner_.assign(whole->size(), 0);
+    if (first.parts > 1) {
+      add_parts(*whole, first.parts);
+    } else {
+      for (const Piecewise& p : shards_) place(*whole, p);
+      check_cover(*whole);
+    }
+    check_finite(*whole);
+    out_.formats.emplace(id_, shards_.front().shard->format);
+    out_.values.emplace(id_, std::move(whole));
+  }
+
+ private:
+  void found(std::string detail) {
+    out_.findings.push_back({id_, "structure", infinite, std::move(detail)});
+  }
+
+  bool shapes_fit(const Placement& first) {
+    for (const auto& [rank, shard] : shards_) {
+      const Placement& p = shard->placement;
+      if (p.rows != first.rows || p.cols != first.cols || p.parts != first.parts) {
+        found("rank " + std::to_string(rank) + " says the whole is " + size_of(p.rows, p.cols) +
+              ", rank " + std::to_string(shards_.front().rank) + " says " +
+              size_of(first.rows, first.cols));
+        return false;
+      }
+      if (!(shard->format == shards_.front().shard->format)) {
+        found("rank " + std::to_string(rank) + " holds " + std::string(shard->format.name) +
+              " where rank " + std::to_string(shards_.front().rank) + " holds " +
+              std::string(shards_.front().shard->format.name));
+      }
+      for (const Piece& piece : p.pieces) {
+        if (!inside(piece.global, p.rows, p.cols) ||
+            !inside(piece.local, shard->values.rows, shard->values.cols) ||
+            piece.global.rows != piece.local.rows || piece.global.cols != piece.local.cols) {
+          found("a piece of rank " + std::to_string(rank) + " lies outside the tensor or its shard");
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // owner_[e]: 1 + index of the shard that wrote element e; 0: nobody yet.
+  void place(Tensor& whole, const Piecewise& p) {
+    bool told = false;
+    for (const Piece& piece : p.shard->placement.pieces) {
+      for (std::size_t i = 0; i < piece.global.rows; ++i) {
+        for (std::size_t j = 0; j < piece.global.cols; ++j) {
+          const std::size_t r = piece.global.row + i;
+          const std::size_t c = piece.global.col + j;
+          const float value = p.shard->values(piece.local.row + i, piece.local.col + j);
+          std::size_t& owner = owner_[r * whole.cols + c];
+          if (owner == 0) {
+            owner = p.rank + 1;
+            whole(r, c) = value;
+          } else if (std::bit_cast<std::uint32_t>(whole(r, c)) !=
+                         std::bit_cast<std::uint32_t>(value) &&
+                     !told) {
+            told = true;
+            found("replicas disagree: ranks " + std::to_string(owner - 1) + " and " +
+                  std::to_string(p.rank) + " hold " + std::to_string(whole(r, c)) + " and " +
+                  std::to_string(value) + " at (" + std::to_string(r) + ", " + std::to_string(c) +
+                  ")");
+          }
+        }
+      }
+    }
+  }
+
+  // A sum's parts: one shard per part counts, further ones of the same part are replicas.
+  void add_parts(Tensor& whole, int parts) {
+    std::set<int> seen;
+    for (const auto& [rank, shard] : shards_) {
+      if (!seen.insert(shard->placement.part).second) continue;
+      for (const Piece& piece : shard->placement.pieces) {
+        for (std::size_t i = 0; i < piece.global.rows; ++i) {
+          for (std::size_t j = 0; j < piece.global.cols; ++j) {
+            whole(piece.global.row + i, piece.global.col + j) +=
+                shard->values(piece.local.row + i, piece.local.col + j);
+          }
+        }
+      }
+    }
+    if (static_cast<int>(seen.size()) != parts) {
+      found(std::to_string(seen.size()) + " of " + std::to_string(parts) +
+            " parts of the sum are there");
+    }
+  }
+
+  void check_cover(const Tensor& whole) {
+    for (std::size_t e = 0; e < owner_.size(); ++e) {
+      if (owner_[e] != 0) continue;
+      found("no rank holds element (" + std::to_string(e / whole.cols) + ", " +
+            std::to_string(e % whole.cols) + ")");
+      return;
+    }
+  }
+
+  void check_finite(const Tensor& whole) {
+    for (std::size_t e = 0; e < whole.size(); ++e) {
+      if (std::isfinite(whole.values[e])) continue;
+      found("element (" + std::to_string(e / whole.cols) + ", " +
+            std::to_string(e % whole.cols) + ") is not finite");
+      return;
+    }
+  }
+
+  const std::string& id_;
+  const std::vector<Piecewise>& shards_;
+  Merged& out_;
+  std::vector<std::size_t> owner_;
+};
+
+}  // namespace
+
+Merged merge(const Trace& trace) {
+  std::map<std::string, std::vector<Piecewise>> by_id;
+  for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
+    for (const auto& [id, shard] : trace.ranks[r].shards) by_id[id].push_back({r, &shard});
+  }
+  Merged merged;
+  for (const auto& [id, shards] : by_id) Assembly(id, shards, merged).run();
+  return merged;
+}
+
+}  // namespace plumb

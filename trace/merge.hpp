@@ -1,0 +1,26 @@
+// trace/merge.hpp: shards become whole tensors, and every way in which they do not fit is a finding.
+//
+// Always checked: shards lie inside the whole, cover it, replicas agree bit by bit, parts of a sum
+// are all there, all values are finite. A violation names the ranks and the coordinates.
+// TESTED   tests/trace/merge_test.cpp
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trace/finding.hpp"
+#include "trace/trace.hpp"
+
+namespace plumb {
+
+struct Merged {
+  Values values;
+  std::map<std::string, Format> formats;
+  std::vector<Finding> findings;  // statistic "structure"
+};
+
+// Where replicas disagree the lowest rank's values are kept. Costs one pass over all shards.
+Merged merge(const Trace& trace);
+
+}  // namespace plumb

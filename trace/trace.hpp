@@ -1,0 +1,50 @@
+// trace/trace.hpp: what was computed where, in one step of one run. The narrow waist: producers
+// write it, everything else reads it. Memory form; trace/store puts the same on disk.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bounds/number/format.hpp"
+#include "bounds/number/matrix.hpp"
+#include "bounds/operation.hpp"
+#include "trace/graph.hpp"
+#include "trace/placement.hpp"
+
+namespace plumb {
+
+// Whole tensors by canonical id. Shared, so that runs may hold what they have in common once.
+template <class T>
+using ValuesOf = std::map<std::string, std::shared_ptr<const Matrix<T>>>;
+using Values = ValuesOf<float>;
+
+// One rank's piece of one tensor.
+struct Shard {
+  Placement placement;
+  Tensor values;
+  Format format = fp32;  // the logical format: every value is one of its numbers
+};
+
+// What a rank did: its shards, and how it evaluated each tensor that the promise speaks of.
+struct RankRecord {
+  std::map<std::string, Shard> shards;
+  std::map<std::string, Evaluation> ran;
+};
+
+struct Manifest {
+  std::string producer = "plumb";
+  int world_size = 1;
+  int step = 1;
+  std::map<std::string, std::string> settings;  // family, recipe, layout, seed, sizes ...
+};
+
+struct Trace {
+  Manifest manifest;
+  std::optional<Graph> graph;     // absent for producers that promise nothing
+  std::vector<RankRecord> ranks;  // by rank number
+};
+
+}  // namespace plumb
