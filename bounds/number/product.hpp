@@ -1,0 +1,60 @@
+// bounds/number/product.hpp: the judge's own matrix products; no kernel under test is used here.
+//
+//   C = op(A) op(B)  or  C += op(A) op(B)        op(A) (M, K)    op(B) (K, N)    C (M, N)
+//
+// Every element is one chain c = fma(a_k, b_k, c), k = 0, 1, ... K-1, in the element type. So its
+// bits depend on its row, its column and K only, never on the slice in which it is computed.
+// COSTS    M N K fused multiply-adds, near the machine's peak; packs op(B) once.
+// TESTED   tests/bounds/number/product_test.cpp (slices, transposes, MPFR)
+#pragma once
+
+#include <cstddef>
+
+#include "bounds/number/matrix.hpp"
+
+namespace plumb {
+
+// A rectangle inside row-major storage; `transposed` reads it with rows and columns exchanged.
+template <class T>
+struct View {
+  const T* data;
+  std::size_t rows, cols;  // of op(A), after the exchange
+  std::size_t stride;      // between stored rows
+  bool transposed = false;
+
+  T operator()(std::size_t i, std::size_t j) const {
+    return transposed ? data[j * stride + i] : data[i * stride + j];
+  }
+};
+
+template <class T>
+View<T> view(const Matrix<T>& m, bool transposed = false) {
+  return transposed ? View<T>{m.values.data(), m.cols, m.rows, m.cols, true}
+                    : View<T>{m.values.data(), m.rows, m.cols, m.cols, false};
+}
+
+// A slice of the contraction: columns [first, last) of op(A), or rows [first, last) of op(B).
+template <class T>
+View<T> columns(View<T> a, std::size_t first, std::size_t last) {
+  return {a.data + (a.transposed ? first * a.stride : first), a.rows, last - first, a.stride,
+          a.transposed};
+}
+template <class T>
+View<T> rows(View<T> b, std::size_t first, std::size_t last) {
+  return {b.data + (b.transposed ? first : first * b.stride), last - first, b.cols, b.stride,
+          b.transposed};
+}
+
+// Writes (or, accumulating, continues) C, whose rows lie `c_stride` apart.
+// Throws std::invalid_argument if the inner sizes differ. T is float or double.
+template <class T>
+void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate = false);
+
+template <class T>
+Matrix<T> product(View<T> a, View<T> b) {
+  Matrix<T> c(a.rows, b.cols);
+  multiply(a, b, c.values.data(), c.cols);
+  return c;
+}
+
+}  // namespace plumb

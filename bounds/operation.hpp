@@ -1,0 +1,113 @@
+// bounds/operation.hpp: what an operation of a training step must be able to say.
+//
+// Each operation lives in one file of bounds/operations and is one row of operations.inc. It says
+//
+//   evaluate       the outputs as an Evaluation promises them (casts, splits, order, roundings)
+//   value          the same mathematics in FP64, without any rounding to a format
+//   tolerance      how far an evaluation as promised may lie from `value`, given the inputs
+//
+// The inputs, outputs and attributes of each operation stand at the top of its file.
+// TESTED   tests/bounds/operations/*_test.cpp
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bounds/number/format.hpp"
+#include "bounds/number/matrix.hpp"
+#include "bounds/outcome.hpp"
+#include "bounds/roundings.hpp"
+
+namespace plumb {
+
+using Attributes = std::map<std::string, double, std::less<>>;
+
+// How a node's sum and its result lose bits. Two runs share a rounding if and only if their
+// evaluations of that node are equal.
+struct Evaluation {
+  int parts = 1;         // slices of the contraction, each made by another rank, in rank order
+  Format wire = fp32;    // the format each part and each running sum of parts is rounded to
+  Format output = fp32;  // the format of the result
+  bool operator==(const Evaluation&) const = default;
+};
+
+template <class T>
+struct Call {
+  std::vector<const Matrix<T>*> inputs;
+  const Attributes& attributes;
+  Evaluation how;
+  Roundings<T>& roundings;
+
+  const Matrix<T>& operator[](std::size_t i) const { return *inputs.at(i); }
+  // Throws std::invalid_argument if the attribute is missing.
+  double attribute(std::string_view name) const;
+  std::size_t count(std::string_view name) const {
+    return static_cast<std::size_t>(attribute(name));
+  }
+};
+
+enum class Mode { deterministic, probabilistic, moments };
+std::string_view name_of(Mode mode);
+
+// A named share of a tolerance: the terms of one output add up to its bound, element by element.
+struct Term {
+  std::string name;     // as in the file's derivation
+  std::string formula;  // what it is, with symbols
+  double largest;       // largest share over the elements (absolute)
+};
+
+// How far each element of each output may be from `value`.
+struct Tolerance {
+  Mode mode = Mode::deterministic;
+  double delta = 0;                      // probability of any violation; 0: never
+  std::vector<Matrix<double>> bound;     // absolute, one per output; moments: standard deviation
+  std::vector<Matrix<double>> bias;      // moments only: mean error
+  std::vector<std::vector<Term>> terms;  // per output
+};
+
+struct ToleranceCall {
+  std::vector<const Matrix<double>*> inputs;
+  const Attributes& attributes;
+  Evaluation how;
+  Mode mode;
+  double delta;                            // asked of probabilistic
+  std::span<const Matrix<double>> values;  // what `value` returned for the same inputs
+
+  const Matrix<double>& operator[](std::size_t i) const { return *inputs.at(i); }
+  double attribute(std::string_view name) const;
+  std::size_t count(std::string_view name) const {
+    return static_cast<std::size_t>(attribute(name));
+  }
+};
+
+struct Operation {
+  std::string_view id;
+  std::vector<Matrix<float>> (*evaluate)(const Call<float>&);
+  std::vector<Matrix<double>> (*value)(const Call<double>&);
+  Outcome<Tolerance> (*tolerance)(const ToleranceCall&);
+};
+
+// All operations in the order of operations.inc.
+std::span<const Operation* const> all_operations();
+// Returns the operation of that id, or nullptr.
+const Operation* find_operation(std::string_view id);
+
+// The sum of parts as an Evaluation promises it: every part and every running sum rounded to the
+// wire format, in rank order. One part is returned as it is. Used by every operation with a sum.
+template <class T>
+Matrix<T> combined(std::vector<Matrix<T>>&& parts, const Evaluation& how, Roundings<T>& roundings);
+
+// Slice i of `parts` equal slices of [0, n).
+struct Slice {
+  std::size_t first, last;
+};
+inline Slice slice(std::size_t n, int parts, int i) {
+  const auto p = static_cast<std::size_t>(parts);
+  const auto k = static_cast<std::size_t>(i);
+  return {k * n / p, (k + 1) * n / p};
+}
+
+}  // namespace plumb

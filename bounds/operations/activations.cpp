@@ -1,0 +1,89 @@
+// gelu, swiglu and their gradients; sigma(z) = 1 / (1 + exp(-z))
+//
+//   gelu     y = x sigma(2 c (x + a x^3)), c = sqrt(2/pi), a = 0.044715: the tanh form, written so
+//            that nothing cancels                                  inputs x; grad: x, dy
+//   swiglu   y_i = g_i sigma(g_i) u_i, with g_i = x_2i, u_i = x_2i+1 (gate and up are neighbours,
+//   so
+//            that a tensor-parallel slice is contiguous)           inputs x; grad: x, dy
+//   evaluate   each step in FP32; one rounding to the output format
+#include <cmath>
+
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr double two_c = 1.5957691216057308;  // 2 sqrt(2/pi)
+constexpr double a = 0.044715;
+
+template <class T>
+T sigmoid(T z) {
+  return T(1) / (T(1) + std::exp(-z));
+}
+
+template <class T>
+T gelu_of(T x) {
+  return x * sigmoid(static_cast<T>(two_c) * (x + static_cast<T>(a) * x * x * x));
+}
+
+template <class T>
+T gelu_slope(T x) {
+  const T s = shared(sigmoid(static_cast<T>(two_c) * (x + static_cast<T>(a) * x * x * x)));
+  const T inner = static_cast<T>(two_c) * (T(1) + static_cast<T>(3 * a) * x * x);
+  return s + x * s * (T(1) - s) * inner;
+}
+
+template <class T>
+std::vector<Matrix<T>> gelu_forward(const Call<T>& call) {
+  Matrix<T> y = call[0];
+  for (T& x : y.values) x = gelu_of(x);
+  call.roundings.round(y, call.how.output);
+  return {std::move(y)};
+}
+
+template <class T>
+std::vector<Matrix<T>> gelu_backward(const Call<T>& call) {
+  Matrix<T> dx = call[1];
+  for (std::size_t e = 0; e < dx.size(); ++e) dx.values[e] *= gelu_slope(call[0].values[e]);
+  call.roundings.round(dx, call.how.output);
+  return {std::move(dx)};
+}
+
+template <class T>
+std::vector<Matrix<T>> swiglu_forward(const Call<T>& call) {
+  const std::vector<T>& x = call[0].values;
+  Matrix<T> y(call[0].rows, call[0].cols / 2);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    y.values[i] = x[2 * i] * sigmoid(x[2 * i]) * x[2 * i + 1];
+  }
+  call.roundings.round(y, call.how.output);
+  return {std::move(y)};
+}
+
+template <class T>
+std::vector<Matrix<T>> swiglu_backward(const Call<T>& call) {
+  const std::vector<T>& x = call[0].values;
+  const std::vector<T>& dy = call[1].values;
+  Matrix<T> dx(call[0].rows, call[0].cols);
+  for (std::size_t i = 0; i < dy.size(); ++i) {
+    const T g = x[2 * i];
+    const T s = shared(sigmoid(g));
+    dx.values[2 * i] = dy[i] * x[2 * i + 1] * (s + g * s * (T(1) - s));
+    dx.values[2 * i + 1] = dy[i] * (g * s);
+  }
+  call.roundings.round(dx, call.how.output);
+  return {std::move(dx)};
+}
+
+}  // namespace
+
+extern const Operation gelu{"gelu", gelu_forward<float>, gelu_forward<double>,
+                            tolerance_by<gelu_forward<Near>>};
+extern const Operation gelu_grad{"gelu_grad", gelu_backward<float>, gelu_backward<double>,
+                                 tolerance_by<gelu_backward<Near>>};
+extern const Operation swiglu{"swiglu", swiglu_forward<float>, swiglu_forward<double>,
+                              tolerance_by<swiglu_forward<Near>>};
+extern const Operation swiglu_grad{"swiglu_grad", swiglu_backward<float>, swiglu_backward<double>,
+                                   tolerance_by<swiglu_backward<Near>>};
+
+}  // namespace plumb

@@ -1,0 +1,21 @@
+// add: y = a + b, one rounding
+//
+//   inputs   a, b        a, b, y (N, M)
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  Matrix<T> y = call[0];
+  for (std::size_t e = 0; e < y.size(); ++e) y.values[e] += call[1].values[e];
+  call.roundings.round(y, call.how.output);
+  return {std::move(y)};
+}
+
+}  // namespace
+
+extern const Operation add{"add", evaluate<float>, evaluate<double>, tolerance_by<evaluate<Near>>};
+
+}  // namespace plumb

@@ -1,0 +1,106 @@
+// attention: causal softmax attention per head, grouped queries, and its gradient
+//
+//   inputs   qkv (T, F)        o (T, heads head_dim)        layout of F: see rope.cpp
+//   attributes   heads, kv_heads, head_dim, sequence
+//   evaluate   s = (q . k) / sqrt(head_dim); p = exp(s - max) / sum exp(s - max); P rounded to the
+//              output format; o = sum_j P_j v_j; o rounded. Chains run over ascending index.
+// attention_grad: dqkv (T, F) from qkv and do
+//   dP = do . v;  D = sum_j P_j dP_j;  dS = P (dP - D), rounded to the output format;
+//   dq = (sum_j dS_j k_j) / sqrt(head_dim);  dk and dv: one chain through the query heads of a
+//   group
+#include <cmath>
+
+#include "bounds/operations/attention.hpp"
+
+namespace plumb {
+namespace {
+
+// Rounded probabilities of head h in sequence b.                                       // (S, S)
+template <class T>
+Matrix<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, std::size_t h) {
+  Matrix<T> p =
+      product(of.block(call[0], b, of.query(h), false), of.block(call[0], b, of.key(h), true));
+  for (std::size_t i = 0; i < p.rows; ++i) {
+    T* row = p.row(i);
+    T largest = row[0] * of.scale<T>();
+    for (std::size_t j = 0; j <= i; ++j) {
+      row[j] *= of.scale<T>();
+      largest = std::max(largest, row[j]);
+    }
+    T sum = 0;
+    for (std::size_t j = 0; j <= i; ++j) {
+      row[j] = std::exp(row[j] - largest);
+      sum += row[j];
+    }
+    for (std::size_t j = 0; j < p.cols; ++j) row[j] = j <= i ? row[j] / sum : T(0);
+  }
+  call.roundings.round(p, call.how.output);
+  return p;
+}
+
+template <class T>
+std::vector<Matrix<T>> forward(const Call<T>& call) {
+  const Heads of(call);
+  Matrix<T> o(call[0].rows, of.heads * of.dim);
+  for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
+    for (std::size_t h = 0; h < of.heads; ++h) {
+      const Matrix<T> p = probabilities(call, of, b, h);
+      multiply(view(p), of.block(call[0], b, of.value(h), false),
+               o.row(b * of.sequence) + h * of.dim, o.cols);
+    }
+  }
+  call.roundings.round(o, call.how.output);
+  return {std::move(o)};
+}
+
+// dS of one head: P (dP - D), masked entries zero.                                     // (S, S)
+template <class T>
+Matrix<T> score_gradients(const Call<T>& call, const Matrix<T>& p, Matrix<T> dp) {
+  for (std::size_t i = 0; i < p.rows; ++i) {
+    T along = 0;
+    for (std::size_t j = 0; j <= i; ++j) along = std::fma(p(i, j), dp(i, j), along);
+    for (std::size_t j = 0; j < p.cols; ++j) {
+      dp(i, j) = j <= i ? p(i, j) * (dp(i, j) - along) : T(0);
+    }
+  }
+  call.roundings.round(dp, call.how.output);
+  return dp;
+}
+
+template <class T>
+std::vector<Matrix<T>> grad(const Call<T>& call) {
+  const Heads of(call);
+  const Matrix<T>& qkv = call[0];
+  const Matrix<T>& d_out = call[1];
+  Matrix<T> d(qkv.rows, qkv.cols);
+  for (std::size_t b = 0; b < d.rows / of.sequence; ++b) {
+    T* rows = d.row(b * of.sequence);
+    for (std::size_t h = 0; h < of.heads; ++h) {
+      const bool later = h % of.ratio() != 0;  // continues the chain of its group
+      const Matrix<T> p = probabilities(call, of, b, h);
+      const View<T> d_o = of.block(d_out, b, h * of.dim, false);
+      const Matrix<T> ds =
+          score_gradients(call, p, product(d_o, of.block(qkv, b, of.value(h), true)));
+      multiply(view(ds), of.block(qkv, b, of.key(h), false), rows + of.query(h), d.cols);
+      multiply(view(ds, true), of.block(qkv, b, of.query(h), false), rows + of.key(h), d.cols,
+               later);
+      multiply(view(p, true), d_o, rows + of.value(h), d.cols, later);
+    }
+  }
+  const std::size_t group = of.ratio() + 2;
+  for (std::size_t t = 0; t < d.rows; ++t) {
+    for (std::size_t j = 0; j < d.cols; ++j) {
+      if (j / of.dim % group != group - 1) d(t, j) *= of.scale<T>();  // all but values
+    }
+  }
+  call.roundings.round(d, call.how.output);
+  return {std::move(d)};
+}
+
+}  // namespace
+
+extern const Operation attention{"attention", forward<float>, forward<double>, attention_tolerance};
+extern const Operation attention_grad{"attention_grad", grad<float>, grad<double>,
+                                      attention_grad_tolerance};
+
+}  // namespace plumb

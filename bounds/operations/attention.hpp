@@ -1,0 +1,44 @@
+// bounds/operations/attention.hpp: where the heads of packed qkv lie; the tolerances of attention.
+//
+// The layout of the F columns stands in rope.cpp. Blocks are views, (S, head_dim) or transposed.
+#pragma once
+
+#include <cmath>
+
+#include "bounds/number/product.hpp"
+#include "bounds/operation.hpp"
+
+namespace plumb {
+
+struct Heads {
+  std::size_t heads, kv_heads, dim, sequence;
+
+  template <class AnyCall>
+  explicit Heads(const AnyCall& call)
+      : heads(call.count("heads")),
+        kv_heads(call.count("kv_heads")),
+        dim(call.count("head_dim")),
+        sequence(call.count("sequence")) {}
+  std::size_t ratio() const { return heads / kv_heads; }
+  std::size_t query(std::size_t h) const {  // first column of query head h
+    return ((h / ratio()) * (ratio() + 2) + h % ratio()) * dim;
+  }
+  std::size_t key(std::size_t h) const { return ((h / ratio()) * (ratio() + 2) + ratio()) * dim; }
+  std::size_t value(std::size_t h) const { return key(h) + dim; }
+  template <class T>
+  View<T> block(const Matrix<T>& m, std::size_t b, std::size_t column, bool transposed) const {
+    const T* data = m.row(b * sequence) + column;
+    return transposed ? View<T>{data, dim, sequence, m.cols, true}
+                      : View<T>{data, sequence, dim, m.cols, false};
+  }
+  template <class T>
+  T scale() const {
+    return T(1) / std::sqrt(static_cast<T>(dim));
+  }
+};
+
+// Both refuse all modes but the deterministic one.
+Outcome<Tolerance> attention_tolerance(const ToleranceCall& call);
+Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call);
+
+}  // namespace plumb

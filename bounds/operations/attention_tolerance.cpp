@@ -1,0 +1,228 @@
+// How far attention and its gradient, evaluated as attention.cpp says, may be from their values.
+//
+// u = 2^-24 (enlarged), g(n) = n u / (1 - n u): a chain of n roundings [Hig02 3.1]; E_x bounds x's
+// error; |.| of a matrix is taken element by element. With n = S, d = head_dim, c_e = 2:
+//
+//   scores       E_s = (g(d) + 4u) |q| |k|^T / sqrt d        chain; scale (2), its product (1)
+//   exponents    a_j = E_s,j + u (|s_j - m| + E_s,j + max E_s) + c_e u
+//                The maximum itself need not be known: moving all scores cancels in p.
+//   weights      e^ = e e^(+-a); running sums round by u each: Z^ = Z (1 +- B),
+//                B = (sum_j e_j (e^a_j - 1) + u (1 + B') sum of running sums + n t) / Z
+//   P            E_p = p (e^a_j - 1 + B + 2u) / (1 - B) + t,   t: underflow of exp, of the division
+//   P stored     + half a spacing of the output format
+//   output       E_o = E_P |V| + g(n) (P + E_P) |V|
+// Gradient, from the stored P:
+//   dP           E_dP = g(d) |do| |V|^T
+//   D            E_D = sum_j E_P (|dP| + E_dP) + P E_dP + g(n) sum_j (P + E_P)(|dP| + E_dP)
+//   dS           E_dS = E_P (|dP - D| + E') + P E' + 2u |dS|,   E' = E_dP + E_D;  then stored
+//   dq, dk, dv   E = E_left |right| + g(chain) (|left| + E_left) |right|;  scale: + 4u
+//   result       half a spacing of the output format
+// Terms: `functions` is what P's softmax leaves, `stored` what roundings to the output format
+// leave (P, dS, and the result), `sums` the chains, `steps` the rest.
+#include "bounds/operations/attention.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr double u = 0x1p-24 * (1 + 0x1p-10);  // enlarged: squares of u, FP64 steps, exp's series
+constexpr double t = 0x1p-148;                 // two subnormal spacings
+
+double g(double n) { return n * u / (1 - n * u); }
+
+Matrix<double> absolute(const Matrix<double>& x) {
+  Matrix<double> m = x;
+  for (double& v : m.values) v = std::fabs(v);
+  return m;
+}
+
+// A matrix with what its roundings in FP32 and to the output format may add.
+struct Bounded {
+  Matrix<double> value, fp32_error, stored;
+
+  explicit Bounded(Matrix<double> x)
+      : value(std::move(x)), fp32_error(value.rows, value.cols), stored(value.rows, value.cols) {}
+  double error(std::size_t e) const { return fp32_error.values[e] + stored.values[e]; }
+  double most(std::size_t e) const { return std::fabs(value.values[e]) + error(e); }
+  Matrix<double> largest() const {
+    Matrix<double> m(value.rows, value.cols);
+    for (std::size_t e = 0; e < m.size(); ++e) m.values[e] = most(e);
+    return m;
+  }
+  void store(const Format& to) {
+    if (to == fp32) return;
+    for (std::size_t e = 0; e < value.size(); ++e) {
+      if (most(e) > 0) stored.values[e] = half_spacing(most(e), to);
+    }
+  }
+};
+
+// Row i of p from scores and their errors; the part of the proof called weights and P.
+void softmax_row(const double* score, const double* score_error, std::size_t n, double* p,
+                 double* error) {
+  const double m = *std::max_element(score, score + n);
+  const double farthest = *std::max_element(score_error, score_error + n);
+  double z = 0;
+  double off = 0;
+  double running = 0;
+  for (std::size_t j = 0; j < n; ++j) {
+    p[j] = std::exp(score[j] - m);
+    const double exponent = score_error[j] + u * (m - score[j] + score_error[j] + farthest) + 2 * u;
+    error[j] = std::expm1(exponent);
+    z += p[j];
+    off += p[j] * error[j];
+    running += z;
+  }
+  const double b0 = (off + static_cast<double>(n) * 2 * t) / z;
+  const double b = (b0 + u * running / z * (1 + b0)) * (1 + 2 * static_cast<double>(n) * u);
+  const double at_least = b < 1 ? 1 - b : 0;  // zero: no bound, found by the caller as infinity
+  for (std::size_t j = 0; j < n; ++j) {
+    p[j] /= z;
+    error[j] = p[j] * (error[j] + b + 2 * u) / at_least + 4 * t / at_least;
+  }
+}
+
+// Stored probabilities of one head.                                                     // (S, S)
+Bounded probabilities(const ToleranceCall& call, const Heads& of, const Matrix<double>& size,
+                      std::size_t b, std::size_t h) {
+  Matrix<double> s =
+      product(of.block(call[0], b, of.query(h), false), of.block(call[0], b, of.key(h), true));
+  Matrix<double> s_error =
+      product(of.block(size, b, of.query(h), false), of.block(size, b, of.key(h), true));
+  const double scale = of.scale<double>();
+  const auto d = static_cast<double>(of.dim);
+  for (double& x : s.values) x *= scale;
+  for (double& x : s_error.values) x = (g(d) + 4 * u) * scale * x + (d + 1) * t;
+  Bounded p(Matrix<double>(s.rows, s.cols));
+  for (std::size_t i = 0; i < s.rows; ++i) {
+    softmax_row(s.row(i), s_error.row(i), i + 1, p.value.row(i), p.fp32_error.row(i));
+  }
+  p.store(call.how.output);
+  return p;
+}
+
+// Adds the errors of a product left * right to a block of outputs, and its value.
+void accumulate(const Bounded& left, bool transposed, View<double> right, View<double> right_size,
+                double terms, Near* to, std::size_t stride) {
+  const auto as = [&](const Matrix<double>& m) { return view(m, transposed); };
+  const Matrix<double> value = product(as(left.value), right);
+  const Matrix<double> by_fp32 = product(as(left.fp32_error), right_size);
+  const Matrix<double> by_store = product(as(left.stored), right_size);
+  const Matrix<double> size = left.largest();
+  const Matrix<double> sum = product(as(size), right_size);
+  for (std::size_t i = 0; i < value.rows; ++i) {
+    for (std::size_t j = 0; j < value.cols; ++j) {
+      Near& x = to[i * stride + j];
+      x.value += value(i, j);
+      x[Share::functions] += by_fp32(i, j);
+      x[Share::wire] += by_store(i, j);  // kept apart until the result is stored
+      x[Share::sums] += g(terms) * sum(i, j) + terms * t;
+    }
+  }
+}
+
+// The result's own cast; what stored P and dS left is booked with it.
+Outcome<Tolerance> finished(Matrix<Near>&& y, const ToleranceCall& call) {
+  NearRoundings().round(y, call.how.output);
+  for (Near& x : y.values) {
+    x[Share::stored] += x[Share::wire];
+    x[Share::wire] = 0;
+  }
+  return tolerance_of({std::move(y)}, call, false);
+}
+
+std::vector<Refusal> refusals(const ToleranceCall& call) {
+  if (call.mode != Mode::deterministic) {
+    return {{Why::unsupported, "only the deterministic tolerance of attention is derived"}};
+  }
+  return refusals_before(call);
+}
+
+// dS of one head from its P and dP, in place of dP.                                     // (S, S)
+void score_gradients(const Bounded& p, Bounded& dp, const Format& output) {
+  for (std::size_t i = 0; i < p.value.rows; ++i) {
+    double along = 0;
+    double along_error = 0;
+    double sum = 0;
+    const std::size_t row = i * p.value.cols;
+    for (std::size_t e = row; e <= row + i; ++e) {
+      along = std::fma(p.value.values[e], dp.value.values[e], along);
+      along_error += p.error(e) * dp.most(e) + p.value.values[e] * dp.error(e);
+      sum += p.most(e) * dp.most(e);
+    }
+    const auto n = static_cast<double>(i + 1);
+    along_error += g(n) * sum + n * t;
+    for (std::size_t e = row; e < row + p.value.cols; ++e) {
+      const bool masked = e > row + i;
+      const double centred = dp.value.values[e] - along;
+      const double off = dp.error(e) + along_error;
+      dp.value.values[e] = masked ? 0 : p.value.values[e] * centred;
+      dp.fp32_error.values[e] = masked ? 0
+                                       : p.error(e) * (std::fabs(centred) + off) +
+                                             p.value.values[e] * off +
+                                             3 * u * p.most(e) * (std::fabs(centred) + off) + t;
+    }
+  }
+  dp.store(output);
+}
+
+}  // namespace
+
+Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
+  if (const auto refused = refusals(call); !refused.empty()) return refused.front();
+  const Heads of(call);
+  const Matrix<double> size = absolute(call[0]);
+  Matrix<Near> o(call[0].rows, of.heads * of.dim);
+  for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
+    for (std::size_t h = 0; h < of.heads; ++h) {
+      accumulate(probabilities(call, of, size, b, h), false,
+                 of.block(call[0], b, of.value(h), false), of.block(size, b, of.value(h), false),
+                 static_cast<double>(of.sequence), o.row(b * of.sequence) + h * of.dim, o.cols);
+    }
+  }
+  return finished(std::move(o), call);
+}
+
+Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
+  if (const auto refused = refusals(call); !refused.empty()) return refused.front();
+  const Heads of(call);
+  const Matrix<double>& qkv = call[0];
+  const Matrix<double> size = absolute(qkv);
+  const Matrix<double> d_size = absolute(call[1]);
+  Matrix<Near> d(qkv.rows, qkv.cols);
+  const auto n = static_cast<double>(of.sequence);
+  const auto group_n = static_cast<double>(of.ratio() * of.sequence);
+  for (std::size_t b = 0; b < d.rows / of.sequence; ++b) {
+    Near* rows = d.row(b * of.sequence);
+    for (std::size_t h = 0; h < of.heads; ++h) {
+      const auto block = [&](const Matrix<double>& m, std::size_t column) {
+        return of.block(m, b, column, false);
+      };
+      const Bounded p = probabilities(call, of, size, b, h);
+      const std::size_t o = h * of.dim;
+      Bounded ds(product(block(call[1], o), of.block(qkv, b, of.value(h), true)));
+      ds.fp32_error = product(block(d_size, o), of.block(size, b, of.value(h), true));
+      const auto dim = static_cast<double>(of.dim);
+      for (double& e : ds.fp32_error.values) e = g(dim) * e + dim * t;
+      score_gradients(p, ds, call.how.output);
+      accumulate(ds, false, block(qkv, of.key(h)), block(size, of.key(h)), n, rows + of.query(h),
+                 d.cols);
+      accumulate(ds, true, block(qkv, of.query(h)), block(size, of.query(h)), group_n,
+                 rows + of.key(h), d.cols);
+      accumulate(p, true, block(call[1], o), block(d_size, o), group_n, rows + of.value(h), d.cols);
+    }
+  }
+  const std::size_t group = of.ratio() + 2;
+  for (std::size_t e = 0; e < d.size(); ++e) {
+    if (e % d.cols / of.dim % group == group - 1) continue;  // values are not scaled
+    Near& x = d.values[e];
+    const double all = 4 * u * x.most();
+    Near scaled = Near::of(x.value * of.scale<double>());
+    scaled.carry(of.scale<double>(), x);
+    scaled[Share::steps] += of.scale<double>() * all + t;
+    x = scaled;
+  }
+  return finished(std::move(d), call);
+}
+
+}  // namespace plumb

@@ -1,0 +1,67 @@
+// grad_norm, clip and scale: clipping by the global norm
+//
+//   grad_norm   g = sqrt(sum of all squares)      inputs: all main gradients       g (1, 1)
+//               squares and sums in FP64, so that their order is far below the one rounding to FP32
+//   clip        c = min(1, max_norm / (g + 1e-6))   inputs g      attribute max_norm     c (1, 1)
+//   scale       y = x c                            inputs x, c (1, 1)
+#include <cmath>
+
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> norm(const Call<T>& call) {
+  double squares = 0;
+  for (const Matrix<T>* x : call.inputs) {
+    double own = 0;
+    for (const T v : x->values) own += static_cast<double>(v) * static_cast<double>(v);
+    squares += own;
+  }
+  Matrix<T> g(1, 1, static_cast<T>(std::sqrt(squares)));
+  call.roundings.round(g, call.how.output);
+  return {std::move(g)};
+}
+
+// The norm of n gradients' squares: each FP64 addition and square rounds by 2^-53, halved by the
+// root; then one rounding to FP32. Far from a tie both casts agree, which is what `judge` sees.
+Outcome<Tolerance> norm_tolerance(const ToleranceCall& call) {
+  if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
+  double n = 4;
+  for (const Matrix<double>* x : call.inputs) n += static_cast<double>(x->size());
+  Near g = Near::of(call.values[0].values[0]);
+  if (g.value > 0) {
+    g.err(n * 0x1p-53 * g.value, Share::sums);
+    g.rounded(Share::steps);
+  }
+  Matrix<Near> output(1, 1, g);
+  NearRoundings().round(output, call.how.output);
+  return tolerance_of({output}, call, false);
+}
+
+template <class T>
+std::vector<Matrix<T>> coefficient(const Call<T>& call) {
+  using std::min;
+  const T limit = static_cast<T>(call.attribute("max_norm"));
+  Matrix<T> c(1, 1, min(T(1), limit / (call[0].values[0] + static_cast<T>(1e-6))));
+  call.roundings.round(c, call.how.output);
+  return {std::move(c)};
+}
+
+template <class T>
+std::vector<Matrix<T>> scaled(const Call<T>& call) {
+  Matrix<T> y = call[0];
+  for (T& x : y.values) x *= call[1].values[0];
+  call.roundings.round(y, call.how.output);
+  return {std::move(y)};
+}
+
+}  // namespace
+
+extern const Operation grad_norm{"grad_norm", norm<float>, norm<double>, norm_tolerance};
+extern const Operation clip{"clip", coefficient<float>, coefficient<double>,
+                            tolerance_by<coefficient<Near>>};
+extern const Operation scale{"scale", scaled<float>, scaled<double>, tolerance_by<scaled<Near>>};
+
+}  // namespace plumb

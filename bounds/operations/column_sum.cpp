@@ -1,0 +1,21 @@
+// column_sum: y_j = sum_i x_ij, the gradient of a bias
+//
+//   inputs   x (T, N)        y (N, 1)
+//   evaluate   rows in `parts` slices; each a chain of FP32 additions; parts combined on the wire
+#include "bounds/operations/column_sums.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  return {column_sums(call[0], call.how, call.roundings)};
+}
+
+}  // namespace
+
+extern const Operation column_sum{"column_sum", evaluate<float>, evaluate<double>,
+                                  tolerance_by<evaluate<Near>, 0>};
+
+}  // namespace plumb

@@ -1,0 +1,73 @@
+// cross_entropy: lse_t = m_t + ln sum_v exp(x_tv - m_t);  loss = sum_t mask_t (lse_t - x_t,label_t)
+// / n
+//
+//   inputs   logits (T, V), labels (T, 1), mask (T, 1), count (1, 1): n, the counted tokens of the
+//            whole step                                  outputs   lse (T, 1), loss (1, 1)
+//   evaluate   the sum over v in `parts` slices combined on an FP32 wire; loss: a chain over t
+// cross_entropy_grad: dx_tv = (exp(x_tv - lse_t) - [v = label_t]) mask_t / n
+//   inputs   logits, labels, mask, count, lse            output   dx (T, V)
+#include <cmath>
+
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> forward(const Call<T>& call) {
+  using std::exp;
+  using std::log;
+  const Matrix<T>& x = call[0];
+  Matrix<T> largest(x.rows, 1);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    largest.values[t] = *std::max_element(x.row(t), x.row(t) + x.cols);
+  }
+  std::vector<Matrix<T>> parts;
+  for (int p = 0; p < call.how.parts; ++p) {
+    const auto [first, last] = slice(x.cols, call.how.parts, p);
+    Matrix<T> part(x.rows, 1);
+    for (std::size_t t = 0; t < x.rows; ++t) {
+      for (std::size_t v = first; v < last; ++v) {
+        part.values[t] += exp(x(t, v) - largest.values[t]);
+      }
+    }
+    parts.push_back(std::move(part));
+  }
+  Matrix<T> lse = combined(std::move(parts), call.how, call.roundings);
+  Matrix<T> loss(1, 1);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    lse.values[t] = largest.values[t] + log(lse.values[t]);
+    const T target = x(t, static_cast<std::size_t>(call[1].values[t]));
+    loss.values[0] += (lse.values[t] - target) * call[2].values[t];
+  }
+  loss.values[0] /= call[3].values[0];
+  call.roundings.round(lse, call.how.output);
+  call.roundings.round(loss, call.how.output);
+  return {std::move(lse), std::move(loss)};
+}
+
+template <class T>
+std::vector<Matrix<T>> grad(const Call<T>& call) {
+  using std::exp;
+  const Matrix<T>& x = call[0];
+  Matrix<T> dx(x.rows, x.cols);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    const auto label = static_cast<std::size_t>(call[1].values[t]);
+    const T weight = call[2].values[t] / call[3].values[0];
+    for (std::size_t v = 0; v < x.cols; ++v) {
+      const T p = exp(x(t, v) - call[4].values[t]);
+      dx(t, v) = (v == label ? p - T(1) : p) * weight;
+    }
+  }
+  call.roundings.round(dx, call.how.output);
+  return {std::move(dx)};
+}
+
+}  // namespace
+
+extern const Operation cross_entropy{"cross_entropy", forward<float>, forward<double>,
+                                     tolerance_by<forward<Near>, 0>};
+extern const Operation cross_entropy_grad{"cross_entropy_grad", grad<float>, grad<double>,
+                                          tolerance_by<grad<Near>>};
+
+}  // namespace plumb

@@ -1,0 +1,32 @@
+// embedding: y_t = table[id_t], [+ position_{t mod S}]
+//
+//   inputs   ids (T, 1), table (V, D), [positions (S, D)]        y (T, D)
+//   evaluate   a row is copied: exact in every layout; with positions one addition, one rounding
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const Matrix<T>& ids = call[0];
+  const Matrix<T>& table = call[1];
+  Matrix<T> y(ids.rows, table.cols);
+  for (std::size_t t = 0; t < ids.rows; ++t) {
+    const auto id = static_cast<std::size_t>(ids.values[t]);
+    for (std::size_t j = 0; j < y.cols; ++j) y(t, j) = table(id, j);
+    if (call.inputs.size() == 3) {
+      const Matrix<T>& positions = call[2];
+      for (std::size_t j = 0; j < y.cols; ++j) y(t, j) += positions(t % positions.rows, j);
+    }
+  }
+  if (call.inputs.size() == 3) call.roundings.round(y, call.how.output);
+  return {std::move(y)};
+}
+
+}  // namespace
+
+extern const Operation embedding{"embedding", evaluate<float>, evaluate<double>,
+                                 tolerance_by<evaluate<Near>>};
+
+}  // namespace plumb

@@ -1,0 +1,36 @@
+// embedding_grad: dTable[v] = sum of dy_t over the tokens t with key_t = v
+//
+//   inputs   keys (T, 1): ids, or positions; dy (T, D)        dTable (V, D)
+//   attributes   rows: V; period: 0 takes the key from the input, S > 0 takes t mod S
+//   evaluate   tokens in `parts` slices; each a chain of FP32 additions in token order
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const Matrix<T>& keys = call[0];
+  const Matrix<T>& dy = call[1];
+  const std::size_t period = call.count("period");
+  std::vector<Matrix<T>> parts;
+  for (int p = 0; p < call.how.parts; ++p) {
+    Matrix<T> part(call.count("rows"), dy.cols);
+    const auto [first, last] = slice(dy.rows, call.how.parts, p);
+    for (std::size_t t = first; t < last; ++t) {
+      const std::size_t v = period > 0 ? t % period : static_cast<std::size_t>(keys.values[t]);
+      for (std::size_t j = 0; j < dy.cols; ++j) part(v, j) += dy(t, j);
+    }
+    parts.push_back(std::move(part));
+  }
+  Matrix<T> table = combined(std::move(parts), call.how, call.roundings);
+  call.roundings.round(table, call.how.output);
+  return {std::move(table)};
+}
+
+}  // namespace
+
+extern const Operation embedding_grad{"embedding_grad", evaluate<float>, evaluate<double>,
+                                      tolerance_by<evaluate<Near>, 1>};
+
+}  // namespace plumb

@@ -1,0 +1,125 @@
+// gemm: C = op(A) op(B) + bias
+//
+//   inputs   A, B, [bias (N, 1)]        op(A) (M, K)   op(B) (K, N)   C (M, N)
+//   attributes   transpose_a, transpose_b
+//   evaluate   K in `parts` slices, each one chain of FP32 fused multiply-adds; parts combined on
+//              the wire; bias added in FP32; one rounding to the output format
+//   tolerance  part r, with S_r = |A_r| |B_r| and K_r terms:
+//                sums     gamma_K S_r + K t     any order of a chain of K roundings    [Hig02 3.1]
+//              S_r is a float product itself, enlarged by its own 2 gamma_K S_r + K t. Then the
+//              combination, the bias and the cast as for every operation: bounds/tolerance.hpp.
+//              By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23].
+#include <cmath>
+
+#include "bounds/number/product.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> finished(std::vector<Matrix<T>>&& parts, const Call<T>& call) {
+  Matrix<T> c = combined(std::move(parts), call.how, call.roundings);
+  if (call.inputs.size() == 3) {
+    for (std::size_t i = 0; i < c.rows; ++i) {
+      for (std::size_t j = 0; j < c.cols; ++j) c(i, j) += call[2].values[j];
+    }
+  }
+  call.roundings.round(c, call.how.output);
+  return {std::move(c)};
+}
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const View<T> a = view(call[0], call.attribute("transpose_a") != 0);
+  const View<T> b = view(call[1], call.attribute("transpose_b") != 0);
+  std::vector<Matrix<T>> parts;
+  for (int p = 0; p < call.how.parts; ++p) {
+    const auto [first, last] = slice(a.cols, call.how.parts, p);
+    parts.push_back(product(columns(a, first, last), rows(b, first, last)));
+  }
+  return finished(std::move(parts), call);
+}
+
+Matrix<float> magnitudes(const Matrix<double>& x) {
+  Matrix<float> m(x.rows, x.cols);
+  for (std::size_t e = 0; e < x.size(); ++e) {
+    m.values[e] = static_cast<float>(std::fabs(x.values[e]));
+  }
+  return m;
+}
+
+// Sum of the squares of all running sums, which is what chance sees of a chain [HI23].
+Matrix<double> running_squares(View<double> a, View<double> b) {
+  Matrix<double> squares(a.rows, b.cols);
+  Matrix<double> sums(a.rows, b.cols);
+  std::vector<double> b_row(b.cols);
+  for (std::size_t k = 0; k < a.cols; ++k) {
+    for (std::size_t j = 0; j < b.cols; ++j) b_row[j] = b(k, j);
+    for (std::size_t i = 0; i < a.rows; ++i) {
+      const double x = a(i, k);
+      double* sum = sums.row(i);
+      double* square = squares.row(i);
+      for (std::size_t j = 0; j < b.cols; ++j) {
+        sum[j] += x * b_row[j];
+        square[j] += sum[j] * sum[j];
+      }
+    }
+  }
+  return squares;
+}
+
+// One slice of K: the FP64 product, and the error of its chain in any order.
+Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<float> b_size,
+                   Mode mode) {
+  const Matrix<double> c = product(a, b);
+  const Matrix<float> s = product(a_size, b_size);
+  const double ku = static_cast<double>(a.cols) * 0x1p-24;
+  const double t = static_cast<double>(a.cols) * 0x1p-149;  // underflow, of s as well
+  Matrix<double> squares;
+  if (mode != Mode::deterministic) squares = running_squares(a, b);
+  // A spacing is between u and 2u of the number; its mean square 0.541 u^2 (theory P5).
+  const double of_u = mode == Mode::moments ? 0x1p-48 * 0.541 : 0x1p-48;
+  Matrix<Near> part(a.rows, b.cols);
+  for (std::size_t e = 0; e < part.size(); ++e) {
+    Near& x = part.values[e];
+    x.value = c.values[e];
+    const double sum = (static_cast<double>(s.values[e]) * (1 + 2 * ku) + t) * (1 + 0x1p-20);
+    x[Share::sums] = ku / (1 - ku) * sum + t;
+    x.energy = mode == Mode::deterministic ? 0 : of_u * squares.values[e] + t * t;
+  }
+  return part;
+}
+
+Outcome<Tolerance> tolerance(const ToleranceCall& call) {
+  if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
+  const bool ta = call.attribute("transpose_a") != 0;
+  const bool tb = call.attribute("transpose_b") != 0;
+  const Matrix<float> a_size = magnitudes(call[0]);
+  const Matrix<float> b_size = magnitudes(call[1]);
+  const View<double> a = view(call[0], ta);
+  const View<double> b = view(call[1], tb);
+  std::vector<Matrix<Near>> parts;
+  for (int p = 0; p < call.how.parts; ++p) {
+    const auto [first, last] = slice(a.cols, call.how.parts, p);
+    parts.push_back(chain(columns(a, first, last), rows(b, first, last),
+                          columns(view(a_size, ta), first, last),
+                          rows(view(b_size, tb), first, last), call.mode));
+  }
+  NearRoundings roundings;
+  const Matrix<Near> none;
+  Matrix<Near> bias;
+  if (call.inputs.size() == 3) bias = converted<Near>(call[2]);
+  std::vector<const Matrix<Near>*> inputs{&none, &none};
+  if (call.inputs.size() == 3) inputs.push_back(&bias);
+  const auto outputs =
+      finished<Near>(std::move(parts), {inputs, call.attributes, call.how, roundings});
+  return tolerance_of(outputs, call,
+                      call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1])));
+}
+
+}  // namespace
+
+extern const Operation gemm{"gemm", evaluate<float>, evaluate<double>, tolerance};
+
+}  // namespace plumb

@@ -1,0 +1,69 @@
+// rope: rotates the query and key heads of packed qkv by the angle of their position
+//
+//   inputs   qkv (T, F)        y (T, F),  F = kv_heads (heads / kv_heads + 2) head_dim
+//   attributes   heads, kv_heads, head_dim, sequence, base, inverse (1: rotates back, the gradient)
+//   layout   per key/value head: its query heads, then the key, then the value
+//   evaluate   cos and sin of pos base^(-2i/head_dim) in FP64, rounded to FP32; each product and
+//   the
+//              sum of two products rounded to FP32; one rounding to the output format
+#include <cmath>
+
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+struct Turn {
+  T cos, sin;
+};
+
+// One row per position; FP64 until the rounding to T.                         // (positions, half)
+template <class T>
+Matrix<Turn<T>> turns(std::size_t positions, std::size_t half, double base, double sign) {
+  Matrix<Turn<T>> table(positions, half);
+  for (std::size_t i = 0; i < half; ++i) {
+    const double frequency = std::pow(base, -static_cast<double>(i) / static_cast<double>(half));
+    for (std::size_t t = 0; t < positions; ++t) {
+      const double angle = static_cast<double>(t) * frequency;
+      table(t, i) = {static_cast<T>(std::cos(angle)), static_cast<T>(sign * std::sin(angle))};
+    }
+  }
+  return table;
+}
+
+template <class T>
+void rotate(T* head, const Turn<T>* turn, std::size_t half) {
+  for (std::size_t i = 0; i < half; ++i) {
+    const T x = head[i];
+    const T y = head[i + half];
+    head[i] = x * turn[i].cos - y * turn[i].sin;
+    head[i + half] = y * turn[i].cos + x * turn[i].sin;
+  }
+}
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const std::size_t dim = call.count("head_dim");
+  const std::size_t group = call.count("heads") / call.count("kv_heads") + 2;
+  const std::size_t sequence = call.count("sequence");
+  const double sign = call.attribute("inverse") != 0 ? -1 : 1;
+  Matrix<T> y = call[0];
+  const Matrix<Turn<T>> table =
+      turns<T>(std::min(sequence, y.rows), dim / 2, call.attribute("base"), sign);
+  for (std::size_t t = 0; t < y.rows; ++t) {
+    for (std::size_t h = 0; h < y.cols / dim; ++h) {
+      if (h % group == group - 1) continue;  // a value head
+      rotate(y.row(t) + h * dim, table.row(t % sequence), dim / 2);
+    }
+  }
+  call.roundings.round(y, call.how.output);
+  return {std::move(y)};
+}
+
+}  // namespace
+
+extern const Operation rope{"rope", evaluate<float>, evaluate<double>,
+                            tolerance_by<evaluate<Near>>};
+
+}  // namespace plumb

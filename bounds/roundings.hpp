@@ -1,0 +1,64 @@
+// bounds/roundings.hpp: what happens at the places where a promise says that a number loses bits.
+//
+// An operation is written once, over float or double, and calls these two functions wherever its
+// evaluation loses bits. The four kinds below make one code the reference, a twin, the exact run
+// and a draw of noise around the exact run (twins.md 3: `tu` transfers, `dither` grids).
+// TESTED   tests/bounds/roundings_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bounds/number/matrix.hpp"
+#include "bounds/number/rounding.hpp"
+
+namespace plumb {
+
+template <class T>
+class Roundings {
+ public:
+  virtual ~Roundings() = default;
+  // x becomes what the format can hold.                                              // (N, M)
+  virtual void round(Matrix<T>& x, const Format& to) = 0;
+  // Called with the parts of a sum before each is rounded to `wire`.
+  virtual void before_parts(std::vector<Matrix<T>>& parts, const Format& wire) = 0;
+};
+
+// The arithmetic as promised: nearest even.
+class RealRoundings : public Roundings<float> {
+ public:
+  void round(Matrix<float>& x, const Format& to) override { round_in_place(x.values, to); }
+  void before_parts(std::vector<Matrix<float>>&, const Format&) override {}
+};
+
+// As promised, after moving a random amount of about one ulp between neighbouring parts: the same
+// sum, other roundings. `key` names the run and the place.
+class TwinRoundings final : public RealRoundings {
+ public:
+  explicit TwinRoundings(std::uint64_t key) : key_(key) {}
+  void before_parts(std::vector<Matrix<float>>& parts, const Format& wire) override;
+
+ private:
+  std::uint64_t key_;
+};
+
+// No rounding at all.
+class ExactRoundings final : public Roundings<double> {
+ public:
+  void round(Matrix<double>&, const Format&) override {}
+  void before_parts(std::vector<Matrix<double>>&, const Format&) override {}
+};
+
+// Rounding on a grid that is shifted by a random offset per column: equal values get equal errors.
+class DitherRoundings final : public Roundings<double> {
+ public:
+  explicit DitherRoundings(std::uint64_t key) : key_(key) {}
+  void round(Matrix<double>& x, const Format& to) override;
+  void before_parts(std::vector<Matrix<double>>&, const Format&) override {}
+
+ private:
+  std::uint64_t key_;
+  std::uint64_t calls_ = 0;
+};
+
+}  // namespace plumb

@@ -1,0 +1,179 @@
+#include "bounds/tolerance.hpp"
+
+#include <cmath>
+
+#include "bounds/number/rounding.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr double outward = 1 + 0x1p-40;  // for the last dozen operations of a bound
+
+// What the cast of x to a format may add.
+double cast_error(const Near& x, const Format& to) {
+  const double m = x.most();
+  if (x.exact() && round_to(x.value, to) == x.value) return 0;
+  const double half = half_spacing(m, to);
+  return m + half <= to.largest() ? half : std::numeric_limits<double>::infinity();
+}
+
+struct Names {
+  const char* name;
+  const char* formula;
+};
+constexpr std::array<Names, shares> cause{{
+    {"sums", "half an fp32 spacing at each running sum"},
+    {"steps", "half an fp32 spacing at each other intermediate result"},
+    {"functions", "an fp32 ulp at each exp and log"},
+    {"wire", "half a wire spacing at each part and each running sum of parts"},
+    {"stored", "half an output spacing at |y|"},
+}};
+
+// What the terms of one output have in common.
+struct Rule {
+  Mode mode;
+  double lambda;
+  bool repeated;
+};
+
+class Terms {
+ public:
+  void add(std::size_t term, double share) { largest_[term] = std::max(largest_[term], share); }
+  std::vector<Term> listed() const {
+    std::vector<Term> terms;
+    for (std::size_t s = 0; s < shares; ++s) {
+      if (largest_[s] > 0) terms.push_back({cause[s].name, cause[s].formula, largest_[s]});
+    }
+    if (largest_[likely] > 0) {
+      terms.push_back({"roundings", "lambda (common + sqrt energy)", largest_[likely]});
+    }
+    if (largest_[judge] > 0) {
+      terms.push_back({"judge", "|value as given - value mirrored|", largest_[judge]});
+    }
+    return terms;
+  }
+  static constexpr std::size_t likely = shares, judge = shares + 1;
+
+ private:
+  std::array<double, shares + 2> largest_{};
+};
+
+double deviation(const Near& y, Terms& terms) {
+  const double stored = y[Share::stored];
+  terms.add(Terms::likely, std::sqrt((y.energy + y.common * y.common) / 3));
+  terms.add(static_cast<std::size_t>(Share::stored), stored / std::sqrt(3.0));
+  return std::sqrt((y.energy + y.common * y.common + stored * stored) / 3);
+}
+
+double bound_of(const Near& y, double value, const Rule& rule, Terms& terms) {
+  if (rule.mode == Mode::moments) return deviation(y, terms);
+  const double stored = y[Share::stored];
+  const double judge = std::fabs(y.value - value);
+  const double worst = y.worst() - stored;
+  // 2^-10: the second-order factor phi of [HI23], below 7e-4 for 2^20 terms and lambda <= 8.
+  const double likely = rule.lambda * (y.common + std::sqrt(y.energy)) * (1 + 0x1p-10);
+  const bool by_chance = rule.mode == Mode::probabilistic && !rule.repeated && likely < worst;
+  if (by_chance) {
+    terms.add(Terms::likely, likely);
+  } else {
+    for (std::size_t s = 0; s + 1 < shares; ++s) terms.add(s, y.share[s]);
+  }
+  terms.add(static_cast<std::size_t>(Share::stored), stored);
+  terms.add(Terms::judge, judge);
+  return ((by_chance ? likely : worst * outward) + stored + judge) * outward;
+}
+
+bool finite(const Matrix<double>& x) {
+  return std::all_of(x.values.begin(), x.values.end(), [](double v) { return std::isfinite(v); });
+}
+
+}  // namespace
+
+void NearRoundings::before_parts(std::vector<Matrix<Near>>& parts, const Format&) {
+  wire_calls_ = 2 * parts.size() - 1;
+}
+
+void NearRoundings::round(Matrix<Near>& x, const Format& to) {
+  const bool wire = wire_calls_ > 0;
+  if (wire) --wire_calls_;
+  if (to == fp32 || to == fp64) return;  // a float already
+  for (Near& value : x.values) {
+    const double c = cast_error(value, to);
+    if (wire) value.err(c, Share::wire);
+    if (!wire) value[Share::stored] += c;
+  }
+}
+
+bool repeats(const Matrix<double>& x) {
+  std::size_t pairs = 0;
+  std::size_t along = 0;
+  std::size_t down = 0;
+  // Every element of a small matrix, some thousands of a large one.
+  const std::size_t step = std::max<std::size_t>(1, x.size() / 4096);
+  for (std::size_t e = std::max<std::size_t>(x.cols, 1); e < x.size(); e += step) {
+    const double v = x.values[e];
+    if (v == 0) continue;
+    ++pairs;
+    along += x.values[e - 1] == v ? 1 : 0;
+    down += x.values[e - x.cols] == v ? 1 : 0;
+  }
+  return pairs >= 8 && 8 * std::max(along, down) > pairs;
+}
+
+std::vector<Refusal> refusals_before(const ToleranceCall& call) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (finite(call[i])) continue;
+    return {{Why::not_finite, "input " + std::to_string(i) + " holds an infinity or a NaN"}};
+  }
+  if (call.mode == Mode::probabilistic && !(call.delta > 0 && call.delta < 1)) {
+    throw std::invalid_argument("a probabilistic tolerance needs 0 < delta < 1");
+  }
+  return {};
+}
+
+Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
+                                bool repeated) {
+  if (repeated && call.mode == Mode::moments) {
+    return Refusal{Why::conflict, "the data repeat: their roundings are not independent"};
+  }
+  Tolerance tolerance{call.mode, call.mode == Mode::probabilistic ? call.delta : 0, {}, {}, {}};
+  double elements = 0;
+  for (const Matrix<Near>& y : outputs) elements += static_cast<double>(y.size());
+  const double lambda =
+      call.mode == Mode::probabilistic ? std::sqrt(2 * std::log(16 * elements / call.delta)) : 0;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const Matrix<Near>& y = outputs[o];
+    Matrix<double> bound(y.rows, y.cols);
+    Terms terms;
+    for (std::size_t e = 0; e < y.size(); ++e) {
+      bound.values[e] =
+          bound_of(y.values[e], call.values[o].values[e], {call.mode, lambda, repeated}, terms);
+      if (!std::isfinite(bound.values[e])) {
+        return Refusal{Why::may_overflow, "element " + std::to_string(e) + " of output " +
+                                              std::to_string(o) + ", about " +
+                                              std::to_string(y.values[e].value) +
+                                              ", or a step to it may leave its format's range"};
+      }
+    }
+    if (call.mode == Mode::moments) tolerance.bias.emplace_back(y.rows, y.cols);
+    tolerance.bound.push_back(std::move(bound));
+    tolerance.terms.push_back(terms.listed());
+  }
+  return tolerance;
+}
+
+Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, NearEvaluation evaluate,
+                                           std::initializer_list<std::size_t> summed) {
+  if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
+  std::vector<Matrix<Near>> inputs;
+  std::vector<const Matrix<Near>*> pointers;
+  for (const Matrix<double>* input : call.inputs) inputs.push_back(converted<Near>(*input));
+  for (const Matrix<Near>& input : inputs) pointers.push_back(&input);
+  NearRoundings roundings;
+  const bool repeated =
+      call.mode != Mode::deterministic &&
+      std::any_of(summed.begin(), summed.end(), [&](std::size_t i) { return repeats(call[i]); });
+  return tolerance_of(evaluate({pointers, call.attributes, call.how, roundings}), call, repeated);
+}
+
+}  // namespace plumb
