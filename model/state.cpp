@@ -31,6 +31,10 @@ Tensor drawn(const Parameter& p, std::uint64_t seed) {
   return tensor;
 }
 
+// The token of a byte: bytes spread over the vocabulary, so that plain text, which uses the lower half
+// only, exercises every vocabulary slice. 149 is odd, so this is a permutation of 0..255.
+float token_of(char byte) { return static_cast<float>(static_cast<unsigned char>(byte) * 149 % 256); }
+
 }  // namespace
 
 Values initial_state(const Config& config, const Recipe& recipe) {
@@ -67,8 +71,8 @@ Values step_data(const Config& config, std::string_view text, int step) {
       const auto counted = static_cast<std::size_t>(
           static_cast<double>(length) * (1 + uniform(key, 2 * s + 1)) / 2);
       for (std::size_t t = 0; t < length; ++t) {
-        ids.values[s * length + t] = static_cast<unsigned char>(text[start + t]);
-        labels.values[s * length + t] = static_cast<unsigned char>(text[start + t + 1]);
+        ids.values[s * length + t] = token_of(text[start + t]);
+        labels.values[s * length + t] = token_of(text[start + t + 1]);
         mask.values[s * length + t] = t < counted ? 1.0F : 0.0F;
       }
       count += static_cast<float>(counted);
@@ -89,6 +93,14 @@ Values next_state(const Config& config, const Values& step) {
     }
   }
   return state;
+}
+
+void cast_state(const Config& config, const Recipe& recipe, Values& state) {
+  for (const Parameter& p : parameters(config)) {
+    Tensor parameter = *state.at(p.name + "/master@previous");
+    round_in_place(parameter.values, recipe.compute);
+    state[p.name + "/param@previous"] = shared(std::move(parameter));
+  }
 }
 
 }  // namespace plumb

@@ -1,0 +1,132 @@
+# cmake/house.cmake: one function per thing a room needs, so that a room's own file is a line or two.
+#
+#   house_room([PUBLIC ...] [PRIVATE ...])   the library plumb::<folder> of every source below the folder
+#   house_program(<name>)                    the same, where the folder is a program
+#   house_tests(<group> [ALSO rooms...])     <group>_tests: tests/<group>/**/*_test.cpp, tests/support/
+#   house_benches()                          one program per tests/bench/*.cpp, built by target `benches`
+#
+# A new source file needs no line in any list: the folders are read again at each build.
+include(picture)
+
+# Flags of every target. The first two are no matter of taste: a contracted a*b+c has other bits.
+add_library(plumb_rules INTERFACE)
+target_compile_features(plumb_rules INTERFACE cxx_std_20)
+target_include_directories(plumb_rules INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(plumb_rules INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;-Wall;-Wextra;-Wpedantic;-Wconversion;-Wno-sign-conversion;-Wshadow>"
+  # GCC 12 sees an overlap in every "text" + std::to_string(n) (its bug 105651).
+  "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>"
+  # nvcc writes host code of its own that is not pedantic: .cu files get the plain warnings.
+  "$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;-Xcompiler=-ffp-contract=off,-Wall>"
+  "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PLUMB_WERROR}>>:-Werror>")
+if(PLUMB_NATIVE)
+  # Wider vectors, same bits: without contraction and fast-math a compiler may neither fuse nor
+  # reorder our sums. (Eigen asks for FMA by itself; whoever uses it must allow for any order.)
+  target_compile_options(plumb_rules INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
+endif()
+
+# Sets `sources` to what this machine can build of the current folder, and `libraries` to what that
+# needs. mpi.cpp, nccl.cpp, cuda/ and cublas/ need their library (see optional.cmake); where it is
+# absent, a file called without_<library>.cpp stands in, and only there.
+function(house_sources)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp *.cu)
+  set(libraries "")
+  foreach(file IN LISTS sources)
+    foreach(library cuda nccl mpi)
+      if(file MATCHES "/without_${library}\\.cpp$")
+        if(PLUMB_HAS_${library})
+          list(REMOVE_ITEM sources ${file})
+        endif()
+      elseif(file MATCHES "${PLUMB_NEEDS_${library}}")
+        if(PLUMB_HAS_${library})
+          list(APPEND libraries plumb_${library})
+        else()
+          list(REMOVE_ITEM sources ${file})
+        endif()
+      endif()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES libraries)
+  get_property(embedded DIRECTORY PROPERTY PLUMB_EMBEDDED)
+  list(APPEND sources ${embedded})
+  set(sources "${sources}" PARENT_SCOPE)
+  set(libraries "${libraries}" PARENT_SCOPE)
+endfunction()
+
+function(house_room)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "PUBLIC;PRIVATE")
+  get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  house_sources()
+  list(TRANSFORM ${room}_sees PREPEND plumb:: OUTPUT_VARIABLE neighbours)
+  if(sources)
+    add_library(plumb_${room} STATIC ${sources})
+    target_link_libraries(plumb_${room} PRIVATE ${arg_PRIVATE} ${libraries})
+    set(scope PUBLIC)
+  else()  # a room of headers alone, or one not built yet
+    add_library(plumb_${room} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(plumb::${room} ALIAS plumb_${room})
+  target_link_libraries(plumb_${room} ${scope} plumb_rules ${neighbours} ${arg_PUBLIC})
+  # A file set, so that CMAKE_VERIFY_INTERFACE_HEADER_SETS can compile each header alone.
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.hpp)
+  target_sources(plumb_${room} ${scope} FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
+endfunction()
+
+function(house_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PRIVATE")
+  get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  house_sources()
+  if(sources)
+    list(TRANSFORM ${room}_sees PREPEND plumb:: OUTPUT_VARIABLE neighbours)
+    add_executable(${name} ${sources})
+    target_link_libraries(${name} PRIVATE plumb_rules ${neighbours} ${arg_PRIVATE} ${libraries})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  endif()
+endfunction()
+
+# What all test programs share: tests/support/, gtest, and MPFR, since a test may ask for the truth.
+function(house_test_support)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
+  file(WRITE ${PROJECT_BINARY_DIR}/tests/support.cpp "// gives the library one source, and the header below a home\n")
+  add_library(tests_support STATIC ${sources} ${PROJECT_BINARY_DIR}/tests/support.cpp)
+  target_link_libraries(tests_support PUBLIC plumb::bounds GTest::gtest GTest::gtest_main MPFR::MPFR Boost::headers)
+  target_compile_definitions(tests_support PUBLIC
+    PLUMB_PROGRAM="${PROJECT_BINARY_DIR}/plumb" PLUMB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # gtest.h is most of what a small test file compiles; parsed once for all.
+  target_precompile_headers(tests_support PRIVATE <gtest/gtest.h>)
+endfunction()
+
+function(house_tests group)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ALSO")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${group}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  list(APPEND arg_ALSO ${group})
+  list(FILTER arg_ALSO INCLUDE REGEX "^(bounds|world|trace|kernels|model|injectors|experiments|paper_repro)$")
+  list(TRANSFORM arg_ALSO PREPEND plumb::)
+  add_executable(${group}_tests ${sources})
+  target_link_libraries(${group}_tests PRIVATE tests_support ${arg_ALSO})
+  target_precompile_headers(${group}_tests REUSE_FROM tests_support)
+  # Each test file may have a local `draw` of its own, so a unity build leaves them apart.
+  set_target_properties(${group}_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(TARGET plumb AND group MATCHES "^(cli|readme)$")
+    add_dependencies(${group}_tests plumb)
+  endif()
+  # Asked for its tests when ctest starts, not at each link: a link then stays a link.
+  gtest_discover_tests(${group}_tests TEST_PREFIX ${group}. DISCOVERY_MODE PRE_TEST
+                       DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${group})
+endfunction()
+
+function(house_benches)
+  add_custom_target(benches)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/bench/*.cpp)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(bench_${name} EXCLUDE_FROM_ALL ${source})
+    target_link_libraries(bench_${name} PRIVATE plumb::paper_repro benchmark::benchmark benchmark::benchmark_main)
+    set_target_properties(bench_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+    add_dependencies(benches bench_${name})
+  endforeach()
+endfunction()

@@ -1,0 +1,72 @@
+# cmake/optional.cmake: what a machine may or may not have. Each option says in one line what came of
+# it, sets PLUMB_HAS_<library> and makes a target plumb_<library>. AUTO takes what is there, ON insists.
+
+set(PLUMB_CUDA AUTO CACHE STRING "CUDA kernels: AUTO, ON or OFF")
+set(PLUMB_NCCL AUTO CACHE STRING "Collectives over NCCL: AUTO, ON or OFF")
+set(PLUMB_MPI  AUTO CACHE STRING "Collectives over MPI: AUTO, ON or OFF")
+set_property(CACHE PLUMB_CUDA PLUMB_NCCL PLUMB_MPI PROPERTY STRINGS AUTO ON OFF)
+
+# The sources that need each library (see house_sources).
+set(PLUMB_NEEDS_cuda "/kernels/(cuda|cublas)/|\\.cu$")
+set(PLUMB_NEEDS_nccl "/nccl\\.cpp$")
+set(PLUMB_NEEDS_mpi  "/mpi\\.cpp$")
+
+function(report library option found detail)
+  if(NOT ${option})  # switched off
+    message(STATUS "${option}: off")
+    set(found FALSE)
+  elseif(found)
+    message(STATUS "${option}: ${detail}")
+  elseif(${option} STREQUAL "AUTO")
+    message(STATUS "${option}: not found, left out")
+  else()
+    message(FATAL_ERROR "${option} is ON, but ${library} was not found")
+  endif()
+  set(PLUMB_HAS_${library} ${found} PARENT_SCOPE)
+endfunction()
+
+set(found FALSE)
+if(PLUMB_CUDA)
+  include(CheckLanguage)
+  set(CMAKE_MESSAGE_LOG_LEVEL NOTICE)  # our own line says it all
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 90)   # one architecture (and its PTX, for newer ones) compiles fast
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_EXTENSIONS OFF)
+    find_package(CUDAToolkit QUIET)
+    add_library(plumb_cuda INTERFACE)
+    target_link_libraries(plumb_cuda INTERFACE CUDA::cudart_static)  # no CUDA needed where it runs
+    set(found TRUE)
+  endif()
+  unset(CMAKE_MESSAGE_LOG_LEVEL)
+endif()
+report(cuda PLUMB_CUDA ${found} "nvcc ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
+
+set(found FALSE)
+if(PLUMB_NCCL AND PLUMB_HAS_cuda)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+  mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
+  if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+    add_library(plumb_nccl INTERFACE)
+    target_include_directories(plumb_nccl SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+    target_link_libraries(plumb_nccl INTERFACE plumb_cuda ${NCCL_LIBRARY})
+    set(found TRUE)
+  endif()
+endif()
+report(nccl PLUMB_NCCL ${found} "${NCCL_LIBRARY}")
+
+set(found FALSE)
+if(PLUMB_MPI)
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    add_library(plumb_mpi INTERFACE)
+    target_link_libraries(plumb_mpi INTERFACE MPI::MPI_CXX)
+    set(found TRUE)
+  endif()
+endif()
+report(mpi PLUMB_MPI ${found} "MPI ${MPI_CXX_VERSION}")

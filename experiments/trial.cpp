@@ -1,0 +1,84 @@
+#include "experiments/trial.hpp"
+
+#include "model/plan.hpp"
+#include "model/state.hpp"
+#include "trace/execute.hpp"
+#include "trace/statistics.hpp"
+
+namespace plumb {
+
+Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
+               std::string_view text, const Trace* loaded) {
+  Start start{{config, recipe, layout, 1}, {}};
+  if (loaded != nullptr) {
+    const Training earlier = run_from(loaded->manifest);
+    const std::uint64_t seed = config.seed;
+    start.run.config = earlier.config;
+    start.run.config.seed = seed;  // of the data; the weights are loaded
+    start.run.step = earlier.step + 1;
+    start.leaves = next_state(start.run.config, merge(*loaded).values);
+  }
+  check_layout(layout, start.run.config);
+  if (loaded == nullptr) {
+    start.leaves = initial_state(start.run.config, recipe);
+  } else {
+    cast_state(start.run.config, recipe, start.leaves);
+  }
+  start.leaves.merge(step_data(start.run.config, text, start.run.step));
+  return start;
+}
+
+Trace run_reference(const Start& start) {
+  Training single = start.run;
+  single.layout = {};
+  const Graph graph = plan(single.config, single.recipe, single.layout, single.step);
+  return reference_trace(single, reference(graph, start.leaves));
+}
+
+Trace run_perturbed(const Start& start, std::uint64_t seed) {
+  Training single = start.run;
+  single.layout = {};
+  const Graph graph = plan(single.config, single.recipe, single.layout, single.step);
+  return reference_trace(single, perturbed(graph, start.leaves, "/embedding/out", seed));
+}
+
+Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
+                        const std::string& backend) {
+  Joints joints;
+  if (bug != nullptr) bug->plant(joints, dose, start.run.config);
+  Candidate candidate{train_step(start.run, start.leaves, joints, find_backend(backend)), false};
+  candidate.reached = joints.reached();
+  return candidate;
+}
+
+Trial run_trial(const Start& start, const Bug& bug, const Dose& dose,
+                const CheckOptions& options) {
+  const Trace reference = run_reference(start);
+  const Merged r = merge(reference);
+  const Candidate healthy = run_candidate(start);
+  const Merged h = merge(healthy.trace);
+  const Candidate broken = run_candidate(start, &bug, dose);
+  const Merged b = merge(broken.trace);
+
+  Trial trial;
+  trial.reached = broken.reached;
+  for (const auto& [id, tensor] : b.values) {
+    const auto found = h.values.find(id);
+    if (found == h.values.end() || found->second->size() != tensor->size()) continue;
+    if (found->second->values == tensor->values) continue;
+    trial.changed = true;
+    const double effect = relative_difference(*tensor, *found->second);
+    if (effect > trial.effect) {
+      trial.effect = effect;
+      trial.effect_at = id;
+    }
+  }
+  trial.changed = trial.changed || b.findings.size() != h.findings.size();
+  trial.healthy = check(reference, r, healthy.trace, h, options);
+  trial.broken = check(reference, r, broken.trace, b, options);
+  trial.bites_at = bug.bites_at(start.run.config);
+  trial.blamed_right = trial.broken.blamed == trial.bites_at;
+  return trial;
+}
+
+}  // namespace plumb

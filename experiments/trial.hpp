@@ -1,0 +1,49 @@
+// experiments/trial.hpp: reference, healthy twin, broken run and their verdicts: what catch, the demo,
+// sweeps and tests share. The judge is given two traces and never a bug.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "injectors/bug.hpp"
+#include "model/transformer.hpp"
+#include "trace/check.hpp"
+
+namespace plumb {
+
+// State and data that a run starts from.
+struct Start {
+  Training run;    // its layout is what the candidates run in
+  Values leaves;
+};
+
+// `loaded`: an earlier trace whose last state is the start (its model and recipe win); absent: random
+// weights of `config`. Throws Failure on a text that is too short or a trace without a state.
+Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
+               std::string_view text, const Trace* loaded = nullptr);
+
+// The single-device reference.
+Trace run_reference(const Start& start);
+// The reference with its embedding output moved by one ulp (rule perturbation).
+Trace run_perturbed(const Start& start, std::uint64_t seed);
+
+struct Candidate {
+  Trace trace;
+  bool reached = false;  // the bug's joint was asked
+};
+Candidate run_candidate(const Start& start, const Bug* bug = nullptr, const Dose& dose = {},
+                        const std::string& backend = "reference");
+
+// What came of planting a bug.
+struct Trial {
+  Verdict healthy, broken;
+  bool reached = false;
+  bool changed = false;           // some merged tensor differs in some bit from the healthy run
+  double effect = 0;              // largest relative Frobenius change against the healthy run
+  std::string effect_at;
+  bool blamed_right = false;
+  std::string bites_at;
+};
+Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options);
+
+}  // namespace plumb

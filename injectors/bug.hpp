@@ -1,0 +1,47 @@
+// injectors/bug.hpp: what a planted bug is. One bug, one file in bugs/, one line in bugs.inc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config.hpp"
+#include "model/joints/joints.hpp"
+
+namespace plumb {
+
+// How strong, where, and with which luck: given by the caller, read by the bugs that have a dose.
+struct Dose {
+  double magnitude = 0;  // 0: the card's own
+  std::uint64_t seed = 1;
+};
+
+// T: a tolerance check should fire in step 1.
+enum class Expected { T, T_late, R, neg, blind, floor };
+
+struct Needs {
+  std::vector<Family> families = {Family::gpt, Family::llama};
+  std::string_view layout = "tp2";
+  std::string_view recipe = "bf16";
+};
+
+struct Bug {
+  std::string_view id;     // stable for ever: results and tables refer to it
+  std::string_view title;  // what a reader of the table sees
+  std::string_view story;  // what was wrong and why nobody noticed, in a sentence or two
+  std::string_view seen_in;
+  char klass;  // A..H as in the catalogue of real bugs
+  Expected expected;
+  Needs needs;  // the smallest layout and recipe in which it can bite
+  std::string_view hides_when;
+  std::string (*bites_at)(const Config&);  // canonical id of the first tensor that goes wrong
+  void (*plant)(Joints&, const Dose&, const Config&);  // the bug: one joint, replaced
+};
+
+std::span<const Bug* const> all_bugs();  // in the order of bugs.inc
+// Throws Failure on an unknown id, listing the known.
+const Bug& find_bug(std::string_view id);
+
+}  // namespace plumb

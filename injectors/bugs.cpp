@@ -1,0 +1,30 @@
+#include <array>
+
+#include "bounds/outcome.hpp"
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+#define BUG(name) extern const Bug name;
+#include "injectors/bugs.inc"
+#undef BUG
+
+std::span<const Bug* const> all_bugs() {
+  static constexpr std::array bugs{
+#define BUG(name) &name,
+#include "injectors/bugs.inc"
+#undef BUG
+  };
+  return bugs;
+}
+
+const Bug& find_bug(std::string_view id) {
+  std::string known;
+  for (const Bug* bug : all_bugs()) {
+    if (bug->id == id) return *bug;
+    known += (known.empty() ? "" : ", ") + std::string(bug->id);
+  }
+  throw Failure("unknown bug '" + std::string(id) + "'; known: " + known);
+}
+
+}  // namespace plumb

@@ -1,0 +1,25 @@
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+extern const Bug sp_norm_grad_not_reduced{
+    .id = "sp-norm-grad-not-reduced",
+    .title = "Norm gradients not summed over sequence-parallel ranks",
+    .story =
+        "Each rank sees its slice of the tokens, so a norm's weight gradient is a partial sum; "
+        "a lost attribute made the reduction skip the norms and the replicas drifted apart.",
+    .seen_in = "Megatron-LM #1446, fixed by TransformerEngine PR 1528; TTrace bug 12",
+    .klass = 'C',
+    .expected = Expected::T,
+    .needs = {.layout = "tp2,sp"},
+    .hides_when = "no sequence parallelism",
+    .bites_at = [](const Config&) { return std::string("m0/final_norm.weight/wgrad"); },
+    .plant =
+        [](Joints& joints, const Dose&, const Config&) {
+          joints.gradients.sums_over_sequence.replace([](const Where& where) {
+            return where.module.find("norm") == std::string::npos;
+          });
+        },
+};
+
+}  // namespace plumb

@@ -1,0 +1,70 @@
+#include "model/verify.hpp"
+
+#include "model/plan.hpp"
+#include "model/transformer.hpp"
+
+namespace plumb {
+namespace {
+
+void same_nodes(const Graph& stored, const Graph& planned) {
+  const auto refuse = [](const std::string& where) {
+    throw Failure("the promise in graph.json is not what the manifest's settings make, first at '" +
+                  where + "'; trace again");
+  };
+  if (stored.nodes.size() != planned.nodes.size()) refuse("the number of nodes");
+  for (std::size_t i = 0; i < planned.nodes.size(); ++i) {
+    const Node& a = stored.nodes[i];
+    const Node& b = planned.nodes[i];
+    if (a.op != b.op || a.inputs != b.inputs || a.outputs != b.outputs ||
+        a.attributes != b.attributes || !(a.how == b.how) || a.phase != b.phase) {
+      refuse(b.outputs.front());
+    }
+  }
+}
+
+void has_shape(const Merged& merged, const std::string& id, int rows, int cols) {
+  const auto found = merged.values.find(id);
+  if (found == merged.values.end()) throw Failure("the trace lacks '" + id + "'; trace again");
+  const Tensor& t = *found->second;
+  if (t.rows == static_cast<std::size_t>(rows) && t.cols == static_cast<std::size_t>(cols)) return;
+  throw Failure("'" + id + "' is " + std::to_string(t.rows) + "x" + std::to_string(t.cols) +
+                ", the model's is " + std::to_string(rows) + "x" + std::to_string(cols) +
+                "; trace again");
+}
+
+void tokens(const Merged& merged, const std::string& id, const Config& config) {
+  has_shape(merged, id, config.tokens(), 1);
+  for (const float x : merged.values.at(id)->values) {
+    if (x >= 0 && x < static_cast<float>(config.vocabulary) && x == static_cast<float>(static_cast<int>(x))) {
+      continue;
+    }
+    throw Failure("'" + id + "' holds " + std::to_string(x) + ", which is no token; trace again");
+  }
+}
+
+}  // namespace
+
+void verify(const Trace& trace, const Merged& merged) {
+  if (!trace.graph) return;
+  if (trace.manifest.producer != "plumb") {
+    throw Failure("the promise comes from '" + trace.manifest.producer +
+                  "'; only plumb's own promises are executed so far, remove graph.json");
+  }
+  const Training run = run_from(trace.manifest);
+  same_nodes(*trace.graph, plan(run.config, run.recipe, run.layout, run.step));
+  for (const Parameter& p : parameters(run.config)) {
+    for (const char* kind : {"/param@previous", "/master@previous", "/exp_avg@previous",
+                             "/exp_avg_sq@previous"}) {
+      has_shape(merged, p.name + kind, p.rows, p.cols);
+    }
+  }
+  for (int m = 0; m < run.config.micro_batches; ++m) {
+    const std::string prefix = "m" + std::to_string(m) + "/data/";
+    tokens(merged, prefix + "ids", run.config);
+    tokens(merged, prefix + "labels", run.config);
+    has_shape(merged, prefix + "mask", run.config.tokens(), 1);
+  }
+  has_shape(merged, "data/count", 1, 1);
+}
+
+}  // namespace plumb

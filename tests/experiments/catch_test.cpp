@@ -1,0 +1,46 @@
+// Is each planted bug caught and blamed where it bites, and is its healthy twin left alone?
+#include <gtest/gtest.h>
+
+#include "experiments/trial.hpp"
+#include "tests/support/runs.hpp"
+
+namespace plumb {
+namespace {
+
+Start small_start(const std::string& family, const std::string& recipe, const std::string& layout,
+                  std::uint64_t seed) {
+  const Training run = small_run(family, recipe, layout, seed);
+  return start_of(run.config, run.recipe, run.layout, small_text());
+}
+
+class Catch : public testing::TestWithParam<const Bug*> {};
+
+TEST_P(Catch, BlamesTheFirstWrongTensorAndAcquitsTheHealthyRun) {
+  const Bug& bug = *GetParam();
+  for (const Family family : bug.needs.families) {
+    for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+      const Start start = small_start(name_of(family), std::string(bug.needs.recipe),
+                                      std::string(bug.needs.layout), seed);
+
+      const Trial trial = run_trial(start, bug, {}, {});
+
+      EXPECT_TRUE(trial.reached);
+      EXPECT_TRUE(trial.changed);
+      EXPECT_EQ(trial.broken.exit_code(), 1) << name_of(family) << " seed " << seed;
+      EXPECT_EQ(trial.broken.blamed, trial.bites_at) << name_of(family) << " seed " << seed;
+      EXPECT_EQ(trial.healthy.exit_code(), 0)
+          << name_of(family) << " seed " << seed << " "
+          << (trial.healthy.findings.empty() ? "" : trial.healthy.findings[0].id + " " + trial.healthy.findings[0].statistic + trial.healthy.findings[0].detail);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Catch, testing::ValuesIn(all_bugs().begin(), all_bugs().end()),
+                         [](const auto& bug) {
+                           std::string name;
+                           for (const char c : bug.param->id) name += c == '-' ? '_' : c;
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace plumb

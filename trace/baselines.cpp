@@ -1,0 +1,56 @@
+#include "trace/baselines.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "trace/statistics.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr double flat_tolerance = 0.0829;  // 4 * 1.03^33 * 2^-7 [Megatron-LM 74bec5be]
+
+double over(double error, double tolerance) {
+  if (error == 0) return 0;
+  return tolerance > 0 ? error / tolerance : std::numeric_limits<double>::infinity();
+}
+
+// 4 1.03^(L+1-l) eps with eps of BF16; tensors outside the layers get the most permissive, l = 0.
+double depth_law(const std::string& id, const Manifest& manifest) {
+  const auto found = manifest.settings.find("layers");
+  const double layers = found == manifest.settings.end() ? 32 : std::stod(found->second);
+  const std::size_t at = id.find("layers.");
+  const double layer = at == std::string::npos ? 0 : std::stod(id.substr(at + 7)) + 1;
+  return 4 * std::pow(1.03, layers + 1 - layer) * 0x1p-7;
+}
+
+Baseline elementwise(const Tensor& r, const Tensor& c) {
+  Baseline seen;
+  for (std::size_t e = 0; e < r.size(); ++e) {
+    const double error = std::fabs(static_cast<double>(c.values[e]) - r.values[e]);
+    seen.ratio = std::max(seen.ratio, error / (1e-5 + 1.6e-2 * std::fabs(r.values[e])));
+  }
+  seen.detail = "worst element against 1.6e-2 |r| + 1e-5";
+  return seen;
+}
+
+}  // namespace
+
+Baseline baseline(const std::string& rule, const std::string& id, const Tensor& reference,
+                  const Tensor& candidate, const Values& perturbed, double margin,
+                  const Manifest& manifest) {
+  if (rule == "assert-close") return elementwise(reference, candidate);
+  const double error = relative_difference(candidate, reference);
+  double tolerance = flat_tolerance;
+  if (rule == "depth-law") tolerance = depth_law(id, manifest);
+  if (rule == "perturbation") {
+    const auto found = perturbed.find(id);
+    if (found == perturbed.end() || found->second->size() != reference.size()) return {0, false, ""};
+    tolerance = margin * relative_difference(*found->second, reference);
+  }
+  char detail[96];
+  std::snprintf(detail, sizeof detail, "relative difference %.3g, tolerance %.3g", error, tolerance);
+  return {over(error, tolerance), tolerance <= 0.5, detail};
+}
+
+}  // namespace plumb

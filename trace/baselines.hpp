@@ -1,0 +1,22 @@
+// trace/baselines.hpp: the rules that others use, for comparison. Each judges one tensor by itself.
+#pragma once
+
+#include <string>
+
+#include "trace/trace.hpp"
+
+namespace plumb {
+
+struct Baseline {
+  double ratio = 0;  // error / tolerance
+  bool could_fail = true;
+  std::string detail;
+};
+
+// `rule`: perturbation, depth-law, flat or assert-close. `perturbed` is used by perturbation only.
+// Sources of the constants: trace/check.hpp.
+Baseline baseline(const std::string& rule, const std::string& id, const Tensor& reference,
+                  const Tensor& candidate, const Values& perturbed, double margin,
+                  const Manifest& manifest);
+
+}  // namespace plumb

@@ -1,0 +1,212 @@
+#include "trace/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "trace/baselines.hpp"
+#include "trace/replay.hpp"
+#include "trace/selection.hpp"
+#include "trace/structure.hpp"
+#include "trace/twins.hpp"
+
+namespace plumb {
+namespace {
+
+bool all_zero(const Values& values, const Order& order) {
+  for (const auto& [id, tensor] : values) {
+    if (!order.made(id)) continue;
+    for (const float x : tensor->values) {
+      if (x != 0) return false;
+    }
+  }
+  return true;
+}
+
+class Check {
+ public:
+  Check(const Trace& reference, const Merged& r, const Trace& candidate, const Merged& c,
+        const CheckOptions& options)
+      : options_(options),
+        reference_(reference),
+        candidate_(candidate),
+        r_(r),
+        c_(c),
+        select_(options.only, options.skip),
+        order_(candidate.graph ? *candidate.graph : Graph()) {}
+
+  Verdict run() {
+    refuse_nonsense();
+    if (candidate_.graph && all_zero(r_.values, order_)) {
+      verdict_.not_judged.push_back("the reference is zero everywhere: nothing could have failed");
+      return verdict_;
+    }
+    for (Finding& f : structure_findings(r_, candidate_, c_, options_.allow_unmatched)) {
+      if (select_(f.id)) verdict_.findings.push_back(std::move(f));
+    }
+    for (const auto& [id, tensor] : c_.values) {
+      if (judgeable(id)) lines_[id] = {id, "", 0, relative_difference(*tensor, *r_.values.at(id))};
+    }
+    for (const std::string& rule : options_.rules) apply(rule);
+    finish();
+    return std::move(verdict_);
+  }
+
+ private:
+  // Only tensors that exist on both sides in one shape can be judged by size.
+  bool judgeable(const std::string& id) const {
+    const auto c = c_.values.find(id);
+    const auto r = r_.values.find(id);
+    return c != c_.values.end() && r != r_.values.end() && select_(id) &&
+           (order_.made(id) || !candidate_.graph) && c->second->rows == r->second->rows &&
+           c->second->cols == r->second->cols;
+  }
+
+  void refuse_nonsense() const {
+    const auto known = all_rules();
+    for (const std::string& rule : options_.rules) {
+      if (std::ranges::find(known, rule) != known.end()) continue;
+      std::string list;
+      for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
+      throw Failure("unknown rule '" + rule + "'; known: " + list);
+    }
+    if (std::ranges::none_of(c_.values, [&](const auto& v) { return select_(v.first); })) {
+      throw Failure("--only and --skip leave no tensor to judge; list ids with: plumb inspect TRACE");
+    }
+    const bool needs_graph = std::ranges::any_of(
+        options_.rules, [](const auto& rule) { return rule == "twins" || rule == "replay"; });
+    if (needs_graph && (!candidate_.graph || !reference_.graph)) {
+      throw Failure("a trace has no promise (graph.json), so the rules twins and replay cannot "
+                    "work; choose --rule flat, depth-law, assert-close or perturbation");
+    }
+  }
+
+  void apply(const std::string& rule) {
+    options_.progress("rule " + rule);
+    if (rule == "twins") return apply_twins();
+    if (rule == "replay") return apply_replay();
+    Merged perturbed;
+    if (rule == "perturbation") {
+      if (options_.perturbed == nullptr) {
+        throw Failure("rule perturbation needs a second reference: plumb train ... --perturb 1 -o P, "
+                      "then --perturbed P");
+      }
+      perturbed = merge(*options_.perturbed);
+    }
+    for (auto& [id, line] : lines_) {
+      const Baseline seen = baseline(rule, id, *r_.values.at(id), *c_.values.at(id),
+                                     perturbed.values, options_.margin, candidate_.manifest);
+      take(line, rule, seen.ratio);
+      verdict_.could_fail = verdict_.could_fail || seen.could_fail;
+      if (seen.ratio > 1) verdict_.findings.push_back({id, rule, seen.ratio, seen.detail});
+    }
+  }
+
+  void apply_twins() {
+    const TwinsJudgement seen = judge_by_twins(
+        *reference_.graph, r_, *candidate_.graph, c_,
+        [&](const std::string& id) { return lines_.contains(id); }, options_);
+    verdict_.tests = seen.tests;
+    verdict_.vacuous = seen.vacuous;
+    verdict_.smallest_scale = seen.smallest_scale;
+    verdict_.could_fail = verdict_.could_fail || seen.could_fail;
+    for (const auto& [id, worst] : seen.worst) take(lines_.at(id), worst.statistic, worst.ratio);
+    twin_findings_ = seen.findings;
+    one_row_ = seen.one_row;
+    undecidable_ = seen.undecidable;
+  }
+
+  void apply_replay() {
+    const Replayed seen =
+        replay(*candidate_.graph, c_.values,
+               [&](const std::string& id) { return lines_.contains(id); });
+    for (const auto& [id, ratio] : seen.ratios) {
+      if (lines_.contains(id)) take(lines_.at(id), "replay", ratio);
+    }
+    verdict_.could_fail = verdict_.could_fail || !seen.ratios.empty();
+    for (const Finding& f : seen.findings) {
+      if (lines_.contains(f.id)) verdict_.findings.push_back(f);
+    }
+    for (const std::string& id : seen.not_judged) verdict_.not_judged.push_back(id);
+    replayed_ = seen.ratios;
+  }
+
+  static void take(Line& line, const std::string& statistic, double ratio) {
+    if (line.statistic.empty() || ratio > line.ratio) {
+      line.statistic = statistic;
+      line.ratio = ratio;
+    }
+  }
+
+  bool replay_passes(const std::string& id) {
+    if (!replayed_.contains(id)) {
+      const Replayed again = replay(*candidate_.graph, c_.values,
+                                    [&](const std::string& other) { return other == id; });
+      replayed_.insert(again.ratios.begin(), again.ratios.end());
+    }
+    const auto found = replayed_.find(id);
+    return found != replayed_.end() && found->second <= 1;
+  }
+
+  // A finding of the twins that one row alone causes may be a rare flip at a rounding boundary: then
+  // replay decides. The same where all twins were silent.
+  void finish() {
+    for (Finding& f : twin_findings_) {
+      const bool rare = one_row_.contains(f.id) && replay_passes(f.id);
+      (rare ? verdict_.undecided : verdict_.findings).push_back(std::move(f));
+    }
+    for (Finding& f : undecidable_) {
+      (replay_passes(f.id) ? verdict_.undecided : verdict_.findings).push_back(std::move(f));
+    }
+    const auto earlier = [&](const Finding& a, const Finding& b) {
+      return order_(a.id) < order_(b.id);
+    };
+    std::stable_sort(verdict_.findings.begin(), verdict_.findings.end(), earlier);
+    std::stable_sort(verdict_.undecided.begin(), verdict_.undecided.end(), earlier);
+    // Replay and structure say who is wrong by itself; the other statistics only who differs.
+    for (const Finding& f : verdict_.findings) {
+      if (f.statistic == "replay" || f.statistic == "structure") {
+        verdict_.blamed = f.id;
+        verdict_.blamed_by = f.statistic;
+        break;
+      }
+    }
+    if (verdict_.blamed.empty() && !verdict_.findings.empty()) {
+      verdict_.blamed = verdict_.findings.front().id;
+      verdict_.blamed_by = verdict_.findings.front().statistic;
+    }
+    for (auto& [id, line] : lines_) verdict_.lines.push_back(std::move(line));
+    std::stable_sort(verdict_.lines.begin(), verdict_.lines.end(),
+                     [&](const Line& a, const Line& b) { return order_(a.id) < order_(b.id); });
+  }
+
+  const CheckOptions& options_;
+  const Trace& reference_;
+  const Trace& candidate_;
+  const Merged& r_;
+  const Merged& c_;
+  Selection select_;
+  Order order_;
+  Verdict verdict_;
+  std::map<std::string, Line> lines_;
+  std::vector<Finding> twin_findings_, undecidable_;
+  std::set<std::string> one_row_;
+  std::map<std::string, double> replayed_;
+};
+
+}  // namespace
+
+std::vector<std::string> all_rules() {
+  return {"twins", "replay", "perturbation", "depth-law", "flat", "assert-close"};
+}
+
+Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
+              const Merged& merged_candidate, const CheckOptions& options) {
+  return Check(reference, merged_reference, candidate, merged_candidate, options).run();
+}
+
+Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options) {
+  return check(reference, merge(reference), candidate, merge(candidate), options);
+}
+
+}  // namespace plumb

@@ -1,0 +1,107 @@
+#include "trace/replay.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace plumb {
+namespace {
+
+class Replay {
+ public:
+  Replay(const Node& node, const Values& values, Replayed& out)
+      : node_(node), values_(values), out_(out) {}
+
+  void run() {
+    const Operation* operation = find_operation(node_.op);
+    if (operation == nullptr) return skip("operation '" + node_.op + "' is not in the catalogue");
+    RealRoundings roundings;
+    Call<float> call{{}, node_.attributes, node_.how, roundings};
+    for (const std::string& id : node_.inputs) {
+      const auto found = values_.find(id);
+      if (found == values_.end()) return skip("its input '" + id + "' was not recorded");
+      call.inputs.push_back(found->second.get());
+    }
+    const std::vector<Tensor> promised = operation->evaluate(call);
+    bool equal = true;
+    for (std::size_t i = 0; i < promised.size(); ++i) {
+      const auto found = values_.find(node_.outputs[i]);
+      if (found == values_.end()) continue;  // a missing tensor is a structure finding
+      if (found->second->size() != promised[i].size()) return;  // its shape is a structure finding
+      const bool same = found->second->values == promised[i].values;
+      if (same) out_.ratios[node_.outputs[i]] = 0;
+      equal = equal && same;
+    }
+    if (!equal) against_bound(*operation, promised);
+  }
+
+ private:
+  void skip(const std::string& reason) {
+    for (const std::string& id : node_.outputs) out_.not_judged.push_back(id + ": " + reason);
+  }
+
+  void against_bound(const Operation& operation, const std::vector<Tensor>& promised) {
+    std::vector<Matrix<double>> wide;
+    for (const std::string& id : node_.inputs) {
+      wide.push_back(converted<double>(*values_.at(id)));
+    }
+    ExactRoundings none;
+    Call<double> call{{}, node_.attributes, node_.how, none};
+    ToleranceCall ask{{}, node_.attributes, node_.how, Mode::deterministic, 0, {}};
+    for (const Matrix<double>& input : wide) {
+      call.inputs.push_back(&input);
+      ask.inputs.push_back(&input);
+    }
+    const std::vector<Matrix<double>> truth = operation.value(call);
+    ask.values = truth;
+    const Outcome<Tolerance> tolerance = operation.tolerance(ask);
+    if (!tolerance) return skip(tolerance.error().detail);
+    for (std::size_t i = 0; i < truth.size(); ++i) {
+      const auto found = values_.find(node_.outputs[i]);
+      if (found == values_.end() || found->second->values == promised[i].values) continue;
+      compare(node_.outputs[i], *found->second, truth[i], tolerance->bound[i]);
+    }
+  }
+
+  void compare(const std::string& id, const Tensor& got, const Matrix<double>& truth,
+               const Matrix<double>& bound) {
+    double worst = 0;
+    std::size_t where = 0;
+    for (std::size_t e = 0; e < truth.size(); ++e) {
+      const double error = std::fabs(static_cast<double>(got.values[e]) - truth.values[e]);
+      double ratio = error == 0 ? 0 : error / bound.values[e];
+      if (std::isnan(ratio)) ratio = std::numeric_limits<double>::infinity();
+      if (ratio > worst) {
+        worst = ratio;
+        where = e;
+      }
+    }
+    out_.ratios[id] = worst;
+    if (worst <= 1) return;
+    const std::size_t columns = std::max<std::size_t>(truth.cols, 1);
+    out_.findings.push_back(
+        {id, "replay", worst,
+         "from the run's own inputs " + node_.op + " gives " +
+             std::to_string(truth.values[where]) + " +- " + std::to_string(bound.values[where]) +
+             " at (" + std::to_string(where / columns) + ", " + std::to_string(where % columns) +
+             "); the run has " + std::to_string(got.values[where])});
+  }
+
+  const Node& node_;
+  const Values& values_;
+  Replayed& out_;
+};
+
+}  // namespace
+
+Replayed replay(const Graph& graph, const Values& values,
+                const std::function<bool(const std::string&)>& wanted) {
+  Replayed out;
+  for (const Node& node : graph.nodes) {
+    bool any = false;
+    for (const std::string& id : node.outputs) any = any || wanted(id);
+    if (any) Replay(node, values, out).run();
+  }
+  return out;
+}
+
+}  // namespace plumb

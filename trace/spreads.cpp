@@ -1,0 +1,200 @@
+#include "trace/spreads.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "bounds/levels.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr double cap_of_log = 6;      // degrees of a log statistic's t, at most
+constexpr double cap_of_scale = 8;    // prior degrees of scale's t, at most
+constexpr double cap_of_prior = 60;
+constexpr double degrees_of_few = 3;  // where some twins show nothing
+
+double floor_of(Statistic s) {
+  if (s == Statistic::row) return 0.01;
+  return s == Statistic::element ? 0.03 : 0.003;
+}
+
+double value_of(const Sample& sample, Statistic s) { return sample[static_cast<std::size_t>(s)]; }
+
+// What is known of one (tensor, statistic) before pooling.
+struct Row {
+  std::size_t tensor;
+  double mean;      // of the logs; 0 for scale
+  double variance;  // own estimate, floor included
+};
+
+// Variances per kind, shrunk to the class: (w mean + 2 exp(mean of logs + 1.27/nu)) / (w + 2).
+std::vector<double> pooled(const std::vector<Row>& rows, const std::vector<Measured>& all,
+                           double nu) {
+  struct Kind {
+    double sum = 0, n = 0;
+  };
+  std::map<std::string, Kind> kinds;
+  std::map<int, Kind> classes;  // of logarithms
+  for (const Row& row : rows) {
+    Kind& kind = kinds[all[row.tensor].kind];
+    kind.sum += row.variance;
+    ++kind.n;
+    Kind& group = classes[all[row.tensor].group];
+    group.sum += std::log(std::max(row.variance, 1e-14));
+    ++group.n;
+  }
+  std::vector<double> result;
+  for (const Row& row : rows) {
+    const Kind& kind = kinds[all[row.tensor].kind];
+    const Kind& group = classes[all[row.tensor].group];
+    const double w = nu * kind.n;
+    result.push_back((w * kind.sum / kind.n + 2 * std::exp(group.sum / group.n + 1.27 / nu)) /
+                     (w + 2));
+  }
+  return result;
+}
+
+struct Prior {
+  double variance = 1;
+  double degrees = 1;
+};
+
+// Scaled F prior of variances q on nu degrees (Smyth 2004 [Smy04]).
+Prior prior_of(const std::vector<double>& q, double nu) {
+  double n = 0, sum = 0, squares = 0;
+  for (const double v : q) {
+    if (v <= 0) continue;
+    const double e = std::log(v) - digamma(nu / 2) + std::log(nu / 2);
+    ++n;
+    sum += e;
+    squares += e * e;
+  }
+  if (n < 3) return {};
+  const double mean = sum / n;
+  const double excess = (squares - sum * mean) / (n - 1) - trigamma(nu / 2);
+  if (excess <= 1e-3) return {std::exp(mean), cap_of_prior};  // as good as infinite: capped
+  const double d0 = std::min(2 * inverse_trigamma(excess), cap_of_prior);
+  return {std::exp(mean + digamma(d0 / 2) - std::log(d0 / 2)), d0};
+}
+
+// Moderated nulls for all live rows of one statistic.
+void moderate(const std::vector<Row>& rows, const std::vector<Measured>& all, Statistic s,
+              double nu, std::vector<Judged>& out) {
+  const std::vector<double> kind = pooled(rows, all, nu);
+  std::vector<double> q;
+  for (std::size_t i = 0; i < rows.size(); ++i) q.push_back(rows[i].variance / kind[i]);
+  const Prior prior = prior_of(q, nu);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Measured& m = all[rows[i].tensor];
+    const double draws = static_cast<double>(m.draws.size());
+    const double variance =
+        (prior.degrees * prior.variance * kind[i] + nu * rows[i].variance) / (prior.degrees + nu);
+    Judged judged{rows[i].tensor, s, Case::live};
+    if (s == Statistic::scale) {
+      judged.spread = m.noise * std::sqrt(variance);
+      judged.degrees = std::min(prior.degrees, cap_of_scale) + nu;
+    } else {
+      judged.center = rows[i].mean;
+      judged.spread = std::sqrt(variance * (1 + 1 / draws));
+      judged.degrees = std::min(prior.degrees + nu, cap_of_log);
+    }
+    judged.p = judged.p_of(m.candidate);
+    out.push_back(judged);
+  }
+}
+
+// The cases that need no null from pooling; returns nothing for a live row.
+std::optional<Judged> special(const Measured& m, std::size_t index, Statistic s) {
+  const auto norm_of = [](const Sample& x) { return value_of(x, Statistic::norm); };
+  const auto shows = [&](const Sample& x) { return norm_of(x) > 0; };
+  const bool differs = norm_of(m.candidate) > 0;
+  if (std::ranges::none_of(m.draws, shows)) {
+    Judged judged{index, s, m.touched ? Case::undecidable : Case::bitwise};
+    judged.p = differs && !m.touched ? 0 : 1;
+    return judged;
+  }
+  if (s == Statistic::scale) {
+    if (m.noise > 0.5) return Judged{index, s, Case::refused};
+    return {};
+  }
+  double largest = 0;
+  bool all_positive = true;
+  for (const Sample& draw : m.draws) {
+    largest = std::max(largest, value_of(draw, s));
+    all_positive = all_positive && value_of(draw, s) > 0;
+  }
+  if (all_positive) return {};
+  // Where no twin shows the statistic at all it has no size to compare with.
+  Judged judged{index, s, largest > 0 ? Case::few : Case::undecidable};
+  if (largest > 0) {
+    judged.center = std::log(largest);
+    judged.spread = 1;
+    judged.degrees = degrees_of_few;
+    judged.p = value_of(m.candidate, s) > largest ? judged.p_of(m.candidate) : 1;
+  }
+  return judged;
+}
+
+Row logs_of(const Measured& m, std::size_t index, Statistic s) {
+  const double n = static_cast<double>(m.draws.size());
+  double sum = 0, squares = 0;
+  for (const Sample& draw : m.draws) sum += std::log(value_of(draw, s));
+  for (const Sample& draw : m.draws) {
+    const double d = std::log(value_of(draw, s)) - sum / n;
+    squares += d * d;
+  }
+  const double floor = floor_of(s);
+  return {index, sum / n, squares / (n - 1) + floor * floor};
+}
+
+Row slopes_of(const Measured& m, std::size_t index) {
+  double squares = 0;
+  for (const Sample& draw : m.draws) {
+    const double a = value_of(draw, Statistic::scale) / m.noise;
+    squares += a * a;
+  }
+  return {index, 0, squares / static_cast<double>(m.draws.size())};
+}
+
+}  // namespace
+
+double Judged::size_of(const Sample& sample) const {
+  return std::fabs(value_of(sample, statistic));
+}
+
+double Judged::p_of(const Sample& sample) const {
+  const double size = size_of(sample);
+  if (statistic == Statistic::scale) return 2 * student_tail(size / spread, degrees);
+  if (size <= 0) return 1;
+  return student_tail((std::log(size) - center) / spread, degrees);
+}
+
+double Judged::threshold(double level) const {
+  if (how == Case::bitwise) return 0;
+  if (how != Case::live && how != Case::few) return std::numeric_limits<double>::infinity();
+  const double t = student_quantile(statistic == Statistic::scale ? level / 2 : level, degrees);
+  return statistic == Statistic::scale ? t * spread : std::exp(center + t * spread);
+}
+
+std::vector<Judged> judge(const std::vector<Measured>& all) {
+  std::vector<Judged> out;
+  for (const Statistic s : all_statistics) {
+    std::vector<Row> rows;
+    double nu = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (const auto other = special(all[i], i, s)) {
+        out.push_back(*other);
+        continue;
+      }
+      rows.push_back(s == Statistic::scale ? slopes_of(all[i], i) : logs_of(all[i], i, s));
+      nu = static_cast<double>(all[i].draws.size()) - (s == Statistic::scale ? 0 : 1);
+    }
+    if (!rows.empty()) moderate(rows, all, s, nu, out);
+  }
+  return out;
+}
+
+}  // namespace plumb

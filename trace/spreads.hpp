@@ -1,0 +1,56 @@
+// trace/spreads.hpp: nulls: how a statistic of a healthy run would scatter, learnt from the twins.
+//
+// Log statistics (norm, mismatch, row, element): y_k = ln S(draw k); mean m; spread pooled over the
+// tensors of a kind and shrunk (scaled F prior); t = (ln S - m) / (s sqrt(1 + 1/K)), one-sided, with
+// at most 6 degrees. scale: mean zero, two-sided, its spread in units of the relative noise.
+// The floors f, the cap of 6 and the prior's cap of 60 are empirical: chosen on clean runs in the
+// study [twins, section 4]; experiments/ false-alarms measures them again on this program.
+//
+// TESTED   tests/trace/spreads_test.cpp
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trace/statistics.hpp"
+
+namespace plumb {
+
+// One tensor's twins and candidate, reduced to numbers.
+struct Measured {
+  std::string id;
+  std::string kind;   // same module and tensor in all layers and micro-batches
+  int group = 0;      // forward, gradient, weight matrix, weight vector
+  std::vector<Sample> draws;
+  Sample candidate{};
+  double noise = 0;  // relative noise of the draws
+  double norm_of_reference = 0;
+  bool touched = true;  // something is split upstream; else twins are bitwise equal by promise
+};
+
+enum class Case {
+  live,         // judged by t
+  few,          // some twins show nothing: judged against the largest
+  bitwise,      // nothing is split upstream: any difference is a finding
+  undecidable,  // all twins show nothing although something is split upstream
+  refused,      // scale of a tensor that is mostly noise
+};
+
+struct Judged {
+  std::size_t tensor;  // index into the measured
+  Statistic statistic;
+  Case how;
+  double p = 1;
+  double center = 0;  // of ln S (of S for scale), and its spread as used in t, and the degrees
+  double spread = 0;
+  double degrees = 0;
+  // The size of the statistic at which p would be `level`.
+  double threshold(double level) const;
+  double size_of(const Sample& sample) const;
+  // p of another sample under the same null.
+  double p_of(const Sample& sample) const;
+};
+
+std::vector<Judged> judge(const std::vector<Measured>& all);
+
+}  // namespace plumb

@@ -1,0 +1,74 @@
+// trace/statistics.hpp: what is looked at in the difference e of two runs of one tensor.
+//
+//   e, r (N, M): difference and reference; u_ij: ulp of r_ij in the tensor's format
+//   norm      |e|_F
+//   mismatch  share of e_ij != 0
+//   scale     <e, r> / <r, r>
+//   row       max_i sqrt(|e_i|^2 - max_j min(|e_ij|, u_ij)^2) / sqrt(A_i + 0.01 sum_j u_ij^2 / 12)
+//             (one flip per row is free; of a vector each element is a row, and none is free)
+//   element   max_ij max(|e_ij| - u_ij, 0) / sqrt(A_i B_j / S + u_ij^2 / 12)
+//   with A_i, B_j the mean energy of the draws' rows and columns, S the sum of the A_i, each shrunk by
+//   one observation at the mean.
+//
+// SOURCES  bounds/SOURCES.md [twins]: the study on trained weights, its section 4
+// TESTED   tests/trace/statistics_test.cpp
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "bounds/number/format.hpp"
+#include "bounds/number/matrix.hpp"
+
+namespace plumb {
+
+enum class Statistic { norm, mismatch, scale, row, element };
+inline constexpr std::array all_statistics{Statistic::norm, Statistic::mismatch, Statistic::scale,
+                                           Statistic::row, Statistic::element};
+std::string_view name_of(Statistic statistic);
+
+using Sample = std::array<double, all_statistics.size()>;  // by Statistic
+
+// The draws of one tensor and what they say of any further difference.
+class Draws {
+ public:
+  // All of the reference's shape. Costs one pass per draw.
+  Draws(const Tensor& reference, const Format& format, std::vector<const Tensor*> draws);
+
+  std::size_t count() const { return draws_.size(); }
+  // Statistics of draw k with the field of the others; of any candidate with the field of all, a row
+  // left out on demand.
+  Sample of_draw(std::size_t k) const;
+  Sample of(const Tensor& candidate, std::optional<std::size_t> without_row = {}) const;
+  // Root of the mean energy of the draws over the energy of the reference.
+  double relative_noise() const;
+  double reference_energy() const { return energy_; }
+
+ private:
+  struct Field {
+    std::vector<double> rows, columns;
+    double scale = 1;  // S
+  };
+  Field field(std::optional<std::size_t> without) const;
+  Sample measured(const Tensor& x, const Field& field, std::optional<std::size_t> skip) const;
+
+  const Tensor& reference_;
+  Format format_;
+  std::vector<const Tensor*> draws_;
+  std::vector<std::vector<double>> row_energy_, column_energy_;  // per draw
+  double energy_ = 0;
+};
+
+// The row of largest energy of a - b, and its share of the whole.
+struct TopRow {
+  std::size_t row = 0;
+  double share = 0;
+};
+TopRow top_row(const Tensor& a, const Tensor& b);
+
+// |a - b|_F / |b|_F; 0 if equal, infinite if b is zero and a is not.
+double relative_difference(const Tensor& a, const Tensor& b);
+
+}  // namespace plumb

@@ -1,0 +1,20 @@
+// trace/store/safetensors.hpp: one rank's tensors in one file, in the safetensors format [HF-safetensors]:
+// 8 bytes little-endian length, a JSON header, raw values. BF16 tensors take two bytes a value.
+//
+// A file is untrusted: every length, offset and shape is checked before it is used.
+// TESTED   tests/trace/store_test.cpp (truncated, lying and hostile files)
+#pragma once
+
+#include <filesystem>
+
+#include "trace/trace.hpp"
+
+namespace plumb {
+
+// Throws Failure if the file cannot be written whole.
+void write_shards(const std::filesystem::path& file, const std::map<std::string, Shard>& shards);
+
+// Throws Failure with one sentence on anything that is not such a file.
+std::map<std::string, Shard> read_shards(const std::filesystem::path& file);
+
+}  // namespace plumb

@@ -1,0 +1,24 @@
+// trace/store/store.hpp: a trace as a folder.
+//
+//   TRACE/manifest.json                          written last: without it a trace is incomplete
+//   TRACE/graph.json                             the promise, if there is one
+//   TRACE/step_000001/ran.json                   what each rank executed
+//   TRACE/step_000001/rank_00000.safetensors     one file per rank
+//
+// A trace is written beside its final place and moved there when it is whole.
+// TESTED   tests/trace/store_test.cpp
+#pragma once
+
+#include <filesystem>
+
+#include "trace/trace.hpp"
+
+namespace plumb {
+
+// Throws Failure if `folder` exists already or cannot be written; then nothing is left behind.
+void write_trace(const Trace& trace, const std::filesystem::path& folder);
+
+// Throws Failure with one sentence on anything that is not a complete trace.
+Trace read_trace(const std::filesystem::path& folder);
+
+}  // namespace plumb

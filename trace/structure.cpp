@@ -1,0 +1,99 @@
+#include "trace/structure.hpp"
+
+#include <limits>
+#include <set>
+
+#include "trace/selection.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+std::string shape_of(const Tensor& t) {
+  return std::to_string(t.rows) + "x" + std::to_string(t.cols);
+}
+
+void refuse_unmatched(const Values& reference, const Values& candidate,
+                      const std::string& allow) {
+  const std::regex allowed = Selection::compiled(allow, "--allow-unmatched");
+  std::vector<std::string> unmatched;
+  const auto look = [&](const Values& here, const Values& there) {
+    for (const auto& [id, tensor] : here) {
+      if (there.contains(id) || (!allow.empty() && std::regex_search(id, allowed))) continue;
+      unmatched.push_back(id);
+    }
+  };
+  look(reference, candidate);
+  look(candidate, reference);
+  if (unmatched.empty()) return;
+  throw Failure(std::to_string(unmatched.size()) +
+                " tensors are in one trace only, the first is '" + unmatched.front() +
+                "'; trace both runs alike, or pass --allow-unmatched REGEX");
+}
+
+std::string in_words(const Evaluation& how) {
+  return std::to_string(how.parts) + (how.parts == 1 ? " part" : " parts") +
+         (how.parts == 1 ? "" : " on a " + std::string(how.wire.name) + " wire") + ", result in " +
+         std::string(how.output.name);
+}
+
+// What ran against what was promised, once per tensor.
+void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
+  std::map<std::string, Evaluation> promised;
+  for (const Node& node : candidate.graph->nodes) {
+    for (const std::string& id : node.outputs) promised.emplace(id, node.how);
+  }
+  std::set<std::string> told;
+  for (std::size_t rank = 0; rank < candidate.ranks.size(); ++rank) {
+    for (const auto& [id, ran] : candidate.ranks[rank].ran) {
+      const auto found = promised.find(id);
+      if (found == promised.end()) continue;
+      const Evaluation& how = found->second;
+      const bool same = ran.parts == how.parts && ran.output == how.output &&
+                        (ran.parts == 1 || ran.wire == how.wire);
+      if (same || !told.insert(id).second) continue;
+      findings.push_back({id, "structure", infinite,
+                          "promised: " + in_words(how) + "; rank " + std::to_string(rank) +
+                              " ran: " + in_words(ran)});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> structure_findings(const Merged& reference, const Trace& candidate,
+                                        const Merged& merged, const std::string& allow_unmatched) {
+  refuse_unmatched(reference.values, merged.values, allow_unmatched);
+  std::vector<Finding> findings = merged.findings;
+  std::set<std::string> leaves;
+  if (candidate.graph) {
+    for (const std::string& id : leaves_of(*candidate.graph)) leaves.insert(id);
+    compare_ran(candidate, findings);
+  }
+  for (const auto& [id, tensor] : merged.values) {
+    const auto found = reference.values.find(id);
+    if (found == reference.values.end()) continue;
+    const Tensor& r = *found->second;
+    if (r.rows != tensor->rows || r.cols != tensor->cols) {
+      findings.push_back({id, "structure", infinite,
+                          "is " + shape_of(*tensor) + ", the reference's is " + shape_of(r)});
+    } else if (!(reference.formats.at(id) == merged.formats.at(id))) {
+      findings.push_back({id, "structure", infinite,
+                          "is " + std::string(merged.formats.at(id).name) + ", the reference's is " +
+                              std::string(reference.formats.at(id).name)});
+    } else if (leaves.contains(id) && r.values != tensor->values) {
+      findings.push_back({id, "structure", infinite,
+                          "the runs start from different values: load the same state and data"});
+    }
+    const std::string before = id + "@previous";
+    if (id.ends_with("/master") && merged.values.contains(before) &&
+        tensor->values == merged.values.at(before)->values && reference.values.contains(before) &&
+        r.values != reference.values.at(before)->values) {
+      findings.push_back({id, "structure", infinite, "was not changed by the step"});
+    }
+  }
+  return findings;
+}
+
+}  // namespace plumb

@@ -1,0 +1,16 @@
+// trace/structure.hpp: what must hold exactly: ids, shapes, leaves, replicas, what ran.
+#pragma once
+
+#include <vector>
+
+#include "trace/finding.hpp"
+#include "trace/merge.hpp"
+
+namespace plumb {
+
+// Findings of statistic "structure". Throws Failure if ids exist on one side only and do not match
+// `allow_unmatched`.
+std::vector<Finding> structure_findings(const Merged& reference, const Trace& candidate,
+                                        const Merged& merged, const std::string& allow_unmatched);
+
+}  // namespace plumb

@@ -1,0 +1,174 @@
+#include "trace/twins.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bounds/levels.hpp"
+#include "trace/execute.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+// forward, gradient, weight matrix, weight vector: what shares a prior.
+int group_of(const std::string& id, const Tensor& tensor) {
+  if (id.ends_with("/wgrad") || id.ends_with("/main_grad")) return tensor.cols == 1 ? 3 : 2;
+  return id.ends_with("/grad_in") || id.ends_with("/grad_out") ? 1 : 0;
+}
+
+Draws draws_of(const std::string& id, const Merged& reference, const std::vector<Values>& twins) {
+  std::vector<const Tensor*> tensors;
+  for (const Values& t : twins) tensors.push_back(t.at(id).get());
+  return {*reference.values.at(id), reference.formats.at(id), std::move(tensors)};
+}
+
+std::string explained(const Judged& j, const Measured& m, double threshold) {
+  if (j.how == Case::bitwise) {
+    return "differs although nothing upstream is split: twins are equal bit by bit";
+  }
+  char text[160];
+  std::snprintf(text, sizeof text, "%s is %.3g, twins allow %.3g (p = %.1e, noise %.2g of the tensor)",
+                std::string(name_of(j.statistic)).c_str(), j.size_of(m.candidate), threshold, j.p,
+                m.noise);
+  return text;
+}
+
+class Judgement {
+ public:
+  Judgement(std::vector<Measured> measured, const CheckOptions& options)
+      : measured_(std::move(measured)), judged_(judge(measured_)), options_(options) {}
+
+  TwinsJudgement run(const Merged& reference, const Merged& candidate,
+                     const std::vector<Values>& twins) {
+    std::vector<double> p;
+    for (const Judged& j : judged_) {
+      if (j.how != Case::undecidable && j.how != Case::refused) p.push_back(j.p);
+    }
+    out_.tests = p.size();
+    const std::vector<double> adjusted = holm(p);
+    const double level = options_.false_alarm / static_cast<double>(std::max<std::size_t>(p.size(), 1));
+    std::size_t next = 0;
+    for (const Judged& j : judged_) {
+      const bool tested = j.how != Case::undecidable && j.how != Case::refused;
+      look(j, level, tested && adjusted[next] < options_.false_alarm);
+      if (tested) ++next;
+    }
+    for (auto& [id, finding] : by_id_) {
+      if (vanishes_without_a_row(id, level, reference, candidate, twins)) out_.one_row.insert(id);
+      out_.findings.push_back(std::move(finding));
+    }
+    for (const Measured& m : measured_) note_undecidable(m);
+    std::sort(scales_.begin(), scales_.end());
+    if (!scales_.empty()) out_.smallest_scale = scales_[scales_.size() / 2];
+    return std::move(out_);
+  }
+
+ private:
+  void look(const Judged& j, double level, bool rejected) {
+    const Measured& m = measured_[j.tensor];
+    const double threshold = j.threshold(level);
+    const double size = j.size_of(m.candidate);
+    const double ratio = size == 0 ? 0 : size / threshold;
+    Worst& worst = out_.worst[m.id];
+    if (worst.statistic.empty() || ratio > worst.ratio) {
+      worst = {std::string(name_of(j.statistic)), ratio};
+    }
+    if (j.statistic == Statistic::scale && j.how == Case::live) scales_.push_back(threshold);
+    if (j.statistic == Statistic::norm) {
+      const bool sharp = j.how == Case::bitwise || threshold / m.norm_of_reference <= 0.5;
+      out_.could_fail = out_.could_fail || sharp;
+      if (!sharp) ++out_.vacuous;
+    }
+    if (!rejected) return;
+    Finding& finding = by_id_[m.id];
+    const double shown = std::max(ratio, 1.0);  // Holm's later steps are sharper than the first
+    if (finding.id.empty() || shown > finding.ratio) {
+      finding = {m.id, std::string(name_of(j.statistic)), j.how == Case::bitwise ? infinite : shown,
+                 explained(j, m, threshold)};
+    }
+  }
+
+  bool vanishes_without_a_row(const std::string& id, double level, const Merged& reference,
+                              const Merged& candidate, const std::vector<Values>& twins) {
+    const Tensor& c = *candidate.values.at(id);
+    const TopRow top = top_row(c, *reference.values.at(id));
+    if (top.share < 0.5) return false;
+    const Sample rest = draws_of(id, reference, twins).of(c, top.row);
+    for (const Judged& j : judged_) {
+      if (measured_[j.tensor].id != id) continue;
+      if (j.how == Case::bitwise) return false;
+      if ((j.how == Case::live || j.how == Case::few) && j.p_of(rest) < level) return false;
+    }
+    return true;
+  }
+
+  void note_undecidable(const Measured& m) {
+    const auto norm = [](const Sample& s) { return s[static_cast<std::size_t>(Statistic::norm)]; };
+    const bool silent = std::ranges::none_of(m.draws, [&](const Sample& s) { return norm(s) > 0; });
+    if (!m.touched || !silent || norm(m.candidate) == 0) return;
+    out_.undecidable.push_back(
+        {m.id, "norm", infinite, "differs although no twin does; something is split upstream"});
+  }
+
+  std::vector<Measured> measured_;
+  std::vector<Judged> judged_;
+  const CheckOptions& options_;
+  TwinsJudgement out_;
+  std::map<std::string, Finding> by_id_;
+  std::vector<double> scales_;
+};
+
+}  // namespace
+
+std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
+                               const Graph& candidate_graph, const CheckOptions& options) {
+  std::vector<Values> twins;
+  for (int k = 1; k <= options.twins; ++k) {
+    options.progress("twin " + std::to_string(k) + " of " + std::to_string(options.twins));
+    twins.push_back(
+        twin(candidate_graph, reference_graph, reference, options.seed, k, {Phase::reduce}));
+  }
+  return twins;
+}
+
+std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,
+                              const Graph& candidate_graph, const Merged& candidate,
+                              const std::vector<Values>& twins,
+                              const std::function<bool(const std::string&)>& wanted) {
+  const std::set<std::string> differs = touched(reference_graph, candidate_graph);
+  std::vector<Measured> all;
+  for (const Node& node : candidate_graph.nodes) {
+    if (node.phase > Phase::reduce) continue;
+    for (const std::string& id : node.outputs) {
+      if (!wanted(id)) continue;
+      const Draws draws = draws_of(id, reference, twins);
+      Measured m{id, kind_of(id), group_of(id, *reference.values.at(id)), {}, {}, 0, 0, true};
+      m.touched = differs.contains(id);
+      m.noise = draws.relative_noise();
+      m.norm_of_reference = std::sqrt(draws.reference_energy());
+      if (m.touched) {
+        for (std::size_t k = 0; k < twins.size(); ++k) m.draws.push_back(draws.of_draw(k));
+      }
+      const Tensor& c = *candidate.values.at(id);
+      if (c.values != reference.values.at(id)->values) m.candidate = draws.of(c);
+      all.push_back(std::move(m));
+    }
+  }
+  return all;
+}
+
+TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& reference,
+                              const Graph& candidate_graph, const Merged& candidate,
+                              const std::function<bool(const std::string&)>& wanted,
+                              const CheckOptions& options) {
+  const std::vector<Values> twins =
+      make_twins(reference_graph, reference.values, candidate_graph, options);
+  options.progress("comparing with the twins");
+  Judgement judgement(
+      measure(reference_graph, reference, candidate_graph, candidate, twins, wanted), options);
+  return judgement.run(reference, candidate, twins);
+}
+
+}  // namespace plumb

@@ -1,0 +1,51 @@
+// trace/twins.hpp: the twin rule: K further executions of the promise in the candidate's layout, and
+// what their spread says of the candidate (twins.md section 4 in bounds/SOURCES.md [twins]).
+//
+// Judged: what forward, backward and reduction make. The optimizer phase is elementwise: given the
+// reduced gradients, replay judges it more sharply than a twin could, and Adam's first step would turn
+// harmless sign flips of tiny gradients into large ones.
+// TESTED   tests/trace/twins_test.cpp; experiments twin-spread, false-alarms
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "trace/check.hpp"
+#include "trace/spreads.hpp"
+
+namespace plumb {
+
+struct Worst {
+  std::string statistic;
+  double ratio = 0;
+};
+
+struct TwinsJudgement {
+  std::vector<Finding> findings;        // rejected at the family-wise level, one per tensor
+  std::vector<Finding> undecidable;     // differs although no twin does and something is split upstream
+  std::set<std::string> one_row;        // findings that vanish without their worst row
+  std::map<std::string, Worst> worst;   // per tensor
+  std::size_t tests = 0, vacuous = 0;
+  bool could_fail = false;
+  double smallest_scale = 0;
+};
+
+TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& reference,
+                              const Graph& candidate_graph, const Merged& candidate,
+                              const std::function<bool(const std::string&)>& wanted,
+                              const CheckOptions& options);
+
+// Twins and candidate of every wanted tensor, as numbers.
+std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,
+                              const Graph& candidate_graph, const Merged& candidate,
+                              const std::vector<Values>& twins,
+                              const std::function<bool(const std::string&)>& wanted);
+
+// K twins of the candidate's promise around the reference, up to the reduction.
+std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
+                               const Graph& candidate_graph, const CheckOptions& options);
+
+}  // namespace plumb
