@@ -1,6 +1,8 @@
 #include "bounds/tolerance.hpp"
 
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 #include "bounds/number/rounding.hpp"
 
@@ -143,6 +145,9 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const 
       call.mode == Mode::probabilistic ? std::sqrt(2 * std::log(16 * elements / call.delta)) : 0;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     const Matrix<Near>& y = outputs[o];
+    if (call.values.size() != outputs.size() || call.values[o].size() != y.size()) {
+      throw std::invalid_argument("a tolerance needs the values of the same call");
+    }
     Matrix<double> bound(y.rows, y.cols);
     Terms terms;
     for (std::size_t e = 0; e < y.size(); ++e) {

@@ -188,7 +188,9 @@ inline Near sigmoid(const Near& z) {
   constexpr double u = 0x1.01p-24;  // enlarged: covers the squares of u
   Near s = Near::of(1 / (1 + std::exp(-z.value)));
   const double off = z.worst() + 2 * u;
-  const double slope = s.value / (1 + std::exp(z.value)) * std::expm1(off) / off;
+  const double here = s.value / (1 + std::exp(z.value)) * std::expm1(off) / off;
+  const double anywhere = std::exp(-std::max(std::fabs(z.value) - off, 0.0));
+  const double slope = std::fmin(here, anywhere);  // where z is vast, the first may be 0 inf
   s.carry(slope * (1 + 0x1p-40), z);
   s.err(slope * 2 * u, Share::functions);
   s.err(s.value * u, Share::steps);

@@ -92,6 +92,6 @@ extern const Operation layernorm{"layernorm", forward<float>, forward<double>,
 extern const Operation layernorm_grad{"layernorm_grad", grad<float>, grad<double>,
                                       tolerance_by<grad<Near>, 0, 2>};
 extern const Operation layernorm_wgrad{"layernorm_wgrad", wgrad<float>, wgrad<double>,
-                                       tolerance_by<grad<Near>, 0, 2>};
+                                       tolerance_by<wgrad<Near>, 0, 2>};
 
 }  // namespace plumb

@@ -76,6 +76,6 @@ extern const Operation rmsnorm{"rmsnorm", forward<float>, forward<double>,
 extern const Operation rmsnorm_grad{"rmsnorm_grad", grad<float>, grad<double>,
                                     tolerance_by<grad<Near>, 0, 2>};
 extern const Operation rmsnorm_wgrad{"rmsnorm_wgrad", wgrad<float>, wgrad<double>,
-                                     tolerance_by<grad<Near>, 0, 2>};
+                                     tolerance_by<wgrad<Near>, 0, 2>};
 
 }  // namespace plumb

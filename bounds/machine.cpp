@@ -1,0 +1,84 @@
+#include "bounds/machine.hpp"
+
+#include <array>
+#include <span>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "bounds/outcome.hpp"
+
+namespace plumb {
+
+// Made by embed_cards() from bounds/machines/*.json.
+std::span<const std::pair<std::string_view, std::string_view>> machine_cards();
+
+namespace {
+
+constexpr std::array provenances{"published", "measured", "assumed"};
+
+Provenance provenance_of(const std::string& name) {
+  for (std::size_t i = 0; i < provenances.size(); ++i) {
+    if (name == provenances[i]) return static_cast<Provenance>(i);
+  }
+  throw Failure("provenance '" + name + "' is none of published, measured, assumed");
+}
+
+bool says(const Machine& machine, std::string_view name, std::string_view value) {
+  const Fact* fact = machine.fact(name);
+  return fact != nullptr && fact->value == value;
+}
+
+}  // namespace
+
+std::string_view name_of(Provenance provenance) {
+  return provenances[static_cast<std::size_t>(provenance)];
+}
+
+const Fact* Machine::fact(std::string_view name) const {
+  for (const Fact& f : facts) {
+    if (f.name == name) return &f;
+  }
+  return nullptr;
+}
+
+bool Machine::is_ieee() const {
+  return says(*this, "accumulator", "fp32") && says(*this, "rounding", "nearest_even") &&
+         says(*this, "subnormals", "kept") && says(*this, "exp_ulp", "1") &&
+         says(*this, "log_ulp", "1");
+}
+
+Machine parse_machine(std::string_view id, std::string_view text) {
+  try {
+    const nlohmann::json card = nlohmann::json::parse(text);
+    Machine machine{std::string(id), card.at("title").get<std::string>(), {}};
+    for (const auto& fact : card.at("facts")) {
+      machine.facts.push_back({fact.at("name").get<std::string>(),
+                               fact.at("value").get<std::string>(),
+                               provenance_of(fact.at("provenance").get<std::string>()),
+                               fact.at("source").get<std::string>()});
+    }
+    return machine;
+  } catch (const std::exception& wrong) {
+    throw Failure("machine card '" + std::string(id) + "': " + wrong.what() +
+                  "\nHINT: bounds/machines/ieee.json shows the fields");
+  }
+}
+
+const std::vector<Machine>& all_machines() {
+  static const std::vector<Machine> machines = [] {
+    std::vector<Machine> list;
+    for (const auto& [id, text] : machine_cards()) list.push_back(parse_machine(id, text));
+    return list;
+  }();
+  return machines;
+}
+
+const Machine* find_machine(std::string_view id) {
+  for (const Machine& machine : all_machines()) {
+    if (machine.id == id) return &machine;
+  }
+  return nullptr;
+}
+
+}  // namespace plumb
