@@ -15,6 +15,7 @@
 //     exp a     exp(a) (e^A - 1), then one ulp;   log a    -log(1 - A / a), then one ulp
 //     rounding  half a spacing at |x| + worst: FP32's after each step, another format's at a cast;
 //               nothing when operands are exact and the result fits.
+//           Where there is no bound, worst() is infinite or NaN, and stays so.
 //   SHARES  each rounding is booked under its cause, and every lemma is linear in the shares.
 //   ENERGY  the sum of squares of what each rounding may contribute: with independent roundings of
 //           mean zero the error exceeds sqrt(2 ln(2/delta) energy) with probability <= delta
@@ -143,7 +144,7 @@ struct Near {
   friend Near sqrt(const Near& a) {
     Near root = of(std::sqrt(a.value));
     const double e = a.worst();
-    if (e > 0) {
+    if (e != 0) {
       const double slope = 1 / (root.value + std::sqrt(std::max(a.value - e, 0.0)));
       root.carry(std::min(slope, 1 / std::sqrt(e)) * (1 + 0x1p-40), a);
     }
@@ -164,7 +165,7 @@ inline Near function_result(Near x) {
 inline Near exp(const Near& a) {
   Near y = Near::of(std::exp(a.value));
   const double e = a.worst();
-  if (e > 0) y.carry(y.value * std::expm1(e) / e * (1 + 0x1p-40), a);
+  if (e != 0) y.carry(y.value * std::expm1(e) / e * (1 + 0x1p-40), a);
   return function_result(y);
 }
 
@@ -172,7 +173,7 @@ inline Near log(const Near& a) {
   Near y = Near::of(std::log(a.value));
   const double e = a.worst();
   const double relative = e / a.value;
-  if (e > 0) {
+  if (e != 0) {
     const double slope =
         relative < 1 ? -std::log1p(-relative) / e : std::numeric_limits<double>::infinity();
     y.carry(slope * (1 + 0x1p-40), a);
@@ -199,6 +200,8 @@ inline Near sigmoid(const Near& z) {
 }
 
 inline Near min(const Near& a, const Near& b) {
+  if (!std::isfinite(a.worst())) return a;
+  if (!std::isfinite(b.worst())) return b;
   const Near& smaller = b.value < a.value ? b : a;
   const Near& other = b.value < a.value ? a : b;
   if (smaller.value + smaller.worst() < other.value - other.worst()) return smaller;

@@ -1,0 +1,120 @@
+// Every encoding of every format of at most 16 bits, every midpoint and both of its neighbours,
+// against MPFR.
+#include "bounds/number/rounding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <limits>
+#include <random>
+
+#include "bounds/number/exact.hpp"
+#include "tests/support/effort.hpp"
+
+namespace plumb {
+namespace {
+
+// All non-negative finite numbers of the format, in order.
+std::vector<double> numbers_of(const Format& format) {
+  std::vector<double> numbers;
+  const auto significands = static_cast<int>(std::ldexp(1.0, format.precision - 1));
+  for (int s = 0; s < significands; ++s) numbers.push_back(s * format.spacing_at_zero());
+  for (int e = format.emin; e <= format.emax; ++e) {
+    for (int s = 0; s < significands; ++s) {
+      const double x = std::ldexp(significands + s, e - format.precision + 1);
+      if (x <= format.largest()) numbers.push_back(x);
+    }
+  }
+  return numbers;
+}
+
+class SmallFormat : public testing::TestWithParam<Format> {};
+
+TEST_P(SmallFormat, HasAsManyNumbersAsItsBitsAllow) {
+  const Format format = GetParam();
+  const std::size_t positive = std::size_t{1} << (format.bits - 1);
+  const std::size_t top = std::size_t{1} << (format.precision - 1);  // infinity and NaNs, or a gap
+  const std::size_t missing =
+      format.overflow == Overflow::to_nan ? static_cast<std::size_t>(format.top_gap) : top;
+  EXPECT_EQ(numbers_of(format).size(), positive - missing);
+  EXPECT_EQ(numbers_of(format).back(), format.largest());
+}
+
+TEST_P(SmallFormat, RoundsNumbersMidpointsAndTheirNeighboursAsMpfrDoes) {
+  const Format format = GetParam();
+  const std::vector<double> numbers = numbers_of(format);
+  for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
+    const double middle = (numbers[i] + numbers[i + 1]) / 2;
+    for (const double x : {numbers[i], std::nextafter(middle, 0.0), middle,
+                           std::nextafter(middle, format.largest())}) {
+      const double right = exact_rounding(x, format.precision, format.emin);
+      ASSERT_EQ(round_to(x, format), right) << x;
+      ASSERT_EQ(round_to(-x, format), -right) << x;
+      ASSERT_EQ(std::signbit(round_to(-x, format)), true);
+      const double down = round_to(x, format, Rounding::toward_zero);
+      ASSERT_EQ(down, x == numbers[i + 1] ? x : numbers[i]) << x;
+    }
+    ASSERT_LE(std::fabs(round_to(middle, format) - middle), ulp(middle, format) / 2);
+  }
+}
+
+TEST_P(SmallFormat, FollowsItsRowBeyondTheLargest) {
+  const Format format = GetParam();
+  const double largest = format.largest();
+  const double limit = largest + ulp(largest, format) / 2;
+  const double inside = std::nextafter(limit, 0.0);
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(round_to(inside, format), largest);
+  const double beyond = round_to(limit * 1.01, format);
+  EXPECT_TRUE(format.overflow == Overflow::to_nan ? std::isnan(beyond) : beyond == infinity);
+  for (const double x : {limit * 1.01, infinity}) {
+    EXPECT_EQ(round_to(x, format, Rounding::nearest_even, true), largest);
+    EXPECT_EQ(round_to(-x, format, Rounding::nearest_even, true), -largest);
+  }
+  EXPECT_TRUE(std::isnan(round_to(std::numeric_limits<double>::quiet_NaN(), format)));
+}
+
+TEST_P(SmallFormat, StochasticRoundingGoesUpAsOftenAsThePositionSays) {
+  const Format format = GetParam();
+  const std::vector<double> numbers = numbers_of(format);
+  std::mt19937 random(7);
+  for (int i = 0; i < effort(2000); ++i) {
+    const std::size_t n = random() % (numbers.size() - 1);
+    const double quarter = numbers[n] + (numbers[n + 1] - numbers[n]) / 4;
+    const auto word = static_cast<std::uint32_t>(random());
+    const double expected = word < 0x40000000U ? numbers[n + 1] : numbers[n];
+    ASSERT_EQ(round_to(quarter, format, Rounding::stochastic, false, word), expected);
+    ASSERT_EQ(round_to(numbers[n], format, Rounding::stochastic, false, word), numbers[n]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rounding, SmallFormat, testing::Values(fp16, bf16, e4m3fn, e5m2),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+
+TEST(Rounding, OfAnArrayIsThatOfItsElements) {
+  std::mt19937 random(3);
+  for (const Format& format : all_formats) {
+    std::vector<float> values;
+    for (int i = 0; i < effort(20000); ++i) {
+      values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
+    }
+    std::vector<float> rounded = values;
+    round_in_place(rounded, format);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float alone = round_to(values[i], format);
+      if (std::isnan(alone)) {
+        ASSERT_TRUE(std::isnan(rounded[i])) << format.name << " " << values[i];
+      } else {
+        ASSERT_EQ(rounded[i], alone) << format.name << " " << values[i];
+      }
+    }
+  }
+}
+
+TEST(Rounding, NamesLeadToTheirRowAndBack) {
+  for (const Format& format : all_formats) EXPECT_EQ(find_format(format.name)->name, format.name);
+  EXPECT_EQ(find_format("fp12"), nullptr);
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,136 @@
+// Probabilistic tolerances are kept with their probability and are tighter than the worst case;
+// moments have the size of the errors; both say so where they do not apply.
+#include <gtest/gtest.h>
+
+#include "tests/bounds/operations/examples.hpp"
+#include "tests/support/effort.hpp"
+
+namespace plumb {
+namespace {
+
+const std::vector<std::string> by_chance{"gemm",
+                                         "add",
+                                         "sum",
+                                         "column_sum",
+                                         "embedding",
+                                         "embedding_grad",
+                                         "rmsnorm",
+                                         "rmsnorm_grad",
+                                         "rmsnorm_wgrad",
+                                         "layernorm",
+                                         "layernorm_grad",
+                                         "layernorm_wgrad",
+                                         "rope",
+                                         "gelu",
+                                         "gelu_grad",
+                                         "swiglu",
+                                         "swiglu_grad",
+                                         "cross_entropy",
+                                         "cross_entropy_grad",
+                                         "cast",
+                                         "grad_norm",
+                                         "clip",
+                                         "scale"};
+
+class ByChance : public testing::TestWithParam<std::string> {};
+
+TEST_P(ByChance, AProbabilisticToleranceIsKeptAndNeverWider) {
+  Verdict verdict;
+  const int draws = effort(60);
+  for (const char* kind : {"plain", "cancelling", "spread", "positive"}) {
+    for (int seed = 1; seed <= draws; ++seed) {
+      Draw draw(kind, 1000 + static_cast<unsigned>(seed));
+      const Example e = example_of(GetParam(), draw);
+      judge(e, evaluation_of(e), verdict, Mode::probabilistic, 1e-3);
+      const auto likely = tolerance_of(e, Mode::probabilistic, 1e-3);
+      const auto worst = tolerance_of(e);
+      if (!likely || !worst) continue;
+      EXPECT_EQ(likely->delta, 1e-3);
+      for (std::size_t o = 0; o < worst->bound.size(); ++o) {
+        for (std::size_t i = 0; i < worst->bound[o].size(); ++i) {
+          ASSERT_LE(likely->bound[o].values[i], worst->bound[o].values[i]);
+        }
+      }
+    }
+  }
+  // 240 tensors at 1e-3 each, by a bound that is far from attained.
+  EXPECT_EQ(verdict.violations, 0U);
+}
+
+TEST_P(ByChance, MomentsAreTheSizeOfTheErrors) {
+  Verdict all;
+  for (int seed = 1; seed <= effort(80); ++seed) {
+    Draw draw("plain", 2000 + static_cast<unsigned>(seed));
+    const Example e = example_of(GetParam(), draw);
+    judge(e, evaluation_of(e), all, Mode::moments);
+  }
+  if (all.refusals * 4 > static_cast<std::size_t>(effort(80))) GTEST_SKIP() << all.refusal;
+  // 1 for roundings uniform within half a spacing; less where sums are often exact (bf16 inputs) or
+  // a library is better than one ulp; sqrt 3 at most for a single known rounding.
+  EXPECT_GT(all.rms(), 0.3) << GetParam();
+  EXPECT_LT(all.rms(), 1.3) << GetParam();
+  RecordProperty("rms", std::to_string(all.rms()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Bounds, ByChance, testing::ValuesIn(by_chance),
+                         [](const auto& parameter) { return parameter.param; });
+
+// One gemm with K terms in FP32, all of it.
+Example long_gemm(std::string_view kind, std::size_t k) {
+  Draw draw(kind, 17);
+  return {"gemm",
+          {draw.matrix(8, k), draw.matrix(k, 16)},
+          {{"transpose_a", 0}, {"transpose_b", 0}},
+          {1, fp32, fp32}};
+}
+
+TEST(Probabilistic, LongChainsAreFarTighterThanTheWorstCase) {
+  for (const char* kind : {"plain", "positive"}) {
+    const Example e = long_gemm(kind, 4096);
+    Verdict worst;
+    Verdict likely;
+    Verdict moments;
+    const auto outputs = evaluation_of(e);
+    judge(e, outputs, worst);
+    judge(e, outputs, likely, Mode::probabilistic, 1e-6);
+    judge(e, outputs, moments, Mode::moments);
+    EXPECT_EQ(likely.violations, 0U);
+    // theory.md 12: the norm of the partial sums is within 7.5 of the largest error, K u is not.
+    EXPECT_GT(likely.largest_ratio, 1 / 10.0) << kind;
+    EXPECT_LT(worst.largest_ratio, likely.largest_ratio / 5) << kind;
+    EXPECT_NEAR(moments.rms(), 1, 0.25) << kind;
+    RecordProperty(std::string(kind) + "_likely", std::to_string(likely.largest_ratio));
+    RecordProperty(std::string(kind) + "_rms", std::to_string(moments.rms()));
+  }
+}
+
+TEST(Probabilistic, RepeatedDataGetTheWorstCaseAndNoMoments) {
+  for (const char* id : {"gemm", "column_sum"}) {
+    Example e{id,
+              {Matrix<double>(40, 40, 0.1F), Matrix<double>(40, 40, 0.3F)},
+              {{"transpose_a", 0}, {"transpose_b", 0}},
+              {1, fp32, fp32}};
+    if (id == std::string("column_sum")) e.inputs.pop_back();
+    EXPECT_EQ(tolerance_of(e, Mode::probabilistic)->bound[0], tolerance_of(e)->bound[0]);
+    const auto moments = tolerance_of(e, Mode::moments);
+    ASSERT_FALSE(moments);
+    EXPECT_EQ(moments.error().why, Why::conflict);
+  }
+}
+
+TEST(Probabilistic, IsRefusedByNameWhereNotDerived) {
+  for (const char* id : {"attention", "attention_grad", "adam"}) {
+    for (const Mode mode : {Mode::probabilistic, Mode::moments}) {
+      Draw draw("plain", 1);
+      const auto tolerance = tolerance_of(example_of(id, draw), mode);
+      ASSERT_FALSE(tolerance);
+      EXPECT_EQ(tolerance.error().why, Why::unsupported);
+    }
+  }
+  Draw draw("plain", 1);
+  const Example e = example_of("add", draw);
+  EXPECT_THROW((void)tolerance_of(e, Mode::probabilistic, 0), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace plumb

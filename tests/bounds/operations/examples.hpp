@@ -1,0 +1,178 @@
+// tests/bounds/operations/examples.hpp: calls of every operation, and the judge's verdict on them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bounds/operation.hpp"
+#include "tests/support/inputs.hpp"
+
+namespace plumb {
+
+struct Example {
+  std::string id;
+  std::vector<Matrix<double>> inputs;
+  Attributes attributes;
+  Evaluation how;
+};
+
+inline Matrix<double> row_maxima(const Matrix<double>& x, double above) {
+  Matrix<double> m(x.rows, 1);
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    const double largest = *std::max_element(x.row(i), x.row(i) + x.cols);
+    m.values[i] = static_cast<double>(static_cast<float>(largest + above));
+  }
+  return m;
+}
+
+// Inputs of the draw's kind, random sizes, parts, wire and output formats.
+inline Example example_of(std::string_view id, Draw& draw) {
+  Example e{std::string(id), {}, {}, {}};
+  constexpr std::array parts{1, 2, 4};
+  const Format in = draw.coin() ? bf16 : fp32;
+  e.how = {parts[draw.between(0, 2)], draw.coin() ? bf16 : fp32, draw.coin() ? bf16 : fp32};
+  const std::size_t rows = draw.between(1, 12);
+  const std::size_t cols = 2 * draw.between(1, 24);
+  const auto give = [&](std::size_t r, std::size_t c) {
+    e.inputs.push_back(draw.matrix(r, c, in));
+  };
+  const auto starts = [&](std::string_view with) { return e.id.rfind(with, 0) == 0; };
+  if (id == "gemm") {
+    const std::size_t k = draw.between(4, draw.between(0, 9) == 0 ? 1500 : 100);
+    const bool ta = draw.coin();
+    const bool tb = draw.coin();
+    e.attributes = {{"transpose_a", ta}, {"transpose_b", tb}};
+    ta ? give(k, rows) : give(rows, k);
+    tb ? give(cols, k) : give(k, cols);
+    if (draw.coin()) give(cols, 1);
+  } else if (starts("rmsnorm") || starts("layernorm")) {
+    e.attributes = {{"eps", 1e-5}};
+    give(rows, cols);
+    e.inputs.push_back(draw.moderate(cols, 1, 0.3, 1));
+    if (id == "layernorm") give(cols, 1);
+    if (id.find("grad") != id.npos) give(rows, cols);
+    e.how.parts = id.find("wgrad") != id.npos ? e.how.parts : 1;
+  } else if (id == "rope" || starts("attention")) {
+    const std::size_t kv = draw.between(1, 2);
+    const std::size_t heads = kv * draw.between(1, 3);
+    const std::size_t dim = 2 * draw.between(1, 12);
+    const std::size_t sequence = draw.between(1, 24);
+    const std::size_t tokens = sequence * draw.between(1, 2);
+    e.attributes = {{"heads", heads},       {"kv_heads", kv}, {"head_dim", dim},
+                    {"sequence", sequence}, {"base", 10000},  {"inverse", draw.coin()}};
+    const std::size_t width = (heads + 2 * kv) * dim;
+    // Scores beyond some hundreds would leave nothing of a softmax but its largest entry.
+    if (draw.kind() == "spread" && id != "rope") {
+      e.inputs.push_back(draw.moderate(tokens, width, 3));
+    } else {
+      give(tokens, width);
+    }
+    if (id == "attention_grad") give(tokens, heads * dim);
+    e.how.parts = 1;
+  } else if (starts("cross_entropy")) {
+    const std::size_t vocabulary = draw.between(4, 80);
+    e.inputs.push_back(draw.moderate(rows, vocabulary, draw.kind() == "spread" ? 40 : 3));
+    if (draw.kind() == "tiny") e.inputs[0] = draw.matrix(rows, vocabulary);
+    e.inputs.push_back(draw.whole(rows, vocabulary));
+    e.inputs.push_back(draw.whole(rows, 2));
+    e.inputs.push_back(Matrix<double>(1, 1, static_cast<double>(rows)));
+    if (id == "cross_entropy_grad") e.inputs.push_back(row_maxima(e.inputs[0], 0.5));
+    e.how.wire = fp32;
+  } else if (starts("embedding")) {
+    e.inputs.push_back(draw.whole(rows, 7));
+    if (id == "embedding") {
+      give(7, cols);
+      if (draw.coin()) give(5, cols);
+    } else {
+      give(rows, cols);
+      e.attributes = {{"rows", 7}, {"period", draw.coin() ? 0 : 7}};
+    }
+  } else if (id == "sum") {
+    const std::size_t together = draw.between(1, 2);
+    e.attributes = {{"together", together}};
+    const std::size_t n = together * 4 * draw.between(1, 2);  // no rank without an input
+    for (std::size_t i = 0; i < n; ++i) give(rows, cols);
+  } else if (id == "adam") {
+    e.attributes = {{"lr", 1e-3},
+                    {"beta1", 0.9},
+                    {"beta2", 0.95},
+                    {"eps", 1e-8},
+                    {"step", static_cast<double>(draw.between(1, 50))}};
+    for (int i = 0; i < 4; ++i) give(rows, cols);
+    for (double& v : e.inputs[2].values) {
+      v = static_cast<double>(static_cast<float>(std::min(v * v, 1e30)));
+    }
+  } else if (id == "clip") {
+    e.attributes = {{"max_norm", 1}};
+    e.inputs.push_back(Matrix<double>(
+        1, 1, static_cast<double>(static_cast<float>(std::fabs(draw.normal()) * 2 + 1e-3))));
+  } else if (id == "scale") {
+    give(rows, cols);
+    e.inputs.push_back(draw.moderate(1, 1, 1));
+  } else if (starts("swiglu_grad")) {
+    give(rows, cols);
+    give(rows, cols / 2);
+  } else {  // add, column_sum, cast, gelu, swiglu, gelu_grad, grad_norm
+    give(rows, cols);
+    if (id == "add" || id == "gelu_grad" || id == "grad_norm") give(rows, cols);
+  }
+  return e;
+}
+
+template <class T, class R>
+std::vector<Matrix<T>> run(const Example& e, R&& roundings,
+                           std::vector<Matrix<T>> (*what)(const Call<T>&)) {
+  std::vector<Matrix<T>> inputs;
+  std::vector<const Matrix<T>*> pointers;
+  for (const auto& input : e.inputs) inputs.push_back(converted<T>(input));
+  for (const auto& input : inputs) pointers.push_back(&input);
+  return what({pointers, e.attributes, e.how, roundings});
+}
+
+inline std::vector<Matrix<double>> value_of(const Example& e) {
+  return run<double>(e, ExactRoundings(), find_operation(e.id)->value);
+}
+inline std::vector<Matrix<float>> evaluation_of(const Example& e) {
+  return run<float>(e, RealRoundings(), find_operation(e.id)->evaluate);
+}
+inline Outcome<Tolerance> tolerance_of(const Example& e, Mode mode = Mode::deterministic,
+                                       double delta = 1e-3) {
+  std::vector<const Matrix<double>*> pointers;
+  for (const auto& input : e.inputs) pointers.push_back(&input);
+  const auto values = value_of(e);
+  return find_operation(e.id)->tolerance({pointers, e.attributes, e.how, mode, delta, values});
+}
+
+// What came of comparing outputs with the value, element by element.
+struct Verdict {
+  std::size_t elements = 0, violations = 0, refusals = 0;
+  double largest_ratio = 0;  // error / bound
+  double squares = 0;        // of error / bound
+  double rms() const { return std::sqrt(squares / static_cast<double>(elements)); }
+  std::string refusal;
+};
+
+inline void judge(const Example& e, const std::vector<Matrix<float>>& outputs, Verdict& verdict,
+                  Mode mode = Mode::deterministic, double delta = 1e-3) {
+  const auto tolerance = tolerance_of(e, mode, delta);
+  if (!tolerance) {
+    ++verdict.refusals;
+    verdict.refusal = tolerance.error().detail;
+    return;
+  }
+  const auto values = value_of(e);
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    for (std::size_t i = 0; i < outputs[o].size(); ++i) {
+      const double error =
+          std::fabs(static_cast<double>(outputs[o].values[i]) - values[o].values[i]);
+      const double bound = tolerance->bound[o].values[i];
+      ++verdict.elements;
+      if (!(error <= bound)) ++verdict.violations;
+      if (error == 0) continue;
+      verdict.largest_ratio = std::max(verdict.largest_ratio, error / bound);
+      verdict.squares += error / bound * (error / bound);
+    }
+  }
+}
+
+}  // namespace plumb

@@ -1,0 +1,187 @@
+// What a tolerance must notice: each term is needed, and a wrong evaluation leaves it.
+#include <gtest/gtest.h>
+
+#include "tests/bounds/operations/examples.hpp"
+#include "tests/support/effort.hpp"
+
+namespace plumb {
+namespace {
+
+// Elements outside the tolerance of `promised` when evaluated as `ran`.
+Verdict evaluated_as(const Example& promised, const Evaluation& ran) {
+  Example wrong = promised;
+  wrong.how = ran;
+  Verdict verdict;
+  judge(promised, evaluation_of(wrong), verdict);
+  return verdict;
+}
+
+Example gemm_of(std::string_view kind, std::size_t k, const Evaluation& how, unsigned seed = 3,
+                const Format& in = bf16) {
+  Draw draw(kind, seed);
+  return {"gemm",
+          {draw.matrix(16, k, in), draw.matrix(k, 32, in)},
+          {{"transpose_a", 0}, {"transpose_b", 0}},
+          how};
+}
+
+TEST(Sharpness, ANarrowWireWhereAWideOneWasPromisedIsSeen) {
+  for (const Format& output : {fp32, bf16}) {
+    for (const int parts : {2, 4, 8}) {
+      const Example e = gemm_of("plain", 256, {parts, fp32, output});
+      EXPECT_EQ(evaluated_as(e, e.how).violations, 0U);
+      EXPECT_GT(evaluated_as(e, {parts, bf16, output}).violations, 16U) << output.name << parts;
+    }
+  }
+  for (const char* id : {"column_sum", "sum", "embedding_grad", "rmsnorm_wgrad"}) {
+    std::size_t seen = 0;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      Draw draw("plain", seed);
+      Example e = example_of(id, draw);
+      e.how = {2, fp32, fp32};
+      if (evaluated_as(e, {2, bf16, fp32}).violations > 0) ++seen;
+    }
+    EXPECT_GT(seen, 15U) << id;
+  }
+}
+
+TEST(Sharpness, ARoundingTooManyIsSeen) {
+  // Rounded to e5m2 or to bf16 before the promised cast.
+  for (const char* id : {"gemm", "add", "rmsnorm", "layernorm", "rope", "attention", "gelu",
+                         "swiglu", "cross_entropy", "scale", "attention_grad"}) {
+    std::size_t seen = 0;
+    for (unsigned seed = 1; seed <= 10; ++seed) {
+      Draw draw("plain", seed);
+      Example e = example_of(id, draw);
+      e.how = {1, fp32, fp32};
+      if (evaluated_as(e, {1, fp32, bf16}).violations > 0) ++seen;
+    }
+    EXPECT_GE(seen, 9U) << id;
+  }
+}
+
+TEST(Sharpness, ADroppedAttentionEntryIsSeen) {
+  for (const Format& output : {fp32, bf16}) {
+    Draw draw("plain", 12);
+    const Example e{"attention",
+                    {draw.moderate(20, 48, 1)},
+                    {{"heads", 1}, {"kv_heads", 1}, {"head_dim", 16}, {"sequence", 20}},
+                    {1, fp32, output}};
+    auto o = evaluation_of(e);
+    // The last query of 20 keys spreads its attention: an entry of about 0.05 goes missing.
+    const Matrix<double>& x = e.inputs[0];
+    std::vector<double> p;
+    double z = 0;
+    for (std::size_t j = 0; j < 20; ++j) {
+      double s = 0;
+      for (std::size_t c = 0; c < 16; ++c) s += x(19, c) * x(j, 16 + c);
+      p.push_back(std::exp(s / 4));
+      z += p.back();
+    }
+    std::size_t chosen = 0;
+    for (std::size_t j = 0; j < 20; ++j) {
+      if (std::fabs(p[j] / z - 0.05) < std::fabs(p[chosen] / z - 0.05)) chosen = j;
+    }
+    for (std::size_t c = 0; c < 16; ++c) {
+      o[0](19, c) -= static_cast<float>(p[chosen] / z * x(chosen, 32 + c));
+    }
+    Verdict verdict;
+    judge(e, o, verdict);
+    EXPECT_GT(verdict.violations, 8U) << output.name << ", p " << p[chosen] / z;
+  }
+}
+
+TEST(Sharpness, ALostTermIsSeen) {
+  // One of 256 products missing; one of 16 tokens missing from a sum.
+  Example e = gemm_of("plain", 256, {1, fp32, bf16});
+  Example less = e;
+  for (std::size_t i = 0; i < 16; ++i) less.inputs[0](i, 100) = 0;
+  Verdict verdict;
+  judge(e, evaluation_of(less), verdict);
+  EXPECT_GT(verdict.violations, 200U);
+}
+
+TEST(Sharpness, OutputRoundingDominatesBf16Tolerances) {
+  for (const char* id : {"gemm", "rmsnorm", "layernorm", "swiglu", "gelu", "rope", "scale"}) {
+    Draw draw("positive", 21);
+    Example e = example_of(id, draw);
+    e.how = {1, fp32, bf16};
+    const auto tolerance = tolerance_of(e);
+    double stored = 0;
+    double rest = 0;
+    for (const Term& term : tolerance->terms[0]) {
+      (term.name == "stored" ? stored : rest) += term.largest;
+    }
+    EXPECT_GT(stored, 20 * rest) << id;
+  }
+}
+
+// The largest ratio error / bound over many draws with one slice of the arithmetic dominating: were
+// that term dropped, the ratio would pass one; were the bound inflated tenfold, it would fall
+// below.
+struct Case {
+  const char* id;
+  Evaluation how;
+  const char* kind;
+  double at_least;
+};
+
+class Terms : public testing::TestWithParam<Case> {};
+
+TEST_P(Terms, AreAllNeeded) {
+  const Case& c = GetParam();
+  Verdict verdict;
+  for (int seed = 1; seed <= effort(150); ++seed) {
+    Draw draw(c.kind, 500 + static_cast<unsigned>(seed));
+    Example e = example_of(c.id, draw);
+    e.how = c.how;
+    judge(e, evaluation_of(e), verdict);
+  }
+  EXPECT_EQ(verdict.violations, 0U);
+  EXPECT_GT(verdict.largest_ratio, c.at_least);
+}
+
+INSTANTIATE_TEST_SUITE_P(Bounds, Terms,
+                         testing::Values(Case{"gemm", {1, fp32, fp32}, "positive", 0.05},
+                                         Case{"gemm", {1, fp32, fp32}, "tiny", 0.3},
+                                         Case{"gemm", {4, bf16, fp32}, "plain", 0.5},
+                                         Case{"gemm", {4, bf16, bf16}, "plain", 0.5},
+                                         Case{"column_sum", {1, fp32, fp32}, "positive", 0.3},
+                                         Case{"column_sum", {4, bf16, fp32}, "positive", 0.5},
+                                         Case{"sum", {2, bf16, fp32}, "plain", 0.7},
+                                         Case{"rmsnorm", {1, fp32, fp32}, "plain", 0.25},
+                                         Case{"layernorm", {1, fp32, fp32}, "plain", 0.1},
+                                         Case{"rmsnorm_grad", {1, fp32, fp32}, "plain", 0.1},
+                                         Case{"layernorm_grad", {1, fp32, fp32}, "plain", 0.05},
+                                         Case{"rope", {1, fp32, fp32}, "plain", 0.7},
+                                         Case{"gelu", {1, fp32, fp32}, "plain", 0.3},
+                                         Case{"gelu_grad", {1, fp32, fp32}, "plain", 0.2},
+                                         Case{"swiglu", {1, fp32, fp32}, "plain", 0.4},
+                                         Case{"swiglu_grad", {1, fp32, fp32}, "plain", 0.3},
+                                         Case{"cross_entropy", {1, fp32, fp32}, "plain", 0.2},
+                                         Case{"cross_entropy_grad", {1, fp32, fp32}, "plain", 0.3},
+                                         Case{"attention", {1, fp32, fp32}, "plain", 0.1},
+                                         Case{"attention", {1, fp32, bf16}, "plain", 0.4},
+                                         Case{"attention_grad", {1, fp32, fp32}, "plain", 0.05},
+                                         Case{"attention_grad", {1, fp32, bf16}, "plain", 0.3},
+                                         Case{"adam", {1, fp32, fp32}, "plain", 0.3}),
+                         [](const auto& parameter) {
+                           const Case& c = parameter.param;
+                           return std::string(c.id) + "_" + std::to_string(c.how.parts) + "_" +
+                                  std::string(c.how.wire.name) + "_" +
+                                  std::string(c.how.output.name) + "_" + c.kind;
+                         });
+
+TEST(Tolerance, RefusesWhatItCannotBound) {
+  Example e = gemm_of("plain", 8, {1, fp32, fp32});
+  e.inputs[0].values[3] = std::nan("");
+  EXPECT_EQ(tolerance_of(e).error().why, Why::not_finite);
+  e = gemm_of("plain", 8, {1, fp32, fp32});
+  for (double& x : e.inputs[0].values) x *= 0x1p127;
+  EXPECT_EQ(tolerance_of(e).error().why, Why::may_overflow);
+  Example narrow{"cast", {Matrix<double>(1, 1, 470)}, {}, {1, fp32, e4m3fn}};
+  EXPECT_EQ(tolerance_of(narrow).error().why, Why::may_overflow);
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,39 @@
+// An evaluation as promised never leaves its deterministic tolerance; and the largest error of many
+// comes near enough to it that the tolerance is worth having.
+#include <gtest/gtest.h>
+
+#include "tests/bounds/operations/examples.hpp"
+#include "tests/support/effort.hpp"
+
+namespace plumb {
+namespace {
+
+class EveryOperation : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryOperation, StaysWithinItsDeterministicTolerance) {
+  const int draws = effort(120);
+  for (const char* kind : input_kinds) {
+    Verdict verdict;
+    for (int seed = 1; seed <= draws; ++seed) {
+      Draw draw(kind, static_cast<unsigned>(seed));
+      const Example example = example_of(GetParam(), draw);
+      const std::size_t before = verdict.violations;
+      judge(example, evaluation_of(example), verdict);
+      EXPECT_EQ(verdict.violations, before)
+          << GetParam() << ", " << kind << ", seed " << seed << ": ratio " << verdict.largest_ratio;
+    }
+    EXPECT_LE(verdict.refusals, static_cast<std::size_t>(draws) / 4) << kind << verdict.refusal;
+    RecordProperty(kind, std::to_string(verdict.largest_ratio));
+  }
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const Operation* operation : all_operations()) names.emplace_back(operation->id);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Bounds, EveryOperation, testing::ValuesIn(all_names()),
+                         [](const auto& parameter) { return parameter.param; });
+
+}  // namespace
+}  // namespace plumb

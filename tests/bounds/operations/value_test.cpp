@@ -1,0 +1,246 @@
+// `value` is the mathematics: against MPFR for the forward formulas, against central differences of
+// a forward value for each gradient.
+#include <gtest/gtest.h>
+
+#include "bounds/number/exact.hpp"
+#include "tests/bounds/operations/examples.hpp"
+#include "tests/support/effort.hpp"
+
+namespace plumb {
+namespace {
+
+// FP64 loses a few thousand roundings at most: 2^12 x 2^-53, relative to the sizes that meet.
+constexpr double fp64_loss = 0x1p-41;
+
+std::vector<double> column(const Matrix<double>& m, std::size_t j) {
+  std::vector<double> v;
+  for (std::size_t i = 0; i < m.rows; ++i) v.push_back(m(i, j));
+  return v;
+}
+std::vector<double> row(const Matrix<double>& m, std::size_t i) {
+  return {m.row(i), m.row(i) + m.cols};
+}
+
+TEST(Value, OfGemmIsTheExactProduct) {
+  for (int seed = 1; seed <= effort(20); ++seed) {
+    Draw draw(input_kinds[static_cast<std::size_t>(seed) % 5], static_cast<unsigned>(seed));
+    const Example e = example_of("gemm", draw);
+    const auto c = value_of(e)[0];
+    const bool ta = e.attributes.at("transpose_a") != 0;
+    const bool tb = e.attributes.at("transpose_b") != 0;
+    for (std::size_t i = 0; i < c.rows; ++i) {
+      for (std::size_t j = 0; j < c.cols; ++j) {
+        const auto a = ta ? column(e.inputs[0], i) : row(e.inputs[0], i);
+        const auto b = tb ? row(e.inputs[1], j) : column(e.inputs[1], j);
+        const double bias = e.inputs.size() == 3 ? e.inputs[2].values[j] : 0;
+        double size = std::fabs(bias);
+        for (std::size_t k = 0; k < a.size(); ++k) size += std::fabs(a[k] * b[k]);
+        ASSERT_LE(distance_from_dot(c(i, j), a, b, bias).value(), fp64_loss * size) << seed;
+      }
+    }
+  }
+}
+
+TEST(Value, OfNormsIsTheExactNorm) {
+  for (const char* kind : {"plain", "spread", "tiny", "positive"}) {
+    Draw draw(kind, 5);
+    for (int i = 0; i < 10; ++i) {
+      for (const char* id : {"rmsnorm", "layernorm"}) {
+        const Example e = example_of(id, draw);
+        const auto y = value_of(e)[0];
+        const auto x = row(e.inputs[0], 0);
+        const auto exact = id == std::string("rmsnorm")
+                               ? exact_rmsnorm(x, e.inputs[1].values, 1e-5)
+                               : exact_layernorm(x, e.inputs[1].values, e.inputs[2].values, 1e-5);
+        for (std::size_t j = 0; j < x.size(); ++j) {
+          const double size = std::fabs(exact[j]) + 1 +
+                              (e.inputs.size() == 3 ? std::fabs(e.inputs[2].values[j]) : 0);
+          ASSERT_NEAR(y(0, j), exact[j], fp64_loss * size) << id << kind;
+        }
+      }
+    }
+  }
+}
+
+TEST(Value, OfCrossEntropyAndActivationsMatchMpfr) {
+  for (const char* kind : {"plain", "spread"}) {
+    Draw draw(kind, 3);
+    const Example e = example_of("cross_entropy", draw);
+    const auto lse = value_of(e)[0];
+    double loss = 0;
+    for (std::size_t t = 0; t < lse.rows; ++t) {
+      const double exact = exact_log_sum_exp(row(e.inputs[0], t));
+      EXPECT_NEAR(lse.values[t], exact, fp64_loss * std::fabs(exact));
+      const auto label = static_cast<std::size_t>(e.inputs[1].values[t]);
+      loss += (exact - e.inputs[0](t, label)) * e.inputs[2].values[t];
+    }
+    EXPECT_NEAR(value_of(e)[1].values[0], loss / e.inputs[3].values[0], 1e-10);
+    const Example s = example_of("swiglu", draw);
+    const auto y = value_of(s)[0];
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const double g = s.inputs[0].values[2 * i];
+      const double exact = g * exact_sigmoid(g) * s.inputs[0].values[2 * i + 1];
+      EXPECT_NEAR(y.values[i], exact, fp64_loss * std::fabs(exact));
+    }
+  }
+}
+
+TEST(Value, OfGeluIsTheTanhForm) {
+  for (double x = -6; x < 6; x += 0.37) {
+    const Example e{"gelu", {Matrix<double>(1, 1, x)}, {}, {}};
+    const double tanh_form =
+        x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    EXPECT_NEAR(value_of(e)[0].values[0], tanh_form, 1e-15);
+  }
+}
+
+TEST(Value, OfAttentionIsSoftmaxTimesValues) {
+  Draw draw("plain", 2);
+  const Matrix<double> qkv = draw.moderate(5, 12, 1);  // one head of 4, one key, one value
+  const Example e{
+      "attention", {qkv}, {{"heads", 1}, {"kv_heads", 1}, {"head_dim", 4}, {"sequence", 5}}, {}};
+  const auto o = value_of(e)[0];
+  for (std::size_t i = 0; i < 5; ++i) {
+    std::vector<double> scores;
+    for (std::size_t j = 0; j <= i; ++j) {
+      const std::span<const double> q(qkv.row(i), 4);
+      const std::span<const double> k(qkv.row(j) + 4, 4);
+      scores.push_back(exact_dot(q, k) / 2);
+    }
+    const auto p = exact_softmax(scores);
+    for (std::size_t c = 0; c < 4; ++c) {
+      double sum = 0;
+      for (std::size_t j = 0; j <= i; ++j) sum += p[j] * qkv(j, 8 + c);
+      EXPECT_NEAR(o(i, c), sum, 1e-14);
+    }
+  }
+}
+
+TEST(Value, OfRopeTurnsAndTurnsBack) {
+  Draw draw("plain", 8);
+  Example e = example_of("rope", draw);
+  e.attributes["inverse"] = 0;
+  const auto turned = value_of(e);
+  const auto dim = static_cast<std::size_t>(e.attributes["head_dim"]);
+  const auto sequence = static_cast<std::size_t>(e.attributes["sequence"]);
+  for (std::size_t t = 0; t < turned[0].rows; ++t) {
+    for (std::size_t i = 0; i < dim / 2; ++i) {
+      const double angle =
+          static_cast<double>(t % sequence) *
+          std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+      const double x = e.inputs[0](t, i);
+      const double y = e.inputs[0](t, i + dim / 2);
+      EXPECT_NEAR(turned[0](t, i), x * exact_cos(angle) - y * exact_sin(angle), 1e-13);
+    }
+  }
+  e.inputs = turned;
+  e.attributes["inverse"] = 1;
+  Draw again("plain", 8);
+  const auto original = example_of("rope", again).inputs[0];
+  const auto back = value_of(e)[0];
+  for (std::size_t i = 0; i < back.size(); ++i)
+    EXPECT_NEAR(back.values[i], original.values[i], 1e-13);
+}
+
+// sum(dy * forward(x)) as a function of one element of input `which`.
+double along(Example e, const Matrix<double>& dy, std::size_t which, std::size_t i, double to) {
+  e.inputs[which].values[i] = to;
+  const auto y = value_of(e)[0];
+  double sum = 0;
+  for (std::size_t k = 0; k < y.size(); ++k) sum += y.values[k] * dy.values[k];
+  return sum;
+}
+
+// Central differences with two steps, extrapolated: error about h^4, and 2^-53 / h.
+void expect_gradient(const Example& forward, const Matrix<double>& dy, std::size_t which,
+                     const Matrix<double>& gradient, const char* what) {
+  constexpr double h = 0x1p-9;
+  ASSERT_EQ(gradient.size(), forward.inputs[which].size()) << what;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const double x = forward.inputs[which].values[i];
+    const auto slope = [&](double s) {
+      return (along(forward, dy, which, i, x + s) - along(forward, dy, which, i, x - s)) / (2 * s);
+    };
+    const double right = (4 * slope(h / 2) - slope(h)) / 3;
+    EXPECT_NEAR(gradient.values[i], right, 2e-8 * (1 + std::fabs(right))) << what << " " << i;
+  }
+}
+
+TEST(Value, OfGradientsMatchesCentralDifferences) {
+  Draw draw("plain", 6);
+  const Matrix<double> x = draw.moderate(3, 8, 1);
+  const Matrix<double> w = draw.moderate(8, 1, 0.3, 1);
+  const Matrix<double> b = draw.moderate(8, 1, 1);
+  const Matrix<double> dy = draw.moderate(3, 8, 1);
+  const Attributes eps{{"eps", 1e-3}};
+  const auto value = [](const char* id, std::vector<Matrix<double>> inputs, Attributes attributes) {
+    return value_of({id, std::move(inputs), std::move(attributes), {}});
+  };
+  const Example rms{"rmsnorm", {x, w}, eps, {}};
+  expect_gradient(rms, dy, 0, value("rmsnorm_grad", {x, w, dy}, eps)[0], "rmsnorm dx");
+  expect_gradient(rms, dy, 1, value("rmsnorm_wgrad", {x, w, dy}, eps)[0], "rmsnorm dw");
+  const Example layer{"layernorm", {x, w, b}, eps, {}};
+  const auto layer_w = value("layernorm_wgrad", {x, w, dy}, eps);
+  expect_gradient(layer, dy, 0, value("layernorm_grad", {x, w, dy}, eps)[0], "layernorm dx");
+  expect_gradient(layer, dy, 1, layer_w[0], "layernorm dw");
+  expect_gradient(layer, dy, 2, layer_w[1], "layernorm db");
+  expect_gradient({"gelu", {x}, {}, {}}, dy, 0, value("gelu_grad", {x, dy}, {})[0], "gelu");
+  const Matrix<double> half = draw.moderate(3, 4, 1);
+  expect_gradient({"swiglu", {x}, {}, {}}, half, 0, value("swiglu_grad", {x, half}, {})[0],
+                  "swiglu");
+  const Matrix<double> ids = draw.whole(3, 5);
+  const Matrix<double> table = draw.moderate(5, 8, 1);
+  expect_gradient({"embedding", {ids, table}, {}, {}}, dy, 1,
+                  value("embedding_grad", {ids, dy}, {{"rows", 5}, {"period", 0}})[0], "embedding");
+}
+
+TEST(Value, OfAttentionAndCrossEntropyGradientsMatchesCentralDifferences) {
+  Draw draw("plain", 9);
+  const Attributes heads{{"heads", 4}, {"kv_heads", 2}, {"head_dim", 2}, {"sequence", 3}};
+  const Matrix<double> qkv = draw.moderate(6, 16, 1);
+  const Matrix<double> d_o = draw.moderate(6, 8, 1);
+  expect_gradient({"attention", {qkv}, heads, {}}, d_o, 0,
+                  value_of({"attention_grad", {qkv, d_o}, heads, {}})[0], "attention");
+  const Matrix<double> logits = draw.moderate(4, 7, 2);
+  const Matrix<double> labels = draw.whole(4, 7);
+  Matrix<double> mask(4, 1, 1.0);
+  mask.values[2] = 0;
+  const Matrix<double> count(1, 1, 3.0);
+  const Example forward{"cross_entropy", {logits, labels, mask, count}, {}, {}};
+  const auto lse = value_of(forward)[0];
+  const auto gradient =
+      value_of({"cross_entropy_grad", {logits, labels, mask, count, lse}, {}, {}})[0];
+  constexpr double h = 0x1p-9;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const auto loss = [&](double to) {
+      Example e = forward;
+      e.inputs[0].values[i] += to;
+      return value_of(e)[1].values[0];
+    };
+    EXPECT_NEAR(gradient.values[i], (loss(h) - loss(-h)) / (2 * h), 1e-6);
+  }
+}
+
+TEST(Value, OfAdamAndClippingIsTheFormula) {
+  const auto one = [](double x) { return Matrix<double>(1, 1, x); };
+  const auto y =
+      value_of({"adam",
+                {one(2), one(0.5), one(0.25), one(-1)},
+                {{"lr", 0.1}, {"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"step", 3}},
+                {}});
+  const double m = 0.9 * 0.5 - 0.1;
+  const double v = 0.99 * 0.25 + 0.01;
+  EXPECT_NEAR(y[0].values[0], m, 1e-15);
+  EXPECT_NEAR(y[1].values[0], v, 1e-15);
+  const double step =
+      0.1 * m / (1 - std::pow(0.9, 3)) / (std::sqrt(v / (1 - std::pow(0.99, 3))) + 1e-8);
+  EXPECT_NEAR(y[2].values[0], 2 - step, 1e-14);
+  EXPECT_EQ(y[3].values[0], y[2].values[0]);
+  EXPECT_EQ(value_of({"grad_norm", {one(3), one(4)}, {}, {}})[0].values[0], 5);
+  EXPECT_EQ(value_of({"clip", {one(0.5)}, {{"max_norm", 1}}, {}})[0].values[0], 1);
+  EXPECT_NEAR(value_of({"clip", {one(4)}, {{"max_norm", 1}}, {}})[0].values[0], 1 / 4.000001,
+              1e-15);
+}
+
+}  // namespace
+}  // namespace plumb
