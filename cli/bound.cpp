@@ -1,0 +1,2 @@
+#include "cli/verbs.hpp"
+namespace plumb { void add_bound(CLI::App&, Verb&) {} }

@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include "cli/verbs.hpp"
+#include "model/data/text.hpp"
+#include "trace/report/report.hpp"
+
+namespace plumb {
+
+void add_demo(CLI::App& app, Verb& chosen) {
+  auto* verb = app.add_subcommand("demo", "the five-minute tour: a healthy run and a buggy one");
+  static std::string report = "plumb-demo.md";
+  verb->add_option("--report", report, "where the report goes")->capture_default_str();
+  verb->callback([&chosen] {
+    chosen = [] {
+      const Start start = start_of(config_of("gpt"), find_recipe("bf16"), parse_layout("dp2,tp2"),
+                                   default_text());
+      fmt::print("1. The reference: one training step of a 4-layer GPT in BF16 on one device.\n");
+      const Trace reference = run_reference(start);
+      const Merged r = merge(reference);
+      fmt::print("   {} tensors, loss {:.4f}\n", r.values.size(), r.values.at("loss/out")->values[0]);
+
+      CheckOptions options;
+      options.progress = talk;
+      const auto judged = [&](const Bug* bug) {
+        const Candidate candidate = run_candidate(start, bug);
+        const Verdict v = check(reference, r, candidate.trace, merge(candidate.trace), options);
+        talk("");
+        return v;
+      };
+      fmt::print("\n2. The same step on dp2,tp2: four ranks, other roundings, no bug.\n");
+      const Verdict healthy = judged(nullptr);
+      fmt::print("{}", text_report(healthy, 3));
+
+      const Bug& bug = find_bug("one-masked-entry");
+      fmt::print("\n3. The same again with a planted bug: {}.\n   {}\n", bug.title, bug.story);
+      const Verdict broken = judged(&bug);
+      fmt::print("{}", text_report(broken, 3));
+      if (!broken.blamed.empty()) fmt::print("blamed: {}\n", broken.blamed);
+
+      write_report(broken, report);
+      fmt::print("\nThe whole report of the buggy run lies in {}\n", report);
+      fmt::print("Next: plumb bugs, then plumb catch ID\n");
+      return healthy.exit_code() == 0 && broken.exit_code() == 1 ? 0 : 1;
+    };
+  });
+}
+
+}  // namespace plumb

@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "cli/verbs.hpp"
+#include "trace/selection.hpp"
+#include "trace/store/store.hpp"
+
+namespace plumb {
+namespace {
+
+void print(const std::string& id, const Tensor& t, const Format& format) {
+  double squares = 0, largest = 0;
+  for (const float x : t.values) {
+    squares += static_cast<double>(x) * x;
+    largest = std::max(largest, std::fabs(static_cast<double>(x)));
+  }
+  const double rms = t.size() == 0 ? 0 : std::sqrt(squares / static_cast<double>(t.size()));
+  fmt::print("{:<48} {:>5} x {:<5} {:<6} rms {:.4g}  largest {:.4g}\n", id, t.rows, t.cols,
+             format.name, rms, largest);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Verb& chosen) {
+  auto* verb = app.add_subcommand("inspect", "what is in a trace");
+  static std::string folder, only;
+  verb->add_option("TRACE", folder, "a trace")->required();
+  verb->add_option("--only", only, "only ids that match this regular expression");
+  verb->callback([&chosen] {
+    chosen = [] {
+      const Trace trace = read_trace(folder);
+      const Merged merged = merge(trace);
+      fmt::print("producer {}, {} ranks, step {}\n", trace.manifest.producer,
+                 trace.manifest.world_size, trace.manifest.step);
+      for (const auto& [key, value] : trace.manifest.settings) fmt::print("  {} {}\n", key, value);
+      const Selection select(only, "");
+      std::size_t shown = 0;
+      for (const auto& [id, tensor] : merged.values) {
+        if (!select(id)) continue;
+        print(id, *tensor, merged.formats.at(id));
+        ++shown;
+      }
+      for (const Finding& f : merged.findings) fmt::print("finding: {} {}\n", f.id, f.detail);
+      if (shown == 0) throw Failure("--only '" + only + "' matches no id of " + folder);
+      return 0;
+    };
+  });
+}
+
+}  // namespace plumb

@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+
+#include "cli/verbs.hpp"
+#include "experiments/training.hpp"
+#include "trace/store/store.hpp"
+
+namespace plumb {
+
+void add_train(CLI::App& app, Verb& chosen) {
+  auto* verb = app.add_subcommand("train", "run the mini Transformer and trace its last step");
+  static ModelOptions model;
+  static std::string out, bug, backend = "reference";
+  static int steps = 1;
+  static std::uint64_t perturb = 0;
+  static double dose = 0;
+  model.add_to(*verb);
+  verb->add_option("--steps", steps,
+                   "steps; all but the last are computed by the reference and not traced")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  verb->add_option("--bug", bug, "plant this bug (list: plumb bugs); needs --layout");
+  verb->add_option("--dose", dose, "of the bug, where it has one");
+  verb->add_option("--backend", backend, "reference or eigen")->capture_default_str();
+  verb->add_option("--perturb", perturb, "move the embedding by one ulp, with this seed");
+  verb->add_option("-o,--output", out, "folder to write the trace to")->required();
+  verb->footer("Without --layout the promise is executed on one device: the reference.");
+  verb->callback([&chosen] {
+    chosen = [] {
+      if (std::filesystem::exists(out)) {
+        throw Failure(out + " exists already; remove it or choose another name");
+      }
+      if (!bug.empty() && model.layout.empty()) {
+        throw Failure("a bug is planted in a run over ranks; say --layout " +
+                      std::string(find_bug(bug).needs.layout));
+      }
+      Start start = model.start("dp1,tp1");
+      const int all = steps;
+      double last_loss = 0;
+      start = trained(std::move(start), text_from(model.data), steps, [&](int step, double loss) {
+        last_loss = loss;
+        talk(fmt::format("step {} of {}, loss {:.3f}", step, all, loss));
+      });
+      talk("");
+      Trace trace;
+      if (perturb != 0) {
+        trace = run_perturbed(start, perturb);
+      } else if (model.layout.empty()) {
+        trace = run_reference(start);
+      } else {
+        const Bug* planted = bug.empty() ? nullptr : &find_bug(bug);
+        trace = run_candidate(start, planted, {dose, 1}, backend).trace;
+      }
+      write_trace(trace, out);
+      if (steps > 1) fmt::print("loss {:.3f}, ", last_loss);
+      fmt::print("trace of step {} in {}\n", start.run.step, out);
+      return 0;
+    };
+  });
+}
+
+}  // namespace plumb

@@ -1,0 +1,18 @@
+// trace/report/report.hpp: a verdict for people (text) and for programs (JSON lines).
+#pragma once
+
+#include <string>
+
+#include "trace/check.hpp"
+
+namespace plumb {
+
+// Verdict, blame, the worst tensors, what could have been missed. `worst`: how many lines of tensors.
+std::string text_report(const Verdict& verdict, std::size_t worst = 10);
+// One object a line: a summary, each finding, each judged tensor.
+std::string json_lines(const Verdict& verdict);
+// Writes the form that the suffix asks for: .jsonl, .txt or .md. Throws Failure on another suffix or
+// a file that cannot be written.
+void write_report(const Verdict& verdict, const std::string& file);
+
+}  // namespace plumb
