@@ -35,7 +35,6 @@ void add_demo(CLI::App& app, Verb& chosen) {
       fmt::print("\n3. The same again with a planted bug: {}.\n   {}\n", bug.title, bug.story);
       const Verdict broken = judged(&bug);
       fmt::print("{}", text_report(broken, 3));
-      if (!broken.blamed.empty()) fmt::print("blamed: {}\n", broken.blamed);
 
       write_report(broken, report);
       fmt::print("\nThe whole report of the buggy run lies in {}\n", report);

@@ -56,9 +56,7 @@ Start ModelOptions::start(const std::string& layout_if_none,
   const std::string text = text_from(data);
   if (load.empty()) return start_of(config(), find_recipe(how), parse_layout(where), text);
   const Loaded earlier = plumb::load(load);
-  Config c = config_of(family);
-  c.seed = seed;
-  return start_of(c, find_recipe(how), parse_layout(where), text, &earlier.trace);
+  return start_of(config(), find_recipe(how), parse_layout(where), text, &earlier.trace);
 }
 
 void CheckCommand::add_to(CLI::App& verb) {

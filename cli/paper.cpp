@@ -1,2 +1,18 @@
+#include <fmt/format.h>
+
 #include "cli/verbs.hpp"
-namespace plumb { void add_paper(CLI::App&, Verb&) {} }
+#include "paper_repro/claim.hpp"
+
+namespace plumb {
+
+void add_paper(CLI::App& app, Verb& chosen) {
+  auto* verb = app.add_subcommand("paper", "the claims of the TTrace paper: published and ours");
+  verb->callback([&chosen] {
+    chosen = [] {
+      fmt::print("{}", claim_table());
+      return 0;
+    };
+  });
+}
+
+}  // namespace plumb

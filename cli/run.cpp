@@ -1,2 +1,115 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+
+#include "bounds/outcome.hpp"
 #include "cli/verbs.hpp"
-namespace plumb { void add_run(CLI::App&, Verb&) {} }
+#include "experiments/experiment.hpp"
+#include "experiments/training.hpp"
+#include "model/data/text.hpp"
+#include "trace/store/store.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr int training_steps = 1500;
+
+std::string first_line_of(const char* command) {
+  std::string line;
+  if (FILE* pipe = popen(command, "r")) {
+    char text[256];
+    if (fgets(text, sizeof text, pipe) != nullptr) line = text;
+    pclose(pipe);
+  }
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  return line;
+}
+
+std::string device() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+// The trained state of a family: made once, kept in `cache`.
+const Trace& trained_state(Family family, const std::string& cache) {
+  static std::map<Family, Trace> known;
+  const auto found = known.find(family);
+  if (found != known.end()) return found->second;
+  const std::string folder = cache + "/trained-" + name_of(family);
+  if (!std::filesystem::exists(folder)) {
+    Config config = config_of(name_of(family));
+    config.sequences = 2;
+    config.seed = 7;
+    Start start = start_of(config, find_recipe("bf16"), {}, default_text());
+    start = trained(std::move(start), default_text(), training_steps, [&](int step, double loss) {
+      talk(fmt::format("training {} once: step {} of {}, loss {:.3f}", name_of(family), step,
+                       training_steps, loss));
+    });
+    std::filesystem::create_directories(cache);
+    write_trace(run_reference(start), folder);
+  }
+  return known.emplace(family, load(folder).trace).first->second;
+}
+
+Start trained_start(Family family, const Layout& layout, std::uint64_t seed,
+                    const std::string& cache) {
+  Config config = config_of(name_of(family));
+  config.seed = seed;
+  return start_of(config, find_recipe("bf16"), layout, default_text(),
+                  &trained_state(family, cache));
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Verb& chosen) {
+  auto* verb = app.add_subcommand("run", "answer a question with an experiment");
+  static std::string name, out = "results", cache = "plumb-cache";
+  static int effort = 1;
+  static double minutes = 1e9;
+  verb->add_option("EXPERIMENT", name, "a question; without one they are listed");
+  verb->add_option("--effort", effort, "multiplies seeds and runs")->capture_default_str();
+  verb->add_option("--minutes", minutes, "stop between rows after this long; run again to go on");
+  verb->add_option("-o,--output", out, "folder of results")->capture_default_str();
+  verb->add_option("--cache", cache, "folder of trained states")->capture_default_str();
+  verb->callback([&chosen] {
+    chosen = [] {
+      if (name.empty()) {
+        for (const Experiment* e : all_experiments()) fmt::print("{:<16} {}\n", e->name, e->question);
+        return 0;
+      }
+      const Experiment& experiment = find_experiment(name);
+      Table rows(experiment.columns, experiment.keys);
+      const std::string base = out + "/" + name;
+      rows.keep_in(base + ".csv");
+      const std::size_t before = rows.rows().size();
+      using Clock = std::chrono::steady_clock;
+      const auto end = Clock::now() + std::chrono::duration<double>(60 * std::min(minutes, 1e7));
+      Effort lent;
+      lent.scale = effort;
+      lent.trained = [](Family f, const Layout& l, std::uint64_t s) {
+        return trained_start(f, l, s, cache);
+      };
+      lent.progress = talk;
+      lent.out_of_time = [&] { return Clock::now() > end; };
+      experiment.run(rows, lent);
+      talk("");
+      write_provenance(base + ".json",
+                       {{"command", fmt::format("plumb run {} --effort {}", name, effort)},
+                        {"commit", first_line_of("git rev-parse HEAD 2>/dev/null")},
+                        {"flags", "-O3 -march=native -ffp-contract=off"},
+                        {"compiler", __VERSION__},
+                        {"device", device()},
+                        {"seeds", "in the rows; trained states: seed 7, 1500 steps"}});
+      fmt::print("{}: {} rows ({} new) in {}.csv\n", name, rows.rows().size(),
+                 rows.rows().size() - before, base);
+      return 0;
+    };
+  });
+}
+
+}  // namespace plumb

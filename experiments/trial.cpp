@@ -12,9 +12,10 @@ Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
   Start start{{config, recipe, layout, 1}, {}};
   if (loaded != nullptr) {
     const Training earlier = run_from(loaded->manifest);
-    const std::uint64_t seed = config.seed;
-    start.run.config = earlier.config;
-    start.run.config.seed = seed;  // of the data; the weights are loaded
+    start.run.config = earlier.config;  // the weights decide the model; the data are the caller's
+    start.run.config.seed = config.seed;
+    start.run.config.sequences = config.sequences;
+    start.run.config.micro_batches = config.micro_batches;
     start.run.step = earlier.step + 1;
     start.leaves = next_state(start.run.config, merge(*loaded).values);
   }

@@ -37,8 +37,8 @@ std::string explained(const Judged& j, const Measured& m, double threshold) {
 
 class Judgement {
  public:
-  Judgement(std::vector<Measured> measured, const CheckOptions& options)
-      : measured_(std::move(measured)), judged_(judge(measured_)), options_(options) {}
+  Judgement(const std::vector<Measured>& measured, const CheckOptions& options)
+      : measured_(measured), judged_(judge(measured_)), options_(options) {}
 
   TwinsJudgement run(const Merged& reference, const Merged& candidate,
                      const std::vector<Values>& twins) {
@@ -112,7 +112,7 @@ class Judgement {
         {m.id, "norm", infinite, "differs although no twin does; something is split upstream"});
   }
 
-  std::vector<Measured> measured_;
+  const std::vector<Measured>& measured_;
   std::vector<Judged> judged_;
   const CheckOptions& options_;
   TwinsJudgement out_;
@@ -166,9 +166,14 @@ TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& refere
   const std::vector<Values> twins =
       make_twins(reference_graph, reference.values, candidate_graph, options);
   options.progress("comparing with the twins");
-  Judgement judgement(
-      measure(reference_graph, reference, candidate_graph, candidate, twins, wanted), options);
-  return judgement.run(reference, candidate, twins);
+  return conclude(measure(reference_graph, reference, candidate_graph, candidate, twins, wanted),
+                  reference, candidate, twins, options);
+}
+
+TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& reference,
+                        const Merged& candidate, const std::vector<Values>& twins,
+                        const CheckOptions& options) {
+  return Judgement(measured, options).run(reference, candidate, twins);
 }
 
 }  // namespace plumb

@@ -44,6 +44,11 @@ std::vector<Measured> measure(const Graph& reference_graph, const Merged& refere
                               const std::vector<Values>& twins,
                               const std::function<bool(const std::string&)>& wanted);
 
+// The verdict of the twins at options.false_alarm.
+TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& reference,
+                        const Merged& candidate, const std::vector<Values>& twins,
+                        const CheckOptions& options);
+
 // K twins of the candidate's promise around the reference, up to the reduction.
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
                                const Graph& candidate_graph, const CheckOptions& options);

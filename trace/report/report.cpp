@@ -35,7 +35,7 @@ nlohmann::json number_or_null(double x) {
 
 std::string text_report(const Verdict& v, std::size_t worst) {
   std::string out = headline(v) + "\n";
-  if (!v.blamed.empty()) out += fmt::format("blamed: {} (by {})\n", v.blamed, v.blamed_by);
+  if (!v.blamed.empty()) out += fmt::format("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
   std::size_t shown = 0;
   for (const Finding& f : v.findings) {
     if (++shown > worst) {

@@ -1,0 +1,37 @@
+// experiments/experiment.hpp: a question, its columns, and how rows are made. One question, one file in
+// questions/, one line in experiments.inc; the driver adds provenance, resume and progress.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/table.hpp"
+#include "experiments/trial.hpp"
+
+namespace plumb {
+
+// How much is asked for, and what the driver lends.
+struct Effort {
+  int scale = 1;  // multiplies seeds and runs
+  // State of a trained model of a family (made once and cached); its data follow `seed`.
+  std::function<Start(Family, const Layout&, std::uint64_t seed)> trained;
+  std::function<void(const std::string&)> progress;
+  std::function<bool()> out_of_time;  // a question stops between rows when this says so
+};
+
+struct Experiment {
+  std::string_view name;  // kebab-case, stable once results exist
+  std::string_view question;
+  std::vector<std::string> columns;
+  std::size_t keys;  // the first so many columns name a row: rows that are there are not made again
+  void (*run)(Table& rows, const Effort& effort);
+};
+
+std::span<const Experiment* const> all_experiments();
+// Throws Failure on an unknown name, listing the known.
+const Experiment& find_experiment(std::string_view name);
+
+}  // namespace plumb

@@ -1,0 +1,30 @@
+#include <array>
+
+#include "bounds/outcome.hpp"
+#include "experiments/experiment.hpp"
+
+namespace plumb {
+
+#define EXPERIMENT(name) extern const Experiment name;
+#include "experiments/experiments.inc"
+#undef EXPERIMENT
+
+std::span<const Experiment* const> all_experiments() {
+  static constexpr std::array experiments{
+#define EXPERIMENT(name) &name,
+#include "experiments/experiments.inc"
+#undef EXPERIMENT
+  };
+  return experiments;
+}
+
+const Experiment& find_experiment(std::string_view name) {
+  std::string known;
+  for (const Experiment* experiment : all_experiments()) {
+    if (experiment->name == name) return *experiment;
+    known += (known.empty() ? "" : ", ") + std::string(experiment->name);
+  }
+  throw Failure("unknown experiment '" + std::string(name) + "'; known: " + known);
+}
+
+}  // namespace plumb

@@ -1,0 +1,104 @@
+// How often is a healthy run accused? Seeds, layouts, sizes, families, random and trained weights; the
+// same twins judged at three family-wise levels.
+#include <array>
+
+#include "experiments/experiment.hpp"
+#include "model/data/text.hpp"
+#include "trace/twins.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr std::array levels{0.5, 0.1, 0.01};
+constexpr int runs_per_row = 50;
+
+struct Size {
+  const char* name;
+  int layers, width, heads, hidden, sequence;
+};
+constexpr std::array sizes{Size{"tiny", 2, 32, 4, 64, 16}, Size{"small", 3, 48, 4, 96, 32},
+                           Size{"middle", 4, 64, 8, 128, 32}};
+
+struct Alarms {
+  std::array<int, levels.size()> runs{};
+  int undecided = 0, findings_of_structure = 0;
+};
+
+Config config_of_run(Family family, const Size& size, std::uint64_t seed) {
+  Config c = config_of(name_of(family));
+  c.layers = size.layers;
+  c.width = size.width;
+  c.heads = size.heads;
+  c.kv_heads = family == Family::gpt ? size.heads : size.heads / 2;
+  c.hidden = size.hidden;
+  c.sequence = size.sequence;
+  c.seed = seed;
+  return c;
+}
+
+void judge_run(const Start& start, Alarms& alarms) {
+  const Trace reference = run_reference(start);
+  const Merged r = merge(reference);
+  const Candidate candidate = run_candidate(start);
+  const Merged c = merge(candidate.trace);
+  alarms.findings_of_structure += c.findings.empty() ? 0 : 1;
+  CheckOptions options;
+  options.seed = start.run.config.seed;
+  const auto all = [](const std::string&) { return true; };
+  const auto twins = make_twins(*reference.graph, r.values, *candidate.trace.graph, options);
+  const auto measured = measure(*reference.graph, r, *candidate.trace.graph, c, twins, all);
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    options.false_alarm = levels[i];
+    const TwinsJudgement seen = conclude(measured, r, c, twins, options);
+    std::size_t rare = 0;  // healthy runs follow their promise, so replay acquits these
+    for (const Finding& f : seen.findings) rare += seen.one_row.contains(f.id) ? 1 : 0;
+    alarms.runs[i] += seen.findings.size() > rare ? 1 : 0;
+    if (i + 1 == levels.size()) alarms.undecided += rare + seen.undecidable.size() > 0 ? 1 : 0;
+  }
+}
+
+void run(Table& rows, const Effort& effort) {
+  const Recipe recipe = find_recipe("bf16");
+  const std::array layouts{"tp2", "dp2", "dp2,tp2,sp", "tp4"};
+  for (int block = 0; block < 200 * effort.scale; ++block) {
+    const Family family = block % 2 == 0 ? Family::gpt : Family::llama;
+    const bool of_trained = block % 20 == 5 || block % 20 == 10;  // a tenth, both families
+    const Size& size = sizes[static_cast<std::size_t>(block / 2 % 3)];
+    Layout layout = parse_layout(layouts[static_cast<std::size_t>(block / 4 % 4)]);
+    if (layout.tp == 4 && family == Family::llama && !of_trained && size.heads / 2 < 4) layout.tp = 2;
+    const std::vector<std::string> key{std::to_string(block), name_of(family),
+                                       of_trained ? "trained" : "random",
+                                       of_trained ? "full" : size.name, name_of(layout)};
+    if (effort.out_of_time()) return;
+    if (rows.has(key)) continue;
+    Alarms alarms;
+    for (int i = 0; i < runs_per_row; ++i) {
+      const auto seed = static_cast<std::uint64_t>(block * runs_per_row + i + 1);
+      judge_run(of_trained ? effort.trained(family, layout, seed)
+                           : start_of(config_of_run(family, size, seed), recipe, layout,
+                                      default_text()),
+                alarms);
+    }
+    std::vector<std::string> row = key;
+    row.push_back(std::to_string(runs_per_row));
+    for (const int n : alarms.runs) row.push_back(std::to_string(n));
+    row.push_back(std::to_string(alarms.undecided));
+    row.push_back(std::to_string(alarms.findings_of_structure));
+    rows.add(row);
+    effort.progress("block " + key[0] + " " + key[1] + " " + key[2] + " " + key[3] + " " + key[4] +
+                    ": alarms at .5/.1/.01: " + row[6] + "/" + row[7] + "/" + row[8]);
+  }
+}
+
+}  // namespace
+
+extern const Experiment false_alarms{
+    .name = "false-alarms",
+    .question = "How often is a healthy run accused at family-wise levels 0.5, 0.1 and 0.01?",
+    .columns = {"block", "family", "weights", "size", "layout", "runs", "alarms_at_0.5",
+                "alarms_at_0.1", "alarms_at_0.01", "runs_with_undecided", "runs_with_structure"},
+    .keys = 5,
+    .run = run,
+};
+
+}  // namespace plumb

@@ -1,0 +1,141 @@
+// How well do K twins predict how far a healthy run lies from the reference, and K noise draws how far
+// the reference lies from the exact result? Per tensor: root mean square norm of the draws over the
+// observed norm.
+#include <cmath>
+
+#include "experiments/experiment.hpp"
+#include "model/data/text.hpp"
+#include "model/plan.hpp"
+#include "trace/execute.hpp"
+#include "trace/statistics.hpp"
+#include "trace/twins.hpp"
+
+namespace plumb {
+namespace {
+
+struct Shares {
+  int tensors = 0, near = 0, within = 0, untouched = 0, unequal = 0;
+  double least = 1e300, most = 0;
+  std::string least_id, most_id;
+
+  void count(const std::string& id, double predicted, double observed) {
+    if (observed == 0 && predicted == 0) return;
+    ++tensors;
+    const double ratio = observed > 0 ? predicted / observed : 1e300;
+    near += ratio >= 0.8 && ratio <= 1.25 ? 1 : 0;
+    within += ratio >= 0.5 && ratio <= 2 ? 1 : 0;
+    if (ratio < least) { least = ratio; least_id = id; }
+    if (ratio > most) { most = ratio; most_id = id; }
+  }
+};
+
+template <class A, class B>
+double distance(const A& a, const B& b) {
+  double squares = 0;
+  for (std::size_t e = 0; e < a.size(); ++e) {
+    const double d = static_cast<double>(a.values[e]) - static_cast<double>(b.values[e]);
+    squares += d * d;
+  }
+  return std::sqrt(squares);
+}
+
+Shares against_twins(const Start& start, int draws) {
+  const Trace reference = run_reference(start);
+  const Merged r = merge(reference);
+  const Candidate candidate = run_candidate(start);
+  const Merged c = merge(candidate.trace);
+  CheckOptions options;
+  options.twins = draws;
+  const auto twins = make_twins(*reference.graph, r.values, *candidate.trace.graph, options);
+  const auto differs = touched(*reference.graph, *candidate.trace.graph);
+  Shares shares;
+  for (const Node& node : reference.graph->nodes) {
+    if (node.phase > Phase::reduce) continue;
+    for (const std::string& id : node.outputs) {
+      const Tensor& base = *r.values.at(id);
+      const double observed = distance(*c.values.at(id), base);
+      if (!differs.contains(id)) {
+        ++shares.untouched;
+        shares.unequal += observed > 0 ? 1 : 0;
+        continue;
+      }
+      double energy = 0;
+      for (const Values& t : twins) energy += std::pow(distance(*t.at(id), base), 2);
+      shares.count(id, std::sqrt(energy / draws), observed);
+    }
+  }
+  return shares;
+}
+
+Shares against_exact(const Start& start, int draws) {
+  const Graph graph = plan(start.run.config, start.run.recipe, {}, start.run.step);
+  const Extent extent{Phase::reduce};
+  const Values rounded = reference(graph, start.leaves, extent);
+  const ValuesOf<double> truth = exact(graph, start.leaves, extent);
+  std::map<std::string, double> energy;
+  for (int k = 1; k <= draws; ++k) {
+    const ValuesOf<double> noise = noise_draw(graph, start.leaves, 1, k, extent);
+    for (const Node& node : graph.nodes) {
+      if (node.phase > extent.last) continue;
+      for (const std::string& id : node.outputs) {
+        energy[id] += std::pow(distance(*noise.at(id), *truth.at(id)), 2);
+      }
+    }
+  }
+  Shares shares;
+  for (const auto& [id, sum] : energy) {
+    shares.count(id, std::sqrt(sum / draws), distance(*rounded.at(id), *truth.at(id)));
+  }
+  return shares;
+}
+
+void run(Table& rows, const Effort& effort) {
+  const Recipe recipe = find_recipe("bf16");
+  for (int seed = 1; seed <= 10 * effort.scale; ++seed) {
+    for (const Family family : {Family::gpt, Family::llama}) {
+      for (const std::string weights : {"random", "trained"}) {
+        for (const std::string layout : {"tp2", "dp2", "dp2,tp2,sp", "exact"}) {
+          const std::vector<std::string> key{name_of(family), weights,
+                                             name_of(parse_layout(layout == "exact" ? "dp1" : layout)) +
+                                                 (layout == "exact" ? " against exact" : ""),
+                                             std::to_string(seed)};
+          if (effort.out_of_time()) return;
+          if (rows.has(key)) continue;
+          Config config = config_of(name_of(family));
+          config.seed = static_cast<std::uint64_t>(seed);
+          const Layout l = parse_layout(layout == "exact" ? "dp1" : layout);
+          const Start start = weights == "random"
+                                  ? start_of(config, recipe, l, default_text())
+                                  : effort.trained(family, l, config.seed);
+          const Shares s = layout == "exact" ? against_exact(start, 8) : against_twins(start, 4);
+          std::vector<std::string> row = key;
+          const double n = std::max(s.tensors, 1);
+          for (const std::string& cell_text :
+               {std::to_string(s.tensors), cell(s.near / n), cell(s.within / n), cell(s.least),
+                s.least_id, cell(s.most), s.most_id, std::to_string(s.untouched),
+                std::to_string(s.unequal)}) {
+            row.push_back(cell_text);
+          }
+          rows.add(row);
+          effort.progress(key[0] + " " + weights + " " + layout + " seed " + key[3] + ": " +
+                          row[5] + " within [0.8, 1.25]");
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+extern const Experiment twin_spread{
+    .name = "twin-spread",
+    .question = "How well do K = 4 twins (8 noise draws against the exact run) predict the distance "
+                "of a healthy run?",
+    .columns = {"family", "weights", "layout", "seed", "tensors", "share_in_0.8_1.25",
+                "share_in_0.5_2", "least_ratio", "least_id", "largest_ratio", "largest_id",
+                "untouched", "untouched_but_unequal"},
+    .keys = 4,
+    .run = run,
+};
+
+}  // namespace plumb

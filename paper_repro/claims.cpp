@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <sstream>
+
+#include "bounds/outcome.hpp"
+#include "experiments/experiment.hpp"
+#include "paper_repro/claim.hpp"
+
+namespace plumb {
+
+std::span<const std::pair<std::string_view, std::string_view>> committed_results();  // embedded
+
+#define CLAIM(name) extern const Claim name;
+#include "paper_repro/claims.inc"
+#undef CLAIM
+
+std::span<const Claim* const> all_claims() {
+  static constexpr std::array claims{
+#define CLAIM(name) &name,
+#include "paper_repro/claims.inc"
+#undef CLAIM
+  };
+  return claims;
+}
+
+Table committed_rows(std::string_view experiment) {
+  const Experiment& card = find_experiment(experiment);
+  for (const auto& [name, text] : committed_results()) {
+    if (name != experiment) continue;
+    Table rows(card.columns, card.keys);
+    std::istringstream lines{std::string(text)};
+    std::string line;
+    std::getline(lines, line);  // the columns
+    while (std::getline(lines, line)) {
+      std::vector<std::string> cells;
+      std::istringstream in(line);
+      for (std::string cell_text; std::getline(in, cell_text, ',');) cells.push_back(cell_text);
+      rows.add(cells);
+    }
+    return rows;
+  }
+  throw Failure("no committed rows of '" + std::string(experiment) + "'; make them with: plumb run " +
+                std::string(experiment));
+}
+
+std::string claim_table() {
+  std::string out = "| claim | published | ours | agrees | rows |\n|---|---|---|---|---|\n";
+  for (const Claim* claim : all_claims()) {
+    const Answer answer = claim->ours(committed_rows(claim->experiment));
+    out += fmt::format("| {} ({}) | {} | {} | {} | {} |\n", claim->says, claim->where,
+                       claim->published, answer.ours, answer.agrees ? "yes" : "no",
+                       claim->experiment);
+  }
+  return out;
+}
+
+}  // namespace plumb
