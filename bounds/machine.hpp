@@ -16,7 +16,7 @@ enum class Provenance { published, measured, assumed };
 std::string_view name_of(Provenance provenance);
 
 struct Fact {
-  std::string name;    // accumulator, exp_ulp, subnormals, ...
+  std::string name;  // accumulator, exp_ulp, subnormals, ...
   std::string value;
   Provenance provenance;
   std::string source;  // citation key, or the command that measured it

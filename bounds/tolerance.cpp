@@ -172,7 +172,9 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, NearEvalua
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   std::vector<Matrix<Near>> inputs;
   std::vector<const Matrix<Near>*> pointers;
+  inputs.reserve(call.inputs.size());
   for (const Matrix<double>* input : call.inputs) inputs.push_back(converted<Near>(*input));
+  pointers.reserve(inputs.size());
   for (const Matrix<Near>& input : inputs) pointers.push_back(&input);
   NearRoundings roundings;
   const bool repeated =

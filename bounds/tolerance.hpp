@@ -51,18 +51,18 @@ std::vector<Refusal> refusals_before(const ToleranceCall& call);
 // Do more than an eighth of the non-zero elements equal the one before or above?
 bool repeats(const Matrix<double>& x);
 
-template <NearEvaluation evaluate, std::size_t... summed>
+template <NearEvaluation Evaluate, std::size_t... Summed>
 Outcome<Tolerance> tolerance_by(const ToleranceCall& call) {
-  return tolerance_by_evaluation(call, evaluate, {summed...});
+  return tolerance_by_evaluation(call, Evaluate, {Summed...});
 }
 
 // Only the worst case is derived.
-template <NearEvaluation evaluate>
+template <NearEvaluation Evaluate>
 Outcome<Tolerance> worst_case_by(const ToleranceCall& call) {
   if (call.mode != Mode::deterministic) {
     return Refusal{Why::unsupported, "only the deterministic tolerance is derived here"};
   }
-  return tolerance_by_evaluation(call, evaluate, {});
+  return tolerance_by_evaluation(call, Evaluate, {});
 }
 
 }  // namespace plumb

@@ -37,6 +37,11 @@ struct Heads {
   }
 };
 
+// A row of n >= 1 probabilities and how far FP32's may be away, before any cast, from scores that
+// FP32 knows up to `score_error`.
+void softmax_with_error(const double* score, const double* score_error, std::size_t n, double* p,
+                        double* error);
+
 // Both refuse all modes but the deterministic one.
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call);
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call);

@@ -8,9 +8,9 @@
 //                The maximum itself need not be known: moving all scores cancels in p.
 //   weights      e^ = e e^(+-a); running sums round by u each: Z^ = Z (1 +- B),
 //                B = (sum_j e_j (e^a_j - 1) + u (1 + B') sum of running sums + n t) / Z
-//   P            E_p = p (e^a_j - 1 + B + 2u) / (1 - B) + t,   t: underflow of exp, of the division
-//   P stored     + half a spacing of the output format
-//   output       E_o = E_P |V| + g(n) (P + E_P) |V|
+//   P            E_p = p (e^a_j (1 + u) - 1 + B) / (1 - B) + t,   t: underflow of exp, of the
+//   division P stored     + half a spacing of the output format output       E_o = E_P |V| + g(n)
+//   (P + E_P) |V|
 // Gradient, from the stored P:
 //   dP           E_dP = g(d) |do| |V|^T
 //   D            E_D = sum_j E_P (|dP| + E_dP) + P E_dP + g(n) sum_j (P + E_P)(|dP| + E_dP)
@@ -57,31 +57,6 @@ struct Bounded {
   }
 };
 
-// Row i of p from scores and their errors; the part of the proof called weights and P.
-void softmax_row(const double* score, const double* score_error, std::size_t n, double* p,
-                 double* error) {
-  const double m = *std::max_element(score, score + n);
-  const double farthest = *std::max_element(score_error, score_error + n);
-  double z = 0;
-  double off = 0;
-  double running = 0;
-  for (std::size_t j = 0; j < n; ++j) {
-    p[j] = std::exp(score[j] - m);
-    const double exponent = score_error[j] + u * (m - score[j] + score_error[j] + farthest) + 2 * u;
-    error[j] = std::expm1(exponent);
-    z += p[j];
-    off += p[j] * error[j];
-    running += z;
-  }
-  const double b0 = (off + static_cast<double>(n) * 2 * t) / z;
-  const double b = (b0 + u * running / z * (1 + b0)) * (1 + 2 * static_cast<double>(n) * u);
-  const double at_least = b < 1 ? 1 - b : 0;  // zero: no bound, found by the caller as infinity
-  for (std::size_t j = 0; j < n; ++j) {
-    p[j] /= z;
-    error[j] = p[j] * (error[j] + b + 2 * u) / at_least + 4 * t / at_least;
-  }
-}
-
 // Stored probabilities of one head.                                                     // (S, S)
 Bounded probabilities(const ToleranceCall& call, const Heads& of, const Matrix<double>& size,
                       std::size_t b, std::size_t h) {
@@ -95,7 +70,7 @@ Bounded probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
   for (double& x : s_error.values) x = (g(d) + 4 * u) * scale * x + (d + 1) * t;
   Bounded p(Matrix<double>(s.rows, s.cols));
   for (std::size_t i = 0; i < s.rows; ++i) {
-    softmax_row(s.row(i), s_error.row(i), i + 1, p.value.row(i), p.fp32_error.row(i));
+    softmax_with_error(s.row(i), s_error.row(i), i + 1, p.value.row(i), p.fp32_error.row(i));
   }
   p.store(call.how.output);
   return p;
@@ -167,6 +142,30 @@ void score_gradients(const Bounded& p, Bounded& dp, const Format& output) {
 }
 
 }  // namespace
+
+void softmax_with_error(const double* score, const double* score_error, std::size_t n, double* p,
+                        double* error) {
+  const double m = *std::max_element(score, score + n);
+  const double farthest = *std::max_element(score_error, score_error + n);
+  double z = 0;
+  double off = 0;
+  double running = 0;  // from the second addition on: the first adds to zero
+  for (std::size_t j = 0; j < n; ++j) {
+    p[j] = std::exp(score[j] - m);
+    const double distance = m - score[j] + score_error[j] + farthest;
+    error[j] = std::expm1(score_error[j] + u * distance + 2 * u);
+    z += p[j];
+    off += p[j] * error[j];
+    running += j == 0 ? 0 : z;
+  }
+  const double b0 = (off + static_cast<double>(n) * 2 * t) / z;
+  const double b = b0 + u * running / z * (1 + b0) * (1 + 2 * static_cast<double>(n) * u);
+  const double at_least = b < 1 ? 1 - b : 0;  // zero: no bound, found by the caller as infinity
+  for (std::size_t j = 0; j < n; ++j) {
+    p[j] /= z;
+    error[j] = p[j] * (error[j] + b + u * (1 + error[j])) / at_least + 4 * t / at_least;
+  }
+}
 
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
   if (const auto refused = refusals(call); !refused.empty()) return refused.front();

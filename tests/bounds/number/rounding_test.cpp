@@ -111,10 +111,5 @@ TEST(Rounding, OfAnArrayIsThatOfItsElements) {
   }
 }
 
-TEST(Rounding, NamesLeadToTheirRowAndBack) {
-  for (const Format& format : all_formats) EXPECT_EQ(find_format(format.name)->name, format.name);
-  EXPECT_EQ(find_format("fp12"), nullptr);
-}
-
 }  // namespace
 }  // namespace plumb

@@ -139,6 +139,7 @@ TEST_P(Terms, AreAllNeeded) {
   }
   EXPECT_EQ(verdict.violations, 0U);
   EXPECT_GT(verdict.largest_ratio, c.at_least);
+  RecordProperty("ratio", std::to_string(verdict.largest_ratio));
 }
 
 INSTANTIATE_TEST_SUITE_P(Bounds, Terms,
@@ -171,6 +172,19 @@ INSTANTIATE_TEST_SUITE_P(Bounds, Terms,
                                   std::string(c.how.wire.name) + "_" +
                                   std::string(c.how.output.name) + "_" + c.kind;
                          });
+
+TEST(Tolerance, IsMeasuredFromTheValueAsGiven) {
+  // The caller's FP64 order may differ from the mirrored one: then the bound says so.
+  const Example e = gemm_of("plain", 8, {1, fp32, fp32});
+  std::vector<const Matrix<double>*> pointers{&e.inputs[0], &e.inputs[1]};
+  auto values = value_of(e);
+  const double own = tolerance_of(e)->bound[0].values[0];
+  values[0].values[0] += 1e-3;
+  const auto moved = find_operation("gemm")->tolerance(
+      {pointers, e.attributes, e.how, Mode::deterministic, 0, values});
+  EXPECT_NEAR(moved->bound[0].values[0], own + 1e-3, 1e-12);
+  EXPECT_EQ(moved->terms[0].back().name, "judge");
+}
 
 TEST(Tolerance, RefusesWhatItCannotBound) {
   Example e = gemm_of("plain", 8, {1, fp32, fp32});

@@ -1,0 +1,100 @@
+// The softmax inside attention: scores anywhere within their errors, exp anywhere within its ulp.
+#include "bounds/operations/attention.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/bounds/operations/examples.hpp"
+#include "tests/support/effort.hpp"
+
+namespace plumb {
+namespace {
+
+// The float just below or just above x.
+float beside(double x, bool above) {
+  const auto near = static_cast<float>(x);
+  if ((static_cast<double>(near) >= x) == above) return near;
+  return std::nextafter(near, above ? HUGE_VALF : 0.0F);
+}
+
+// FP32's softmax where entry `up` is favoured by every error that is allowed.
+std::vector<float> favouring(std::size_t up, const std::vector<double>& score, double error) {
+  std::vector<float> held;
+  for (std::size_t j = 0; j < score.size(); ++j) {
+    held.push_back(round_to(static_cast<float>(score[j] + (j == up ? error : -error)), fp32));
+  }
+  const float largest = *std::max_element(held.begin(), held.end());
+  float sum = 0;
+  for (std::size_t j = 0; j < held.size(); ++j) {
+    const float d = held[j] - largest;
+    held[j] = d == 0 ? 1 : beside(std::exp(static_cast<double>(d)), j == up);
+    sum += held[j];
+  }
+  for (float& p : held) p /= sum;
+  return held;
+}
+
+// The largest error / bound for entry `up` over many rows.
+double worst_ratio(std::size_t n, double spread, double score_error) {
+  Draw draw("plain", 31);
+  double worst = 0;
+  for (int row = 0; row < effort(200); ++row) {
+    std::vector<double> score(n);
+    // Exact scores are floats; inexact ones are known up to an error above their spacing.
+    for (double& s : score) s = static_cast<double>(static_cast<float>(-spread * draw.uniform()));
+    const std::size_t up = draw.between(0, n - 1);
+    const double given = score_error == 0 ? 0 : score_error * (1 + 0x1p-10);
+    const std::vector<double> errors(n, given);
+    std::vector<double> p(n);
+    std::vector<double> bound(n);
+    softmax_with_error(score.data(), errors.data(), n, p.data(), bound.data());
+    const std::vector<float> held = favouring(up, score, score_error);
+    for (std::size_t j = 0; j < n; ++j) {
+      const double off = std::fabs(static_cast<double>(held[j]) - p[j]);
+      EXPECT_LE(off, bound[j]) << n << " " << spread << " " << score_error;
+      worst = std::max(worst, off / bound[j]);
+    }
+  }
+  return worst;
+}
+
+TEST(AttentionSoftmax, IsBoundedAndNearlyAttained) {
+  EXPECT_GT(worst_ratio(2, 0.7, 0), 0.25);   // exp, the division
+  EXPECT_GT(worst_ratio(30, 60, 0), 0.3);    // the rounding of far scores
+  EXPECT_GT(worst_ratio(12, 8, 1e-3), 0.9);  // inexact scores, above and below the line
+  EXPECT_GT(worst_ratio(40, 100, 1e-2), 0.9);
+  EXPECT_GT(worst_ratio(3000, 0.3, 0), 0.005);  // the chain, far from its worst case
+}
+
+// With queries of zero all probabilities are equal and their errors small: what is left to see are
+// the chains of the gradient.
+Verdict with_quiet_scores(std::size_t dim, std::size_t sequence, double spread_of_values,
+                          bool cancelling) {
+  Draw draw(cancelling ? "cancelling" : "positive", 4);
+  const std::size_t width = 3 * dim;
+  Example e{"attention_grad",
+            {Matrix<double>(sequence, width), draw.matrix(sequence, dim)},
+            {{"heads", 1}, {"kv_heads", 1}, {"head_dim", dim}, {"sequence", sequence}},
+            {1, fp32, fp32}};
+  const Matrix<double> keys = draw.moderate(sequence, dim, 1);
+  for (std::size_t t = 0; t < sequence; ++t) {
+    for (std::size_t c = 0; c < dim; ++c) {
+      e.inputs[0](t, dim + c) = t == 0 ? keys(t, c) : 0;
+      const double v = 1 + spread_of_values * keys(t, c);
+      e.inputs[0](t, 2 * dim + c) = static_cast<double>(static_cast<float>(v));
+    }
+  }
+  Verdict verdict;
+  judge(e, evaluation_of(e), verdict);
+  return verdict;
+}
+
+TEST(AttentionGradient, ItsChainsAreSeenWhereScoresAreQuiet) {
+  const Verdict long_rows = with_quiet_scores(2, 700, 1e-3, false);  // D, over 700 keys
+  const Verdict wide_rows = with_quiet_scores(96, 6, 1e-6, true);    // dP, over 96 columns
+  EXPECT_EQ(long_rows.violations + wide_rows.violations, 0U);
+  EXPECT_GT(long_rows.largest_ratio, 0.005);
+  EXPECT_GT(wide_rows.largest_ratio, 0.02);
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,99 @@
+// The same sum with other roundings: what a twin moves and what noise around the exact run does.
+#include "bounds/roundings.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/effort.hpp"
+#include "tests/support/inputs.hpp"
+
+namespace plumb {
+namespace {
+
+std::vector<Matrix<float>> parts_of(int n) {
+  Draw draw("plain", 3);
+  std::vector<Matrix<float>> parts;
+  for (int p = 0; p < n; ++p) parts.push_back(converted<float>(draw.matrix(40, 50)));
+  return parts;
+}
+
+double total(const std::vector<Matrix<float>>& parts, std::size_t e) {
+  double sum = 0;
+  for (const auto& part : parts) sum += static_cast<double>(part.values[e]);
+  return sum;
+}
+
+TEST(TwinRoundings, MoveAboutAnUlpBetweenNeighboursAndKeepTheSum) {
+  for (const int n : {2, 3, 5}) {
+    const auto before = parts_of(n);
+    auto after = before;
+    TwinRoundings(7).before_parts(after, bf16);
+    double moved = 0;
+    for (std::size_t e = 0; e < before[0].size(); ++e) {
+      double largest = 0;
+      for (const auto& part : before) {
+        largest = std::max(largest, std::fabs(static_cast<double>(part.values[e])));
+      }
+      const double step = ulp(2 * largest, bf16);
+      for (std::size_t p = 0; p < before.size(); ++p) {
+        const double by =
+            static_cast<double>(after[p].values[e]) - static_cast<double>(before[p].values[e]);
+        EXPECT_LE(std::fabs(by), 4.0 * step);
+        moved += std::fabs(by) / step;
+      }
+      EXPECT_NEAR(total(after, e), total(before, e), 0x1p-20 * n * largest);
+    }
+    EXPECT_GT(moved / static_cast<double>(before[0].size()), 0.2 * n);
+  }
+}
+
+TEST(TwinRoundings, DependOnTheKeyAlone) {
+  auto one = parts_of(3);
+  auto same = one;
+  auto other = one;
+  TwinRoundings(1).before_parts(one, bf16);
+  TwinRoundings(1).before_parts(same, bf16);
+  TwinRoundings(2).before_parts(other, bf16);
+  EXPECT_EQ(one, same);
+  EXPECT_NE(one, other);
+}
+
+TEST(TwinRoundings, LeaveOnePartAndZerosAlone) {
+  auto alone = parts_of(1);
+  const auto before = alone;
+  TwinRoundings(1).before_parts(alone, bf16);
+  EXPECT_EQ(alone, before);
+  std::vector<Matrix<float>> zeros(2, Matrix<float>(3, 3));
+  TwinRoundings(1).before_parts(zeros, bf16);
+  EXPECT_EQ(zeros[0], Matrix<float>(3, 3));
+}
+
+TEST(DitherRoundings, AreUnbiasedWithinHalfASpacingAndEqualForEqualValues) {
+  const Matrix<double> exact(30, 200, 1.2345);
+  double sum = 0;
+  double squares = 0;
+  const int draws = effort(40);
+  DitherRoundings roundings(5);
+  for (int i = 0; i < draws; ++i) {
+    Matrix<double> x = exact;
+    roundings.round(x, bf16);
+    for (std::size_t j = 0; j < x.cols; ++j) {
+      EXPECT_EQ(x(0, j), x(29, j));  // a column shares its offset
+      const double error = (x(0, j) - 1.2345) / ulp(1.2345, bf16);
+      EXPECT_LE(std::fabs(error), 0.5 + 1e-12);
+      sum += error;
+      squares += error * error;
+    }
+  }
+  const double n = 200.0 * draws;
+  EXPECT_NEAR(sum / n, 0, 5 * std::sqrt(1 / 12.0 / n));
+  EXPECT_NEAR(squares / n, 1 / 12.0, 0.01);
+}
+
+TEST(ExactRoundings, ChangeNothing) {
+  Matrix<double> x(1, 1, 0.1);
+  ExactRoundings().round(x, e4m3fn);
+  EXPECT_EQ(x.values[0], 0.1);
+}
+
+}  // namespace
+}  // namespace plumb
