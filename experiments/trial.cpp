@@ -63,13 +63,18 @@ Trial run_trial(const Start& start, const Bug& bug, const Dose& dose,
 
   Trial trial;
   trial.reached = broken.reached;
+  std::set<std::string> after_clipping;  // Adam's first step turns a flipped sign into a whole step
+  for (const Node& node : broken.trace.graph->nodes) {
+    if (node.phase != Phase::optimizer) continue;
+    after_clipping.insert(node.outputs.begin(), node.outputs.end());
+  }
   for (const auto& [id, tensor] : b.values) {
     const auto found = h.values.find(id);
     if (found == h.values.end() || found->second->size() != tensor->size()) continue;
     if (found->second->values == tensor->values) continue;
     trial.changed = true;
     const double effect = relative_difference(*tensor, *found->second);
-    if (effect > trial.effect) {
+    if (effect > trial.effect && !after_clipping.contains(id)) {
       trial.effect = effect;
       trial.effect_at = id;
     }

@@ -39,7 +39,8 @@ struct Trial {
   Verdict healthy, broken;
   bool reached = false;
   bool changed = false;           // some merged tensor differs in some bit from the healthy run
-  double effect = 0;              // largest relative Frobenius change against the healthy run
+  double effect = 0;              // largest relative Frobenius change against the healthy run,
+                                  // over activations and gradients (not after clipping)
   std::string effect_at;
   bool blamed_right = false;
   std::string bites_at;

@@ -1,0 +1,82 @@
+// Is each backend within our own bound of the exact product, and does it tell the truth about slices?
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "bounds/operation.hpp"
+#include "kernels/backend.hpp"
+
+namespace plumb {
+namespace {
+
+Tensor drawn(std::size_t rows, std::size_t cols, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Tensor x(rows, cols);
+  for (float& v : x.values) v = normal(random);
+  return x;
+}
+
+Tensor product_on(const Backend& backend, View<float> a, View<float> b) {
+  Tensor c(a.rows, b.cols);
+  backend.gemm(a, b, c.values.data(), c.cols, false);
+  return c;
+}
+
+class Gemm : public testing::TestWithParam<const Backend*> {};
+
+TEST_P(Gemm, StaysWithinTheDeterministicBound) {
+  const Attributes plain{{"transpose_a", 0}, {"transpose_b", 0}};
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    const Tensor a = drawn(7 + seed, 3 * seed, seed), b = drawn(3 * seed, 40, 100 + seed);
+    const Matrix<double> wide_a = converted<double>(a), wide_b = converted<double>(b);
+    ExactRoundings none;
+    const std::vector<Matrix<double>> truth =
+        find_operation("gemm")->value({{&wide_a, &wide_b}, plain, {}, none});
+    const auto tolerance = find_operation("gemm")->tolerance(
+        {{&wide_a, &wide_b}, plain, {}, Mode::deterministic, 0, truth});
+    ASSERT_TRUE(tolerance.has_value());
+    const Tensor c = product_on(*GetParam(), view(a), view(b));
+    for (std::size_t e = 0; e < c.size(); ++e) {
+      ASSERT_LE(std::fabs(static_cast<double>(c.values[e]) - truth[0].values[e]),
+                tolerance->bound[0].values[e])
+          << "seed " << seed;
+    }
+  }
+}
+
+TEST_P(Gemm, SaysTheTruthAboutSlices) {
+  std::mt19937 random(7);
+  bool all_equal = true;
+  for (int i = 0; i < 100; ++i) {
+    const std::size_t m = 1 + random() % 60, n = 2 + random() % 140, k = 1 + random() % 300;
+    const auto seed = static_cast<unsigned>(2 * i);
+    const Tensor a = drawn(m, k, seed), b = drawn(k, n, seed + 1);
+    const Tensor whole = product_on(*GetParam(), view(a), view(b));
+    const std::size_t cut = 1 + random() % (n - 1);
+    const Tensor left = product_on(*GetParam(), view(a), columns(view(b), 0, cut));
+    const std::size_t row = random() % m;
+    const Tensor one = product_on(*GetParam(), rows(view(a), row, row + 1), view(b));
+    for (std::size_t j = 0; j < n; ++j) {
+      all_equal = all_equal && one(0, j) == whole(row, j);
+      if (j < cut) all_equal = all_equal && left(row, j) == whole(row, j);
+    }
+  }
+  EXPECT_EQ(all_equal, GetParam()->slice_invariant);
+}
+
+TEST_P(Gemm, TransposesAndAccumulates) {
+  const Tensor a = drawn(5, 9, 1), b = drawn(5, 6, 2);  // a' b
+  Tensor c = product_on(*GetParam(), view(a, true), view(b));
+  EXPECT_EQ(c.rows, 9U);
+  Tensor twice = c;
+  GetParam()->gemm(view(a, true), view(b), twice.values.data(), twice.cols, true);
+  for (std::size_t e = 0; e < c.size(); ++e) EXPECT_NEAR(twice.values[e], 2 * c.values[e], 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(On, Gemm, testing::ValuesIn(all_backends().begin(), all_backends().end()),
+                         [](const auto& backend) { return std::string(backend.param->name); });
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,91 @@
+// Are p-values of healthy candidates uniform enough, and small for sick ones?
+#include "trace/spreads.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace plumb {
+namespace {
+
+constexpr int twins = 4;
+
+// Tensors of 20 kinds whose statistics scatter log-normally; scale is normal with the noise as size.
+std::vector<Measured> healthy(unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<Measured> all;
+  for (int i = 0; i < 200; ++i) {
+    Measured m;
+    m.id = std::to_string(i);
+    m.kind = std::to_string(i % 20);
+    m.group = i % 4;
+    m.noise = 0.01;
+    m.norm_of_reference = 100;
+    const double spread = 0.05 + 0.01 * (i % 20);
+    const auto draw = [&] {
+      Sample s{};
+      for (std::size_t k = 0; k < s.size(); ++k) s[k] = std::exp(spread * normal(random));
+      s[static_cast<std::size_t>(Statistic::scale)] = 0.01 * 0.1 * normal(random);
+      return s;
+    };
+    for (int k = 0; k < twins; ++k) m.draws.push_back(draw());
+    m.candidate = draw();
+    all.push_back(m);
+  }
+  return all;
+}
+
+TEST(Judge, HealthyCandidatesAreRarelyImprobable) {
+  int small = 0, all = 0;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    for (const Judged& j : judge(healthy(seed))) {
+      ++all;
+      small += j.p < 0.01 ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(all, 20 * 200 * 5);
+  EXPECT_LT(small, 2 * all / 100);  // conservative by the cap on degrees, never twice too many
+  EXPECT_GT(small, all / 1000);     // and not blind either
+}
+
+TEST(Judge, ALargeStatisticIsImprobableAndItsThresholdIsWhereTheLevelSays) {
+  std::vector<Measured> all = healthy(1);
+  all[3].candidate[0] = std::exp(3.0);
+  for (const Judged& j : judge(all)) {
+    if (j.tensor != 3 || j.statistic != Statistic::norm) continue;
+    EXPECT_LT(j.p, 1e-4);
+    Sample at_threshold = all[3].candidate;
+    at_threshold[0] = j.threshold(1e-3);
+    EXPECT_NEAR(j.p_of(at_threshold), 1e-3, 1e-9);
+  }
+}
+
+TEST(Judge, WhereNothingIsSplitOneBitIsAFinding) {
+  Measured m;
+  m.touched = false;
+  m.candidate[0] = 1e-20;
+  EXPECT_EQ(judge({m})[0].how, Case::bitwise);
+  EXPECT_EQ(judge({m})[0].p, 0);
+  m.candidate[0] = 0;
+  EXPECT_EQ(judge({m})[0].p, 1);
+}
+
+TEST(Judge, SilentTwinsBelowASplitDecideNothing) {
+  Measured m;
+  m.draws.resize(4);
+  m.candidate[0] = 1;
+  for (const Judged& j : judge({m})) EXPECT_EQ(j.how, Case::undecidable);
+}
+
+TEST(Judge, ScaleIsRefusedOfTensorsThatAreNoise) {
+  std::vector<Measured> all = healthy(1);
+  all[0].noise = 0.6;
+  for (const Judged& j : judge(all)) {
+    if (j.tensor == 0 && j.statistic == Statistic::scale) { EXPECT_EQ(j.how, Case::refused); }
+  }
+}
+
+}  // namespace
+}  // namespace plumb

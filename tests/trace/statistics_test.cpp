@@ -1,0 +1,81 @@
+// Do the statistics equal what one computes by hand, and does each see what the others miss?
+#include "trace/statistics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace plumb {
+namespace {
+
+constexpr std::size_t at(Statistic s) { return static_cast<std::size_t>(s); }
+
+Tensor noisy(const Tensor& base, double size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal(0, size);
+  Tensor x = base;
+  for (float& v : x.values) v += static_cast<float>(normal(random));
+  return x;
+}
+
+TEST(Statistics, OfADifferenceByHand) {
+  const Tensor reference(2, 2, 1.0F);
+  Tensor draw = reference, candidate = reference;
+  draw(0, 0) = 2;
+  candidate(1, 1) = 3;
+  const Draws draws(reference, fp32, {&draw});
+
+  const Sample s = draws.of(candidate);
+
+  EXPECT_DOUBLE_EQ(s[at(Statistic::norm)], 2);
+  EXPECT_DOUBLE_EQ(s[at(Statistic::mismatch)], 0.25);
+  EXPECT_DOUBLE_EQ(s[at(Statistic::scale)], 2.0 / 4);
+  EXPECT_DOUBLE_EQ(draws.relative_noise(), std::sqrt(1.0 / 4));
+}
+
+TEST(Statistics, OneFlipOfARowIsFreeAndASecondIsNot) {
+  const Tensor reference(1, 4, 1.0F);
+  const Tensor draw = noisy(reference, 1e-3, 1);
+  Tensor one = reference, two = reference;
+  one(0, 0) += 0x1p-7F;  // one ulp of bf16 at 1
+  two(0, 0) += 0x1p-7F;
+  two(0, 1) += 0x1p-7F;
+  const Draws draws(reference, bf16, {&draw});
+  EXPECT_NEAR(draws.of(one)[at(Statistic::row)], 0, 1e-6);
+  EXPECT_GT(draws.of(two)[at(Statistic::row)], 1);
+  EXPECT_EQ(draws.of(one)[at(Statistic::element)], 0);
+}
+
+TEST(Statistics, RowSeesOneWrongRowThatTheNormDrowns) {
+  const Tensor reference(256, 32, 1.0F);
+  std::vector<Tensor> draws;
+  for (unsigned k = 0; k < 4; ++k) draws.push_back(noisy(reference, 0.01, k + 1));
+  const Draws seen(reference, fp32, {&draws[0], &draws[1], &draws[2], &draws[3]});
+  const Tensor healthy = noisy(reference, 0.01, 9);
+  Tensor wrong = healthy;
+  for (std::size_t j = 0; j < 32; ++j) wrong(7, j) += 0.05F;
+
+  EXPECT_LT(seen.of(wrong)[at(Statistic::norm)], 1.06 * seen.of(healthy)[at(Statistic::norm)]);
+  EXPECT_GT(seen.of(wrong)[at(Statistic::row)], 3 * seen.of(healthy)[at(Statistic::row)]);
+  EXPECT_NEAR(seen.of(wrong, 7)[at(Statistic::row)], seen.of(healthy, 7)[at(Statistic::row)], 1e-9);
+  EXPECT_EQ(top_row(wrong, healthy).row, 7U);
+}
+
+TEST(Statistics, ScaleSeesWhatTheNormDrowns) {
+  const Tensor reference(64, 64, 1.0F);
+  const Tensor draw = noisy(reference, 0.05, 1);
+  Tensor scaled = noisy(reference, 0.05, 2);
+  const double before = Draws(reference, fp32, {&draw}).of(scaled)[at(Statistic::scale)];
+  for (float& x : scaled.values) x *= 1.01F;
+  const double after = Draws(reference, fp32, {&draw}).of(scaled)[at(Statistic::scale)];
+  EXPECT_NEAR(after - before, 0.01, 1e-4);
+}
+
+TEST(RelativeDifference, KnowsZeroReferences) {
+  EXPECT_EQ(relative_difference(Tensor(1, 1), Tensor(1, 1)), 0);
+  EXPECT_TRUE(std::isinf(relative_difference(Tensor(1, 1, 1), Tensor(1, 1))));
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,148 @@
+// Does a trace come back from disk as it was, and is every damaged or lying file refused?
+#include "trace/store/store.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "tests/support/runs.hpp"
+#include "trace/check.hpp"
+#include "trace/report/report.hpp"
+#include "trace/store/safetensors.hpp"
+
+namespace plumb {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Store : public testing::Test {
+ protected:
+  Store() {
+    folder_ = fs::temp_directory_path() / ("plumb-store-" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~Store() override { fs::remove_all(folder_); }
+
+  static Trace made(const char* layout) {
+    const Training run = small_run("llama", "bf16", layout);
+    return train_step(run, leaves_of_run(run), Joints(), find_backend("reference"));
+  }
+  static std::string bytes(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    std::ostringstream all;
+    all << in.rdbuf();
+    return all.str();
+  }
+  static void put(const fs::path& file, const std::string& content) {
+    std::ofstream(file, std::ios::binary) << content;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Store, BringsEveryBitBack) {
+  const Trace trace = made("dp2,tp2,sp");
+  write_trace(trace, folder_ / "t");
+
+  const Trace back = read_trace(folder_ / "t");
+
+  ASSERT_EQ(back.ranks.size(), trace.ranks.size());
+  EXPECT_EQ(back.manifest.settings, trace.manifest.settings);
+  for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
+    EXPECT_EQ(back.ranks[r].ran, trace.ranks[r].ran);
+    ASSERT_EQ(back.ranks[r].shards.size(), trace.ranks[r].shards.size());
+    for (const auto& [id, shard] : trace.ranks[r].shards) {
+      const Shard& other = back.ranks[r].shards.at(id);
+      ASSERT_EQ(other.values, shard.values) << id;
+      ASSERT_EQ(other.placement, shard.placement) << id;
+      ASSERT_EQ(other.format, shard.format) << id;
+    }
+  }
+  EXPECT_TRUE(touched(*trace.graph, *back.graph).empty());
+}
+
+TEST_F(Store, GivesTheSameVerdictBytesAsMemory) {
+  const Trace reference = made("dp1,tp1");
+  const Trace candidate = made("tp2");
+  write_trace(reference, folder_ / "r");
+  write_trace(candidate, folder_ / "c");
+  EXPECT_EQ(json_lines(check(reference, candidate, {})),
+            json_lines(check(read_trace(folder_ / "r"), read_trace(folder_ / "c"), {})));
+}
+
+TEST_F(Store, RefusesToOverwriteAndReportsAnUnfinishedTrace) {
+  write_trace(made("tp2"), folder_ / "t");
+  EXPECT_THROW(write_trace(made("tp2"), folder_ / "t"), Failure);
+  fs::remove(folder_ / "t" / "manifest.json");
+  EXPECT_THROW(read_trace(folder_ / "t"), Failure);
+  EXPECT_THROW(read_trace(folder_ / "nothing"), Failure);
+}
+
+TEST_F(Store, RefusesEveryTruncation) {
+  const Trace trace = made("tp2");
+  std::map<std::string, Shard> few;
+  for (const auto& [id, shard] : trace.ranks[0].shards) {
+    if (few.size() < 3) few.emplace(id, shard);
+  }
+  const fs::path file = folder_ / "x.safetensors";
+  write_shards(file, few);
+  const std::string all = bytes(file);
+  for (std::size_t n = 0; n < all.size(); n += 1 + all.size() / 500) {
+    put(file, all.substr(0, n));
+    ASSERT_THROW(read_shards(file), Failure) << n << " of " << all.size() << " bytes";
+  }
+}
+
+TEST_F(Store, SurvivesRandomDamage) {  // a flipped byte is refused or yields shards, never a crash
+  const Trace trace = made("tp2");
+  std::map<std::string, Shard> few(trace.ranks[0].shards.begin(),
+                                   std::next(trace.ranks[0].shards.begin(), 2));
+  const fs::path file = folder_ / "x.safetensors";
+  write_shards(file, few);
+  const std::string all = bytes(file);
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string damaged = all;
+    damaged[random() % 700] = static_cast<char>(random());
+    put(file, damaged);
+    try {
+      Trace hostile;
+      hostile.ranks.resize(1);
+      hostile.ranks[0].shards = read_shards(file);
+      merge(hostile);
+    } catch (const Failure&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 500);
+}
+
+void expect_refused(const fs::path& file, const std::string& header, std::size_t data) {
+  std::uint64_t length = header.size();
+  std::string content(8, '\0');
+  std::memcpy(content.data(), &length, 8);
+  std::ofstream(file, std::ios::binary) << content << header << std::string(data, '\0');
+  EXPECT_THROW(read_shards(file), Failure) << header;
+}
+
+TEST_F(Store, RefusesLyingHeaders) {
+  const fs::path f = folder_ / "x.safetensors";
+  expect_refused(f, R"({"x":{"dtype":"F32","shape":[2,2],"data_offsets":[0,15]}})", 15);
+  expect_refused(f, R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0);
+  expect_refused(f, R"({"x":{"dtype":"F32","shape":[-1,2],"data_offsets":[0,8]}})", 8);
+  expect_refused(f, R"({"x":{"dtype":"F32","shape":[1,2],"data_offsets":[8,0]}})", 8);
+  expect_refused(f, R"({"x":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}})", 9);
+  expect_refused(f, R"({"x":{"dtype":"I64","shape":[1,1],"data_offsets":[0,8]}})", 8);
+  expect_refused(f, R"({"x":7})", 0);
+  expect_refused(f, R"([1])", 0);
+  expect_refused(f, "{", 0);
+}
+
+}  // namespace
+}  // namespace plumb
