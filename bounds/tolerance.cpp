@@ -11,13 +11,22 @@ namespace {
 
 constexpr double outward = 1 + 0x1p-40;  // for the last dozen operations of a bound
 
-// What the cast of x to a format may add.
-double cast_error(const Near& x, const Format& to) {
-  const double m = x.most();
-  if (x.exact() && round_to(x.value, to) == x.value) return 0;
-  const double half = half_spacing(m, to);
-  return m + half <= to.largest() ? half : std::numeric_limits<double>::infinity();
-}
+// What the cast of a number to one format may add; the format's numbers are looked up once.
+class CastError {
+ public:
+  explicit CastError(const Format& to)
+      : to_(to), u_(to.unit_roundoff()), at_zero_(to.spacing_at_zero()), largest_(to.largest()) {}
+  double operator()(const Near& x) const {
+    const double m = x.most();
+    if (x.exact() && round_to(x.value, to_) == x.value) return 0;
+    const double half = half_spacing(m, u_, at_zero_);
+    return m + half <= largest_ ? half : std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  const Format& to_;
+  double u_, at_zero_, largest_;
+};
 
 struct Names {
   const char* name;
@@ -99,8 +108,9 @@ void NearRoundings::round(Matrix<Near>& x, const Format& to) {
   const bool wire = wire_calls_ > 0;
   if (wire) --wire_calls_;
   if (to == fp32 || to == fp64) return;  // a float already
+  const CastError error(to);
   for (Near& value : x.values) {
-    const double c = cast_error(value, to);
+    const double c = error(value);
     if (wire) value.err(c, Share::wire);
     if (!wire) value[Share::stored] += c;
   }

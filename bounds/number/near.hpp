@@ -43,12 +43,16 @@ namespace plumb {
 enum class Share : std::size_t { sums, steps, functions, wire, stored };
 inline constexpr std::size_t shares = 5;
 
-// At least half the spacing of the format at every magnitude up to m > 0.
-inline double half_spacing(double m, const Format& of) {
+// At least half the spacing at every magnitude up to m > 0, of a format with that unit roundoff and
+// that spacing at zero.
+inline double half_spacing(double m, double unit_roundoff, double at_zero) {
   constexpr std::uint64_t exponent = 0x7ff0000000000000ULL;
   const auto bits = std::bit_cast<std::uint64_t>(m * (1 + 0x1p-40));  // m may be rounded down
   const double power = std::bit_cast<double>(bits & exponent);
-  return (1 + 0x1p-24) * std::max(power * of.unit_roundoff(), of.spacing_at_zero() / 2);
+  return (1 + 0x1p-24) * std::max(power * unit_roundoff, at_zero / 2);
+}
+inline double half_spacing(double m, const Format& of) {
+  return half_spacing(m, of.unit_roundoff(), of.spacing_at_zero());
 }
 
 struct Near {
@@ -87,7 +91,7 @@ struct Near {
         cause);
     return *this;
   }
-  static double half_spacing_fp32(double m) { return half_spacing(m, fp32); }
+  static double half_spacing_fp32(double m) { return half_spacing(m, 0x1p-24, 0x1p-149); }
 
   // This number's errors, times factor, on top of x's.
   void carry(double factor, const Near& x) {
