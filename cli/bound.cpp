@@ -73,19 +73,25 @@ Question asked(const std::string& op, const std::string& shape, const Format& f)
     return {{x, w, y}, {{"eps", 1e-5}}};
   }
   if (op == "cross_entropy") {
-    return {{x, Doubles(n[0], 1), Doubles(n[0], 1, 1.0), Doubles(1, 1, static_cast<double>(n[0]))}, {}};
+    return {{x, Doubles(n[0], 1), Doubles(n[0], 1, 1.0), Doubles(1, 1, static_cast<double>(n[0]))},
+            {}};
   }
   if (op == "attention" || op == "rope") {
     if (n[1] % 6 != 0) throw Failure(op + " takes SEQUENCExF with F = 3 head_dim, head_dim even");
     return {{x},
-            {{"heads", 1}, {"kv_heads", 1}, {"head_dim", static_cast<double>(n[1] / 3)},
-             {"sequence", static_cast<double>(n[0])}, {"base", 10000}, {"inverse", 0}}};
+            {{"heads", 1},
+             {"kv_heads", 1},
+             {"head_dim", static_cast<double>(n[1] / 3)},
+             {"sequence", static_cast<double>(n[0])},
+             {"base", 10000},
+             {"inverse", 0}}};
   }
   if (op == "adam") {
     return {{x, Doubles(n[0], n[1]), Doubles(n[0], n[1]), y},
             {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"step", 1}}};
   }
-  throw Failure("operation '" + op + "' cannot be asked for by shape; known: gemm, add, sum, "
+  throw Failure("operation '" + op +
+                "' cannot be asked for by shape; known: gemm, add, sum, "
                 "column_sum, cast, gelu, gelu_grad, swiglu, rmsnorm, rmsnorm_grad, rmsnorm_wgrad, "
                 "layernorm, layernorm_grad, layernorm_wgrad, rope, attention, cross_entropy, "
                 "grad_norm, adam");
@@ -115,9 +121,11 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->add_option("SHAPE", shape, "gemm: MxKxN; others: ROWSxCOLUMNS")->required();
   verb->add_option("--recipe", recipe, "formats of inputs, wire and result")->capture_default_str();
   verb->add_option("--machine", machine, "machine card")->capture_default_str();
-  verb->add_option("--rule", mode, "deterministic, probabilistic or moments")->capture_default_str();
+  verb->add_option("--rule", mode, "deterministic, probabilistic or moments")
+      ->capture_default_str();
   verb->add_option("--delta", delta, "failure probability of probabilistic")->capture_default_str();
-  verb->add_option("--parts", parts, "ranks that share the sum")->capture_default_str()
+  verb->add_option("--parts", parts, "ranks that share the sum")
+      ->capture_default_str()
       ->check(CLI::Range(1, 64));
   verb->add_flag("--explain", explain, "the terms that add up to the bound");
   verb->add_flag("--json", as_json, "as JSON");
@@ -154,8 +162,11 @@ void add_bound(CLI::App& app, Verb& chosen) {
         for (const Term& t : answer.terms) {
           terms.push_back({{"name", t.name}, {"formula", t.formula}, {"largest", t.largest}});
         }
-        fmt::print("{}\n", nlohmann::json{{"operation", op}, {"shape", shape}, {"recipe", recipe},
-                                          {"machine", machine}, {"mode", mode},
+        fmt::print("{}\n", nlohmann::json{{"operation", op},
+                                          {"shape", shape},
+                                          {"recipe", recipe},
+                                          {"machine", machine},
+                                          {"mode", mode},
                                           {"delta", tolerance->delta},
                                           {"largest_bound", answer.largest_bound},
                                           {"largest_value", answer.largest_value},
@@ -165,7 +176,8 @@ void add_bound(CLI::App& app, Verb& chosen) {
       }
       fmt::print("{} {} {} on {}, {}: off by at most {:.4g} where the result is up to {:.4g}\n", op,
                  shape, recipe, card->id, mode, answer.largest_bound, answer.largest_value);
-      if (tolerance->delta > 0) fmt::print("exceeded with probability at most {:.1e}\n", tolerance->delta);
+      if (tolerance->delta > 0)
+        fmt::print("exceeded with probability at most {:.1e}\n", tolerance->delta);
       if (!explain) return 0;
       for (const Term& t : answer.terms) {
         fmt::print("  {:<14} {:<60} {:.4g}\n", t.name, t.formula, t.largest);

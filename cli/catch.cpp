@@ -69,8 +69,7 @@ void add_catch(CLI::App& app, Verb& chosen) {
     chosen = [family_given] {
       const Bug& bug = find_bug(id);
       if (!family_given) model.family = name_of(bug.needs.families.front());
-      const Start start =
-          model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
+      const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
       meets_needs(bug, start);
       Trace second;
       CheckOptions options = command.ready(second);

@@ -14,8 +14,7 @@ void add_check(CLI::App& app, Verb& chosen) {
       const Loaded r = load(reference);
       const Loaded c = load(candidate);
       Trace second;
-      const Verdict verdict =
-          check(r.trace, r.merged, c.trace, c.merged, command.ready(second));
+      const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, command.ready(second));
       talk("");
       return command.told(verdict);
     };

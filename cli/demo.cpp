@@ -12,12 +12,13 @@ void add_demo(CLI::App& app, Verb& chosen) {
   verb->add_option("--report", report, "where the report goes")->capture_default_str();
   verb->callback([&chosen] {
     chosen = [] {
-      const Start start = start_of(config_of("gpt"), find_recipe("bf16"), parse_layout("dp2,tp2"),
-                                   default_text());
+      const Start start =
+          start_of(config_of("gpt"), find_recipe("bf16"), parse_layout("dp2,tp2"), default_text());
       fmt::print("1. The reference: one training step of a 4-layer GPT in BF16 on one device.\n");
       const Trace reference = run_reference(start);
       const Merged r = merge(reference);
-      fmt::print("   {} tensors, loss {:.4f}\n", r.values.size(), r.values.at("loss/out")->values[0]);
+      fmt::print("   {} tensors, loss {:.4f}\n", r.values.size(),
+                 r.values.at("loss/out")->values[0]);
 
       CheckOptions options;
       options.progress = talk;

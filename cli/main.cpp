@@ -9,8 +9,9 @@ int main(int argc, char** argv) {
   using namespace plumb;
   CLI::App app{"plumb tells a bug from rounding in distributed, low-precision training"};
   app.require_subcommand(1);
-  app.footer("Exit codes of check, localize, replay: 0 all inside; 1 a finding; 2 trouble; 3 nothing "
-             "that was judged could have failed.\nA first look: plumb demo. One verb: plumb VERB --help.");
+  app.footer(
+      "Exit codes of check, localize, replay: 0 all inside; 1 a finding; 2 trouble; 3 nothing "
+      "that was judged could have failed.\nA first look: plumb demo. One verb: plumb VERB --help.");
   Verb chosen;
   for (const auto add : {add_demo, add_bugs, add_catch, add_train, add_check, add_localize,
                          add_replay, add_inspect, add_bound, add_run, add_paper}) {

@@ -63,7 +63,8 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--rule", rules,
                   "comma-separated: twins, replay, perturbation, depth-law, flat, assert-close "
                   "(default twins,replay)");
-  verb.add_option("--false-alarm", options.false_alarm, "chance of any false alarm in a healthy run")
+  verb.add_option("--false-alarm", options.false_alarm,
+                  "chance of any false alarm in a healthy run")
       ->capture_default_str()
       ->check(CLI::Range(1e-12, 1.0));
   verb.add_option("--twins", options.twins, "further executions of the promise")

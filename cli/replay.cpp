@@ -20,9 +20,10 @@ void add_replay(CLI::App& app, Verb& chosen) {
           replay(*c.trace.graph, c.merged.values, [](const std::string&) { return true; });
       std::size_t equal = 0;
       for (const auto& [id, ratio] : seen.ratios) equal += ratio == 0 ? 1 : 0;
-      fmt::print("{} tensors replayed, {} equal to the promise bit by bit, {} outside their local "
-                 "tolerance, {} not judged\n",
-                 seen.ratios.size(), equal, seen.findings.size(), seen.not_judged.size());
+      fmt::print(
+          "{} tensors replayed, {} equal to the promise bit by bit, {} outside their local "
+          "tolerance, {} not judged\n",
+          seen.ratios.size(), equal, seen.findings.size(), seen.not_judged.size());
       for (const Finding& f : seen.findings) {
         fmt::print("  {} ratio {:.3g}: {}\n", f.id, f.ratio, f.detail);
       }

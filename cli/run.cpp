@@ -79,7 +79,8 @@ void add_run(CLI::App& app, Verb& chosen) {
   verb->callback([&chosen] {
     chosen = [] {
       if (name.empty()) {
-        for (const Experiment* e : all_experiments()) fmt::print("{:<16} {}\n", e->name, e->question);
+        for (const Experiment* e : all_experiments())
+          fmt::print("{:<16} {}\n", e->name, e->question);
         return 0;
       }
       const Experiment& experiment = find_experiment(name);

@@ -8,9 +8,9 @@ set(world_sees        bounds)
 set(trace_sees        bounds)
 set(kernels_sees      bounds)
 set(model_sees        bounds world trace kernels)
-set(injectors_sees    model)
+set(injectors_sees    bounds model)
 set(experiments_sees  bounds world trace kernels model injectors)
-set(paper_repro_sees  experiments)
+set(paper_repro_sees  bounds experiments)
 set(cli_sees          bounds world trace kernels model injectors experiments paper_repro)
 
 # tests/ may look into every room. So that testing one room does not mean building all, a room's test

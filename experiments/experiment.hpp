@@ -1,5 +1,5 @@
-// experiments/experiment.hpp: a question, its columns, and how rows are made. One question, one file in
-// questions/, one line in experiments.inc; the driver adds provenance, resume and progress.
+// experiments/experiment.hpp: a question, its columns, and how rows are made. One question, one
+// file in questions/, one line in experiments.inc; the driver adds provenance, resume and progress.
 #pragma once
 
 #include <functional>

@@ -34,8 +34,8 @@ std::string joined(const std::vector<std::string>& cells) {
 
 void Table::add(const std::vector<std::string>& cells) {
   if (cells.size() != columns_.size()) {
-    throw std::invalid_argument(fmt::format("a row of {} cells for a table of {} columns",
-                                            cells.size(), columns_.size()));
+    throw std::invalid_argument(
+        fmt::format("a row of {} cells for a table of {} columns", cells.size(), columns_.size()));
   }
   std::vector<std::string> row;
   for (const std::string& cell : cells) row.push_back(plain(cell));
@@ -74,7 +74,8 @@ void Table::save() const {
   out << joined(columns_) << "\n";
   for (const auto& row : rows_) out << joined(row) << "\n";
   out.close();
-  if (!out) throw Failure("cannot write " + file_.string() + "; choose a place that can be written");
+  if (!out)
+    throw Failure("cannot write " + file_.string() + "; choose a place that can be written");
   std::filesystem::rename(partial, file_);
 }
 

@@ -9,8 +9,8 @@
 
 namespace plumb {
 
-// The start of step `steps`, after steps - 1 steps of the reference from `start`. `told(step, loss)`
-// is called after each.
+// The start of step `steps`, after steps - 1 steps of the reference from `start`. `told(step,
+// loss)` is called after each.
 Start trained(Start start, std::string_view text, int steps,
               const std::function<void(int, double)>& told);
 

@@ -52,8 +52,7 @@ Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
   return candidate;
 }
 
-Trial run_trial(const Start& start, const Bug& bug, const Dose& dose,
-                const CheckOptions& options) {
+Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options) {
   const Trace reference = run_reference(start);
   const Merged r = merge(reference);
   const Candidate healthy = run_candidate(start);

@@ -1,5 +1,5 @@
-// experiments/trial.hpp: reference, healthy twin, broken run and their verdicts: what catch, the demo,
-// sweeps and tests share. The judge is given two traces and never a bug.
+// experiments/trial.hpp: reference, healthy twin, broken run and their verdicts: what catch, the
+// demo, sweeps and tests share. The judge is given two traces and never a bug.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,13 @@ namespace plumb {
 
 // State and data that a run starts from.
 struct Start {
-  Training run;    // its layout is what the candidates run in
+  Training run;  // its layout is what the candidates run in
   Values leaves;
 };
 
 // `loaded`: an earlier trace whose last state is the start (its model wins; seed, sequences and
-// micro-batches are those of `config`); absent: random weights of `config`. Throws Failure on a text that is too short or a trace without a state.
+// micro-batches are those of `config`); absent: random weights of `config`. Throws Failure on a
+// text that is too short or a trace without a state.
 Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
                std::string_view text, const Trace* loaded = nullptr);
 
@@ -38,9 +39,9 @@ Candidate run_candidate(const Start& start, const Bug* bug = nullptr, const Dose
 struct Trial {
   Verdict healthy, broken;
   bool reached = false;
-  bool changed = false;           // some merged tensor differs in some bit from the healthy run
-  double effect = 0;              // largest relative Frobenius change against the healthy run,
-                                  // over activations and gradients (not after clipping)
+  bool changed = false;  // some merged tensor differs in some bit from the healthy run
+  double effect = 0;     // largest relative Frobenius change against the healthy run,
+                         // over activations and gradients (not after clipping)
   std::string effect_at;
   bool blamed_right = false;
   std::string bites_at;

@@ -21,7 +21,8 @@ const Backend& find_backend(std::string_view name) {
     if (backend->name == name && backend->usable_here()) return *backend;
     known += (known.empty() ? "" : ", ") + std::string(backend->name);
   }
-  throw Failure("backend '" + std::string(name) + "' is unknown or not usable here; known: " + known);
+  throw Failure("backend '" + std::string(name) +
+                "' is unknown or not usable here; known: " + known);
 }
 
 }  // namespace plumb

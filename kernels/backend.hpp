@@ -2,8 +2,8 @@
 //
 //   C = op(A) op(B)  or  C += op(A) op(B), FP32 accumulation
 //
-// `slice_invariant` says whether an element's bits depend only on its row, its column and K. If not,
-// products of different slices differ and a run on this backend cannot be promised bit by bit.
+// `slice_invariant` says whether an element's bits depend only on its row, its column and K. If
+// not, products of different slices differ and a run on this backend cannot be promised bit by bit.
 // TESTED   tests/kernels/gemm_test.cpp (random slices; against the exact result with our own bound)
 #pragma once
 

@@ -21,8 +21,8 @@ void round_to_format(std::span<float> x, const Format& format);
 Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<const float> bias,
                     float eps);
 struct NormGradients {
-  Tensor dx;             // (T, D)
-  Tensor weight, bias;   // (D, 1) sums over the rows given; bias empty for RMSNorm
+  Tensor dx;            // (T, D)
+  Tensor weight, bias;  // (D, 1) sums over the rows given; bias empty for RMSNorm
 };
 NormGradients norm_backward(const Tensor& x, std::span<const float> weight, const Tensor& dy,
                             bool layer_norm, float eps);
@@ -35,7 +35,7 @@ void rotate_heads(Tensor& qkv, const HeadShape& shape, double base, int directio
 
 // Scaled scores of one head over one sequence, before softmax; entries above the diagonal unused.
 Tensor attention_scores(const Backend& backend, const Tensor& qkv, const HeadShape& shape,
-                        std::size_t sequence, std::size_t head);                        // (S, S)
+                        std::size_t sequence, std::size_t head);  // (S, S)
 // Causal softmax in place, upper triangle zero.
 void causal_softmax(Tensor& scores);
 // o += nothing: writes the block of head and sequence in o (T, heads dim) from rounded P.
@@ -43,9 +43,8 @@ void attend(const Backend& backend, const Tensor& p, const Tensor& qkv, const He
             std::size_t sequence, std::size_t head, Tensor& o);
 // Gradient of one head. `ds` (S, S) before rounding is made by score_gradient; attention_grad then
 // writes (first head of its group) or continues (later heads) the blocks of dqkv, unscaled.
-Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& qkv,
-                      const Tensor& d_o, const HeadShape& shape, std::size_t sequence,
-                      std::size_t head);
+Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& qkv, const Tensor& d_o,
+                      const HeadShape& shape, std::size_t sequence, std::size_t head);
 void attention_gradient(const Backend& backend, const Tensor& p, const Tensor& ds,
                         const Tensor& qkv, const Tensor& d_o, const HeadShape& shape,
                         std::size_t sequence, std::size_t head, Tensor& d_qkv);
@@ -53,7 +52,7 @@ void scale_queries_and_keys(Tensor& d_qkv, const HeadShape& shape);
 
 Tensor gelu_forward(const Tensor& x);
 Tensor gelu_backward(const Tensor& x, const Tensor& dy);
-Tensor swiglu_forward(const Tensor& x);                    // (T, 2H) -> (T, H)
+Tensor swiglu_forward(const Tensor& x);                     // (T, 2H) -> (T, H)
 Tensor swiglu_backward(const Tensor& x, const Tensor& dy);  // (T, 2H)
 
 // y += b per row; sums over rows.

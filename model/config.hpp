@@ -18,7 +18,7 @@ struct Config {
   int width = 128;
   int heads = 8;
   int kv_heads = 8;
-  int hidden = 512;     // of the MLP
+  int hidden = 512;      // of the MLP
   int vocabulary = 256;  // bytes
   int sequence = 64;
   int sequences = 1;  // per micro-batch

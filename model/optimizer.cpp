@@ -6,7 +6,7 @@ namespace plumb {
 namespace {
 
 Held held(const Parameter& p) {
-  return p.sharding == Sharding::none     ? Held::whole
+  return p.sharding == Sharding::none   ? Held::whole
          : p.sharding == Sharding::rows ? Held::rows
                                         : Held::columns;
 }
@@ -21,7 +21,8 @@ void reduce_gradients(Rank& rank) {
   }
 }
 
-// The norm of all gradients: slices are summed over the tensor-parallel ranks, replicas counted once.
+// The norm of all gradients: slices are summed over the tensor-parallel ranks, replicas counted
+// once.
 float gradient_norm(Rank& rank) {
   double squares = 0;
   for (const Parameter& p : parameters(rank.c)) {

@@ -25,7 +25,9 @@ class Promise {
   // --- evaluations -------------------------------------------------------------------------------
   Evaluation plain() const { return {1, fp32, r_.compute}; }
   // A contraction that tensor-parallel ranks share; its parts travel in the recipe's wire format.
-  Evaluation across_tp() const { return l_.tp == 1 ? plain() : Evaluation{l_.tp, r_.wire, r_.compute}; }
+  Evaluation across_tp() const {
+    return l_.tp == 1 ? plain() : Evaluation{l_.tp, r_.wire, r_.compute};
+  }
   // Sums over tokens for a replicated parameter: sequence-parallel ranks each hold a slice.
   Evaluation over_tokens() const { return {l_.sp ? l_.tp : 1, fp32, fp32}; }
   Evaluation over_vocabulary() const { return {l_.tp, fp32, fp32}; }
@@ -33,8 +35,8 @@ class Promise {
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
 
   void node(std::string op, Ids inputs, Ids outputs, Evaluation how, Attributes attributes = {}) {
-    graph_.nodes.push_back({std::move(op), std::move(inputs), std::move(outputs),
-                            std::move(attributes), how, phase_});
+    graph_.nodes.push_back(
+        {std::move(op), std::move(inputs), std::move(outputs), std::move(attributes), how, phase_});
   }
 
   // --- names -------------------------------------------------------------------------------------
@@ -117,8 +119,8 @@ class Promise {
   // tokens of dy are sliced.
   void linear_grad(const std::string& name, const std::string& x, const std::string& dy,
                    bool column_parallel) {
-    node("gemm", {dy, weight(name)}, {at(name, "grad_in")},
-         column_parallel ? across_tp() : plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
+    node("gemm", {dy, weight(name)}, {at(name, "grad_in")}, column_parallel ? across_tp() : plain(),
+         {{"transpose_a", 0}, {"transpose_b", 1}});
     node("gemm", {x, dy}, {at(name + ".weight", "wgrad")}, in_fp32(),
          {{"transpose_a", 1}, {"transpose_b", 0}});
     if (gpt()) {
@@ -190,7 +192,8 @@ class Promise {
   void reduce() {
     phase_ = Phase::reduce;
     Ids losses;
-    for (int m = 0; m < c_.micro_batches; ++m) losses.push_back("m" + std::to_string(m) + "/loss/out");
+    for (int m = 0; m < c_.micro_batches; ++m)
+      losses.push_back("m" + std::to_string(m) + "/loss/out");
     node("sum", losses, {"loss/out"}, over_dp(), {{"together", 1}});
     for (const Parameter& p : parameters(c_)) {
       // A tied weight collects two gradients from each micro-batch: as head, then as embedding.
@@ -211,8 +214,11 @@ class Promise {
   void optimize() {
     phase_ = Phase::optimizer;
     node("clip", {"clip/grad_norm"}, {"clip/coefficient"}, in_fp32(), {{"max_norm", c_.max_norm}});
-    const Attributes adam{{"lr", c_.rate},        {"beta1", c_.beta1}, {"beta2", c_.beta2},
-                          {"eps", c_.adam_eps}, {"step", step_}};
+    const Attributes adam{{"lr", c_.rate},
+                          {"beta1", c_.beta1},
+                          {"beta2", c_.beta2},
+                          {"eps", c_.adam_eps},
+                          {"step", step_}};
     for (const Parameter& p : parameters(c_)) {
       const std::string& n = p.name;
       node("scale", {n + "/main_grad", "clip/coefficient"}, {n + "/clipped_grad"}, in_fp32());

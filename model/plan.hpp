@@ -1,7 +1,7 @@
 // model/plan.hpp: promises how every tensor of one training step comes about.
 //
-//   (configuration, recipe, layout) -> graph: forward and backward of each micro-batch, accumulation,
-//   reduction, clipping, Adam. It has never heard of joints, ranks that run, or bugs.
+//   (configuration, recipe, layout) -> graph: forward and backward of each micro-batch,
+//   accumulation, reduction, clipping, Adam. It has never heard of joints, ranks that run, or bugs.
 //
 // Ids: m0/layers.3.attn.proj/out        micro-batch / module / kind
 //      m0/layers.3.attn.proj.weight/wgrad, layers.3.attn.proj.weight/main_grad, .../param

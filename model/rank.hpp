@@ -57,8 +57,8 @@ class Rank {
     return w;
   }
 
-  // Records a tensor under m<micro-batch>/<name>, and how it came about. Held::rows of a tensor that
-  // is not sliced (tp = 1) is the whole.
+  // Records a tensor under m<micro-batch>/<name>, and how it came about. Held::rows of a tensor
+  // that is not sliced (tp = 1) is the whole.
   void tap(const std::string& name, const Tensor& x, Held held, const Format& format,
            const Evaluation& ran);
   // The same without the micro-batch in front.

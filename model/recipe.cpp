@@ -33,7 +33,8 @@ Format format_of(const nlohmann::json& card, const char* field, const std::strin
 
 Recipe recipe_from_json(const std::string& text, const std::string& where) {
   const auto card = nlohmann::json::parse(text, nullptr, false);
-  if (!card.is_object()) throw Failure(where + " is not a JSON object; see model/recipes/bf16.json");
+  if (!card.is_object())
+    throw Failure(where + " is not a JSON object; see model/recipes/bf16.json");
   for (const auto& [field, value] : card.items()) {
     if (field != "id" && field != "title" && field != "compute" && field != "wire") {
       throw Failure(where + " has an unknown field '" + field +

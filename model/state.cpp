@@ -31,9 +31,11 @@ Tensor drawn(const Parameter& p, std::uint64_t seed) {
   return tensor;
 }
 
-// The token of a byte: bytes spread over the vocabulary, so that plain text, which uses the lower half
-// only, exercises every vocabulary slice. 149 is odd, so this is a permutation of 0..255.
-float token_of(char byte) { return static_cast<float>(static_cast<unsigned char>(byte) * 149 % 256); }
+// The token of a byte: bytes spread over the vocabulary, so that plain text, which uses the lower
+// half only, exercises every vocabulary slice. 149 is odd, so this is a permutation of 0..255.
+float token_of(char byte) {
+  return static_cast<float>(static_cast<unsigned char>(byte) * 149 % 256);
+}
 
 }  // namespace
 
@@ -66,10 +68,10 @@ Values step_data(const Config& config, std::string_view text, int step) {
     const auto tokens = static_cast<std::size_t>(config.tokens());
     Tensor ids(tokens, 1), labels(tokens, 1), mask(tokens, 1);
     for (std::size_t s = 0; s < static_cast<std::size_t>(config.sequences); ++s) {
-      const auto start = static_cast<std::size_t>(
-          uniform(key, 2 * s) * static_cast<double>(text.size() - length - 1));
-      const auto counted = static_cast<std::size_t>(
-          static_cast<double>(length) * (1 + uniform(key, 2 * s + 1)) / 2);
+      const auto start = static_cast<std::size_t>(uniform(key, 2 * s) *
+                                                  static_cast<double>(text.size() - length - 1));
+      const auto counted =
+          static_cast<std::size_t>(static_cast<double>(length) * (1 + uniform(key, 2 * s + 1)) / 2);
       for (std::size_t t = 0; t < length; ++t) {
         ids.values[s * length + t] = token_of(text[start + t]);
         labels.values[s * length + t] = token_of(text[start + t + 1]);

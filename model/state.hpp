@@ -24,8 +24,8 @@ Values step_data(const Config& config, std::string_view text, int step);
 // The @previous leaves of the next step from the outputs of this one.
 Values next_state(const Config& config, const Values& step);
 
-// Casts the parameters of a state from its masters as the recipe says: a state trained with one recipe
-// may start a step of another.
+// Casts the parameters of a state from its masters as the recipe says: a state trained with one
+// recipe may start a step of another.
 void cast_state(const Config& config, const Recipe& recipe, Values& state);
 
 }  // namespace plumb

@@ -40,9 +40,8 @@ Tensor layer_backward(Rank& rank, const std::string& name, const Saved& s, const
   rank.round(d_fc1);
   rank.tap(name + ".mlp.act/grad_in", d_fc1, Held::columns, rank.r.compute, rank.plain());
   const Tensor d_norm2 = column_backward(rank, name + ".mlp.fc1", s.norm2, d_fc1);
-  const Tensor d_middle =
-      residual(rank, name + ".attn.add/grad_out", dy,
-               norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
+  const Tensor d_middle = residual(rank, name + ".attn.add/grad_out", dy,
+                                   norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
   const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, d_middle);
   const Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, d_o);
   const Tensor d_norm1 = column_backward(rank, name + ".attn.qkv", s.norm1, d_qkv);

@@ -28,7 +28,8 @@ Trace train_step(const Training& run, const Values& leaves, const Joints& joints
 // The same as one device's trace, computed by executing the promise: the reference.
 Trace reference_trace(const Training& run, Values values);
 
-// What a manifest says of a run, and back. Throws Failure if a setting is missing or makes no model.
+// What a manifest says of a run, and back. Throws Failure if a setting is missing or makes no
+// model.
 Manifest manifest_of(const Training& run);
 Training run_from(const Manifest& manifest);
 

@@ -35,7 +35,8 @@ void has_shape(const Merged& merged, const std::string& id, int rows, int cols) 
 void tokens(const Merged& merged, const std::string& id, const Config& config) {
   has_shape(merged, id, config.tokens(), 1);
   for (const float x : merged.values.at(id)->values) {
-    if (x >= 0 && x < static_cast<float>(config.vocabulary) && x == static_cast<float>(static_cast<int>(x))) {
+    if (x >= 0 && x < static_cast<float>(config.vocabulary) &&
+        x == static_cast<float>(static_cast<int>(x))) {
       continue;
     }
     throw Failure("'" + id + "' holds " + std::to_string(x) + ", which is no token; trace again");
@@ -53,8 +54,8 @@ void verify(const Trace& trace, const Merged& merged) {
   const Training run = run_from(trace.manifest);
   same_nodes(*trace.graph, plan(run.config, run.recipe, run.layout, run.step));
   for (const Parameter& p : parameters(run.config)) {
-    for (const char* kind : {"/param@previous", "/master@previous", "/exp_avg@previous",
-                             "/exp_avg_sq@previous"}) {
+    for (const char* kind :
+         {"/param@previous", "/master@previous", "/exp_avg@previous", "/exp_avg_sq@previous"}) {
       has_shape(merged, p.name + kind, p.rows, p.cols);
     }
   }

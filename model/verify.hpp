@@ -1,8 +1,8 @@
 // model/verify.hpp: is a trace that came from a disk what its own settings make of it?
 //
-// A trace is untrusted, and its promise is executed. So the promise must be, node by node, what plan()
-// makes of the manifest's settings, and its leaves must have the shapes and ids of that model.
-// TESTED   tests/cli/bad_input_test.cpp
+// A trace is untrusted, and its promise is executed. So the promise must be, node by node, what
+// plan() makes of the manifest's settings, and its leaves must have the shapes and ids of that
+// model. TESTED   tests/cli/bad_input_test.cpp
 #pragma once
 
 #include "trace/merge.hpp"

@@ -40,17 +40,17 @@ Table committed_rows(std::string_view experiment) {
     }
     return rows;
   }
-  throw Failure("no committed rows of '" + std::string(experiment) + "'; make them with: plumb run " +
-                std::string(experiment));
+  throw Failure("no committed rows of '" + std::string(experiment) +
+                "'; make them with: plumb run " + std::string(experiment));
 }
 
 std::string claim_table() {
   std::string out = "| claim | published | ours | agrees | rows |\n|---|---|---|---|---|\n";
   for (const Claim* claim : all_claims()) {
     const Answer answer = claim->ours(committed_rows(claim->experiment));
-    out += fmt::format("| {} ({}) | {} | {} | {} | {} |\n", claim->says, claim->where,
-                       claim->published, answer.ours, answer.agrees ? "yes" : "no",
-                       claim->experiment);
+    out +=
+        fmt::format("| {} ({}) | {} | {} | {} | {} |\n", claim->says, claim->where,
+                    claim->published, answer.ours, answer.agrees ? "yes" : "no", claim->experiment);
   }
   return out;
 }

@@ -45,11 +45,13 @@ Baseline baseline(const std::string& rule, const std::string& id, const Tensor& 
   if (rule == "depth-law") tolerance = depth_law(id, manifest);
   if (rule == "perturbation") {
     const auto found = perturbed.find(id);
-    if (found == perturbed.end() || found->second->size() != reference.size()) return {0, false, ""};
+    if (found == perturbed.end() || found->second->size() != reference.size())
+      return {0, false, ""};
     tolerance = margin * relative_difference(*found->second, reference);
   }
   char detail[96];
-  std::snprintf(detail, sizeof detail, "relative difference %.3g, tolerance %.3g", error, tolerance);
+  std::snprintf(detail, sizeof detail, "relative difference %.3g, tolerance %.3g", error,
+                tolerance);
   return {over(error, tolerance), tolerance <= 0.5, detail};
 }
 

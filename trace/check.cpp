@@ -71,13 +71,15 @@ class Check {
       throw Failure("unknown rule '" + rule + "'; known: " + list);
     }
     if (std::ranges::none_of(c_.values, [&](const auto& v) { return select_(v.first); })) {
-      throw Failure("--only and --skip leave no tensor to judge; list ids with: plumb inspect TRACE");
+      throw Failure(
+          "--only and --skip leave no tensor to judge; list ids with: plumb inspect TRACE");
     }
     const bool needs_graph = std::ranges::any_of(
         options_.rules, [](const auto& rule) { return rule == "twins" || rule == "replay"; });
     if (needs_graph && (!candidate_.graph || !reference_.graph)) {
-      throw Failure("a trace has no promise (graph.json), so the rules twins and replay cannot "
-                    "work; choose --rule flat, depth-law, assert-close or perturbation");
+      throw Failure(
+          "a trace has no promise (graph.json), so the rules twins and replay cannot "
+          "work; choose --rule flat, depth-law, assert-close or perturbation");
     }
   }
 
@@ -88,8 +90,9 @@ class Check {
     Merged perturbed;
     if (rule == "perturbation") {
       if (options_.perturbed == nullptr) {
-        throw Failure("rule perturbation needs a second reference: plumb train ... --perturb 1 -o P, "
-                      "then --perturbed P");
+        throw Failure(
+            "rule perturbation needs a second reference: plumb train ... --perturb 1 -o P, "
+            "then --perturbed P");
       }
       perturbed = merge(*options_.perturbed);
     }
@@ -117,9 +120,8 @@ class Check {
   }
 
   void apply_replay() {
-    const Replayed seen =
-        replay(*candidate_.graph, c_.values,
-               [&](const std::string& id) { return lines_.contains(id); });
+    const Replayed seen = replay(*candidate_.graph, c_.values,
+                                 [&](const std::string& id) { return lines_.contains(id); });
     for (const auto& [id, ratio] : seen.ratios) {
       if (lines_.contains(id)) take(lines_.at(id), "replay", ratio);
     }
@@ -148,8 +150,8 @@ class Check {
     return found != replayed_.end() && found->second <= 1;
   }
 
-  // A finding of the twins that one row alone causes may be a rare flip at a rounding boundary: then
-  // replay decides. The same where all twins were silent.
+  // A finding of the twins that one row alone causes may be a rare flip at a rounding boundary:
+  // then replay decides. The same where all twins were silent.
   void finish() {
     for (Finding& f : twin_findings_) {
       const bool rare = one_row_.contains(f.id) && replay_passes(f.id);

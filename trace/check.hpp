@@ -1,17 +1,20 @@
-// trace/check.hpp: the verdict: can rounding alone explain how a candidate differs from a reference?
+// trace/check.hpp: the verdict: can rounding alone explain how a candidate differs from a
+// reference?
 //
 // It is given two traces (and their promises) and nothing else. Rules:
-//   twins         execute the promise K more times in the candidate's layout; the spread of the twins
+//   twins         execute the promise K more times in the candidate's layout; the spread of the
+//   twins
 //                 is the tolerance (one family-wise false-alarm level, Holm over all tests)
 //   replay        each operation again from the candidate's own inputs, by its local tolerance
 //   perturbation  TTrace: margin times the response of the reference to a perturbed input
-//   depth-law     4 1.03^(L+1-l) 2^-7 of the reference's norm, l = 0 (Megatron-LM's constants): 8.29 %
+//   depth-law     4 1.03^(L+1-l) 2^-7 of the reference's norm, l = 0 (Megatron-LM's
+//   constants): 8.29 %
 //                 at L = 32; here with the model's own depth
 //   flat          8.29 % of the reference's norm
 //   assert-close  every element within rtol 1.6e-2 |r| + 1e-5 (PyTorch's table for bfloat16)
-// Structure is always checked. Default: twins and replay, which see different things: what has piled
-// up, and what one operation did.
-// TESTED   tests/trace/check_test.cpp, tests/experiments/catch_test.cpp
+// Structure is always checked. Default: twins and replay, which see different things: what has
+// piled up, and what one operation did. TESTED   tests/trace/check_test.cpp,
+// tests/experiments/catch_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -52,9 +55,10 @@ struct Verdict {
   std::size_t tests = 0;    // of the twins rule
   std::size_t vacuous = 0;  // tensors whose tolerance exceeds half their signal
   bool could_fail = false;
-  std::string blamed;       // first tensor that is wrong by itself; empty if nothing is
-  std::string blamed_by;    // the statistic that says so
-  double smallest_scale = 0;  // median over tensors of the smallest scale error that would be flagged
+  std::string blamed;     // first tensor that is wrong by itself; empty if nothing is
+  std::string blamed_by;  // the statistic that says so
+  double smallest_scale =
+      0;  // median over tensors of the smallest scale error that would be flagged
 
   // 0 all inside, 1 a finding, 3 nothing that was judged could have failed.
   int exit_code() const { return !findings.empty() ? 1 : could_fail ? 0 : 3; }

@@ -61,8 +61,8 @@ ValuesOf<T> execute(const Graph& graph, const ValuesOf<T>& leaves, const MakeRou
   }
   return values;
 }
-template ValuesOf<float> execute(const Graph&, const ValuesOf<float>&,
-                                 const MakeRoundings<float>&, Extent);
+template ValuesOf<float> execute(const Graph&, const ValuesOf<float>&, const MakeRoundings<float>&,
+                                 Extent);
 template ValuesOf<double> execute(const Graph&, const ValuesOf<double>&,
                                   const MakeRoundings<double>&, Extent);
 
@@ -73,8 +73,8 @@ Values reference(const Graph& graph, const Values& leaves, Extent extent) {
 
 ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent) {
   return execute<double>(
-      graph, widened(graph, leaves),
-      [](const Node&) { return std::make_unique<ExactRoundings>(); }, extent);
+      graph, widened(graph, leaves), [](const Node&) { return std::make_unique<ExactRoundings>(); },
+      extent);
 }
 
 Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std::uint64_t seed,

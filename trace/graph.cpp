@@ -34,8 +34,8 @@ std::set<std::string> touched(const Graph& one, const Graph& other) {
                     "model, data and step");
     }
     const bool differs = !(a.how == b.how) || std::ranges::any_of(a.inputs, [&](const auto& id) {
-                           return result.contains(id);
-                         });
+      return result.contains(id);
+    });
     if (differs) result.insert(a.outputs.begin(), a.outputs.end());
   }
   return result;
@@ -48,8 +48,8 @@ std::string kind_of(const std::string& id) {
     at = id.find('/') + 1;
   }
   for (; at < id.size(); ++at) {
-    const bool number = id[at] == '.' && at + 1 < id.size() &&
-                        std::isdigit(static_cast<unsigned char>(id[at + 1]));
+    const bool number =
+        id[at] == '.' && at + 1 < id.size() && std::isdigit(static_cast<unsigned char>(id[at + 1]));
     if (!number) {
       kind += id[at];
       continue;

@@ -68,7 +68,8 @@ class Assembly {
         if (!inside(piece.global, p.rows, p.cols) ||
             !inside(piece.local, shard->values.rows, shard->values.cols) ||
             piece.global.rows != piece.local.rows || piece.global.cols != piece.local.cols) {
-          found("a piece of rank " + std::to_string(rank) + " lies outside the tensor or its shard");
+          found("a piece of rank " + std::to_string(rank) +
+                " lies outside the tensor or its shard");
           return false;
         }
       }
@@ -135,8 +136,8 @@ class Assembly {
   void check_finite(const Tensor& whole) {
     for (std::size_t e = 0; e < whole.size(); ++e) {
       if (std::isfinite(whole.values[e])) continue;
-      found("element (" + std::to_string(e / whole.cols) + ", " +
-            std::to_string(e % whole.cols) + ") is not finite");
+      found("element (" + std::to_string(e / whole.cols) + ", " + std::to_string(e % whole.cols) +
+            ") is not finite");
       return;
     }
   }

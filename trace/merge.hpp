@@ -1,4 +1,5 @@
-// trace/merge.hpp: shards become whole tensors, and every way in which they do not fit is a finding.
+// trace/merge.hpp: shards become whole tensors, and every way in which they do not fit is a
+// finding.
 //
 // Always checked: shards lie inside the whole, cover it, replicas agree bit by bit, parts of a sum
 // are all there, all values are finite. A violation names the ranks and the coordinates.

@@ -1,9 +1,8 @@
 // trace/placement.hpp: where one rank's piece of a tensor sits in the whole.
 //
 // A list of (block of the whole, block of the shard) pairs: contiguous slices, zigzag halves and
-// interleaved columns are all such lists. Shards that cover the same block are replicas, unless they
-// are declared parts of a sum.
-// TESTED   tests/trace/merge_test.cpp
+// interleaved columns are all such lists. Shards that cover the same block are replicas, unless
+// they are declared parts of a sum. TESTED   tests/trace/merge_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -80,9 +80,9 @@ class Replay {
     const std::size_t columns = std::max<std::size_t>(truth.cols, 1);
     out_.findings.push_back(
         {id, "replay", worst,
-         "from the run's own inputs " + node_.op + " gives " +
-             std::to_string(truth.values[where]) + " +- " + std::to_string(bound.values[where]) +
-             " at (" + std::to_string(where / columns) + ", " + std::to_string(where % columns) +
+         "from the run's own inputs " + node_.op + " gives " + std::to_string(truth.values[where]) +
+             " +- " + std::to_string(bound.values[where]) + " at (" +
+             std::to_string(where / columns) + ", " + std::to_string(where % columns) +
              "); the run has " + std::to_string(got.values[where])});
   }
 

@@ -1,5 +1,6 @@
-// trace/replay.hpp: computes each promised node again from the candidate's own inputs and judges its
-// output by the local tolerance. Nothing accumulates, so the first node outside is the one to blame.
+// trace/replay.hpp: computes each promised node again from the candidate's own inputs and judges
+// its output by the local tolerance. Nothing accumulates, so the first node outside is the one to
+// blame.
 //
 // An output that equals the promised evaluation bit by bit needs no tolerance; only the others are
 // computed in FP64 and held against the deterministic bound of their operation.

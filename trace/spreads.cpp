@@ -11,8 +11,8 @@
 namespace plumb {
 namespace {
 
-constexpr double cap_of_log = 6;      // degrees of a log statistic's t, at most
-constexpr double cap_of_scale = 8;    // prior degrees of scale's t, at most
+constexpr double cap_of_log = 6;    // degrees of a log statistic's t, at most
+constexpr double cap_of_scale = 8;  // prior degrees of scale's t, at most
 constexpr double cap_of_prior = 60;
 constexpr double degrees_of_few = 3;  // where some twins show nothing
 

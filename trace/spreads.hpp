@@ -1,8 +1,8 @@
 // trace/spreads.hpp: nulls: how a statistic of a healthy run would scatter, learnt from the twins.
 //
 // Log statistics (norm, mismatch, row, element): y_k = ln S(draw k); mean m; spread pooled over the
-// tensors of a kind and shrunk (scaled F prior); t = (ln S - m) / (s sqrt(1 + 1/K)), one-sided, with
-// at most 6 degrees. scale: mean zero, two-sided, its spread in units of the relative noise.
+// tensors of a kind and shrunk (scaled F prior); t = (ln S - m) / (s sqrt(1 + 1/K)), one-sided,
+// with at most 6 degrees. scale: mean zero, two-sided, its spread in units of the relative noise.
 // The floors f, the cap of 6 and the prior's cap of 60 are empirical: chosen on clean runs in the
 // study [twins, section 4]; experiments/ false-alarms measures them again on this program.
 //
@@ -19,8 +19,8 @@ namespace plumb {
 // One tensor's twins and candidate, reduced to numbers.
 struct Measured {
   std::string id;
-  std::string kind;   // same module and tensor in all layers and micro-batches
-  int group = 0;      // forward, gradient, weight matrix, weight vector
+  std::string kind;  // same module and tensor in all layers and micro-batches
+  int group = 0;     // forward, gradient, weight matrix, weight vector
   std::vector<Sample> draws;
   Sample candidate{};
   double noise = 0;  // relative noise of the draws

@@ -86,7 +86,8 @@ Sample Draws::measured(const Tensor& x, const Field& f, std::optional<std::size_
       along += e * r[j];
       free = std::max(free, std::min(size, u));
       if (size <= u * (1 + 1e-9)) continue;
-      const double field = (vector ? f.rows[i] : f.rows[i] * f.columns[j] / std::max(f.scale, tiny));
+      const double field =
+          (vector ? f.rows[i] : f.rows[i] * f.columns[j] / std::max(f.scale, tiny));
       const double excess = size - u;
       worst_element = std::max(worst_element, excess * excess / (field + u * u / 12));
     }

@@ -7,8 +7,8 @@
 //   row       max_i sqrt(|e_i|^2 - max_j min(|e_ij|, u_ij)^2) / sqrt(A_i + 0.01 sum_j u_ij^2 / 12)
 //             (one flip per row is free; of a vector each element is a row, and none is free)
 //   element   max_ij max(|e_ij| - u_ij, 0) / sqrt(A_i B_j / S + u_ij^2 / 12)
-//   with A_i, B_j the mean energy of the draws' rows and columns, S the sum of the A_i, each shrunk by
-//   one observation at the mean.
+//   with A_i, B_j the mean energy of the draws' rows and columns, S the sum of the A_i, each shrunk
+//   by one observation at the mean.
 //
 // SOURCES  bounds/SOURCES.md [twins]: the study on trained weights, its section 4
 // TESTED   tests/trace/statistics_test.cpp
@@ -38,8 +38,8 @@ class Draws {
   Draws(const Tensor& reference, const Format& format, std::vector<const Tensor*> draws);
 
   std::size_t count() const { return draws_.size(); }
-  // Statistics of draw k with the field of the others; of any candidate with the field of all, a row
-  // left out on demand.
+  // Statistics of draw k with the field of the others; of any candidate with the field of all, a
+  // row left out on demand.
   Sample of_draw(std::size_t k) const;
   Sample of(const Tensor& candidate, std::optional<std::size_t> without_row = {}) const;
   // Root of the mean energy of the draws over the energy of the reference.

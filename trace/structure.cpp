@@ -14,8 +14,7 @@ std::string shape_of(const Tensor& t) {
   return std::to_string(t.rows) + "x" + std::to_string(t.cols);
 }
 
-void refuse_unmatched(const Values& reference, const Values& candidate,
-                      const std::string& allow) {
+void refuse_unmatched(const Values& reference, const Values& candidate, const std::string& allow) {
   const std::regex allowed = Selection::compiled(allow, "--allow-unmatched");
   std::vector<std::string> unmatched;
   const auto look = [&](const Values& here, const Values& there) {
@@ -80,7 +79,8 @@ std::vector<Finding> structure_findings(const Merged& reference, const Trace& ca
                           "is " + shape_of(*tensor) + ", the reference's is " + shape_of(r)});
     } else if (!(reference.formats.at(id) == merged.formats.at(id))) {
       findings.push_back({id, "structure", infinite,
-                          "is " + std::string(merged.formats.at(id).name) + ", the reference's is " +
+                          "is " + std::string(merged.formats.at(id).name) +
+                              ", the reference's is " +
                               std::string(reference.formats.at(id).name)});
     } else if (leaves.contains(id) && r.values != tensor->values) {
       findings.push_back({id, "structure", infinite,

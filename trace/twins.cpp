@@ -29,9 +29,9 @@ std::string explained(const Judged& j, const Measured& m, double threshold) {
     return "differs although nothing upstream is split: twins are equal bit by bit";
   }
   char text[160];
-  std::snprintf(text, sizeof text, "%s is %.3g, twins allow %.3g (p = %.1e, noise %.2g of the tensor)",
-                std::string(name_of(j.statistic)).c_str(), j.size_of(m.candidate), threshold, j.p,
-                m.noise);
+  std::snprintf(
+      text, sizeof text, "%s is %.3g, twins allow %.3g (p = %.1e, noise %.2g of the tensor)",
+      std::string(name_of(j.statistic)).c_str(), j.size_of(m.candidate), threshold, j.p, m.noise);
   return text;
 }
 
@@ -48,7 +48,8 @@ class Judgement {
     }
     out_.tests = p.size();
     const std::vector<double> adjusted = holm(p);
-    const double level = options_.false_alarm / static_cast<double>(std::max<std::size_t>(p.size(), 1));
+    const double level =
+        options_.false_alarm / static_cast<double>(std::max<std::size_t>(p.size(), 1));
     std::size_t next = 0;
     for (const Judged& j : judged_) {
       const bool tested = j.how != Case::undecidable && j.how != Case::refused;

@@ -1,10 +1,10 @@
-// trace/twins.hpp: the twin rule: K further executions of the promise in the candidate's layout, and
-// what their spread says of the candidate (twins.md section 4 in bounds/SOURCES.md [twins]).
+// trace/twins.hpp: the twin rule: K further executions of the promise in the candidate's layout,
+// and what their spread says of the candidate (twins.md section 4 in bounds/SOURCES.md [twins]).
 //
 // Judged: what forward, backward and reduction make. The optimizer phase is elementwise: given the
-// reduced gradients, replay judges it more sharply than a twin could, and Adam's first step would turn
-// harmless sign flips of tiny gradients into large ones.
-// TESTED   tests/trace/twins_test.cpp; experiments twin-spread, false-alarms
+// reduced gradients, replay judges it more sharply than a twin could, and Adam's first step would
+// turn harmless sign flips of tiny gradients into large ones. TESTED   tests/trace/twins_test.cpp;
+// experiments twin-spread, false-alarms
 #pragma once
 
 #include <functional>
@@ -24,10 +24,11 @@ struct Worst {
 };
 
 struct TwinsJudgement {
-  std::vector<Finding> findings;        // rejected at the family-wise level, one per tensor
-  std::vector<Finding> undecidable;     // differs although no twin does and something is split upstream
-  std::set<std::string> one_row;        // findings that vanish without their worst row
-  std::map<std::string, Worst> worst;   // per tensor
+  std::vector<Finding> findings;  // rejected at the family-wise level, one per tensor
+  std::vector<Finding>
+      undecidable;                // differs although no twin does and something is split upstream
+  std::set<std::string> one_row;  // findings that vanish without their worst row
+  std::map<std::string, Worst> worst;  // per tensor
   std::size_t tests = 0, vacuous = 0;
   bool could_fail = false;
   double smallest_scale = 0;

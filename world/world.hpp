@@ -1,4 +1,5 @@
-// world/world.hpp: how ranks talk. Collectives run in a stated order, so that runs repeat bit by bit.
+// world/world.hpp: how ranks talk. Collectives run in a stated order, so that runs repeat bit by
+// bit.
 //
 // Ranks are threads here. Every collective is called by all ranks of a group, in the same order.
 // If one rank throws, the others leave their next collective with RankLost.
@@ -26,12 +27,13 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // x becomes the sum over the ranks, in rank order; every rank's x and every running sum is rounded
-  // to `wire` (nearest even). A group of one leaves x as it is, unrounded.
+  // x becomes the sum over the ranks, in rank order; every rank's x and every running sum is
+  // rounded to `wire` (nearest even). A group of one leaves x as it is, unrounded.
   virtual void sum(std::span<float> x, const Format& wire) = 0;
   virtual void sum(double& x) = 0;
   virtual void max(std::span<float> x) = 0;
-  // The ranks' tensors below one another, in rank order.                       // (sum of rows, cols)
+  // The ranks' tensors below one another, in rank order.                       // (sum of rows,
+  // cols)
   virtual Tensor gather_rows(const Tensor& x) = 0;
 };
 

@@ -13,10 +13,9 @@ template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const std::size_t together = call.count("together");
   const auto ranks = static_cast<std::size_t>(call.how.parts);
-  std::vector<Matrix<T>> parts(ranks);
+  std::vector<Matrix<T>> parts(ranks, Matrix<T>(call[0].rows, call[0].cols));
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     Matrix<T>& part = parts[i / together % ranks];
-    if (part.size() == 0) part = Matrix<T>(call[i].rows, call[i].cols);
     for (std::size_t e = 0; e < part.size(); ++e) part.values[e] += call[i].values[e];
   }
   Matrix<T> y = combined(std::move(parts), call.how, call.roundings);

@@ -67,8 +67,8 @@ void run(Table& rows, const Effort& effort) {
 extern const Experiment detection_rate{
     .name = "detection-rate",
     .question = "Which planted bugs does each rule notice, and when does it cry wolf?",
-    .columns = {"bug", "family", "weights", "recipe", "seed", "rule", "reached", "changed", "effect",
-                "detected", "own_findings", "blamed", "blamed_right", "false_alarm",
+    .columns = {"bug", "family", "weights", "recipe", "seed", "rule", "reached", "changed",
+                "effect", "detected", "own_findings", "blamed", "blamed_right", "false_alarm",
                 "own_false_findings"},
     .keys = 6,
     .run = run,

@@ -1,5 +1,5 @@
-// How often is a healthy run accused? Seeds, layouts, sizes, families, random and trained weights; the
-// same twins judged at three family-wise levels.
+// How often is a healthy run accused? Seeds, layouts, sizes, families, random and trained weights;
+// the same twins judged at three family-wise levels.
 #include <array>
 
 #include "experiments/experiment.hpp"
@@ -65,7 +65,8 @@ void run(Table& rows, const Effort& effort) {
     const bool of_trained = block % 20 == 5 || block % 20 == 10;  // a tenth, both families
     const Size& size = sizes[static_cast<std::size_t>(block / 2 % 3)];
     Layout layout = parse_layout(layouts[static_cast<std::size_t>(block / 4 % 4)]);
-    if (layout.tp == 4 && family == Family::llama && !of_trained && size.heads / 2 < 4) layout.tp = 2;
+    if (layout.tp == 4 && family == Family::llama && !of_trained && size.heads / 2 < 4)
+      layout.tp = 2;
     const std::vector<std::string> key{std::to_string(block), name_of(family),
                                        of_trained ? "trained" : "random",
                                        of_trained ? "full" : size.name, name_of(layout)};
@@ -74,9 +75,9 @@ void run(Table& rows, const Effort& effort) {
     Alarms alarms;
     for (int i = 0; i < runs_per_row; ++i) {
       const auto seed = static_cast<std::uint64_t>(block * runs_per_row + i + 1);
-      judge_run(of_trained ? effort.trained(family, layout, seed)
-                           : start_of(config_of_run(family, size, seed), recipe, layout,
-                                      default_text()),
+      judge_run(of_trained
+                    ? effort.trained(family, layout, seed)
+                    : start_of(config_of_run(family, size, seed), recipe, layout, default_text()),
                 alarms);
     }
     std::vector<std::string> row = key;

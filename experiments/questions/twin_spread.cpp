@@ -1,6 +1,6 @@
-// How well do K twins predict how far a healthy run lies from the reference, and K noise draws how far
-// the reference lies from the exact result? Per tensor: root mean square norm of the draws over the
-// observed norm.
+// How well do K twins predict how far a healthy run lies from the reference, and K noise draws how
+// far the reference lies from the exact result? Per tensor: root mean square norm of the draws over
+// the observed norm.
 #include <cmath>
 
 #include "experiments/experiment.hpp"
@@ -24,8 +24,14 @@ struct Shares {
     const double ratio = observed > 0 ? predicted / observed : 1e300;
     near += ratio >= 0.8 && ratio <= 1.25 ? 1 : 0;
     within += ratio >= 0.5 && ratio <= 2 ? 1 : 0;
-    if (ratio < least) { least = ratio; least_id = id; }
-    if (ratio > most) { most = ratio; most_id = id; }
+    if (ratio < least) {
+      least = ratio;
+      least_id = id;
+    }
+    if (ratio > most) {
+      most = ratio;
+      most_id = id;
+    }
   }
 };
 
@@ -95,18 +101,18 @@ void run(Table& rows, const Effort& effort) {
     for (const Family family : {Family::gpt, Family::llama}) {
       for (const std::string weights : {"random", "trained"}) {
         for (const std::string layout : {"tp2", "dp2", "dp2,tp2,sp", "exact"}) {
-          const std::vector<std::string> key{name_of(family), weights,
-                                             name_of(parse_layout(layout == "exact" ? "dp1" : layout)) +
-                                                 (layout == "exact" ? " against exact" : ""),
-                                             std::to_string(seed)};
+          const std::vector<std::string> key{
+              name_of(family), weights,
+              name_of(parse_layout(layout == "exact" ? "dp1" : layout)) +
+                  (layout == "exact" ? " against exact" : ""),
+              std::to_string(seed)};
           if (effort.out_of_time()) return;
           if (rows.has(key)) continue;
           Config config = config_of(name_of(family));
           config.seed = static_cast<std::uint64_t>(seed);
           const Layout l = parse_layout(layout == "exact" ? "dp1" : layout);
-          const Start start = weights == "random"
-                                  ? start_of(config, recipe, l, default_text())
-                                  : effort.trained(family, l, config.seed);
+          const Start start = weights == "random" ? start_of(config, recipe, l, default_text())
+                                                  : effort.trained(family, l, config.seed);
           const Shares s = layout == "exact" ? against_exact(start, 8) : against_twins(start, 4);
           std::vector<std::string> row = key;
           const double n = std::max(s.tensors, 1);
@@ -129,8 +135,9 @@ void run(Table& rows, const Effort& effort) {
 
 extern const Experiment twin_spread{
     .name = "twin-spread",
-    .question = "How well do K = 4 twins (8 noise draws against the exact run) predict the distance "
-                "of a healthy run?",
+    .question =
+        "How well do K = 4 twins (8 noise draws against the exact run) predict the distance "
+        "of a healthy run?",
     .columns = {"family", "weights", "layout", "seed", "tensors", "share_in_0.8_1.25",
                 "share_in_0.5_2", "least_ratio", "least_id", "largest_ratio", "largest_id",
                 "untouched", "untouched_but_unequal"},

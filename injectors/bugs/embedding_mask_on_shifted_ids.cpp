@@ -7,7 +7,8 @@ extern const Bug embedding_mask_on_shifted_ids{
     .title = "Embedding mask made from ids that were shifted already",
     .story =
         "The vocabulary-parallel lookup shifts ids into the rank's range first and compares the "
-        "shifted ids with the global range. Rank 0 adds its row 0 for every foreign token, the other "
+        "shifted ids with the global range. Rank 0 adds its row 0 for every foreign token, the "
+        "other "
         "ranks drop their own rows; the loss starts near ln V anyway.",
     .seen_in = "Slapo vocabulary-parallel embedding; TTrace bug 1",
     .klass = 'A',

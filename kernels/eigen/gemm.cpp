@@ -1,5 +1,6 @@
 // Eigen's SGEMM. Its blocking, and so the order of each sum, depends on the shape of the product.
-// GCC 12 takes a deliberately undefined register of its own AVX-512 header for a mistake (bug 105593).
+// GCC 12 takes a deliberately undefined register of its own AVX-512 header for a mistake (bug
+// 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

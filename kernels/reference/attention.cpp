@@ -84,9 +84,8 @@ void attend(const Backend& backend, const Tensor& p, const Tensor& qkv, const He
                o.row(sequence * s.sequence) + head * s.dim, o.cols, false);
 }
 
-Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& qkv,
-                      const Tensor& d_o, const HeadShape& s, std::size_t sequence,
-                      std::size_t head) {
+Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& qkv, const Tensor& d_o,
+                      const HeadShape& s, std::size_t sequence, std::size_t head) {
   Tensor ds(s.sequence, s.sequence);
   backend.gemm(block(d_o, s, sequence, head * s.dim),
                block(qkv, s, sequence, columns_of(s, head).value, true), ds.values.data(), ds.cols,
@@ -108,8 +107,7 @@ void attention_gradient(const Backend& backend, const Tensor& p, const Tensor& d
   const bool later = head % (s.heads / s.kv_heads) != 0;
   float* rows = d_qkv.row(sequence * s.sequence);
   backend.gemm(view(ds), block(qkv, s, sequence, at.key), rows + at.query, d_qkv.cols, false);
-  backend.gemm(view(ds, true), block(qkv, s, sequence, at.query), rows + at.key, d_qkv.cols,
-               later);
+  backend.gemm(view(ds, true), block(qkv, s, sequence, at.query), rows + at.key, d_qkv.cols, later);
   backend.gemm(view(p, true), block(d_o, s, sequence, head * s.dim), rows + at.value, d_qkv.cols,
                later);
 }

@@ -12,10 +12,10 @@ namespace plumb {
 struct EmbeddingJoints {
   // Does this rank's row count for the token? `local` is id - first, clamped to 0 for foreign ids;
   // [first, last) are the rows that the rank owns.
-  Joint<bool(const Where&, int, int, int, int)> keeps_row =
-      [](const Where&, int id, int /*local*/, int first, int last) {
-        return id >= first && id < last;
-      };
+  Joint<bool(const Where&, int, int, int, int)> keeps_row = [](const Where&, int id, int /*local*/,
+                                                               int first, int last) {
+    return id >= first && id < last;
+  };
 };
 
 struct RowParallelJoints {
@@ -33,14 +33,15 @@ struct AttentionJoints {
 };
 
 struct LossJoints {
-  // What the summed loss of a micro-batch is divided by: counted tokens here, and in the whole step.
+  // What the summed loss of a micro-batch is divided by: counted tokens here, and in the whole
+  // step.
   Joint<float(const Where&, float, float, int)> denominator =
       [](const Where&, float /*here*/, float all, int /*micro_batches*/) { return all; };
 };
 
 struct GradientJoints {
-  // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens' part,
-  // summed over the tensor-parallel ranks?
+  // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
+  // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
 };
 

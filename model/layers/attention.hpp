@@ -8,8 +8,8 @@
 namespace plumb {
 
 struct Attention {
-  Tensor qkv;              // what the scores were made of (rotated for llama)
-  std::vector<Tensor> p;   // rounded probabilities per sequence and head                // (S, S)
+  Tensor qkv;             // what the scores were made of (rotated for llama)
+  std::vector<Tensor> p;  // rounded probabilities per sequence and head                // (S, S)
 };
 
 Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved);

@@ -111,8 +111,8 @@ Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& lo
   const Evaluation over_vocabulary{rank.where.tp_size, fp32, fp32};
   float here = 0;
   for (const float counted : batch.mask.values) here += counted;
-  const float n = rank.joints.loss.denominator(rank.at("loss"), here, batch.count,
-                                               rank.c.micro_batches);
+  const float n =
+      rank.joints.loss.denominator(rank.at("loss"), here, batch.count, rank.c.micro_batches);
   loss = Tensor(1, 1);
   for (std::size_t t = 0; t < logits.rows; ++t) {
     loss.values[0] += (lse.values[t] - target.values[t]) * batch.mask.values[t];

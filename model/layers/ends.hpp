@@ -1,4 +1,5 @@
-// model/layers/ends.hpp: the two ends of the model: vocabulary-parallel embedding, and head with loss.
+// model/layers/ends.hpp: the two ends of the model: vocabulary-parallel embedding, and head with
+// loss.
 //
 //   embedding   ids (T, 1) -> x: each rank looks up the rows it owns; the sum over ranks is exact
 //   head        h (T, D) -> logits (T, V / tp);  loss and its gradient over vocabulary slices

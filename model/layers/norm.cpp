@@ -13,10 +13,9 @@ Tensor norm_layer(Rank& rank, const std::string& name, const Tensor& x) {
   return y;
 }
 
-Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x,
-                           const Tensor& dy) {
-  NormGradients g = norm_backward(x, rank.weight(name).values, dy, rank.gpt(),
-                                  static_cast<float>(rank.c.eps));
+Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy) {
+  NormGradients g =
+      norm_backward(x, rank.weight(name).values, dy, rank.gpt(), static_cast<float>(rank.c.eps));
   rank.round(g.dx);
   rank.tap(name + "/grad_in", g.dx, rank.stream(), rank.r.compute, rank.plain());
   collect_replicated(rank, name + ".weight", std::move(g.weight));

@@ -1,7 +1,7 @@
 // model/layers/replicated.hpp: gradients of parameters that every tensor-parallel rank holds whole.
 //
-// Without sequence parallelism each rank has seen all tokens and has the gradient; with it, each has
-// the part of its tokens, and the parts are summed in FP32.
+// Without sequence parallelism each rank has seen all tokens and has the gradient; with it, each
+// has the part of its tokens, and the parts are summed in FP32.
 #pragma once
 
 #include "model/rank.hpp"

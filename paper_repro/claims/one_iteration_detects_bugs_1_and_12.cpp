@@ -7,8 +7,9 @@ namespace plumb {
 extern const Claim one_iteration_detects_bugs_1_and_12{
     .id = "one-iteration-detects-bugs-1-and-12",
     .where = "TTrace, arXiv 2506.09280, Table 1: bugs 1 and 12",
-    .says = "One iteration is enough to detect the wrong embedding mask and the unreduced norm "
-            "gradient",
+    .says =
+        "One iteration is enough to detect the wrong embedding mask and the unreduced norm "
+        "gradient",
     .experiment = "detection-rate",
     .published = "detected",
     .ours =
@@ -18,7 +19,8 @@ extern const Claim one_iteration_detects_bugs_1_and_12{
           for (const auto& row : rows.rows()) {
             const bool ours = row[at("rule")] == "perturbation";  // the paper's own rule
             const std::string& bug = row[at("bug")];
-            if (!ours || (bug != "embedding-mask-on-shifted-ids" && bug != "sp-norm-grad-not-reduced")) {
+            if (!ours ||
+                (bug != "embedding-mask-on-shifted-ids" && bug != "sp-norm-grad-not-reduced")) {
               continue;
             }
             ++trials;

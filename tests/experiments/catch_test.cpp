@@ -30,7 +30,10 @@ TEST_P(Catch, BlamesTheFirstWrongTensorAndAcquitsTheHealthyRun) {
       EXPECT_EQ(trial.broken.blamed, trial.bites_at) << name_of(family) << " seed " << seed;
       EXPECT_EQ(trial.healthy.exit_code(), 0)
           << name_of(family) << " seed " << seed << " "
-          << (trial.healthy.findings.empty() ? "" : trial.healthy.findings[0].id + " " + trial.healthy.findings[0].statistic + trial.healthy.findings[0].detail);
+          << (trial.healthy.findings.empty()
+                  ? ""
+                  : trial.healthy.findings[0].id + " " + trial.healthy.findings[0].statistic +
+                        trial.healthy.findings[0].detail);
     }
   }
 }

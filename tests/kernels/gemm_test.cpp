@@ -1,4 +1,5 @@
-// Is each backend within our own bound of the exact product, and does it tell the truth about slices?
+// Is each backend within our own bound of the exact product, and does it tell the truth about
+// slices?
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -9,7 +9,8 @@
 namespace plumb {
 namespace {
 
-double loss_with(const Graph& graph, Values leaves, const std::string& id, std::size_t e, float by) {
+double loss_with(const Graph& graph, Values leaves, const std::string& id, std::size_t e,
+                 float by) {
   Tensor moved = *leaves.at(id);
   moved.values[e] += by;
   leaves[id] = std::make_shared<const Tensor>(std::move(moved));
@@ -18,8 +19,9 @@ double loss_with(const Graph& graph, Values leaves, const std::string& id, std::
 
 class Gradients : public testing::TestWithParam<const char*> {};
 
-// Central differences: error h^2 f'''/6 plus u |f| / h. With h = 2^-9, |f| about 6 and u = 2^-53 the
-// second is 1e-12; the third derivative of this loss along one weight stays below 100, so 1e-4 holds.
+// Central differences: error h^2 f'''/6 plus u |f| / h. With h = 2^-9, |f| about 6 and u = 2^-53
+// the second is 1e-12; the third derivative of this loss along one weight stays below 100, so 1e-4
+// holds.
 TEST_P(Gradients, AgreeWithCentralDifferences) {
   const Training run = small_run(GetParam(), "fp32");
   const Values leaves = leaves_of_run(run);
@@ -37,8 +39,8 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
     for (const std::size_t e : {largest, std::size_t(0)}) {
       const float base = leaves.at(id)->values[e];
       const double up = static_cast<double>(base + h), down = static_cast<double>(base - h);
-      const double slope = (loss_with(graph, leaves, id, e, h) - loss_with(graph, leaves, id, e, -h)) /
-                           (up - down);
+      const double slope =
+          (loss_with(graph, leaves, id, e, h) - loss_with(graph, leaves, id, e, -h)) / (up - down);
       EXPECT_NEAR(gradient.values[e], slope, 1e-4) << p.name << " element " << e;
     }
   }

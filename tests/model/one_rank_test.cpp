@@ -46,7 +46,9 @@ TEST_P(Promise, IsKeptOnFourRanksWhereNothingIsSplitUpstream) {
     const Values single = reference(one, leaves);
     for (const auto& [id, tensor] : single) {
       ASSERT_TRUE(made.values.contains(id)) << id;
-      if (!differs.contains(id)) { ASSERT_EQ(*made.values.at(id), *tensor) << layout << id; }
+      if (!differs.contains(id)) {
+        ASSERT_EQ(*made.values.at(id), *tensor) << layout << id;
+      }
       // The model's order of sums is the promised one, so the executor follows it in any layout.
       ASSERT_EQ(*made.values.at(id), *promised.at(id)) << layout << " " << id;
     }

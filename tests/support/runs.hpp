@@ -11,7 +11,7 @@ namespace plumb {
 
 // Two layers, 32 wide, 4 heads: a step takes milliseconds.
 inline Training small_run(const std::string& family, const std::string& recipe,
-                     const std::string& layout = "dp1,tp1", std::uint64_t seed = 1) {
+                          const std::string& layout = "dp1,tp1", std::uint64_t seed = 1) {
   Config config = config_of(family);
   config.layers = 2;
   config.width = 32;

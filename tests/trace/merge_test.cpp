@@ -31,7 +31,8 @@ TEST(Merge, JoinsSlicesOfRowsAndColumns) {
 TEST(Merge, JoinsZigzagPieces) {  // rank 0 owns rows 0 and 3, rank 1 rows 1 and 2
   Placement outer{4, 1, {{{0, 0, 1, 1}, {0, 0, 1, 1}}, {{3, 0, 1, 1}, {1, 0, 1, 1}}}};
   Placement inner{4, 1, {{{1, 0, 2, 1}, {0, 0, 2, 1}}}};
-  const Merged merged = merge(two_ranks({outer, filled(2, 1, 1), fp32}, {inner, filled(2, 1, 2), fp32}));
+  const Merged merged =
+      merge(two_ranks({outer, filled(2, 1, 1), fp32}, {inner, filled(2, 1, 2), fp32}));
   EXPECT_TRUE(merged.findings.empty());
   EXPECT_EQ(merged.values.at("x")->values, (std::vector<float>{1, 2, 2, 1}));
 }
@@ -41,7 +42,8 @@ TEST(Merge, SumsParts) {
   first.parts = 2;
   Placement second = first;
   second.part = 1;
-  const Merged merged = merge(two_ranks({first, filled(1, 2, 1), fp32}, {second, filled(1, 2, 2), fp32}));
+  const Merged merged =
+      merge(two_ranks({first, filled(1, 2, 1), fp32}, {second, filled(1, 2, 2), fp32}));
   EXPECT_TRUE(merged.findings.empty());
   EXPECT_EQ(merged.values.at("x")->values, (std::vector<float>{3, 3}));
 }
@@ -57,7 +59,8 @@ TEST(Merge, FindsAMissingPart) {
 TEST(Merge, FindsReplicasThatDisagreeInOneBit) {
   Tensor other = filled(1, 2, 1);
   other.values[1] = std::nextafter(1.0F, 2.0F);
-  const Merged merged = merge(two_ranks({whole(1, 2), filled(1, 2, 1), fp32}, {whole(1, 2), other, fp32}));
+  const Merged merged =
+      merge(two_ranks({whole(1, 2), filled(1, 2, 1), fp32}, {whole(1, 2), other, fp32}));
   ASSERT_EQ(merged.findings.size(), 1U);
   EXPECT_NE(merged.findings[0].detail.find("(0, 1)"), std::string::npos);
 }
@@ -69,15 +72,16 @@ TEST(Merge, FindsHolesAndPiecesOutside) {
             1U);
   Placement far = whole(2, 2);
   far.pieces[0].global.row = std::numeric_limits<std::size_t>::max();
-  EXPECT_EQ(merge(two_ranks({far, filled(2, 2, 1), fp32}, {far, filled(2, 2, 1), fp32}))
-                .findings.size(),
-            1U);
+  EXPECT_EQ(
+      merge(two_ranks({far, filled(2, 2, 1), fp32}, {far, filled(2, 2, 1), fp32})).findings.size(),
+      1U);
 }
 
 TEST(Merge, FindsWhatIsNotFinite) {
   Tensor bad = filled(1, 2, 1);
   bad.values[0] = std::numeric_limits<float>::quiet_NaN();
-  const auto findings = merge(two_ranks({whole(1, 2), bad, fp32}, {whole(1, 2), bad, fp32})).findings;
+  const auto findings =
+      merge(two_ranks({whole(1, 2), bad, fp32}, {whole(1, 2), bad, fp32})).findings;
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_NE(findings[0].detail.find("not finite"), std::string::npos);
 }

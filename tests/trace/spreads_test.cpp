@@ -11,7 +11,8 @@ namespace {
 
 constexpr int twins = 4;
 
-// Tensors of 20 kinds whose statistics scatter log-normally; scale is normal with the noise as size.
+// Tensors of 20 kinds whose statistics scatter log-normally; scale is normal with the noise as
+// size.
 std::vector<Measured> healthy(unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
@@ -83,7 +84,9 @@ TEST(Judge, ScaleIsRefusedOfTensorsThatAreNoise) {
   std::vector<Measured> all = healthy(1);
   all[0].noise = 0.6;
   for (const Judged& j : judge(all)) {
-    if (j.tensor == 0 && j.statistic == Statistic::scale) { EXPECT_EQ(j.how, Case::refused); }
+    if (j.tensor == 0 && j.statistic == Statistic::scale) {
+      EXPECT_EQ(j.how, Case::refused);
+    }
   }
 }
 

@@ -109,7 +109,7 @@ TEST_F(Store, SurvivesRandomDamage) {  // a flipped byte is refused or yields sh
   int refused = 0;
   for (int i = 0; i < 2000; ++i) {
     std::string damaged = all;
-    damaged[random() % 700] = static_cast<char>(random());
+    damaged[random() % damaged.size()] = static_cast<char>(random());
     put(file, damaged);
     try {
       Trace hostile;
@@ -120,7 +120,7 @@ TEST_F(Store, SurvivesRandomDamage) {  // a flipped byte is refused or yields sh
       ++refused;
     }
   }
-  EXPECT_GT(refused, 500);
+  EXPECT_GT(refused, 200);
 }
 
 void expect_refused(const fs::path& file, const std::string& header, std::size_t data) {
@@ -134,7 +134,8 @@ void expect_refused(const fs::path& file, const std::string& header, std::size_t
 TEST_F(Store, RefusesLyingHeaders) {
   const fs::path f = folder_ / "x.safetensors";
   expect_refused(f, R"({"x":{"dtype":"F32","shape":[2,2],"data_offsets":[0,15]}})", 15);
-  expect_refused(f, R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0);
+  expect_refused(f, R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
+                 0);
   expect_refused(f, R"({"x":{"dtype":"F32","shape":[-1,2],"data_offsets":[0,8]}})", 8);
   expect_refused(f, R"({"x":{"dtype":"F32","shape":[1,2],"data_offsets":[8,0]}})", 8);
   expect_refused(f, R"({"x":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}})", 9);

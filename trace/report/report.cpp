@@ -72,16 +72,25 @@ std::string text_report(const Verdict& v, std::size_t worst) {
 std::string json_lines(const Verdict& v) {
   using nlohmann::json;
   std::string out;
-  out += json{{"type", "verdict"}, {"exit_code", v.exit_code()}, {"findings", v.findings.size()},
-              {"undecided", v.undecided.size()}, {"tensors", v.lines.size()}, {"tests", v.tests},
-              {"mostly_noise", v.vacuous}, {"blamed", v.blamed}, {"blamed_by", v.blamed_by},
+  out += json{{"type", "verdict"},
+              {"exit_code", v.exit_code()},
+              {"findings", v.findings.size()},
+              {"undecided", v.undecided.size()},
+              {"tensors", v.lines.size()},
+              {"tests", v.tests},
+              {"mostly_noise", v.vacuous},
+              {"blamed", v.blamed},
+              {"blamed_by", v.blamed_by},
               {"smallest_scale", number_or_null(v.smallest_scale)}}
              .dump() +
          "\n";
   const auto findings = [&](const char* type, const std::vector<Finding>& list) {
     for (const Finding& f : list) {
-      out += json{{"type", type}, {"id", f.id}, {"statistic", f.statistic},
-                  {"ratio", number_or_null(f.ratio)}, {"detail", f.detail}}
+      out += json{{"type", type},
+                  {"id", f.id},
+                  {"statistic", f.statistic},
+                  {"ratio", number_or_null(f.ratio)},
+                  {"detail", f.detail}}
                  .dump() +
              "\n";
     }
@@ -89,8 +98,11 @@ std::string json_lines(const Verdict& v) {
   findings("finding", v.findings);
   findings("undecided", v.undecided);
   for (const Line& l : v.lines) {
-    out += json{{"type", "tensor"}, {"id", l.id}, {"statistic", l.statistic},
-                {"ratio", number_or_null(l.ratio)}, {"relative", number_or_null(l.relative)}}
+    out += json{{"type", "tensor"},
+                {"id", l.id},
+                {"statistic", l.statistic},
+                {"ratio", number_or_null(l.ratio)},
+                {"relative", number_or_null(l.relative)}}
                .dump() +
            "\n";
   }
@@ -110,7 +122,8 @@ void write_report(const Verdict& verdict, const std::string& file) {
   std::ofstream out(file);
   out << text;
   out.close();
-  if (!out) throw Failure("cannot write the report " + file + "; choose a place that can be written");
+  if (!out)
+    throw Failure("cannot write the report " + file + "; choose a place that can be written");
 }
 
 }  // namespace plumb

@@ -7,12 +7,13 @@
 
 namespace plumb {
 
-// Verdict, blame, the worst tensors, what could have been missed. `worst`: how many lines of tensors.
+// Verdict, blame, the worst tensors, what could have been missed. `worst`: how many lines of
+// tensors.
 std::string text_report(const Verdict& verdict, std::size_t worst = 10);
 // One object a line: a summary, each finding, each judged tensor.
 std::string json_lines(const Verdict& verdict);
-// Writes the form that the suffix asks for: .jsonl, .txt or .md. Throws Failure on another suffix or
-// a file that cannot be written.
+// Writes the form that the suffix asks for: .jsonl, .txt or .md. Throws Failure on another suffix
+// or a file that cannot be written.
 void write_report(const Verdict& verdict, const std::string& file);
 
 }  // namespace plumb

@@ -22,17 +22,22 @@ constexpr std::uint64_t most_values = std::uint64_t(1) << 33;
 
 bool two_bytes(const Shard& shard) { return shard.format == bf16; }
 
-std::uint64_t bytes_of(const Shard& shard) { return shard.values.size() * (two_bytes(shard) ? 2 : 4); }
+std::uint64_t bytes_of(const Shard& shard) {
+  return shard.values.size() * (two_bytes(shard) ? 2 : 4);
+}
 
 json placement_to_json(const Shard& shard) {
   const Placement& p = shard.placement;
   json pieces = json::array();
   for (const Piece& q : p.pieces) {
-    pieces.push_back({q.global.row, q.global.col, q.local.row, q.local.col, q.global.rows,
-                      q.global.cols});
+    pieces.push_back(
+        {q.global.row, q.global.col, q.local.row, q.local.col, q.global.rows, q.global.cols});
   }
-  return {{"global_shape", {p.rows, p.cols}}, {"pieces", pieces}, {"part", p.part},
-          {"parts", p.parts}, {"format", std::string(shard.format.name)}};
+  return {{"global_shape", {p.rows, p.cols}},
+          {"pieces", pieces},
+          {"part", p.part},
+          {"parts", p.parts},
+          {"format", std::string(shard.format.name)}};
 }
 
 void write_values(std::ofstream& out, const Shard& shard) {
@@ -43,8 +48,8 @@ void write_values(std::ofstream& out, const Shard& shard) {
   }
   std::vector<std::uint16_t> packed(shard.values.size());
   for (std::size_t e = 0; e < packed.size(); ++e) {
-    packed[e] = static_cast<std::uint16_t>(
-        std::bit_cast<std::uint32_t>(shard.values.values[e]) >> 16);
+    packed[e] =
+        static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(shard.values.values[e]) >> 16);
   }
   out.write(reinterpret_cast<const char*>(packed.data()),
             static_cast<std::streamsize>(bytes_of(shard)));
@@ -155,8 +160,7 @@ class Reader {
                static_cast<std::streamsize>(into.size() * 4));
     } else {
       std::vector<std::uint16_t> bits(into.size());
-      in_.read(reinterpret_cast<char*>(bits.data()),
-               static_cast<std::streamsize>(bits.size() * 2));
+      in_.read(reinterpret_cast<char*>(bits.data()), static_cast<std::streamsize>(bits.size() * 2));
       for (std::size_t e = 0; e < bits.size(); ++e) {
         into.values[e] = std::bit_cast<float>(static_cast<std::uint32_t>(bits[e]) << 16);
       }

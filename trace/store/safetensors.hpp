@@ -1,5 +1,6 @@
-// trace/store/safetensors.hpp: one rank's tensors in one file, in the safetensors format [HF-safetensors]:
-// 8 bytes little-endian length, a JSON header, raw values. BF16 tensors take two bytes a value.
+// trace/store/safetensors.hpp: one rank's tensors in one file, in the safetensors format
+// [HF-safetensors]: 8 bytes little-endian length, a JSON header, raw values. BF16 tensors take two
+// bytes a value.
 //
 // A file is untrusted: every length, offset and shape is checked before it is used.
 // TESTED   tests/trace/store_test.cpp (truncated, lying and hostile files)

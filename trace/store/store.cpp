@@ -20,7 +20,9 @@ std::string numbered(const char* pattern, int n) {
   std::snprintf(name, sizeof name, pattern, n);
   return name;
 }
-fs::path step_folder(const fs::path& folder, int step) { return folder / numbered("step_%06d", step); }
+fs::path step_folder(const fs::path& folder, int step) {
+  return folder / numbered("step_%06d", step);
+}
 
 json to_json(const Evaluation& how) {
   return {how.parts, std::string(how.wire.name), std::string(how.output.name)};
@@ -28,7 +30,8 @@ json to_json(const Evaluation& how) {
 
 Format format_from(const json& name) {
   const Format* format = find_format(name.get<std::string>());
-  if (format == nullptr) throw Failure("unknown format '" + name.get<std::string>() + "' in a trace");
+  if (format == nullptr)
+    throw Failure("unknown format '" + name.get<std::string>() + "' in a trace");
   return *format;
 }
 
@@ -39,8 +42,11 @@ Evaluation evaluation_from(const json& j) {
 json to_json(const Graph& graph) {
   json nodes = json::array();
   for (const Node& n : graph.nodes) {
-    nodes.push_back({{"op", n.op}, {"inputs", n.inputs}, {"outputs", n.outputs},
-                     {"attributes", n.attributes}, {"how", to_json(n.how)},
+    nodes.push_back({{"op", n.op},
+                     {"inputs", n.inputs},
+                     {"outputs", n.outputs},
+                     {"attributes", n.attributes},
+                     {"how", to_json(n.how)},
                      {"phase", static_cast<int>(n.phase)}});
   }
   return {{"nodes", nodes}};
@@ -51,7 +57,11 @@ Graph graph_from(const json& j) {
   for (const json& n : j.at("nodes")) {
     const int phase = n.at("phase").get<int>();
     if (phase < 0 || phase > static_cast<int>(Phase::optimizer)) throw Failure("unknown phase");
-    Node node{n.at("op"), n.at("inputs"), n.at("outputs"), {}, evaluation_from(n.at("how")),
+    Node node{n.at("op"),
+              n.at("inputs"),
+              n.at("outputs"),
+              {},
+              evaluation_from(n.at("how")),
               static_cast<Phase>(phase)};
     for (const auto& [name, value] : n.at("attributes").items()) {
       node.attributes[name] = value.get<double>();
@@ -96,8 +106,10 @@ void write_parts(const Trace& trace, const fs::path& folder) {
   write_text(step / "ran.json", {{"ranks", ran}});
   if (trace.graph) write_text(folder / "graph.json", to_json(*trace.graph));
   const Manifest& m = trace.manifest;
-  write_text(folder / "manifest.json", {{"schema", schema}, {"producer", m.producer},
-                                        {"world_size", m.world_size}, {"step", m.step},
+  write_text(folder / "manifest.json", {{"schema", schema},
+                                        {"producer", m.producer},
+                                        {"world_size", m.world_size},
+                                        {"step", m.step},
                                         {"settings", m.settings}});
 }
 
@@ -164,8 +176,9 @@ Trace read_trace(const fs::path& folder) {
     throw Failure(folder.string() + " is not a folder; a trace is one: plumb train ... -o TRACE");
   }
   if (!fs::exists(folder / "manifest.json")) {
-    throw Failure(folder.string() +
-                  " has no manifest.json: the trace is incomplete, its writer was stopped; trace again");
+    throw Failure(
+        folder.string() +
+        " has no manifest.json: the trace is incomplete, its writer was stopped; trace again");
   }
   try {
     return read_parts(folder);
