@@ -67,7 +67,7 @@ class Check {
     for (const std::string& rule : options_.rules) {
       if (std::ranges::find(known, rule) != known.end()) continue;
       std::string list;
-      for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
+      for (const std::string& k : known) list.append(list.empty() ? "" : ", ").append(k);
       throw Failure("unknown rule '" + rule + "'; known: " + list);
     }
     if (std::ranges::none_of(c_.values, [&](const auto& v) { return select_(v.first); })) {
