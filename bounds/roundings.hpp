@@ -32,7 +32,8 @@ class RealRoundings : public Roundings<float> {
 };
 
 // As promised, after moving a random amount of about one ulp between neighbouring parts: the same
-// sum, other roundings. `key` names the run and the place.
+// sum, other roundings. Elements that no rounding touches (parts and sums are numbers of the wire
+// format) are left alone. `key` names the run and the place.
 class TwinRoundings final : public RealRoundings {
  public:
   explicit TwinRoundings(std::uint64_t key) : key_(key) {}

@@ -57,6 +57,21 @@ TEST(TwinRoundings, DependOnTheKeyAlone) {
   EXPECT_NE(one, other);
 }
 
+TEST(TwinRoundings, LeaveElementsAloneThatNoRoundingTouches) {
+  // 1 + 2^-7 and 2: numbers of BF16 whose sum is one of FP32 but not of BF16.
+  const std::vector<Matrix<float>> parts{Matrix<float>(1, 1, 1 + 0x1p-7F), Matrix<float>(1, 1, 2)};
+  std::vector<Matrix<float>> in_fp32 = parts, in_bf16 = parts;
+  TwinRoundings(1).before_parts(in_fp32, fp32);
+  TwinRoundings(1).before_parts(in_bf16, bf16);
+  EXPECT_EQ(in_fp32, parts);
+  EXPECT_NE(in_bf16, parts);
+  // 2^60 + 1 loses the 1 even in FP64: that is a rounding.
+  std::vector<Matrix<float>> wide{Matrix<float>(1, 1, 0x1p60F), Matrix<float>(1, 1, 1)};
+  const std::vector<Matrix<float>> before = wide;
+  TwinRoundings(1).before_parts(wide, fp32);
+  EXPECT_NE(wide, before);
+}
+
 TEST(TwinRoundings, LeaveOnePartAndZerosAlone) {
   auto alone = parts_of(1);
   const auto before = alone;
