@@ -9,49 +9,50 @@ namespace plumb {
 namespace {
 
 // ulp(x, format) of a finite float by its exponent bits: transfers need it for every element.
-float quick_ulp(float x, int precision, float at_zero) {
+float quick_ulp(float x, float relative, float at_zero) {
   const float power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7f800000U);
-  return std::max(power * std::ldexp(1.0F, 1 - precision), at_zero);
+  return std::max(power * relative, at_zero);
 }
 
-// Is x a number of the wire format? (fp32 and bf16, by bits; others are never said to be.)
-bool fits(double x, const Format& wire) {
-  const auto narrow = static_cast<float>(x);
-  if (static_cast<double>(narrow) != x) return false;
-  if (wire == fp32) return true;
-  return wire == bf16 && (std::bit_cast<std::uint32_t>(narrow) & 0xffffU) == 0;
-}
-
-// Elements whose parts and running sums all fit the wire: no rounding happens there in any run, so
-// there is nothing to decorrelate. (Sums of few BF16 values in FP32 are the common case.)
-std::vector<bool> exact_elements(const std::vector<Matrix<float>>& parts, const Format& wire) {
-  std::vector<bool> exact(parts[0].size());
-  for (std::size_t e = 0; e < exact.size(); ++e) {
-    double sum = 0;
-    bool all = true;
-    for (std::size_t p = 0; all && p < parts.size(); ++p) {
-      const double part = parts[p].values[e], before = sum;
-      sum += part;
-      const bool no_loss = sum - before == part && sum - part == before;
-      all = no_loss && fits(part, wire) && fits(sum, wire);
+// Elements whose parts and running sums all are numbers of the wire format: no rounding happens
+// there in any run, so there is nothing to decorrelate. (Sums of few BF16 values in FP32 are the
+// common case.) Only FP32 and BF16 wires are looked at; the sums' errors come from TwoSum, which is
+// exact.
+std::vector<std::uint8_t> exact_elements(const std::vector<Matrix<float>>& parts,
+                                         const Format& wire) {
+  const bool known = wire == fp32 || wire == bf16;
+  const std::uint32_t lost_bits = wire == bf16 ? 0xffffU : 0U;
+  const auto fits = [lost_bits](float x) {
+    return (std::bit_cast<std::uint32_t>(x) & lost_bits) == 0;
+  };
+  std::vector<float> sum = parts[0].values;
+  std::vector<std::uint8_t> exact(sum.size());
+  for (std::size_t e = 0; e < exact.size(); ++e) exact[e] = known && fits(sum[e]) ? 1 : 0;
+  for (std::size_t p = 1; p < parts.size(); ++p) {
+    const float* part = parts[p].values.data();
+    for (std::size_t e = 0; e < exact.size(); ++e) {
+      const float a = sum[e], b = part[e], s = a + b;
+      const float t = s - a;
+      const bool lossless = (a - (s - t)) + (b - t) == 0;
+      exact[e] = static_cast<std::uint8_t>(exact[e] & (lossless && fits(b) && fits(s) ? 1 : 0));
+      sum[e] = s;
     }
-    exact[e] = all;
   }
   return exact;
 }
 
 void transfer(Matrix<float>& a, Matrix<float>& b, const Format& wire, std::uint64_t key,
-              const std::vector<bool>& exact) {
+              const std::vector<std::uint8_t>& exact) {
   const auto at_zero = static_cast<float>(std::max(wire.spacing_at_zero(), 0x1p-149));
+  const float relative = std::ldexp(1.0F, 1 - wire.precision);  // of a binade's lower end
   Bits bits{};
   for (std::size_t e = 0; e < a.size(); ++e) {
     if (e % 4 == 0) bits = random_block(key, e / 4);
     float& x = a.values[e];
     float& y = b.values[e];
-    if (exact[e]) continue;
+    if (exact[e] != 0) continue;
     const float u = static_cast<float>(bits[e % 4]) * 0x1p-32F - 0.5F;
-    const float step =
-        std::max(quick_ulp(x, wire.precision, at_zero), quick_ulp(y, wire.precision, at_zero));
+    const float step = std::max(quick_ulp(x, relative, at_zero), quick_ulp(y, relative, at_zero));
     x += 4 * u * step;
     y -= 4 * u * step;
   }
@@ -62,7 +63,7 @@ void transfer(Matrix<float>& a, Matrix<float>& b, const Format& wire, std::uint6
 void TwinRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format& wire) {
   const std::size_t n = parts.size();
   if (n < 2) return;
-  const std::vector<bool> exact = exact_elements(parts, wire);
+  const std::vector<std::uint8_t> exact = exact_elements(parts, wire);
   const std::size_t transfers = n == 2 ? 1 : n;
   for (std::size_t i = 0; i < transfers; ++i) {
     transfer(parts[i], parts[(i + 1) % n], wire, key_ + 0x9E3779B97F4A7C15ULL * (i + 1), exact);
