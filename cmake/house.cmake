@@ -17,7 +17,8 @@ target_compile_options(plumb_rules INTERFACE
   # GCC 12 sees an overlap in every "text" + std::to_string(n) (its bug 105651).
   "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>"
   # nvcc writes host code of its own that is not pedantic: .cu files get the plain warnings.
-  "$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;-Xcompiler=-ffp-contract=off,-Wall>"
+  # CMake 3.25 does not know nvcc 13 and passes it no standard of its own.
+  "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-ffp-contract=off,-Wall>"
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PLUMB_WERROR}>>:-Werror>")
 if(PLUMB_NATIVE)
   # Wider vectors, same bits: without contraction and fast-math a compiler may neither fuse nor
