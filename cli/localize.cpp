@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/verbs.hpp"
+#include "trace/report/report.hpp"
 
 namespace plumb {
 
@@ -18,7 +19,7 @@ void add_localize(CLI::App& app, Verb& chosen) {
       Trace second;
       const Verdict v = check(r.trace, r.merged, c.trace, c.merged, command.ready(second));
       talk("");
-      for (const auto& file : command.reports) static_cast<void>(file);
+      for (const std::string& file : command.reports) write_report(v, file);
       if (v.findings.empty()) {
         fmt::print("nothing to blame\n");
         return v.exit_code();

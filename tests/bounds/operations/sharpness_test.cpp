@@ -1,6 +1,6 @@
 // What a tolerance must notice: each term is needed, and a wrong evaluation leaves it.
-#include <algorithm>
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include "tests/bounds/operations/examples.hpp"
 #include "tests/support/effort.hpp"
