@@ -3,7 +3,7 @@
 // The patient's own code: it fulfils the same promises as bounds/operations (see there for the
 // mathematics and the order of each sum) without sharing a line of arithmetic with them.
 // Nothing here rounds to a format; the model does, with `round_to_format`.
-// TESTED   tests/kernels/ops_test.cpp, tests/model/one_rank_test.cpp
+// TESTED   tests/model/one_rank_test.cpp (bit for bit the promise), tests/model/gradient_test.cpp
 #pragma once
 
 #include <span>

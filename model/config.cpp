@@ -1,5 +1,6 @@
 #include "model/config.hpp"
 
+#include <charconv>
 #include <cmath>
 
 #include "bounds/outcome.hpp"
@@ -7,18 +8,30 @@
 namespace plumb {
 namespace {
 
-int integer(const std::map<std::string, std::string>& settings, const std::string& key) {
+// A number written by std::to_string or exactly(), between the limits.
+template <class T>
+T number(const std::map<std::string, std::string>& settings, const std::string& key, T least,
+         T most) {
   const auto found = settings.find(key);
   if (found == settings.end()) {
     throw Failure("the trace does not say its '" + key + "'; trace again with this program");
   }
-  try {
-    const int value = std::stoi(found->second);
-    if (value >= 1 && value <= 1 << 20) return value;
-  } catch (const std::exception&) {
-  }
-  throw Failure("the trace says " + key + " = '" + found->second +
-                "', expected a whole number from 1 to 1048576");
+  const std::string& text = found->second;
+  T value{};
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  if (whole && value >= least && value <= most) return value;
+  throw Failure("the trace says " + key + " = '" + text + "', which is no such number; trace again");
+}
+
+int integer(const std::map<std::string, std::string>& settings, const std::string& key) {
+  return number<int>(settings, key, 1, 1 << 20);
+}
+
+// The shortest text that reads back as the same number.
+std::string exactly(double x) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, x).ptr};
 }
 
 void check(const Config& c) {
@@ -56,6 +69,7 @@ std::map<std::string, std::string> settings_of(const Config& c) {
           {"sequence", std::to_string(c.sequence)},
           {"sequences", std::to_string(c.sequences)},
           {"micro_batches", std::to_string(c.micro_batches)},
+          {"rate", exactly(c.rate)},
           {"seed", std::to_string(c.seed)}};
 }
 
@@ -71,7 +85,8 @@ Config config_from(const std::map<std::string, std::string>& settings) {
   c.sequence = integer(settings, "sequence");
   c.sequences = integer(settings, "sequences");
   c.micro_batches = integer(settings, "micro_batches");
-  c.seed = static_cast<std::uint64_t>(integer(settings, "seed"));
+  c.rate = number<double>(settings, "rate", 0, 1);
+  c.seed = number<std::uint64_t>(settings, "seed", 0, ~std::uint64_t(0));
   check(c);
   return c;
 }

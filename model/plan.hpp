@@ -9,7 +9,7 @@
 // Kinds: out, grad_out (of what the module puts out), grad_in (of what it takes in), wgrad,
 //      main_grad, clipped_grad, grad_norm, param, master, exp_avg, exp_avg_sq, lse, ids, labels,
 //      mask, count.
-// TESTED   tests/model/plan_test.cpp
+// TESTED   tests/model/one_rank_test.cpp, tests/model/gradient_test.cpp
 #pragma once
 
 #include "model/config.hpp"

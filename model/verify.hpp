@@ -2,7 +2,7 @@
 //
 // A trace is untrusted, and its promise is executed. So the promise must be, node by node, what
 // plan() makes of the manifest's settings, and its leaves must have the shapes and ids of that
-// model. TESTED   tests/cli/bad_input_test.cpp
+// model. TESTED   tests/cli/verbs_test.cpp
 #pragma once
 
 #include "trace/merge.hpp"

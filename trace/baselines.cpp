@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "trace/statistics.hpp"
+#include "trace/difference.hpp"
 
 namespace plumb {
 namespace {
@@ -40,14 +40,14 @@ Baseline baseline(const std::string& rule, const std::string& id, const Tensor& 
                   const Tensor& candidate, const Values& perturbed, double margin,
                   const Manifest& manifest) {
   if (rule == "assert-close") return elementwise(reference, candidate);
-  const double error = relative_difference(candidate, reference);
+  const double error = difference(candidate.values, reference.values).relative();
   double tolerance = flat_tolerance;
   if (rule == "depth-law") tolerance = depth_law(id, manifest);
   if (rule == "perturbation") {
     const auto found = perturbed.find(id);
     if (found == perturbed.end() || found->second->size() != reference.size())
       return {0, false, ""};
-    tolerance = margin * relative_difference(*found->second, reference);
+    tolerance = margin * difference(found->second->values, reference.values).relative();
   }
   char detail[96];
   std::snprintf(detail, sizeof detail, "relative difference %.3g, tolerance %.3g", error,

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "trace/baselines.hpp"
+#include "trace/difference.hpp"
 #include "trace/replay.hpp"
 #include "trace/selection.hpp"
 #include "trace/structure.hpp"
@@ -45,7 +46,10 @@ class Check {
       if (select_(f.id)) verdict_.findings.push_back(std::move(f));
     }
     for (const auto& [id, tensor] : c_.values) {
-      if (judgeable(id)) lines_[id] = {id, "", 0, relative_difference(*tensor, *r_.values.at(id))};
+      if (!judgeable(id)) continue;
+      const Difference d = difference(tensor->values, r_.values.at(id)->values);
+      lines_[id] = {id, "", 0, d.relative()};
+      if (d.non_finite > 0) not_finite_.insert(id);
     }
     for (const std::string& rule : options_.rules) apply(rule);
     finish();
@@ -60,6 +64,12 @@ class Check {
     return c != c_.values.end() && r != r_.values.end() && select_(id) &&
            (order_.made(id) || !candidate_.graph) && c->second->rows == r->second->rows &&
            c->second->cols == r->second->cols;
+  }
+
+  // Whether the size of its difference says anything: a single number has none to average over, and
+  // Adam's first step turns a flipped sign of a tiny gradient into a whole step.
+  bool has_a_size(const std::string& id) const {
+    return c_.values.at(id)->size() > 1 && order_.phase_of(id) != Phase::optimizer;
   }
 
   void refuse_nonsense() const {
@@ -97,6 +107,7 @@ class Check {
       perturbed = merge(*options_.perturbed);
     }
     for (auto& [id, line] : lines_) {
+      if (!has_a_size(id)) continue;
       const Baseline seen = baseline(rule, id, *r_.values.at(id), *c_.values.at(id),
                                      perturbed.values, options_.margin, candidate_.manifest);
       take(line, rule, seen.ratio);
@@ -108,7 +119,8 @@ class Check {
   void apply_twins() {
     const TwinsJudgement seen = judge_by_twins(
         *reference_.graph, r_, *candidate_.graph, c_,
-        [&](const std::string& id) { return lines_.contains(id); }, options_);
+        [&](const std::string& id) { return lines_.contains(id) && !not_finite_.contains(id); },
+        options_);
     verdict_.tests = seen.tests;
     verdict_.vacuous = seen.vacuous;
     verdict_.smallest_scale = seen.smallest_scale;
@@ -191,6 +203,7 @@ class Check {
   Order order_;
   Verdict verdict_;
   std::map<std::string, Line> lines_;
+  std::set<std::string> not_finite_;  // findings of structure: no statistic holds them
   std::vector<Finding> twin_findings_, undecidable_;
   std::set<std::string> one_row_;
   std::map<std::string, double> replayed_;

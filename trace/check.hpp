@@ -3,18 +3,17 @@
 //
 // It is given two traces (and their promises) and nothing else. Rules:
 //   twins         execute the promise K more times in the candidate's layout; the spread of the
-//   twins
-//                 is the tolerance (one family-wise false-alarm level, Holm over all tests)
+//                 twins is the tolerance (one family-wise false-alarm level, Holm over all tests)
 //   replay        each operation again from the candidate's own inputs, by its local tolerance
 //   perturbation  TTrace: margin times the response of the reference to a perturbed input
-//   depth-law     4 1.03^(L+1-l) 2^-7 of the reference's norm, l = 0 (Megatron-LM's
-//   constants): 8.29 %
-//                 at L = 32; here with the model's own depth
+//   depth-law     4 1.03^(L+1-l) 2^-7 of the reference's norm, l = 0 (Megatron-LM's constants):
+//                 8.29 % at L = 32; here with the model's own depth
 //   flat          8.29 % of the reference's norm
 //   assert-close  every element within rtol 1.6e-2 |r| + 1e-5 (PyTorch's table for bfloat16)
 // Structure is always checked. Default: twins and replay, which see different things: what has
-// piled up, and what one operation did. TESTED   tests/trace/check_test.cpp,
-// tests/experiments/catch_test.cpp
+// piled up, and what one operation did. The last four judge tensors of more than one element up to
+// the reduced gradients, as twins do; what follows is judged by replay alone.
+// TESTED   tests/trace/check_test.cpp, tests/experiments/catch_test.cpp
 #pragma once
 
 #include <cstdint>

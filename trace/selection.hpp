@@ -39,17 +39,28 @@ class Order {
  public:
   explicit Order(const Graph& graph) {
     for (const Node& node : graph.nodes) {
-      for (const std::string& id : node.outputs) place_.emplace(id, place_.size() + 1);
+      for (const std::string& id : node.outputs) {
+        place_.emplace(id, Place{place_.size() + 1, node.phase});
+      }
     }
   }
   std::size_t operator()(const std::string& id) const {
     const auto found = place_.find(id);
-    return found == place_.end() ? 0 : found->second;
+    return found == place_.end() ? 0 : found->second.number;
+  }
+  // Leaves, and everything where there is no promise, count as forward.
+  Phase phase_of(const std::string& id) const {
+    const auto found = place_.find(id);
+    return found == place_.end() ? Phase::forward : found->second.phase;
   }
   bool made(const std::string& id) const { return place_.contains(id); }
 
  private:
-  std::map<std::string, std::size_t> place_;
+  struct Place {
+    std::size_t number;
+    Phase phase;
+  };
+  std::map<std::string, Place> place_;
 };
 
 }  // namespace plumb

@@ -138,15 +138,4 @@ TopRow top_row(const Tensor& a, const Tensor& b) {
   return top;
 }
 
-double relative_difference(const Tensor& a, const Tensor& b) {
-  double difference = 0, energy = 0;
-  for (std::size_t e = 0; e < b.size(); ++e) {
-    const double d = static_cast<double>(a.values[e]) - b.values[e];
-    difference += d * d;
-    energy += static_cast<double>(b.values[e]) * b.values[e];
-  }
-  if (difference == 0) return 0;
-  return energy > 0 ? std::sqrt(difference / energy) : std::numeric_limits<double>::infinity();
-}
-
 }  // namespace plumb

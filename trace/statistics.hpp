@@ -68,7 +68,4 @@ struct TopRow {
 };
 TopRow top_row(const Tensor& a, const Tensor& b);
 
-// |a - b|_F / |b|_F; 0 if equal, infinite if b is zero and a is not.
-double relative_difference(const Tensor& a, const Tensor& b);
-
 }  // namespace plumb

@@ -3,9 +3,6 @@
 // <= 1.3 x fp32; a twin <= 1.5 x the BF16 reference step.
 #include <benchmark/benchmark.h>
 
-#include <ctime>
-
-#include <algorithm>
 #include <array>
 #include <functional>
 #include <vector>
@@ -13,21 +10,11 @@
 #include "experiments/trial.hpp"
 #include "model/data/text.hpp"
 #include "model/plan.hpp"
+#include "tests/bench/clock.hpp"
 #include "trace/execute.hpp"
 
 namespace plumb {
 namespace {
-
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double median(std::vector<double> x) {
-  std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
-  return x[x.size() / 2];
-}
 
 void steps(benchmark::State& state, const char* family) {
   const Extent extent{Phase::reduce};

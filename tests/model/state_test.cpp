@@ -1,0 +1,79 @@
+// Is the start of a step the same in every layout and from every file, and are its data unequal?
+#include "model/state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/support/runs.hpp"
+#include "trace/execute.hpp"
+
+namespace plumb {
+namespace {
+
+TEST(State, DependsOnSeedAndNameAlone) {
+  const Training run = small_run("gpt", "bf16");
+  const Training other = small_run("gpt", "bf16", "dp1,tp1", 2);
+  const Values one = initial_state(run.config, run.recipe);
+  EXPECT_EQ(*one.at("embedding.weight/master@previous"),
+            *initial_state(run.config, run.recipe).at("embedding.weight/master@previous"));
+  EXPECT_NE(
+      one.at("embedding.weight/master@previous")->values,
+      initial_state(other.config, other.recipe).at("embedding.weight/master@previous")->values);
+}
+
+TEST(State, ParametersAreTheirMastersInTheFormatOfTheRecipe) {
+  const Training run = small_run("llama", "bf16");
+  Values state = initial_state(run.config, run.recipe);
+  Tensor expected = *state.at("layers.0.norm1.weight/master@previous");
+  round_in_place(expected.values, bf16);
+  EXPECT_EQ(*state.at("layers.0.norm1.weight/param@previous"), expected);
+  cast_state(run.config, find_recipe("fp32"), state);
+  EXPECT_EQ(*state.at("layers.0.norm1.weight/param@previous"),
+            *state.at("layers.0.norm1.weight/master@previous"));
+}
+
+TEST(State, TheNextStepStartsWhereThisOneEnds) {
+  const Training run = small_run("gpt", "bf16");
+  const Values step = reference(plan(run.config, run.recipe, {}), leaves_of_run(run));
+  const Values next = next_state(run.config, step);
+  EXPECT_EQ(next.at("final_norm.bias/exp_avg@previous"), step.at("final_norm.bias/exp_avg"));
+  EXPECT_EQ(next.size(), 4 * parameters(run.config).size());
+}
+
+TEST(Data, MicroBatchesAndStepsDifferAndCountUnequally) {
+  const Training run = small_run("gpt", "bf16");
+  const Values one = step_data(run.config, small_text(), 1),
+               two = step_data(run.config, small_text(), 2);
+  EXPECT_NE(one.at("m0/data/ids")->values, one.at("m1/data/ids")->values);
+  EXPECT_NE(one.at("m0/data/ids")->values, two.at("m0/data/ids")->values);
+  std::set<std::ptrdiff_t> counts;
+  for (const char* id : {"m0/data/mask", "m1/data/mask", "m2/data/mask", "m3/data/mask"}) {
+    const auto& mask = one.at(id)->values;
+    counts.insert(std::count(mask.begin(), mask.end(), 1.0F));
+  }
+  EXPECT_GT(counts.size(), 1U);
+  EXPECT_THROW(step_data(run.config, "short", 1), Failure);
+}
+
+TEST(Config, ComesBackFromItsSettings) {
+  Config config = small_run("llama", "bf16").config;
+  config.rate = 0.1 / 3;
+  config.seed = std::uint64_t(1) << 60;
+  const Config again = config_from(settings_of(config));
+  EXPECT_EQ(again.rate, config.rate);
+  EXPECT_EQ(again.seed, config.seed);
+  EXPECT_EQ(settings_of(again), settings_of(config));
+  for (const char* wrong : {"", "x", "-1", "1e999", "3 "}) {
+    auto settings = settings_of(config);
+    settings["rate"] = wrong;
+    EXPECT_THROW(config_from(settings), Failure) << wrong;
+    settings = settings_of(config);
+    settings["layers"] = wrong;
+    EXPECT_THROW(config_from(settings), Failure) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,98 @@
+// Does a verdict join what its rules say, in dataflow order, and refuse what cannot be compared?
+#include "trace/check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/backend.hpp"
+#include "tests/support/runs.hpp"
+#include "trace/execute.hpp"
+
+namespace plumb {
+namespace {
+
+class Verdicts : public testing::Test {
+ protected:
+  Verdicts() {
+    Training run = small_run("llama", "bf16", "tp2");
+    const Values leaves = leaves_of_run(run);
+    candidate_ = train_step(run, leaves, Joints(), find_backend("reference"));
+    run.layout = {};
+    reference_ = reference_trace(run, reference(plan(run.config, run.recipe, {}), leaves));
+  }
+
+  // In every rank that holds the tensor.
+  void change(const std::string& id, const std::function<void(float&)>& how) {
+    for (RankRecord& rank : candidate_.ranks) {
+      const auto found = rank.shards.find(id);
+      if (found == rank.shards.end()) continue;
+      for (float& x : found->second.values.values) how(x);
+    }
+  }
+  Verdict by(std::vector<std::string> rules) {
+    options_.rules = std::move(rules);
+    return check(reference_, candidate_, options_);
+  }
+
+  Trace reference_, candidate_;
+  CheckOptions options_;
+};
+
+TEST_F(Verdicts, HealthyPassesUnderEveryRuleThatIsNoGuess) {
+  for (const char* rule : {"twins", "replay", "flat"}) {
+    const Verdict v = by({rule});
+    EXPECT_EQ(v.exit_code(), 0) << rule;
+    EXPECT_FALSE(v.lines.empty());
+  }
+}
+
+TEST_F(Verdicts, BlameIsOfReplayAndFindingsStandInDataflowOrder) {
+  change("m0/layers.1.attn.proj/out", [](float& x) { x *= 1.5F; });
+  const Verdict v = by({"twins", "replay"});
+  EXPECT_EQ(v.exit_code(), 1);
+  EXPECT_EQ(v.blamed, "m0/layers.1.attn.proj/out");
+  EXPECT_EQ(v.blamed_by, "replay");
+  ASSERT_GE(v.findings.size(), 2U);  // twins say it too; and what follows was not made from it
+  EXPECT_EQ(v.findings.front().id, v.blamed);
+}
+
+TEST_F(Verdicts, AValueThatIsNotFiniteIsAFindingUnderEveryRule) {
+  const std::string id = "m0/layers.1.mlp.act/out";
+  change(id, [](float& x) { x = std::nanf(""); });
+  for (const char* rule : {"twins", "replay", "flat", "depth-law", "assert-close"}) {
+    const Verdict v = by({rule});
+    EXPECT_EQ(v.exit_code(), 1) << rule;
+    EXPECT_EQ(v.blamed, id) << rule;
+  }
+}
+
+// Adam's first step makes whole steps of flipped signs, and one number has no spread: rules of size
+// would accuse healthy runs there. Replay still judges both.
+TEST_F(Verdicts, RulesOfSizeJudgeNeitherSingleNumbersNorTheOptimizer) {
+  change("layers.0.norm1.weight/param", [](float& x) { x *= 2; });
+  change("loss/out", [](float& x) { x *= 2; });
+  for (const char* rule : {"flat", "depth-law", "assert-close"}) {
+    for (const Finding& f : by({rule}).findings) {
+      EXPECT_NE(f.id, "loss/out") << rule;
+      EXPECT_NE(f.id, "layers.0.norm1.weight/param") << rule;
+    }
+  }
+  EXPECT_EQ(by({"replay"}).findings.size(), 2U);
+}
+
+TEST_F(Verdicts, NothingIsJudgedWhereNothingCouldFail) {
+  options_.only = "^loss/out$";
+  EXPECT_EQ(by({"flat"}).exit_code(), 3);
+}
+
+TEST_F(Verdicts, RulesNeedWhatTheyNeed) {
+  EXPECT_THROW(by({"luck"}), Failure);
+  EXPECT_THROW(by({"perturbation"}), Failure);  // a second reference
+  candidate_.graph.reset();
+  EXPECT_THROW(by({"twins"}), Failure);
+  EXPECT_EQ(by({"flat"}).exit_code(), 0);
+}
+
+}  // namespace
+}  // namespace plumb

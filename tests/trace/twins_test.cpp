@@ -1,0 +1,83 @@
+// Do twins acquit healthy runs, and see what is small against the tensor and large against them?
+#include "trace/twins.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernels/backend.hpp"
+#include "tests/support/runs.hpp"
+#include "trace/execute.hpp"
+
+namespace plumb {
+namespace {
+
+const auto all = [](const std::string&) { return true; };
+
+class Twins : public testing::Test {
+ protected:
+  explicit Twins(std::uint64_t seed = 1) {
+    const Training run = small_run("gpt", "bf16", "tp2", seed);
+    const Values leaves = leaves_of_run(run);
+    one_ = plan(run.config, run.recipe, {});
+    const Trace trace = train_step(run, leaves, Joints(), find_backend("reference"));
+    many_ = *trace.graph;
+    Training single = run;
+    single.layout = {};
+    reference_ = merge(reference_trace(single, reference(one_, leaves)));
+    candidate_ = merge(trace);
+  }
+
+  // The finding on `id` after its values were changed, if there is one.
+  const Finding* finding_after(const std::string& id, const std::function<void(Tensor&)>& how) {
+    Tensor changed = *candidate_.values.at(id);
+    how(changed);
+    candidate_.values[id] = std::make_shared<const Tensor>(std::move(changed));
+    seen_ = judge_by_twins(one_, reference_, many_, candidate_, all, options_);
+    for (const Finding& f : seen_.findings) {
+      if (f.id == id) return &f;
+    }
+    return nullptr;
+  }
+
+  Graph one_, many_;
+  Merged reference_, candidate_;
+  CheckOptions options_;
+  TwinsJudgement seen_;
+};
+
+TEST_F(Twins, AcquitAHealthyRun) {
+  seen_ = judge_by_twins(one_, reference_, many_, candidate_, all, options_);
+  EXPECT_TRUE(seen_.findings.empty());
+  EXPECT_TRUE(seen_.could_fail);
+  EXPECT_GT(seen_.tests, 500U);
+}
+
+TEST_F(Twins, SeeAFactorOfOnePercent) {
+  const Finding* f = finding_after("m0/layers.0.attn.proj/out", [](Tensor& x) {
+    for (float& v : x.values) v *= 1.01F;
+  });
+  ASSERT_NE(f, nullptr);
+  EXPECT_GT(f->ratio, 1);
+}
+
+TEST_F(Twins, SeeOneWrongRow) {
+  const Finding* f = finding_after("m1/layers.1.mlp.add/out", [](Tensor& x) {
+    for (std::size_t j = 0; j < x.cols; ++j) x(3, j) = x(4, j);
+  });
+  ASSERT_NE(f, nullptr);
+}
+
+TEST_F(Twins, SeeOneBitWhereNothingIsSplitUpstream) {
+  const Finding* f = finding_after(
+      "m0/layers.0.norm1/out", [](Tensor& x) { x.values[0] = std::nextafter(x.values[0], 1e9F); });
+  ASSERT_NE(f, nullptr);
+  EXPECT_TRUE(std::isinf(f->ratio));
+}
+
+TEST_F(Twins, LookOnlyWhereTheyAreAskedTo) {
+  const auto only = [](const std::string& id) { return id == "m0/head/out"; };
+  seen_ = judge_by_twins(one_, reference_, many_, candidate_, only, options_);
+  EXPECT_EQ(seen_.worst.size(), 1U);
+}
+
+}  // namespace
+}  // namespace plumb

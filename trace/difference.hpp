@@ -1,0 +1,44 @@
+// trace/difference.hpp: how two runs of one tensor differ, six numbers in one pass at memory speed.
+//
+//   squares   sum (a - b)^2            largest     max |a - b|
+//   energy    sum b^2                  ulps        max distance in FP32 numbers
+//   over      |a - b| > absolute + relative |b|    non_finite  pairs with a NaN or an infinity
+//
+// Pairs that are not finite count only as such: they enter no other number.
+//
+// ERRORS   squares and energy: at most 1.2e-6 relative. (Sixteen products of FP32 are added per
+//          lane before FP64 takes over: 15 u, and 3 u of difference and square. Blocks whose sums
+//          leave [1e-20, 1e30] are repeated in FP64.) The others are exact, `over` up to the
+//          rounding of its own right-hand side in FP32.
+// COSTS    one read of both; tests/bench/compare.cpp measures it against a bare read.
+// TESTED   tests/trace/difference_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace plumb {
+
+// What PyTorch's assert_close takes for bfloat16 [PyTorch-close].
+struct Closeness {
+  float relative = 1.6e-2F;
+  float absolute = 1e-5F;
+};
+
+struct Difference {
+  double squares = 0, energy = 0;
+  float largest = 0;
+  std::uint32_t ulps = 0;
+  std::size_t over = 0, non_finite = 0;
+
+  // sqrt(squares / energy); 0 if nothing differs, infinite if b is zero and a is not, or if some
+  // pair is not finite.
+  double relative() const;
+};
+
+// Both of one length.
+Difference difference(std::span<const float> a, std::span<const float> b,
+                      const Closeness& close = {});
+
+}  // namespace plumb
