@@ -70,20 +70,18 @@ void TwinRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format
   }
 }
 
-void DitherRoundings::round(Matrix<double>& x, const Format& to) {
-  const std::uint64_t key = key_ + 0x9E3779B97F4A7C15ULL * ++calls_;
-  std::vector<double> offset(x.cols);
-  for (std::size_t j = 0; j < x.cols; ++j) offset[j] = uniform(key, j) - 0.5;
-  for (std::size_t i = 0; i < x.rows; ++i) {
-    // A vector has one column: its elements are independent values and get their own offsets.
-    const double own = x.cols == 1 ? uniform(key, i) - 0.5 : 0;
-    for (std::size_t j = 0; j < x.cols; ++j) {
-      double& value = x(i, j);
-      if (value == 0) continue;
-      const double o = x.cols == 1 ? own : offset[j];
-      const double spacing = ulp(value, to);
-      value = (std::nearbyint(value / spacing + o) - o) * spacing;
-    }
+void RecordedRoundings::round(Matrix<float>& x, const Format& to) {
+  Tensor error = x;
+  RealRoundings::round(x, to);
+  for (std::size_t e = 0; e < x.size(); ++e) error.values[e] = x.values[e] - error.values[e];
+  errors_.push_back(std::move(error));
+}
+
+void SignedRoundings::round(Matrix<double>& x, const Format&) {
+  const Tensor& error = errors_.at(calls_);
+  const double sign = uniform(key_, calls_++) < 0.5 ? -1 : 1;
+  for (std::size_t e = 0; e < x.size(); ++e) {
+    x.values[e] += sign * static_cast<double>(error.values[e]);
   }
 }
 

@@ -1,9 +1,10 @@
 // bounds/roundings.hpp: what happens at the places where a promise says that a number loses bits.
 //
 // An operation is written once, over float or double, and calls these two functions wherever its
-// evaluation loses bits. The four kinds below make one code the reference, a twin, the exact run
-// and a draw of noise around the exact run (twins.md 3: `tu` transfers, `dither` grids).
-// TESTED   tests/bounds/roundings_test.cpp
+// evaluation loses bits. The kinds below make one code the reference, a twin, the exact run and a
+// draw of noise around the exact run.
+// SOURCES  SOURCES.md [twins]: transfers; [Wu86]: signs
+// TESTED   tests/bounds/roundings_test.cpp; what they predict: experiments twin-spread
 #pragma once
 
 #include <cstdint>
@@ -50,16 +51,32 @@ class ExactRoundings final : public Roundings<double> {
   void before_parts(std::vector<Matrix<double>>&, const Format&) override {}
 };
 
-// Rounding on a grid that is shifted by a random offset per column: equal values get equal errors.
-class DitherRoundings final : public Roundings<double> {
+// As promised, keeping what each call of round() changed.
+class RecordedRoundings final : public RealRoundings {
  public:
-  explicit DitherRoundings(std::uint64_t key) : key_(key) {}
+  // What round() changed, one entry a call; kept by the caller.
+  explicit RecordedRoundings(std::vector<Tensor>& errors) : errors_(errors) {}
+  void round(Matrix<float>& x, const Format& to) override;
+
+ private:
+  std::vector<Tensor>& errors_;
+};
+
+// Instead of rounding, adds the recorded error of the same call, with one random sign a call: the
+// wild bootstrap [Wu86]. Sizes and resemblances within a tensor stay what they are (equal values
+// round alike, also when a whole tensor lies beside a number of the format); only how the errors of
+// different places meet is drawn.
+class SignedRoundings final : public Roundings<double> {
+ public:
+  SignedRoundings(const std::vector<Tensor>& errors, std::uint64_t key)
+      : errors_(errors), key_(key) {}
   void round(Matrix<double>& x, const Format& to) override;
   void before_parts(std::vector<Matrix<double>>&, const Format&) override {}
 
  private:
+  const std::vector<Tensor>& errors_;
   std::uint64_t key_;
-  std::uint64_t calls_ = 0;
+  std::size_t calls_ = 0;
 };
 
 }  // namespace plumb

@@ -43,7 +43,7 @@ const Trace& trained_state(Family family, const std::string& cache) {
   const std::string folder = cache + "/trained-" + name_of(family);
   if (!std::filesystem::exists(folder)) {
     Config config = config_of(name_of(family));
-    config.sequences = 2;
+    config.sequences = 4;
     config.seed = 7;
     Start start = start_of(config, find_recipe("bf16"), {}, default_text());
     start = trained(std::move(start), default_text(), training_steps, [&](int step, double loss) {
@@ -56,10 +56,8 @@ const Trace& trained_state(Family family, const std::string& cache) {
   return known.emplace(family, load(folder).trace).first->second;
 }
 
-Start trained_start(Family family, const Layout& layout, std::uint64_t seed,
+Start trained_start(Family family, const Layout& layout, const Config& config,
                     const std::string& cache) {
-  Config config = config_of(name_of(family));
-  config.seed = seed;
   return start_of(config, find_recipe("bf16"), layout, default_text(),
                   &trained_state(family, cache));
 }
@@ -92,8 +90,8 @@ void add_run(CLI::App& app, Verb& chosen) {
       const auto end = Clock::now() + std::chrono::duration<double>(60 * std::min(minutes, 1e7));
       Effort lent;
       lent.scale = effort;
-      lent.trained = [](Family f, const Layout& l, std::uint64_t s) {
-        return trained_start(f, l, s, cache);
+      lent.trained = [](Family f, const Layout& l, const Config& c) {
+        return trained_start(f, l, c, cache);
       };
       lent.progress = talk;
       lent.out_of_time = [&] { return Clock::now() > end; };

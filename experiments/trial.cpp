@@ -3,7 +3,7 @@
 #include "model/plan.hpp"
 #include "model/state.hpp"
 #include "trace/execute.hpp"
-#include "trace/statistics.hpp"
+#include "trace/difference.hpp"
 
 namespace plumb {
 
@@ -14,6 +14,7 @@ Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
     const Training earlier = run_from(loaded->manifest);
     start.run.config = earlier.config;  // the weights decide the model; the data are the caller's
     start.run.config.seed = config.seed;
+    start.run.config.rate = config.rate;
     start.run.config.sequences = config.sequences;
     start.run.config.micro_batches = config.micro_batches;
     start.run.step = earlier.step + 1;
@@ -72,7 +73,7 @@ Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const Chec
     if (found == h.values.end() || found->second->size() != tensor->size()) continue;
     if (found->second->values == tensor->values) continue;
     trial.changed = true;
-    const double effect = relative_difference(*tensor, *found->second);
+    const double effect = difference(tensor->values, found->second->values).relative();
     if (effect > trial.effect && !after_clipping.contains(id)) {
       trial.effect = effect;
       trial.effect_at = id;

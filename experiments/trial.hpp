@@ -17,8 +17,8 @@ struct Start {
   Values leaves;
 };
 
-// `loaded`: an earlier trace whose last state is the start (its model wins; seed, sequences and
-// micro-batches are those of `config`); absent: random weights of `config`. Throws Failure on a
+// `loaded`: an earlier trace whose last state is the start (its model wins; seed, rate, sequences
+// and micro-batches are those of `config`); absent: random weights of `config`. Throws Failure on a
 // text that is too short or a trace without a state.
 Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
                std::string_view text, const Trace* loaded = nullptr);

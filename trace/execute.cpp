@@ -92,11 +92,25 @@ Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std
   return values;
 }
 
-ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, std::uint64_t seed, int k,
-                            Extent extent) {
+Errors rounding_errors(const Graph& graph, const Values& leaves, Extent extent) {
+  Errors errors;
+  execute<float>(
+      graph, leaves,
+      [&](const Node& node) {
+        return std::make_unique<RecordedRoundings>(errors[node.outputs.front()]);
+      },
+      extent);
+  return errors;
+}
+
+ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, const Errors& errors,
+                            std::uint64_t seed, int k, Extent extent) {
   return execute<double>(
       graph, widened(graph, leaves),
-      [&](const Node& node) { return std::make_unique<DitherRoundings>(node_key(seed, k, node)); },
+      [&](const Node& node) {
+        return std::make_unique<SignedRoundings>(errors.at(node.outputs.front()),
+                                                 node_key(seed, k, node));
+      },
       extent);
 }
 

@@ -2,7 +2,7 @@
 // or bugs; with different arithmetic it is the reference, a twin, the exact run, a draw of noise.
 //
 //   T = float    reference (RealRoundings), twins (TwinRoundings)
-//   T = double   exact (ExactRoundings), noise draws (DitherRoundings)
+//   T = double   exact (ExactRoundings), noise draws (SignedRoundings)
 //
 // COSTS    one training step on one core; a twin reuses what nothing split lies upstream of.
 // TESTED   tests/trace/execute_test.cpp; equality with the model: tests/model/
@@ -40,9 +40,15 @@ ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent =
 Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std::uint64_t seed,
             int k, Extent extent = {});
 
-// Draw k of rounding noise around the exact run.
-ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, std::uint64_t seed, int k,
-                            Extent extent = {});
+// What each rounding of the reference changed, by the first output of its node, in call order.
+using Errors = std::map<std::string, std::vector<Tensor>>;
+Errors rounding_errors(const Graph& graph, const Values& leaves, Extent extent = {});
+
+// Draw k of rounding noise around the exact run: the errors of the same promise's reference, each
+// with a random sign. They come from executing the promise, never from a trace: a run that rounds
+// where nothing was promised does not widen what it is compared with.
+ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, const Errors& errors,
+                            std::uint64_t seed, int k, Extent extent = {});
 
 // The reference with the output `where` moved by a relative +-2^-7 per element before it is used:
 // TTrace's estimate of what rounding does.

@@ -1,35 +1,44 @@
 // Which planted bugs does each rule notice, whom does it blame, and when does it cry wolf?
+#include <algorithm>
+
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
 
 namespace plumb {
 namespace {
 
+// Structure needs no rule: what a rule adds are its own findings, in dataflow order.
+std::vector<std::string> own(const Verdict& v) {
+  std::vector<std::string> ids;
+  for (const Finding& f : v.findings) {
+    if (f.statistic != "structure") ids.push_back(f.id);
+  }
+  return ids;
+}
+
+std::string yes(bool x) { return x ? "1" : "0"; }
+
 void judge_all(Table& rows, const std::vector<std::string>& key, const Start& start,
                const Bug& bug) {
   const Trace perturbed = run_perturbed(start, 1);
   for (const std::string rule : {"twins,replay", "perturbation", "flat", "assert-close"}) {
+    const bool ours = rule == "twins,replay";
     CheckOptions options;
     options.perturbed = &perturbed;
-    if (rule == "twins,replay") {
-      options.rules = {"twins", "replay"};
-    } else {
-      options.rules = {rule};
-    }
+    options.rules = ours ? std::vector<std::string>{"twins", "replay"} : std::vector{rule};
     const Trial t = run_trial(start, bug, {}, options);
-    // Structure needs no rule: what a rule adds are its own findings.
-    const auto own = [](const Verdict& v) {
-      std::size_t n = 0;
-      for (const Finding& f : v.findings) n += f.statistic == "structure" ? 0 : 1;
-      return std::to_string(n);
-    };
+    const auto broken = own(t.broken), healthy = own(t.healthy);
+    const auto by_bug = std::ranges::count_if(
+        broken, [&](const auto& id) { return std::ranges::find(healthy, id) == healthy.end(); });
+    // Ours says who is wrong by itself; a rule of sizes can only name the first that differs.
+    const std::string blamed = ours ? t.broken.blamed : broken.empty() ? "" : broken.front();
     std::vector<std::string> row = key;
     for (const std::string& text :
-         {rule, std::string(t.reached ? "1" : "0"), std::string(t.changed ? "1" : "0"),
-          cell(t.effect), std::string(t.broken.findings.empty() ? "0" : "1"), own(t.broken),
-          t.broken.blamed.empty() ? std::string("-") : t.broken.blamed,
-          std::string(t.blamed_right ? "1" : "0"),
-          std::string(t.healthy.findings.empty() ? "0" : "1"), own(t.healthy)}) {
+         {rule, yes(t.reached), yes(t.changed), cell(t.effect),
+          yes(broken.size() < t.broken.findings.size()), yes(!broken.empty()),
+          std::to_string(broken.size()), std::to_string(by_bug), blamed.empty() ? "-" : blamed,
+          yes(blamed == t.bites_at), yes(!t.healthy.findings.empty()),
+          std::to_string(healthy.size())}) {
       row.push_back(text);
     }
     rows.add(row);
@@ -52,7 +61,7 @@ void run(Table& rows, const Effort& effort) {
           Config config = config_of(name_of(family));
           config.seed = static_cast<std::uint64_t>(seed);
           Start start = weights == "random" ? start_of(config, recipe, layout, default_text())
-                                            : effort.trained(family, layout, config.seed);
+                                            : effort.trained(family, layout, config);
           start.run.recipe = recipe;
           judge_all(rows, key, start, *bug);
           effort.progress(key[0] + " " + key[1] + " " + weights + " seed " + key[4]);
@@ -67,9 +76,9 @@ void run(Table& rows, const Effort& effort) {
 extern const Experiment detection_rate{
     .name = "detection-rate",
     .question = "Which planted bugs does each rule notice, and when does it cry wolf?",
-    .columns = {"bug", "family", "weights", "recipe", "seed", "rule", "reached", "changed",
-                "effect", "detected", "own_findings", "blamed", "blamed_right", "false_alarm",
-                "own_false_findings"},
+    .columns = {"bug", "family", "weights", "recipe", "seed", "rule", "reached", "changed", "effect",
+                "structure", "detected", "own_findings", "not_in_healthy", "blamed", "blamed_right",
+                "false_alarm", "own_false_findings"},
     .keys = 6,
     .run = run,
 };

@@ -36,6 +36,12 @@ Config config_of_run(Family family, const Size& size, std::uint64_t seed) {
   return c;
 }
 
+Config trained_config(Family family, std::uint64_t seed) {
+  Config c = config_of(name_of(family));
+  c.seed = seed;
+  return c;
+}
+
 void judge_run(const Start& start, Alarms& alarms) {
   const Trace reference = run_reference(start);
   const Merged r = merge(reference);
@@ -76,7 +82,7 @@ void run(Table& rows, const Effort& effort) {
     for (int i = 0; i < runs_per_row; ++i) {
       const auto seed = static_cast<std::uint64_t>(block * runs_per_row + i + 1);
       judge_run(of_trained
-                    ? effort.trained(family, layout, seed)
+                    ? effort.trained(family, layout, trained_config(family, seed))
                     : start_of(config_of_run(family, size, seed), recipe, layout, default_text()),
                 alarms);
     }

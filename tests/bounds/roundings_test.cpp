@@ -82,26 +82,33 @@ TEST(TwinRoundings, LeaveOnePartAndZerosAlone) {
   EXPECT_EQ(zeros[0], Matrix<float>(3, 3));
 }
 
-TEST(DitherRoundings, AreUnbiasedWithinHalfASpacingAndEqualForEqualValues) {
-  const Matrix<double> exact(30, 200, 1.2345);
-  double sum = 0;
-  double squares = 0;
-  const int draws = effort(40);
-  DitherRoundings roundings(5);
-  for (int i = 0; i < draws; ++i) {
-    Matrix<double> x = exact;
-    roundings.round(x, bf16);
-    for (std::size_t j = 0; j < x.cols; ++j) {
-      EXPECT_EQ(x(0, j), x(29, j));  // a column shares its offset
-      const double error = (x(0, j) - 1.2345) / ulp(1.2345, bf16);
-      EXPECT_LE(std::fabs(error), 0.5 + 1e-12);
-      sum += error;
-      squares += error * error;
+TEST(SignedRoundings, AddTheRecordedErrorsOfTheSameCallsWithOneSignEach) {
+  const Matrix<float> x = parts_of(1)[0];
+  std::vector<Tensor> errors;
+  RecordedRoundings recorded(errors);
+  Matrix<float> to_bf16 = x, to_fp8 = x, expected = x;
+  recorded.round(to_bf16, bf16);
+  recorded.round(to_fp8, e4m3fn);
+  RealRoundings().round(expected, bf16);
+  EXPECT_EQ(to_bf16, expected);
+  int positive = 0;
+  const int draws = effort(200);
+  for (int k = 0; k < draws; ++k) {
+    SignedRoundings roundings(errors, static_cast<std::uint64_t>(k));
+    for (const Matrix<float>& rounded : {to_bf16, to_fp8}) {
+      Matrix<double> y = converted<double>(x);
+      roundings.round(y, bf16);
+      double along = 0, energy = 0;
+      for (std::size_t e = 0; e < x.size(); ++e) {
+        const double real = static_cast<double>(rounded.values[e]) - x.values[e];
+        along += (y.values[e] - x.values[e]) * real;
+        energy += real * real;
+      }
+      EXPECT_NEAR(std::fabs(along), energy, 1e-6 * energy);
+      positive += along > 0 ? 1 : 0;
     }
   }
-  const double n = 200.0 * draws;
-  EXPECT_NEAR(sum / n, 0, 5 * std::sqrt(1 / 12.0 / n));
-  EXPECT_NEAR(squares / n, 1 / 12.0, 0.01);
+  EXPECT_NEAR(positive, draws, 5 * std::sqrt(draws / 2.0));  // fair coins, 2 a draw
 }
 
 TEST(ExactRoundings, ChangeNothing) {
