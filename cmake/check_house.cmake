@@ -1,7 +1,8 @@
-# cmake -P cmake/check_house.cmake: may each file include what it includes? (The picture in README.)
+# cmake -P cmake/check_house.cmake: does each file keep the rules of the house?
 #
-# Two rules. A room looks only into the rooms that picture.cmake names, and spells the path from the
-# root. A library stands behind one door: the files that may include its headers are listed below.
+# Three rules. A room looks only into the rooms that picture.cmake names, and spells the path from
+# the root. A library stands behind one door: the files that may include its headers are listed
+# below. A test that a comment names exists.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/picture.cmake)
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
@@ -42,6 +43,15 @@ foreach(room IN LISTS rooms ITEMS tests)
     ${root}/${room}/*.hpp ${root}/${room}/*.cpp ${root}/${room}/*.cu ${root}/${room}/*.inc)
   foreach(file IN LISTS files)
     file(STRINGS ${root}/${file} includes REGEX "^[ \t]*#[ \t]*include")
+    file(STRINGS ${root}/${file} comments REGEX "^ *//.*tests/[a-z_/0-9]+\\.cpp")
+    foreach(line IN LISTS comments)
+      string(REGEX MATCHALL "tests/[a-z_/0-9]+\\.cpp" tests "${line}")
+      foreach(test IN LISTS tests)
+        if(NOT EXISTS ${root}/${test})
+          complain("there is no ${test}")
+        endif()
+      endforeach()
+    endforeach()
     foreach(line IN LISTS includes)
       string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*).*" "\\1" header "${line}")
       if(line MATCHES "\"")
@@ -61,5 +71,5 @@ foreach(room IN LISTS rooms ITEMS tests)
   endforeach()
 endforeach()
 if(wrong)
-  message(FATAL_ERROR "${wrong} include(s) against the picture")
+  message(FATAL_ERROR "${wrong} line(s) against the rules of the house")
 endif()
