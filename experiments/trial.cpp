@@ -2,8 +2,8 @@
 
 #include "model/plan.hpp"
 #include "model/state.hpp"
-#include "trace/execute.hpp"
 #include "trace/difference.hpp"
+#include "trace/execute.hpp"
 
 namespace plumb {
 

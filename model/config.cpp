@@ -21,7 +21,8 @@ T number(const std::map<std::string, std::string>& settings, const std::string& 
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
   if (whole && value >= least && value <= most) return value;
-  throw Failure("the trace says " + key + " = '" + text + "', which is no such number; trace again");
+  throw Failure("the trace says " + key + " = '" + text +
+                "', which is no such number; trace again");
 }
 
 int integer(const std::map<std::string, std::string>& settings, const std::string& key) {

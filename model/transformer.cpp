@@ -169,6 +169,8 @@ Training run_from(const Manifest& manifest) {
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
                  const Backend& backend) {
   Trace trace{manifest_of(run), plan(run.config, run.recipe, run.layout, run.step), {}};
+  // Its products may differ from the promised chain in their last bits, whole or sliced.
+  if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
   on_threads(run.layout.dp, run.layout.tp, [&](int number, Mesh mesh) {
     Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh);

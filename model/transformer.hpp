@@ -2,7 +2,8 @@
 //
 // An implementation of its own of what plan() promises: other kernels, real ranks, collectives. Its
 // parallel decisions come from joints and nowhere else. Deterministic in all its arguments.
-// TESTED   tests/model/one_rank_test.cpp (bit for bit the executor), tests/experiments/catch_test.cpp (over ranks)
+// TESTED   tests/model/one_rank_test.cpp (bit for bit the executor),
+// tests/experiments/catch_test.cpp (over ranks)
 #pragma once
 
 #include "kernels/backend.hpp"

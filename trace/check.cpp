@@ -117,8 +117,10 @@ class Check {
   }
 
   void apply_twins() {
+    const bool any_order = candidate_.manifest.settings.contains("any_order") ||
+                           reference_.manifest.settings.contains("any_order");
     const TwinsJudgement seen = judge_by_twins(
-        *reference_.graph, r_, *candidate_.graph, c_,
+        *reference_.graph, r_, any_order ? in_any_order(*candidate_.graph) : *candidate_.graph, c_,
         [&](const std::string& id) { return lines_.contains(id) && !not_finite_.contains(id); },
         options_);
     verdict_.tests = seen.tests;

@@ -37,6 +37,10 @@ std::vector<std::string> leaves_of(const Graph& graph);
 // Throws Failure if the graphs do not have the same nodes.
 std::set<std::string> touched(const Graph& one, const Graph& other);
 
+// The promise as a run keeps it whose products add in an order of their own: every product that was
+// one chain has two parts, joined in FP32. Its twins differ where an order of sums can be seen.
+Graph in_any_order(Graph graph);
+
 // "m3/layers.2.attn.qkv/out" -> "layers.attn.qkv/out": the same module and tensor in all layers and
 // micro-batches.
 std::string kind_of(const std::string& id);

@@ -147,7 +147,12 @@ Row logs_of(const Measured& m, std::size_t index, Statistic s) {
     squares += d * d;
   }
   const double floor = floor_of(s);
-  return {index, sum / n, squares / (n - 1) + floor * floor};
+  double variance = squares / (n - 1);
+  if (s == Statistic::mismatch) {
+    const double share = std::exp(sum / n);
+    variance = std::max(variance, (1 - share) / (m.elements * share));
+  }
+  return {index, sum / n, variance + floor * floor};
 }
 
 Row slopes_of(const Measured& m, std::size_t index) {

@@ -3,8 +3,10 @@
 // Log statistics (norm, mismatch, row, element): y_k = ln S(draw k); mean m; spread pooled over the
 // tensors of a kind and shrunk (scaled F prior); t = (ln S - m) / (s sqrt(1 + 1/K)), one-sided,
 // with at most 6 degrees. scale: mean zero, two-sided, its spread in units of the relative noise.
-// The floors f, the cap of 6 and the prior's cap of 60 are empirical: chosen on clean runs in the
-// study [twins, section 4]; experiments/ false-alarms measures them again on this program.
+// A share of n elements scatters at least as that of n independent ones does: mismatch m has a
+// variance of ln m of (1 - m)/(n m) or more, whatever few twins say (flips come together, not
+// apart). The floors f, the cap of 6 and the prior's cap of 60 are empirical: chosen on clean runs
+// in the study [twins, section 4]; experiments/ false-alarms measures them again on this program.
 //
 // TESTED   tests/trace/spreads_test.cpp
 #pragma once
@@ -25,6 +27,7 @@ struct Measured {
   Sample candidate{};
   double noise = 0;  // relative noise of the draws
   double norm_of_reference = 0;
+  double elements = 1;
   bool touched = true;  // something is split upstream; else twins are bitwise equal by promise
 };
 

@@ -145,7 +145,8 @@ std::vector<Measured> measure(const Graph& reference_graph, const Merged& refere
     for (const std::string& id : node.outputs) {
       if (!wanted(id)) continue;
       const Draws draws = draws_of(id, reference, twins);
-      Measured m{id, kind_of(id), group_of(id, *reference.values.at(id)), {}, {}, 0, 0, true};
+      Measured m{id, kind_of(id), group_of(id, *reference.values.at(id)), {}, {}, 0, 0};
+      m.elements = static_cast<double>(reference.values.at(id)->size());
       m.touched = differs.contains(id);
       m.noise = draws.relative_noise();
       m.norm_of_reference = std::sqrt(draws.reference_energy());

@@ -76,9 +76,9 @@ void run(Table& rows, const Effort& effort) {
 extern const Experiment detection_rate{
     .name = "detection-rate",
     .question = "Which planted bugs does each rule notice, and when does it cry wolf?",
-    .columns = {"bug", "family", "weights", "recipe", "seed", "rule", "reached", "changed", "effect",
-                "structure", "detected", "own_findings", "not_in_healthy", "blamed", "blamed_right",
-                "false_alarm", "own_false_findings"},
+    .columns = {"bug", "family", "weights", "recipe", "seed", "rule", "reached", "changed",
+                "effect", "structure", "detected", "own_findings", "not_in_healthy", "blamed",
+                "blamed_right", "false_alarm", "own_false_findings"},
     .keys = 6,
     .run = run,
 };

@@ -154,8 +154,8 @@ extern const Experiment twin_spread{
         "How well do K = 4 twins (8 noise draws against the exact run) predict the distance "
         "of a healthy run?",
     .columns = {"family", "weights", "layout", "seed", "tensors", "share_in_0.8_1.25",
-                "share_in_0.5_2", "draw_against_other_draws", "least_ratio", "least_id", "largest_ratio", "largest_id",
-                "untouched", "untouched_but_unequal"},
+                "share_in_0.5_2", "draw_against_other_draws", "least_ratio", "least_id",
+                "largest_ratio", "largest_id", "untouched", "untouched_but_unequal"},
     .keys = 4,
     .run = run,
 };

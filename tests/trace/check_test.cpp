@@ -81,6 +81,18 @@ TEST_F(Verdicts, RulesOfSizeJudgeNeitherSingleNumbersNorTheOptimizer) {
   EXPECT_EQ(by({"replay"}).findings.size(), 2U);
 }
 
+// Eigen cuts long sums into blocks: other bits, with nothing split.
+TEST_F(Verdicts, AnotherOrderOfSumsIsHealthyWhereTheTraceSaysSo) {
+  Training run = small_run("llama", "bf16");
+  run.config.hidden = 1024;
+  const Values leaves = leaves_of_run(run);
+  reference_ = reference_trace(run, reference(plan(run.config, run.recipe, {}), leaves));
+  candidate_ = train_step(run, leaves, Joints(), find_backend("eigen"));
+  EXPECT_EQ(by({"twins", "replay"}).exit_code(), 0);
+  candidate_.manifest.settings.erase("any_order");
+  EXPECT_EQ(by({"twins", "replay"}).exit_code(), 1);
+}
+
 TEST_F(Verdicts, NothingIsJudgedWhereNothingCouldFail) {
   options_.only = "^loss/out$";
   EXPECT_EQ(by({"flat"}).exit_code(), 3);
