@@ -27,8 +27,8 @@ void ModelOptions::add_to(CLI::App& verb) {
   verb.add_option("--kv-heads", kv_heads, "key/value heads (gpt 8, llama 4)");
   verb.add_option("--hidden", hidden, "units of the MLP (gpt 512, llama 384)");
   verb.add_option("--sequence", sequence, "tokens of a sequence (64)");
-  verb.add_option("--sequences", sequences, "sequences of a micro-batch (1)");
-  verb.add_option("--micro-batches", micro_batches, "micro-batches of a step (4)");
+  verb.add_option("--sequences", sequences, "sequences of a micro-batch (4)");
+  verb.add_option("--micro-batches", micro_batches, "micro-batches of a step (2)");
 }
 
 Config ModelOptions::config() const {

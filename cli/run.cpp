@@ -44,6 +44,7 @@ const Trace& trained_state(Family family, const std::string& cache) {
   if (!std::filesystem::exists(folder)) {
     Config config = config_of(name_of(family));
     config.sequences = 4;
+    config.micro_batches = 4;
     config.seed = 7;
     Start start = start_of(config, find_recipe("bf16"), {}, default_text());
     start = trained(std::move(start), default_text(), training_steps, [&](int step, double loss) {

@@ -21,8 +21,8 @@ struct Config {
   int hidden = 512;      // of the MLP
   int vocabulary = 256;  // bytes
   int sequence = 64;
-  int sequences = 1;  // per micro-batch
-  int micro_batches = 4;
+  int sequences = 4;  // per micro-batch
+  int micro_batches = 2;
   double eps = 1e-5;
   double rope_base = 10000;
   double max_norm = 1;  // gradients are clipped to it

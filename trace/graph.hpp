@@ -33,7 +33,7 @@ struct Graph {
 std::vector<std::string> leaves_of(const Graph& graph);
 
 // The outputs that two evaluations of one configuration need not share bit by bit: those of nodes
-// whose evaluations differ, and everything downstream.
+// whose evaluations differ in a way that bits can show, and everything downstream.
 // Throws Failure if the graphs do not have the same nodes.
 std::set<std::string> touched(const Graph& one, const Graph& other);
 

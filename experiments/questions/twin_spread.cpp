@@ -123,7 +123,6 @@ void run(Table& rows, const Effort& effort) {
           if (rows.has(key)) continue;
           Config config = config_of(name_of(family));
           config.seed = static_cast<std::uint64_t>(seed);
-          config.sequences = 4;  // as in the study: 256 rows a tensor
           const Layout l = parse_layout(layout == "exact" ? "dp1" : layout);
           const Start start = weights == "random" ? start_of(config, recipe, l, default_text())
                                                   : effort.trained(family, l, config);

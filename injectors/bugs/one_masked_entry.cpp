@@ -50,7 +50,7 @@ extern const Bug one_masked_entry{
         },
     .plant =
         [](Joints& joints, const Dose& dose, const Config& config) {
-          const double wanted = dose.magnitude > 0 ? dose.magnitude : 0.06;
+          const double wanted = dose.magnitude > 0 ? dose.magnitude : 0.03;
           const int layer = std::max(config.layers - 2, 0);
           joints.attention.after_scores.replace(
               [wanted, layer](const Where& where, int head, int sequence, Tensor& scores) {

@@ -20,6 +20,7 @@ inline Training small_run(const std::string& family, const std::string& recipe,
   config.hidden = 64;
   config.sequence = 16;
   config.sequences = 2;
+  config.micro_batches = 4;
   config.seed = seed;
   return {config, find_recipe(recipe), parse_layout(layout), 1};
 }

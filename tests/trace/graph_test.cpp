@@ -26,6 +26,16 @@ TEST(Touched, IsTheSplitNodeAndAllBehindIt) {
   EXPECT_TRUE(touched(chain(2), chain(2)).empty());
 }
 
+TEST(Touched, TwoTermsInTwoPartsAreOneChain) {
+  const auto sum = [](std::vector<std::string> inputs, int parts, const Format& wire) {
+    return Graph{{{"sum", std::move(inputs), {"s"}, {}, {parts, wire, fp32}, Phase::reduce}}};
+  };
+  EXPECT_TRUE(touched(sum({"a", "b"}, 1, fp32), sum({"a", "b"}, 2, fp32)).empty());
+  EXPECT_FALSE(touched(sum({"a", "b"}, 1, fp32), sum({"a", "b"}, 2, bf16)).empty());
+  // A ring may begin anywhere: of three terms, the order shows.
+  EXPECT_FALSE(touched(sum({"a", "b", "c"}, 1, fp32), sum({"a", "b", "c"}, 3, fp32)).empty());
+}
+
 TEST(Touched, RefusesPromisesOfTwoModels) {
   Graph other = chain(1);
   other.nodes[3].op = "gelu";
