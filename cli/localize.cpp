@@ -14,11 +14,7 @@ void add_localize(CLI::App& app, Verb& chosen) {
   command.add_to(*verb);
   verb->callback([&chosen] {
     chosen = [] {
-      const Loaded r = load(reference);
-      const Loaded c = load(candidate);
-      Trace second;
-      const Verdict v = check(r.trace, r.merged, c.trace, c.merged, command.ready(second));
-      talk("");
+      const Verdict v = command.compare(reference, candidate);
       for (const std::string& file : command.reports) write_report(v, file);
       if (v.findings.empty()) {
         fmt::print("nothing to blame\n");

@@ -94,6 +94,14 @@ CheckOptions CheckCommand::ready(Trace& second) const {
   return ready;
 }
 
+Verdict CheckCommand::compare(const std::string& reference, const std::string& candidate) const {
+  const Loaded r = load(reference), c = load(candidate);
+  Trace second;
+  const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, ready(second));
+  talk("");
+  return verdict;
+}
+
 int CheckCommand::told(const Verdict& verdict) const {
   for (const std::string& file : reports) write_report(verdict, file);
   const std::string text = json ? json_lines(verdict) : text_report(verdict);

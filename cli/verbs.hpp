@@ -49,6 +49,8 @@ struct CheckCommand {
   void add_to(CLI::App& verb);
   // Splits --rule, loads --perturbed (kept in `second`), sets progress.
   CheckOptions ready(Trace& second) const;
+  // The verdict on two traces on disk.
+  Verdict compare(const std::string& reference, const std::string& candidate) const;
   // Prints to stdout and writes --report files; returns the exit code.
   int told(const Verdict& verdict) const;
 };

@@ -1,9 +1,10 @@
-// bounds/number/format.hpp: a floating-point format is six numbers and a name.
+// bounds/number/format.hpp: a floating-point format is seven numbers and a name.
 //
 //   value = (-1)^s * 1.f * 2^e,  emin <= e <= emax,  f has precision-1 bits;  subnormals below.
 //
 // UNIT     unit_roundoff is relative, spacing_at_zero and largest are absolute.
-// TESTED   tests/bounds/number/format_test.cpp      SOURCES  bounds/SOURCES.md [IEEE754] [OFP8]
+// TESTED   tests/bounds/number/format_test.cpp, tests/bounds/number/encoding_test.cpp
+// SOURCES  bounds/SOURCES.md [IEEE754] [OFP8] [OCP-MX] [NW22]
 #pragma once
 
 #include <array>
@@ -12,19 +13,24 @@
 
 namespace plumb {
 
-enum class Overflow { to_infinity, to_nan };
+// What a value beyond largest() becomes, unless saturation is asked for.
+enum class Overflow { to_infinity, to_nan, to_largest };
+// Both signs; only +0 (the code of -0 is the NaN); none, and no sign at all (scales).
+enum class Zeros { both, one, none };
 
 struct Format {
   std::string_view name;
-  int precision;      // significand bits, the leading one included
-  int emin;           // exponent of the smallest normal number
-  int emax;           // exponent of the largest finite number
-  int top_gap;        // encodings missing from the top binade (e4m3fn gives one to NaN)
-  Overflow overflow;  // what a value beyond largest() becomes, unless saturation is asked for
-  int bits;           // storage width
+  int precision;  // significand bits, the leading one included
+  int emin;       // exponent of the smallest normal number
+  int emax;       // exponent of the largest finite number
+  int top_gap;    // encodings missing from the top binade (e4m3fn gives one to NaN)
+  Overflow overflow;
+  int bits;  // storage width
+  Zeros zeros = Zeros::both;
 
   double unit_roundoff() const { return std::ldexp(1.0, -precision); }
   double spacing_at_zero() const { return std::ldexp(1.0, emin - precision + 1); }
+  double smallest_normal() const { return std::ldexp(1.0, emin); }
   double largest() const {
     return std::ldexp(std::ldexp(1.0, precision) - 1 - top_gap, emax - precision + 1);
   }
@@ -40,11 +46,18 @@ inline constexpr Format fp16     {"fp16",     11,   -14,   15, 0, Overflow::to_i
 inline constexpr Format bf16     {"bf16",      8,  -126,  127, 0, Overflow::to_infinity, 16};
 inline constexpr Format e4m3fn   {"e4m3fn",    4,    -6,    8, 1, Overflow::to_nan,       8};
 inline constexpr Format e5m2     {"e5m2",      3,   -14,   15, 0, Overflow::to_infinity,  8};
+inline constexpr Format e4m3fnuz {"e4m3fnuz",  4,    -7,    7, 0, Overflow::to_nan,       8, Zeros::one};
+inline constexpr Format e5m2fnuz {"e5m2fnuz",  3,   -15,   15, 0, Overflow::to_nan,       8, Zeros::one};
+inline constexpr Format e3m2     {"e3m2",      3,    -2,    4, 0, Overflow::to_largest,   6};
+inline constexpr Format e2m3     {"e2m3",      4,     0,    2, 0, Overflow::to_largest,   6};
+inline constexpr Format e2m1     {"e2m1",      2,     0,    2, 0, Overflow::to_largest,   4};
+inline constexpr Format e8m0     {"e8m0",      1,  -127,  127, 0, Overflow::to_nan,       8, Zeros::none};
 // clang-format on
 
-inline constexpr std::array all_formats{fp64, fp32, tf32, fp16, bf16, e4m3fn, e5m2};
+inline constexpr std::array all_formats{fp64,     fp32,     tf32, fp16, bf16, e4m3fn, e5m2,
+                                        e4m3fnuz, e5m2fnuz, e3m2, e2m3, e2m1, e8m0};
 
-// Returns the format of that name, or nullptr. Costs a walk over seven rows.
+// Returns the format of that name, or nullptr. Costs a walk over the rows.
 inline const Format* find_format(std::string_view name) {
   for (const Format& format : all_formats) {
     if (format.name == name) return &format;

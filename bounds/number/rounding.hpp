@@ -1,14 +1,16 @@
 // bounds/number/rounding.hpp: the one place where a number loses bits.
 //
-//   round_to(x, to) is the element of `to` chosen by the rounding mode; subnormals are kept, the
-//   sign of zero is kept, NaN stays NaN.
+//   round_to(x, to) is the element of `to` chosen by the rounding mode; subnormals and the sign of
+//   zero are kept where the format has them, NaN stays NaN.
 //
 // CLAIM    nearest_even: |round_to(x) - x| <= u/(1+u) |x| + spacing_at_zero/2 below the largest.
-//          toward_zero:  never larger in magnitude than x.
+//          toward_zero, away: never larger, never smaller in magnitude than x.
 //          stochastic:   one of the two neighbours of x; the upper with probability (position of
 //                        x between them), decided by the 32 random bits in `word`.
-// NOT FOR  vcvtneps2bf16, which flushes FP32 subnormals: that is another cast.
-// TESTED   tests/bounds/number/rounding_test.cpp: every encoding of every format of <= 16 bits
+// e8m0 has neither sign nor zero: those become NaN, what is too small the least scale.
+// NOT FOR  vcvtneps2bf16, which flushes FP32 subnormals before it rounds: that is another cast.
+// TESTED   tests/bounds/number/rounding_test.cpp: every encoding of every format of <= 16 bits;
+//          tests/bounds/number/encoding_test.cpp: against ml_dtypes
 #pragma once
 
 #include <cstdint>
@@ -18,18 +20,21 @@
 
 namespace plumb {
 
-enum class Rounding { nearest_even, toward_zero, stochastic };
+enum class Rounding { nearest_even, toward_zero, away, stochastic };
 
-// Returns x rounded. Saturating: beyond the largest number of `to` the largest number, also for
-// infinities; otherwise what the format's row says.
-float round_to(float x, const Format& to, Rounding how = Rounding::nearest_even,
-               bool saturate = false, std::uint32_t word = 0);
+struct Cast {
+  Rounding how = Rounding::nearest_even;
+  bool saturate = false;   // beyond the largest number the largest number, also for infinities
+  bool flush = false;      // results below the smallest normal number become zero
+  std::uint32_t word = 0;  // random bits of stochastic rounding
+};
+
+float round_to(float x, const Format& to, const Cast& cast = {});
 
 // The same for a double (used where an FP32 detour would round twice).
-double round_to(double x, const Format& to, Rounding how = Rounding::nearest_even,
-                bool saturate = false, std::uint32_t word = 0);
+double round_to(double x, const Format& to, const Cast& cast = {});
 
-// Rounds all values in place, nearest even. Costs: memory speed for bf16; fp32 is free.
+// Rounds all values in place, nearest even, nothing saturated or flushed. Costs: memory speed.
 void round_in_place(std::span<float> values, const Format& to);
 
 }  // namespace plumb

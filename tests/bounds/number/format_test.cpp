@@ -24,6 +24,12 @@ TEST(Format, RowsGiveTheStandardsNumbers) {
   EXPECT_EQ(e4m3fn.spacing_at_zero(), 0x1p-9);
   EXPECT_EQ(e5m2.largest(), 57344);
   EXPECT_EQ(e5m2.spacing_at_zero(), 0x1p-16);
+  EXPECT_EQ(e4m3fnuz.largest(), 240);
+  EXPECT_EQ(e5m2fnuz.largest(), 57344);
+  EXPECT_EQ(e3m2.largest(), 28);
+  EXPECT_EQ(e2m3.largest(), 7.5);
+  EXPECT_EQ(e2m1.largest(), 6);
+  EXPECT_EQ(e8m0.largest(), 0x1p127);
 }
 
 TEST(Format, TheUlpIsTheGapAbove) {

@@ -26,7 +26,7 @@ Operand operand(Draw& draw, double size, double smallest = -1e300) {
   if (draw.coin()) return o;
   const double e = std::fabs(o.near.value) * size * draw.uniform();
   const double at = draw.coin() ? (draw.coin() ? e : -e) : e * (2 * draw.uniform() - 1);
-  o.held = round_to(static_cast<float>(o.near.value + at), fp32, Rounding::toward_zero);
+  o.held = round_to(static_cast<float>(o.near.value + at), fp32, {.how = Rounding::toward_zero});
   const double held = static_cast<double>(o.held);
   // The float nearest to that end may lie outside: the bound is what it takes.
   o.near.err(std::max(e, std::fabs(held - o.near.value)), Share::sums);

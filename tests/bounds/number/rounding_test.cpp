@@ -35,7 +35,7 @@ TEST_P(SmallFormat, HasAsManyNumbersAsItsBitsAllow) {
   const std::size_t positive = std::size_t{1} << (format.bits - 1);
   const std::size_t top = std::size_t{1} << (format.precision - 1);  // infinity and NaNs, or a gap
   const std::size_t missing =
-      format.overflow == Overflow::to_nan ? static_cast<std::size_t>(format.top_gap) : top;
+      format.overflow == Overflow::to_infinity ? top : static_cast<std::size_t>(format.top_gap);
   EXPECT_EQ(numbers_of(format).size(), positive - missing);
   EXPECT_EQ(numbers_of(format).back(), format.largest());
 }
@@ -50,9 +50,13 @@ TEST_P(SmallFormat, RoundsNumbersMidpointsAndTheirNeighboursAsMpfrDoes) {
       const double right = exact_rounding(x, format.precision, format.emin);
       ASSERT_EQ(round_to(x, format), right) << x;
       ASSERT_EQ(round_to(-x, format), -right) << x;
-      ASSERT_EQ(std::signbit(round_to(-x, format)), true);
-      const double down = round_to(x, format, Rounding::toward_zero);
+      ASSERT_EQ(std::signbit(round_to(-x, format)), right != 0 || format.zeros == Zeros::both);
+      const double down = round_to(x, format, {.how = Rounding::toward_zero});
       ASSERT_EQ(down, x == numbers[i + 1] ? x : numbers[i]) << x;
+      const double up = round_to(x, format, {.how = Rounding::away});
+      ASSERT_EQ(up, x == numbers[i] ? x : numbers[i + 1]) << x;
+      const double flushed = round_to(x, format, {.flush = true});
+      ASSERT_EQ(flushed, right < format.smallest_normal() ? 0 : right) << x;
     }
     ASSERT_LE(std::fabs(round_to(middle, format) - middle), ulp(middle, format) / 2);
   }
@@ -66,10 +70,15 @@ TEST_P(SmallFormat, FollowsItsRowBeyondTheLargest) {
   const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(round_to(inside, format), largest);
   const double beyond = round_to(limit * 1.01, format);
-  EXPECT_TRUE(format.overflow == Overflow::to_nan ? std::isnan(beyond) : beyond == infinity);
+  if (format.overflow == Overflow::to_nan) {
+    EXPECT_TRUE(std::isnan(beyond));
+  } else {
+    EXPECT_EQ(beyond, format.overflow == Overflow::to_infinity ? infinity : largest);
+  }
+  EXPECT_EQ(round_to(limit * 1.01, format, {.how = Rounding::toward_zero}), largest);
   for (const double x : {limit * 1.01, infinity}) {
-    EXPECT_EQ(round_to(x, format, Rounding::nearest_even, true), largest);
-    EXPECT_EQ(round_to(-x, format, Rounding::nearest_even, true), -largest);
+    EXPECT_EQ(round_to(x, format, {.saturate = true}), largest);
+    EXPECT_EQ(round_to(-x, format, {.saturate = true}), -largest);
   }
   EXPECT_TRUE(std::isnan(round_to(std::numeric_limits<double>::quiet_NaN(), format)));
 }
@@ -83,13 +92,34 @@ TEST_P(SmallFormat, StochasticRoundingGoesUpAsOftenAsThePositionSays) {
     const double quarter = numbers[n] + (numbers[n + 1] - numbers[n]) / 4;
     const auto word = static_cast<std::uint32_t>(random());
     const double expected = word < 0x40000000U ? numbers[n + 1] : numbers[n];
-    ASSERT_EQ(round_to(quarter, format, Rounding::stochastic, false, word), expected);
-    ASSERT_EQ(round_to(numbers[n], format, Rounding::stochastic, false, word), numbers[n]);
+    const Cast cast{.how = Rounding::stochastic, .word = word};
+    ASSERT_EQ(round_to(quarter, format, cast), expected);
+    ASSERT_EQ(round_to(numbers[n], format, cast), numbers[n]);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rounding, SmallFormat, testing::Values(fp16, bf16, e4m3fn, e5m2),
+INSTANTIATE_TEST_SUITE_P(Rounding, SmallFormat,
+                         testing::Values(fp16, bf16, e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e3m2, e2m3,
+                                         e2m1),
                          [](const auto& parameter) { return std::string(parameter.param.name); });
+
+// Sums and products of all pairs of numbers of at most eight bits are exact in FP64: one rounding.
+TEST_P(SmallFormat, RoundsAllSumsAndProductsOfSmallNumbersAsMpfrDoes) {
+  const Format format = GetParam();
+  if (format.bits > 8) GTEST_SKIP() << "2^32 pairs";
+  std::vector<double> numbers = numbers_of(format);
+  const std::size_t positive = numbers.size();
+  for (std::size_t i = 0; i < positive; ++i) numbers.push_back(-numbers[i]);
+  for (const double a : numbers) {
+    for (const double b : numbers) {
+      for (const double x : {a + b, a * b}) {
+        const double right = exact_rounding(x, format.precision, format.emin);
+        if (std::fabs(right) > format.largest()) continue;
+        ASSERT_EQ(round_to(x, format), right) << a << " " << b;
+      }
+    }
+  }
+}
 
 TEST(Rounding, OfAnArrayIsThatOfItsElements) {
   std::mt19937 random(3);

@@ -46,7 +46,7 @@ void compare(const Format& format, void (*cast)(std::span<const float>, std::spa
       ASSERT_EQ(codes[i] & 0x7f, 0x7f) << i;
       continue;
     }
-    const float expected = round_to(x[i], format, Rounding::nearest_even, true);
+    const float expected = round_to(x[i], format, {.saturate = true});
     ASSERT_EQ(decoded(codes[i], format), static_cast<double>(expected)) << x[i];
   }
 }

@@ -1,0 +1,21 @@
+// bounds/number/encoding.hpp: the bits of a number in a format of at most 16 bits.
+//
+//   sign | exponent | significand, as each format's standard lays them out; codes in the low bits.
+//
+// TESTED   tests/bounds/number/encoding_test.cpp: every code, and against ml_dtypes
+#pragma once
+
+#include <cstdint>
+
+#include "bounds/number/format.hpp"
+
+namespace plumb {
+
+// The number that a code stands for; NaN for all codes of NaN. Throws Failure on wider formats.
+double decode(std::uint32_t code, const Format& format);
+
+// The code of a number of the format (round first); of NaN the one with all payload bits set.
+// Throws Failure if the format cannot hold x, or is wider.
+std::uint32_t encode(double x, const Format& format);
+
+}  // namespace plumb
