@@ -2,6 +2,7 @@
 
 #include <array>
 #include <span>
+#include <sstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -46,6 +47,20 @@ bool Machine::is_ieee() const {
   return says(*this, "accumulator", "fp32") && says(*this, "rounding", "nearest_even") &&
          says(*this, "subnormals", "kept") && says(*this, "exp_ulp", "1") &&
          says(*this, "log_ulp", "1");
+}
+
+std::optional<Mma> Machine::mma(const Format& input) const {
+  const Fact* known = fact("mma_" + std::string(input.name));
+  if (known == nullptr) return {};
+  Mma unit{input, 0, 0, 0};
+  std::istringstream words(known->value);
+  std::string terms, grid, kept;
+  words >> terms >> unit.terms >> grid >> unit.grid >> kept >> unit.kept;
+  const bool complete = words && terms == "terms" && grid == "grid" && kept == "kept";
+  if (complete && unit.terms > 0 && unit.kept > 0 && unit.kept <= 23 && unit.grid <= 40)
+    return unit;
+  throw Failure("machine card '" + id + "': " + known->name + " = '" + known->value +
+                "'; expected e.g. 'terms 16 grid 25 kept 23'");
 }
 
 Machine parse_machine(std::string_view id, std::string_view text) {

@@ -5,9 +5,12 @@
 // TESTED   tests/bounds/machine_test.cpp
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "bounds/number/format.hpp"
 
 namespace plumb {
 
@@ -22,6 +25,18 @@ struct Fact {
   std::string source;  // citation key, or the command that measured it
 };
 
+// One step of a matrix unit: D = C + sum of `terms` products, as [MMA-Sim] and [FHMP21] describe
+// it. Products are exact; E is the largest exponent among products (e(a) + e(b), not renormalised)
+// and C; every addend is cut toward zero at 2^(E - grid), the sum is exact, its result is cut
+// toward zero to `kept` fraction bits.
+struct Mma {
+  Format input;
+  int terms, grid, kept;
+  // Every so many products the sum is added to an FP32 number, nearest even, and starts again at
+  // zero; 0: never. What a kernel does, not the machine.
+  int promoted_after = 0;
+};
+
 struct Machine {
   std::string id, title;
   std::vector<Fact> facts;
@@ -30,6 +45,8 @@ struct Machine {
   const Fact* fact(std::string_view name) const;
   // Nearest-even accumulation in FP32, subnormals kept, exp and log within one ulp.
   bool is_ieee() const;
+  // Its matrix unit for inputs of a format: the fact "mma_FORMAT", or nothing.
+  std::optional<Mma> mma(const Format& input) const;
 };
 
 // Throws Failure, naming the card and the field, if the text is no card.

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "bounds/machine.hpp"
+#include "bounds/mma.hpp"
 #include "bounds/number/philox.hpp"
 #include "bounds/outcome.hpp"
 #include "cli/verbs.hpp"
@@ -133,7 +134,12 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->callback([&chosen] {
     chosen = [] {
       const Machine* card = find_machine(machine);
-      if (card == nullptr) throw Failure("unknown machine '" + machine + "'; known: ieee");
+      if (card == nullptr) {
+        std::string known;
+        for (const Machine& m : all_machines())
+          known.append(known.empty() ? "" : ", ").append(m.id);
+        throw Failure("unknown machine '" + machine + "'; known: " + known);
+      }
       const Recipe r = find_recipe(recipe);
       const Question q = asked(op, shape, r.compute);
       const Operation* operation = find_operation(op);
@@ -147,7 +153,7 @@ void add_bound(CLI::App& app, Verb& chosen) {
       }
       const std::vector<Doubles> values = operation->value(call);
       ask.values = values;
-      const Outcome<Tolerance> tolerance = operation->tolerance(ask);
+      const Outcome<Tolerance> tolerance = tolerance_on(*card, *operation, ask, r.compute);
       if (!tolerance) throw Failure(op + " refuses this tolerance: " + tolerance.error().detail);
       Answer answer;
       for (const double v : values[0].values) {

@@ -1,0 +1,20 @@
+// kernels/mma/product.hpp: matrix products as a truncating matrix unit computes them, bit for bit.
+//
+//   C = A B        A (M, K)   B (K, N)   C (M, N), all values numbers of unit.input (C: FP32)
+//
+// K is taken in steps of unit.terms, in rising order, each as bounds/machine.hpp says. Integers
+// only: the result depends on no compiler flag. Products and sums must stay within FP32's range.
+// NOT FOR  proofs: what such a unit may be off by is bounds/mma.hpp, which shares no line with
+// this. COSTS    a few integer operations a product; tests/bench/mma.cpp compares with the plain
+// loop. TESTED   tests/kernels/mma_test.cpp: one step by hand, published biases, against mma_bound
+#pragma once
+
+#include "bounds/machine.hpp"
+#include "bounds/number/product.hpp"
+
+namespace plumb {
+
+// Throws std::invalid_argument if the inner sizes differ.
+Tensor mma_product(View<float> a, View<float> b, const Mma& unit);
+
+}  // namespace plumb

@@ -1,0 +1,50 @@
+// What bit-exact emulation of a matrix unit costs: H100, BF16, against the plain loop of the
+// reference backend, in turn (round-robin), thread CPU time; and its bound against both.
+#include <benchmark/benchmark.h>
+
+#include <vector>
+
+#include "bounds/mma.hpp"
+#include "bounds/number/philox.hpp"
+#include "bounds/number/rounding.hpp"
+#include "kernels/backend.hpp"
+#include "kernels/mma/product.hpp"
+#include "tests/bench/clock.hpp"
+
+namespace plumb {
+namespace {
+
+void emulation(benchmark::State& state) {
+  const auto n = static_cast<std::size_t>(state.range(0));
+  Tensor a(n, n), b(n, n), c(n, n);
+  for (std::size_t e = 0; e < a.size(); ++e) {
+    a.values[e] = static_cast<float>(uniform(1, e) - 0.5);
+    b.values[e] = static_cast<float>(uniform(2, e) - 0.5);
+  }
+  round_in_place(a.values, bf16);
+  round_in_place(b.values, bf16);
+  const Mma unit = *find_machine("h100")->mma(bf16);
+  const Matrix<double> wide_a = converted<double>(a), wide_b = converted<double>(b);
+  std::vector<double> emulated, bound, rate;
+  for (auto _ : state) {
+    const double start = cpu_seconds();
+    find_backend("reference").gemm(view(a), view(b), c.values.data(), n, false);
+    benchmark::DoNotOptimize(c.values.data());
+    const double plain = cpu_seconds();
+    benchmark::DoNotOptimize(mma_product(view(a), view(b), unit));
+    const double done = cpu_seconds();
+    benchmark::DoNotOptimize(mma_bound(view(wide_a), view(wide_b), unit));
+    const double end = cpu_seconds();
+    emulated.push_back((done - plain) / (plain - start));
+    bound.push_back((end - done) / (done - plain));
+    rate.push_back(1e-6 * static_cast<double>(n * n * n) / (done - plain));
+  }
+  state.counters["emulation/plain"] = median(emulated);
+  state.counters["bound/emulation"] = median(bound);
+  state.counters["M products/s"] = median(rate);
+}
+
+BENCHMARK(emulation)->Arg(256)->Iterations(7)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace plumb
