@@ -3,6 +3,7 @@
 // the observed norm. Beside it the share that a draw reaches against the other draws: a model
 // without fault can do no better than that.
 #include <cmath>
+#include <set>
 
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
@@ -19,6 +20,7 @@ struct Shares {
   int others = 0, others_near = 0;  // draws against the other draws: what any draw can reach
   double least = 1e300, most = 0;
   std::string least_id, most_id;
+  std::set<std::string> outside;  // kinds of tensors that left [0.5, 2]
 
   static bool is_near(double ratio) { return ratio >= 0.8 && ratio <= 1.25; }
 
@@ -36,6 +38,7 @@ struct Shares {
     }
     near += is_near(ratio) ? 1 : 0;
     within += ratio >= 0.5 && ratio <= 2 ? 1 : 0;
+    if (ratio < 0.5 || ratio > 2) outside.insert(kind_of(id));
     if (ratio < least) {
       least = ratio;
       least_id = id;
@@ -46,6 +49,12 @@ struct Shares {
     }
   }
 };
+
+std::string joined(const std::set<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text.append(text.empty() ? "" : " ").append(word);
+  return text.empty() ? "-" : text;
+}
 
 template <class A, class B>
 double distance(const A& a, const B& b) {
@@ -133,7 +142,7 @@ void run(Table& rows, const Effort& effort) {
                {std::to_string(s.tensors), cell(s.near / n), cell(s.within / n),
                 cell(s.others_near / std::max(1.0, static_cast<double>(s.others))), cell(s.least),
                 s.least_id, cell(s.most), s.most_id, std::to_string(s.untouched),
-                std::to_string(s.unequal)}) {
+                std::to_string(s.unequal), joined(s.outside)}) {
             row.push_back(cell_text);
           }
           rows.add(row);
@@ -154,7 +163,8 @@ extern const Experiment twin_spread{
         "of a healthy run?",
     .columns = {"family", "weights", "layout", "seed", "tensors", "share_in_0.8_1.25",
                 "share_in_0.5_2", "draw_against_other_draws", "least_ratio", "least_id",
-                "largest_ratio", "largest_id", "untouched", "untouched_but_unequal"},
+                "largest_ratio", "largest_id", "untouched", "untouched_but_unequal",
+                "kinds_outside_0.5_2"},
     .keys = 4,
     .run = run,
 };
