@@ -1,6 +1,7 @@
 #include "trace/replay.hpp"
 
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 namespace plumb {
@@ -78,12 +79,12 @@ class Replay {
     out_.ratios[id] = worst;
     if (worst <= 1) return;
     const std::size_t columns = std::max<std::size_t>(truth.cols, 1);
-    out_.findings.push_back(
-        {id, "replay", worst,
-         "from the run's own inputs " + node_.op + " gives " + std::to_string(truth.values[where]) +
-             " +- " + std::to_string(bound.values[where]) + " at (" +
-             std::to_string(where / columns) + ", " + std::to_string(where % columns) +
-             "); the run has " + std::to_string(got.values[where])});
+    char detail[256];
+    std::snprintf(detail, sizeof detail,
+                  "from the run's own inputs %s gives %.6g +- %.3g at (%zu, %zu); the run has %.6g",
+                  node_.op.c_str(), truth.values[where], bound.values[where], where / columns,
+                  where % columns, static_cast<double>(got.values[where]));
+    out_.findings.push_back({id, "replay", worst, detail});
   }
 
   const Node& node_;
