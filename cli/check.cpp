@@ -9,9 +9,8 @@ void add_check(CLI::App& app, Verb& chosen) {
   verb->add_option("REF", reference, "trace of the reference")->required();
   verb->add_option("CAND", candidate, "trace of the candidate")->required();
   command.add_to(*verb);
-  verb->callback([&chosen] {
-    chosen = [] { return command.told(command.compare(reference, candidate)); };
-  });
+  verb->callback(
+      [&chosen] { chosen = [] { return command.told(command.compare(reference, candidate)); }; });
 }
 
 }  // namespace plumb

@@ -6,18 +6,14 @@
 #include <cstring>
 #include <limits>
 
+#include "bounds/number/lanes.hpp"
+
 namespace plumb {
 namespace {
 
-constexpr std::size_t lanes = 16;              // one register of AVX-512, two of AVX2
 constexpr std::size_t block = 16 * lanes;      // FP32 sums stay this short
 constexpr std::size_t ahead = 512;             // elements to prefetch
 constexpr float least = 1e-20F, most = 1e30F;  // block sums outside have lost bits
-
-// Vector types of GCC and clang: the operators work lane by lane, comparisons give 0 or -1.
-using Floats = float __attribute__((vector_size(4 * lanes)));
-using Ints = std::int32_t __attribute__((vector_size(4 * lanes)));
-using Words = std::uint32_t __attribute__((vector_size(4 * lanes)));
 
 struct Block {
   Floats squares{}, energy{}, largest{};

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace plumb {
@@ -31,6 +33,10 @@ inline Bits random_block(std::uint64_t key, std::uint64_t block) {
   return philox(key,
                 {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0});
 }
+
+// The words of elements [first, first + out.size()), `first` a multiple of four: what random_block
+// says of each, many blocks at a time.
+void random_words(std::uint64_t key, std::uint64_t first, std::span<std::uint32_t> out);
 
 // Uniform in [0, 1) for one element.
 inline double uniform(std::uint64_t key, std::uint64_t element) {

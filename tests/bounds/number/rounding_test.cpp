@@ -9,6 +9,7 @@
 #include <random>
 
 #include "bounds/number/exact.hpp"
+#include "bounds/number/philox.hpp"
 #include "tests/support/effort.hpp"
 
 namespace plumb {
@@ -98,15 +99,11 @@ TEST_P(SmallFormat, StochasticRoundingGoesUpAsOftenAsThePositionSays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rounding, SmallFormat,
-                         testing::Values(fp16, bf16, e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e3m2, e2m3,
-                                         e2m1),
-                         [](const auto& parameter) { return std::string(parameter.param.name); });
+class TinyFormat : public testing::TestWithParam<Format> {};
 
 // Sums and products of all pairs of numbers of at most eight bits are exact in FP64: one rounding.
-TEST_P(SmallFormat, RoundsAllSumsAndProductsOfSmallNumbersAsMpfrDoes) {
+TEST_P(TinyFormat, RoundsAllSumsAndProductsAsMpfrDoes) {
   const Format format = GetParam();
-  if (format.bits > 8) GTEST_SKIP() << "2^32 pairs";
   std::vector<double> numbers = numbers_of(format);
   const std::size_t positive = numbers.size();
   for (std::size_t i = 0; i < positive; ++i) numbers.push_back(-numbers[i]);
@@ -120,6 +117,15 @@ TEST_P(SmallFormat, RoundsAllSumsAndProductsOfSmallNumbersAsMpfrDoes) {
     }
   }
 }
+
+std::string name_of(const testing::TestParamInfo<Format>& parameter) {
+  return std::string(parameter.param.name);
+}
+
+const auto tiny = testing::Values(e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e3m2, e2m3, e2m1);
+INSTANTIATE_TEST_SUITE_P(Sixteen, SmallFormat, testing::Values(fp16, bf16), name_of);
+INSTANTIATE_TEST_SUITE_P(Eight, SmallFormat, tiny, name_of);
+INSTANTIATE_TEST_SUITE_P(Eight, TinyFormat, tiny, name_of);
 
 TEST(Rounding, OfAnArrayIsThatOfItsElements) {
   std::mt19937 random(3);
@@ -138,6 +144,52 @@ TEST(Rounding, OfAnArrayIsThatOfItsElements) {
         ASSERT_EQ(rounded[i], alone) << format.name << " " << values[i];
       }
     }
+  }
+}
+
+// Bits of any kind, and numbers around the format's own range.
+std::vector<float> any_values(std::mt19937& random, const Format& format, std::size_t n) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto bits = static_cast<std::uint32_t>(random());
+    const int binade = static_cast<int>(random() % 24) - 14;
+    values.push_back(i % 3 == 0
+                         ? std::bit_cast<float>(bits)
+                         : std::ldexp(normal(random), i % 3 == 1 ? binade : format.emin + binade));
+  }
+  return values;
+}
+
+TEST(StochasticRounding, OfAnArrayIsThatOfItsElementsWithTheirWords) {
+  std::mt19937 random(5);
+  for (const Format& format : all_formats) {
+    std::vector<float> values =
+        any_values(random, format, static_cast<std::size_t>(effort(20000)) + 7);
+    std::vector<float> rounded = values;
+    round_stochastically(rounded, format, 11, 3);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::uint32_t word = random_block(11, (3 + i) / 4)[(3 + i) % 4];
+      const float alone = round_to(values[i], format, {.how = Rounding::stochastic, .word = word});
+      ASSERT_TRUE((std::isnan(alone) && std::isnan(rounded[i])) ||
+                  std::bit_cast<std::uint32_t>(alone) == std::bit_cast<std::uint32_t>(rounded[i]))
+          << format.name << " " << values[i] << " " << alone << " " << rounded[i];
+    }
+  }
+}
+
+TEST(StochasticRounding, IsTheSameHoweverAnArrayIsSharded) {
+  std::mt19937 random(6);
+  const std::vector<float> values = any_values(random, bf16, 5000);
+  std::vector<float> whole = values, parts = values;
+  round_stochastically(whole, e4m3fn, 1);
+  for (std::size_t at = 0; at < parts.size();) {
+    const std::size_t n = std::min<std::size_t>(1 + random() % 700, parts.size() - at);
+    round_stochastically(std::span(parts).subspan(at, n), e4m3fn, 1, at);
+    at += n;
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(whole[i]), std::bit_cast<std::uint32_t>(parts[i]));
   }
 }
 
