@@ -49,6 +49,12 @@ bool Machine::is_ieee() const {
          says(*this, "log_ulp", "1");
 }
 
+void Mma::check() const {
+  const bool sound = terms >= 1 && terms <= most_terms && grid >= 1 && grid <= 40 && kept >= 1 &&
+                     kept <= 23 && promoted_after >= 0 && promoted_after % terms == 0;
+  if (!sound) throw std::invalid_argument("no matrix unit has these numbers of terms and bits");
+}
+
 std::optional<Mma> Machine::mma(const Format& input) const {
   const Fact* known = fact("mma_" + std::string(input.name));
   if (known == nullptr) return {};
@@ -57,8 +63,11 @@ std::optional<Mma> Machine::mma(const Format& input) const {
   std::string terms, grid, kept;
   words >> terms >> unit.terms >> grid >> unit.grid >> kept >> unit.kept;
   const bool complete = words && terms == "terms" && grid == "grid" && kept == "kept";
-  if (complete && unit.terms > 0 && unit.kept > 0 && unit.kept <= 23 && unit.grid <= 40)
-    return unit;
+  try {
+    unit.check();
+    if (complete) return unit;
+  } catch (const std::invalid_argument&) {
+  }
   throw Failure("machine card '" + id + "': " + known->name + " = '" + known->value +
                 "'; expected e.g. 'terms 16 grid 25 kept 23'");
 }

@@ -32,9 +32,13 @@ struct Fact {
 struct Mma {
   Format input;
   int terms, grid, kept;
-  // Every so many products the sum is added to an FP32 number, nearest even, and starts again at
-  // zero; 0: never. What a kernel does, not the machine.
+  // Every so many products (a multiple of `terms`) the sum is added to an FP32 number, nearest
+  // even, and starts again at zero; 0: never. What a kernel does, not the machine.
   int promoted_after = 0;
+
+  static constexpr int most_terms = 64;
+  // Throws std::invalid_argument if this is no unit: 1 to 64 terms, grid 1 to 40, kept 1 to 23.
+  void check() const;
 };
 
 struct Machine {

@@ -39,49 +39,61 @@ class Chain {
     if (product == 0) return;
     top_ = std::max(top_, a.top + b.top);
     last_[count_++ % most] = a.last + b.last;
-    next_ += product;
-    sizes_ += std::fabs(product);
+    add_to(next_, product);
   }
   void end_step() {
-    if (count_ == 0) return;
+    // Zeros alone leave a sum as it is, unless the grid is coarser than what is kept of it.
+    if (count_ == 0 && unit_.kept <= unit_.grid) return;
     const double before = std::fabs(exact_);
-    const int grid_top = std::max(top_, exponent_of(before + error_));
+    const bool empty = before == 0 && error_ == 0;
+    // The unit takes an FP32 number below the normal ones at the exponent of those.
+    const int of_sum = empty ? never : std::max(exponent_of(before + error_), fp32.emin);
+    const int grid_top = std::max(top_, of_sum);
+    if (grid_top == never) return;
     const double spacing = std::ldexp(1.0, grid_top - unit_.grid);
     int cut = 0;
     for (std::size_t i = 0; i < count_; ++i) cut += last_[i] < grid_top - unit_.grid ? 1 : 0;
     // The sum so far has `kept` bits below its leading one, which is at least that of |S| - d.
-    const bool whole =
-        (before == 0 && error_ == 0) ||
-        (before > error_ && std::ilogb(before - error_) - unit_.kept >= grid_top - unit_.grid);
+    const bool whole = empty || (before > error_ &&
+                                 std::ilogb(before - error_) - unit_.kept >= grid_top - unit_.grid);
     cut += whole ? 0 : 1;
-    exact_ += next_;
+    add_to(exact_, next_);
     next_ = 0;
-    error_ += cut * spacing;
+    error_ += cut * spacing + lost_;
+    lost_ = 0;
     const int result = exponent_of(std::fabs(exact_) + error_);
     // On the finest grid that this step can have had, a small result needs no cutting.
     if (result - unit_.kept > top_ - unit_.grid) error_ += std::ldexp(1.0, result - unit_.kept);
     error_ += 0x1p-149;
   }
   void promote() {
-    done_ += exact_;
-    done_error_ += error_;
+    add_to(done_, exact_);
+    done_error_ += error_ + lost_;
+    lost_ = 0;
     done_error_ += 0x1p-24 * (std::fabs(done_) + done_error_) + 0x1p-150;
     exact_ = error_ = 0;
   }
-  double finish(double terms) {
-    if (unit_.promoted_after > 0) promote();
-    const double all = unit_.promoted_after > 0 ? done_error_ : error_;
-    return (all + terms * 0x1p-53 * sizes_) * (1 + 0x1p-40);
+  double finish() {
+    if (unit_.promoted_after > 0 && (exact_ != 0 || error_ != 0)) promote();
+    // Thousands of FP64 additions of positive numbers: less than 2^-40 of their sum is lost.
+    return (unit_.promoted_after > 0 ? done_error_ : error_) * (1 + 0x1p-40);
   }
 
-  static constexpr std::size_t most = 64;
+  static constexpr std::size_t most = Mma::most_terms;
 
  private:
+  // sum += x; what FP64 drops is kept (TwoSum [Hig02 4.3]).
+  void add_to(double& sum, double x) {
+    const double s = sum + x, t = s - sum;
+    lost_ += std::fabs((sum - (s - t)) + (x - t));
+    sum = s;
+  }
+
   const Mma& unit_;
   int top_ = never;
   std::size_t count_ = 0;
   int last_[most] = {};
-  double exact_ = 0, next_ = 0, error_ = 0, sizes_ = 0, done_ = 0, done_error_ = 0;
+  double exact_ = 0, next_ = 0, error_ = 0, lost_ = 0, done_ = 0, done_error_ = 0;
 };
 
 double one(const double* a, const Reach* of_a, const double* b, const Reach* of_b, std::size_t n,
@@ -97,16 +109,14 @@ double one(const double* a, const Reach* of_a, const double* b, const Reach* of_
     chain.end_step();
     if (chunk > 0 && (k + terms) % chunk == 0) chain.promote();
   }
-  return chain.finish(static_cast<double>(n));
+  return chain.finish();
 }
 
 }  // namespace
 
 Matrix<double> mma_bound(View<double> a, View<double> b, const Mma& unit) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
-  if (static_cast<std::size_t>(unit.terms) > Chain::most) {
-    throw std::invalid_argument("a unit of more terms than are kept apart");
-  }
+  unit.check();
   const std::size_t n = a.cols;
   Matrix<double> columns(b.cols, n), bound(a.rows, b.cols);
   Matrix<Reach> of_columns(b.cols, n);

@@ -8,10 +8,10 @@
 //   d_j  = d_(j-1) + (addends that the grid 2^(E_j - F) may cut) 2^(E_j - F)
 //                  + 2^(e - M), e the exponent of |S_j| + d_j so far, where the result may be cut
 // and per promotion u (|sum so far| + its bound), all of it nearest even in FP32. Prefix sums are
-// FP64; their own error, K 2^-53 sum |p|, is added.
+// FP64, and what they drop (TwoSum) enters d_j, so that exponents are those of exact sums.
 // So truncation, whose errors all point one way, is covered as it is: no mean of zero is assumed.
 //
-// REFUSES  nothing; values must be finite and keep sums within FP32's range.
+// REFUSES  values must be finite, and no sum may overflow FP32; both are the caller's to see to.
 // COSTS    a handful of operations a product, several times the FP64 product.
 // TESTED   tests/kernels/mma_test.cpp
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace plumb {
 
-// Throws std::invalid_argument if the inner sizes differ.
+// Throws std::invalid_argument if the inner sizes differ or the unit is none (Mma::check).
 Matrix<double> mma_bound(View<double> a, View<double> b, const Mma& unit);
 
 // The tolerance of an operation on a machine: its own where the machine rounds to nearest,

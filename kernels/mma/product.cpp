@@ -124,6 +124,7 @@ class Product {
 
 Tensor mma_product(View<float> a, View<float> b, const Mma& unit) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
+  unit.check();
   return Product(a, b, unit).take();
 }
 

@@ -2,8 +2,9 @@
 //
 //   C = A B        A (M, K)   B (K, N)   C (M, N), all values numbers of unit.input (C: FP32)
 //
-// K is taken in steps of unit.terms, in rising order, each as bounds/machine.hpp says. Integers
-// only: the result depends on no compiler flag. Products and sums must stay within FP32's range.
+// K is taken in steps of unit.terms, in rising order, each as bounds/machine.hpp says, in integers;
+// only promotion adds FP32 numbers. No sum may overflow FP32; sums below its normal numbers are
+// rounded to nearest there, which the cards say nothing about.
 // NOT FOR  proofs: what such a unit may be off by is bounds/mma.hpp, which shares no line with
 // this. COSTS    a few integer operations a product; tests/bench/mma.cpp compares with the plain
 // loop. TESTED   tests/kernels/mma_test.cpp: one step by hand, published biases, against mma_bound
@@ -14,7 +15,7 @@
 
 namespace plumb {
 
-// Throws std::invalid_argument if the inner sizes differ.
+// Throws std::invalid_argument if the inner sizes differ or the unit is none.
 Tensor mma_product(View<float> a, View<float> b, const Mma& unit);
 
 }  // namespace plumb
