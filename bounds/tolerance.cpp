@@ -144,9 +144,9 @@ std::vector<Refusal> refusals_before(const ToleranceCall& call) {
 }
 
 Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
-                                bool repeated) {
-  if (repeated && call.mode == Mode::moments) {
-    return Refusal{Why::conflict, "the data repeat: their roundings are not independent"};
+                                std::string_view dependent) {
+  if (!dependent.empty() && call.mode == Mode::moments) {
+    return Refusal{Why::conflict, std::string(dependent)};
   }
   Tolerance tolerance{call.mode, call.mode == Mode::probabilistic ? call.delta : 0, {}, {}, {}};
   double elements = 0;
@@ -161,8 +161,8 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const 
     Matrix<double> bound(y.rows, y.cols);
     Terms terms;
     for (std::size_t e = 0; e < y.size(); ++e) {
-      bound.values[e] =
-          bound_of(y.values[e], call.values[o].values[e], {call.mode, lambda, repeated}, terms);
+      bound.values[e] = bound_of(y.values[e], call.values[o].values[e],
+                                 {call.mode, lambda, !dependent.empty()}, terms);
       if (!std::isfinite(bound.values[e])) {
         return Refusal{Why::may_overflow, "element " + std::to_string(e) + " of output " +
                                               std::to_string(o) + ", about " +
@@ -177,8 +177,23 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const 
   return tolerance;
 }
 
+bool short_numbers(const Matrix<double>& x) {
+  const std::size_t step = std::max<std::size_t>(1, x.size() / 4096);
+  std::size_t numbers = 0, few_bits = 0;
+  for (std::size_t e = 0; e < x.size(); e += step) {
+    const double v = x.values[e];
+    if (v == 0) continue;
+    ++numbers;
+    int exponent = 0;
+    const double bits = std::ldexp(std::frexp(v, &exponent), 12);
+    few_bits += bits == std::trunc(bits) ? 1 : 0;
+  }
+  return numbers > 0 && 8 * few_bits > 7 * numbers;
+}
+
 Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, NearEvaluation evaluate,
-                                           std::initializer_list<std::size_t> summed) {
+                                           std::initializer_list<std::size_t> summed,
+                                           std::initializer_list<std::size_t> squared) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   std::vector<Matrix<Near>> inputs;
   std::vector<const Matrix<Near>*> pointers;
@@ -187,10 +202,16 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, NearEvalua
   pointers.reserve(inputs.size());
   for (const Matrix<Near>& input : inputs) pointers.push_back(&input);
   NearRoundings roundings;
-  const bool repeated =
-      call.mode != Mode::deterministic &&
-      std::any_of(summed.begin(), summed.end(), [&](std::size_t i) { return repeats(call[i]); });
-  return tolerance_of(evaluate({pointers, call.attributes, call.how, roundings}), call, repeated);
+  std::string_view dependent;
+  if (call.mode != Mode::deterministic) {
+    if (std::ranges::any_of(summed, [&](std::size_t i) { return repeats(call[i]); })) {
+      dependent = data_repeat;
+    } else if (std::ranges::any_of(squared,
+                                   [&](std::size_t i) { return short_numbers(call[i]); })) {
+      dependent = squares_are_short;
+    }
+  }
+  return tolerance_of(evaluate({pointers, call.attributes, call.how, roundings}), call, dependent);
 }
 
 }  // namespace plumb

@@ -18,6 +18,8 @@
 
 #include <initializer_list>
 
+#include <string_view>
+
 #include "bounds/number/near.hpp"
 #include "bounds/operation.hpp"
 
@@ -37,23 +39,42 @@ using NearEvaluation = std::vector<Matrix<Near>> (*)(const Call<Near>&);
 
 // Returns the tolerance that the outputs' errors add up to.
 // Refuses  may_overflow  if an element or a step may leave the range of its format;
-//          conflict      moments, where `repeated`.
+//          conflict      moments, where `dependent` gives a reason (empty: none).
 Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
-                                bool repeated);
+                                std::string_view dependent);
 
-// The same, running `evaluate` first. `summed` names the inputs whose elements a chain adds up.
-// Refuses  not_finite    if an input holds an infinity or NaN.
+// Why roundings may depend on each other, in a sentence.
+inline constexpr std::string_view data_repeat =
+    "the data repeat: their roundings are not independent";
+inline constexpr std::string_view squares_are_short =
+    "sums of squares of short numbers: their last bits are 0, 1 or 4 modulo 8, so the roundings of "
+    "a sum have no mean of zero";
+
+// The same, running `evaluate` first. `summed` names the inputs whose elements a chain adds up,
+// `squared` those whose squares it adds up. Refuses  not_finite    if an input holds an infinity or
+// NaN.
 Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, NearEvaluation evaluate,
-                                           std::initializer_list<std::size_t> summed);
+                                           std::initializer_list<std::size_t> summed,
+                                           std::initializer_list<std::size_t> squared = {});
 
 // For tolerances with a proof of their own. Empty when all is well.
 std::vector<Refusal> refusals_before(const ToleranceCall& call);
 // Do more than an eighth of the non-zero elements equal the one before or above?
 bool repeats(const Matrix<double>& x);
+// Have more than seven eighths of the non-zero elements at most 12 significant bits? Then squares
+// are exact in FP32, and those of odd significands end in 001: of the sums' roundings at one
+// exponent most go the same way.
+bool short_numbers(const Matrix<double>& x);
 
 template <NearEvaluation Evaluate, std::size_t... Summed>
 Outcome<Tolerance> tolerance_by(const ToleranceCall& call) {
   return tolerance_by_evaluation(call, Evaluate, {Summed...});
+}
+
+// For operations that begin with the sum of the squares of input 0.
+template <NearEvaluation Evaluate, std::size_t... Summed>
+Outcome<Tolerance> tolerance_of_squares_by(const ToleranceCall& call) {
+  return tolerance_by_evaluation(call, Evaluate, {Summed...}, {0});
 }
 
 // Only the worst case is derived.

@@ -103,7 +103,7 @@ Outcome<Tolerance> finished(Matrix<Near>&& y, const ToleranceCall& call) {
     x[Share::stored] += x[Share::wire];
     x[Share::wire] = 0;
   }
-  return tolerance_of({std::move(y)}, call, false);
+  return tolerance_of({std::move(y)}, call, {});
 }
 
 std::vector<Refusal> refusals(const ToleranceCall& call) {

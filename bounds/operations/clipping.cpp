@@ -37,7 +37,7 @@ Outcome<Tolerance> norm_tolerance(const ToleranceCall& call) {
   }
   Matrix<Near> output(1, 1, g);
   NearRoundings().round(output, call.how.output);
-  return tolerance_of({output}, call, false);
+  return tolerance_of({output}, call, {});
 }
 
 template <class T>

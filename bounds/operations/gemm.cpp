@@ -114,8 +114,8 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   if (call.inputs.size() == 3) inputs.push_back(&bias);
   const auto outputs =
       finished<Near>(std::move(parts), {inputs, call.attributes, call.how, roundings});
-  return tolerance_of(outputs, call,
-                      call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1])));
+  const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
+  return tolerance_of(outputs, call, repeated ? data_repeat : std::string_view());
 }
 
 }  // namespace

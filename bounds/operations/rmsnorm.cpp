@@ -72,10 +72,10 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
 }  // namespace
 
 extern const Operation rmsnorm{"rmsnorm", forward<float>, forward<double>,
-                               tolerance_by<forward<Near>, 0>};
+                               tolerance_of_squares_by<forward<Near>, 0>};
 extern const Operation rmsnorm_grad{"rmsnorm_grad", grad<float>, grad<double>,
-                                    tolerance_by<grad<Near>, 0, 2>};
+                                    tolerance_of_squares_by<grad<Near>, 0, 2>};
 extern const Operation rmsnorm_wgrad{"rmsnorm_wgrad", wgrad<float>, wgrad<double>,
-                                     tolerance_by<wgrad<Near>, 0, 2>};
+                                     tolerance_of_squares_by<wgrad<Near>, 0, 2>};
 
 }  // namespace plumb
