@@ -5,6 +5,10 @@
 #include "tests/support/runs.hpp"
 
 namespace plumb {
+
+// What GoogleTest calls a parameter, instead of its address.
+static void PrintTo(const Bug* bug, std::ostream* out) { *out << bug->id; }
+
 namespace {
 
 Start small_start(const std::string& family, const std::string& recipe, const std::string& layout,

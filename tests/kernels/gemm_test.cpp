@@ -9,6 +9,10 @@
 #include "kernels/backend.hpp"
 
 namespace plumb {
+
+// What GoogleTest calls a parameter, instead of its address.
+static void PrintTo(const Backend* backend, std::ostream* out) { *out << backend->name; }
+
 namespace {
 
 Tensor drawn(std::size_t rows, std::size_t cols, unsigned seed) {

@@ -15,6 +15,10 @@
 #include "bounds/outcome.hpp"
 
 namespace plumb {
+
+// What GoogleTest calls a parameter, instead of its bytes.
+static void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
+
 namespace {
 
 bool same(double a, double b) {

@@ -13,6 +13,10 @@
 #include "tests/support/effort.hpp"
 
 namespace plumb {
+
+// What GoogleTest calls a parameter, instead of its bytes.
+static void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
+
 namespace {
 
 // All non-negative finite numbers of the format, in order.
