@@ -19,6 +19,11 @@ std::string plain(std::string cell) {
   return cell;
 }
 
+std::vector<std::string> plain(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = plain(std::move(cell));
+  return cells;
+}
+
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> cells;
   std::istringstream in(line);
@@ -32,14 +37,14 @@ std::string joined(const std::vector<std::string>& cells) {
 
 }  // namespace
 
+bool Table::has(const std::vector<std::string>& key) const { return known_.contains(plain(key)); }
+
 void Table::add(const std::vector<std::string>& cells) {
   if (cells.size() != columns_.size()) {
     throw std::invalid_argument(
         fmt::format("a row of {} cells for a table of {} columns", cells.size(), columns_.size()));
   }
-  std::vector<std::string> row;
-  for (const std::string& cell : cells) row.push_back(plain(cell));
-  known_.insert({cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(keys_)});
+  std::vector<std::string> row = plain(cells);
   known_.insert({row.begin(), row.begin() + static_cast<std::ptrdiff_t>(keys_)});
   rows_.push_back(std::move(row));
   if (!file_.empty()) save();

@@ -16,7 +16,7 @@ class Table {
       : columns_(std::move(columns)), keys_(keys) {}
 
   // Has a row that begins with these cells (as many as there are keys) been made already?
-  bool has(const std::vector<std::string>& key) const { return known_.contains(key); }
+  bool has(const std::vector<std::string>& key) const;
   // Throws std::invalid_argument unless there is one cell per column. Saves at once where a file is
   // set, so that nothing is lost when a run is stopped.
   void add(const std::vector<std::string>& cells);
