@@ -49,6 +49,21 @@ bool Machine::is_ieee() const {
          says(*this, "log_ulp", "1");
 }
 
+std::optional<Order> Machine::order() const {
+  const Fact* known = fact("order");
+  if (known == nullptr || known->value == "any" || !says(*this, "accumulator", "fp32")) return {};
+  std::optional<Order> order = parse_order(known->value);
+  if (!order) {
+    throw Failure("machine card '" + id + "': order = '" + known->value +
+                  "'; expected any, sequential, pairwise or e.g. 'blocked 128'");
+  }
+  constexpr std::array roundings{"nearest_even", "toward_zero", "away", "stochastic"};
+  for (std::size_t i = 0; i < roundings.size(); ++i) {
+    if (says(*this, "rounding", roundings[i])) order->rounding = static_cast<Rounding>(i);
+  }
+  return order;
+}
+
 void Mma::check() const {
   const bool sound = terms >= 1 && terms <= most_terms && grid >= 1 && grid <= 40 && kept >= 1 &&
                      kept <= 23 && promoted_after >= 0 && promoted_after % terms == 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bounds/number/format.hpp"
+#include "bounds/order.hpp"
 
 namespace plumb {
 
@@ -47,6 +48,10 @@ struct Machine {
 
   // Returns the fact of that name, or nullptr.
   const Fact* fact(std::string_view name) const;
+  // The order and rounding of its FP32 sums, if the card knows them: the facts "order" (see
+  // bounds/order.hpp; "any" says that nothing is known) and "rounding". Throws Failure if it says
+  // what no order is.
+  std::optional<Order> order() const;
   // Nearest-even accumulation in FP32, subnormals kept, exp and log within one ulp.
   bool is_ieee() const;
   // Its matrix unit for inputs of a format: the fact "mma_FORMAT", or nothing.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <stdexcept>
 
 namespace plumb {
@@ -27,98 +28,205 @@ Reach reach(double x, const Format& format) {
 
 int exponent_of(double x) { return x > 0 ? std::ilogb(x) : never; }
 
-class Chain {
- public:
-  Chain(const Mma& unit) : unit_(unit) {}
+// sum += x; what FP64 drops is kept (TwoSum [Hig02 4.3]).
+void add_to(double& sum, double x, double& lost) {
+  const double s = sum + x, t = s - sum;
+  lost += std::fabs((sum - (s - t)) + (x - t));
+  sum = s;
+}
 
-  void begin_step() {
-    top_ = never;
+// The addends of one step.
+class Step {
+ public:
+  void begin() {
+    top = never;
     count_ = 0;
+    sum = lost = 0;
   }
   void add(double product, const Reach& a, const Reach& b) {
     if (product == 0) return;
-    top_ = std::max(top_, a.top + b.top);
-    last_[count_++ % most] = a.last + b.last;
-    add_to(next_, product);
+    top = std::max(top, a.top + b.top);
+    addends_[count_++ % Mma::most_terms] = {a.last + b.last, product < 0};
+    add_to(sum, product, lost);
   }
-  void end_step() {
-    // Zeros alone leave a sum as it is, unless the grid is coarser than what is kept of it.
-    if (count_ == 0 && unit_.kept <= unit_.grid) return;
-    const double before = std::fabs(exact_);
-    const bool empty = before == 0 && error_ == 0;
-    // The unit takes an FP32 number below the normal ones at the exponent of those.
-    const int of_sum = empty ? never : std::max(exponent_of(before + error_), fp32.emin);
-    const int grid_top = std::max(top_, of_sum);
-    if (grid_top == never) return;
-    const double spacing = std::ldexp(1.0, grid_top - unit_.grid);
-    int cut = 0;
-    for (std::size_t i = 0; i < count_; ++i) cut += last_[i] < grid_top - unit_.grid ? 1 : 0;
-    // The sum so far has `kept` bits below its leading one, which is at least that of |S| - d.
-    const bool whole = empty || (before > error_ &&
-                                 std::ilogb(before - error_) - unit_.kept >= grid_top - unit_.grid);
-    cut += whole ? 0 : 1;
-    add_to(exact_, next_);
-    next_ = 0;
-    error_ += cut * spacing + lost_;
-    lost_ = 0;
-    const int result = exponent_of(std::fabs(exact_) + error_);
-    // On the finest grid that this step can have had, a small result needs no cutting.
-    if (result - unit_.kept > top_ - unit_.grid) error_ += std::ldexp(1.0, result - unit_.kept);
-    error_ += 0x1p-149;
-  }
-  void promote() {
-    add_to(done_, exact_);
-    done_error_ += error_ + lost_;
-    lost_ = 0;
-    done_error_ += 0x1p-24 * (std::fabs(done_) + done_error_) + 0x1p-150;
-    exact_ = error_ = 0;
-  }
-  double finish() {
-    if (unit_.promoted_after > 0 && (exact_ != 0 || error_ != 0)) promote();
-    // Thousands of FP64 additions of positive numbers: less than 2^-40 of their sum is lost.
-    return (unit_.promoted_after > 0 ? done_error_ : error_) * (1 + 0x1p-40);
+  struct Addend {
+    int last;  // exponent of its last bit
+    bool negative;
+  };
+  std::span<const Addend> addends() const { return {addends_, count_}; }
+  // What remains of the addends on a grid is a multiple of 2 to this.
+  int last_on(int grid) const {
+    int last = -never;
+    for (const Addend& x : addends()) last = std::min(last, std::max(x.last, grid));
+    return last;
   }
 
-  static constexpr std::size_t most = Mma::most_terms;
+  auto ending_at(int last) const {
+    return std::count_if(addends_, addends_ + count_,
+                         [=](const Addend& x) { return x.last == last; });
+  }
+
+  int top = never;           // largest exponent of a product
+  double sum = 0, lost = 0;  // of the products; what FP64 drops of it
 
  private:
-  // sum += x; what FP64 drops is kept (TwoSum [Hig02 4.3]).
-  void add_to(double& sum, double x) {
-    const double s = sum + x, t = s - sum;
-    lost_ += std::fabs((sum - (s - t)) + (x - t));
-    sum = s;
-  }
-
-  const Mma& unit_;
-  int top_ = never;
   std::size_t count_ = 0;
-  int last_[most] = {};
-  double exact_ = 0, next_ = 0, error_ = 0, lost_ = 0, done_ = 0, done_error_ = 0;
+  Addend addends_[Mma::most_terms] = {};
 };
 
-double one(const double* a, const Reach* of_a, const double* b, const Reach* of_b, std::size_t n,
-           const Mma& unit) {
+// The sum so far: exactly, and how far the unit may be from that.
+class Worst {
+ public:
+  explicit Worst(const Mma& unit) : unit_(unit) {}
+
+  void take(const Step& step) {
+    // Zeros alone leave a sum as it is, unless the grid is coarser than what is kept of it.
+    if (step.addends().empty() && unit_.kept <= unit_.grid) return;
+    const double before = std::fabs(exact);
+    const bool empty = before == 0 && error == 0;
+    // The unit takes an FP32 number below the normal ones at the exponent of those.
+    const int of_sum = empty ? never : std::max(exponent_of(before + error), fp32.emin);
+    const int grid =
+        std::max(step.top, of_sum) - unit_.grid;  // at most; at least that of the products
+    if (std::max(step.top, of_sum) == never) return;
+    int cuts = !empty && last_ < grid ? 1 : 0;
+    for (const Step::Addend& x : step.addends()) cuts += x.last < grid ? 1 : 0;
+    double lost = step.lost;
+    add_to(exact, step.sum, lost);
+    cut(cuts, grid);
+    error += lost;
+    const int result = exponent_of(std::fabs(exact) + error);
+    const int finest = step.top - unit_.grid;
+    last_ = std::min(step.last_on(finest), empty ? -never : std::max(last_, finest));
+    if (result - unit_.kept > last_) cut(1, result - unit_.kept);
+    error += 0x1p-149;
+    // The unit keeps `kept` bits below the leading one, which is at least that of |S| - d.
+    const double least = std::fabs(exact) - error;
+    if (least > 0) last_ = std::max(last_, std::ilogb(least) - unit_.kept);
+  }
+
+  double exact = 0, error = 0, energy = 0;
+
+ private:
+  void cut(int times, int exponent) {
+    const double spacing = times > 0 ? std::ldexp(1.0, exponent) : 0;
+    error += times * spacing;
+    energy += times * spacing * spacing;
+  }
+
+  Mma unit_;
+  int last_ = -never;  // the unit's sum is a multiple of 2 to this
+};
+
+// What is to be expected of the unit's cuts. Exponents are those of the likely sum.
+class Likely {
+ public:
+  explicit Likely(const Mma& unit) : unit_(unit) {}
+
+  void take(const Step& step, double exact_before) {
+    const double before = std::fabs(exact_before + bias);
+    const int of_sum = before > 0 ? std::max(std::ilogb(before), fp32.emin) : never;
+    if (std::max(step.top, of_sum) == never) return;
+    const int grid = std::max(step.top, of_sum) - unit_.grid;
+    const double sign = std::copysign(1.0, exact_before + bias);
+    for (const Step::Addend& x : step.addends()) cut(x.last, grid, true, x.negative ? -1 : 1);
+    if (before > 0) cut(last_, grid, false, sign);
+    const int of_products = step.last_on(grid);
+    const int of_before = before > 0 ? std::max(last_, grid) : -never;
+    last_ = std::min(of_products, of_before);
+    bool odd = false;
+    if (of_products < of_before && of_products > grid) {
+      // The last bit of the sum is that of an odd number of products, or lies higher.
+      odd = step.ending_at(last_) % 2 == 1;
+      last_ += odd ? 0 : 1;
+    }
+    const double after = exact_before + step.sum + bias;
+    if (after == 0) return;
+    const int kept = std::ilogb(after) - unit_.kept;
+    cut(last_, kept, odd, std::copysign(1.0, after));
+    last_ = std::max(last_, kept);
+  }
+
+  double bias = 0, variance = 0;
+
+ private:
+  // A multiple of 2^last, an odd one if that is its last bit, becomes a multiple of 2^to.
+  void cut(int last, int to, bool odd, double sign) {
+    if (last >= to) return;
+    const double h = std::ldexp(1.0, to), g = std::ldexp(1.0, last);
+    bias -= sign * (odd ? h : h - g) / 2;
+    variance += (h * h - (odd ? 4 : 1) * g * g) / 12;
+  }
+
+  Mma unit_;
+  int last_ = -never;
+};
+
+// One element of the product.
+class Chain {
+ public:
+  explicit Chain(const Mma& unit) : unit_(unit), worst_(unit), likely_(unit) {}
+
+  void take(const Step& step) {
+    likely_.take(step, worst_.exact);
+    worst_.take(step);
+  }
+  // The sum goes to an FP32 number, nearest even, and starts again.
+  void promote() {
+    double lost = 0;
+    add_to(done_, worst_.exact, lost);
+    error_ += worst_.error + lost;
+    const double rounding = 0x1p-24 * (std::fabs(done_) + error_) + 0x1p-150;
+    error_ += rounding;
+    energy_ += worst_.energy + rounding * rounding;
+    bias_ += likely_.bias;
+    // Half a spacing is between u/2 and u of the number: mean square 0.541 u^2 (theory P5).
+    variance_ += likely_.variance + rounding * rounding * 0.541 / 3;
+    worst_ = Worst(unit_);
+    likely_ = Likely(unit_);
+  }
+  void finish() {
+    if (unit_.promoted_after > 0 && (worst_.exact != 0 || worst_.error != 0)) promote();
+  }
+  // Thousands of FP64 additions of positive numbers: less than 2^-40 of their sum is lost.
+  double worst() const { return (error_ + worst_.error) * (1 + 0x1p-40); }
+  double energy() const { return (energy_ + worst_.energy) * (1 + 0x1p-40); }
+  double bias() const { return bias_ + likely_.bias; }
+  double variance() const { return variance_ + likely_.variance; }
+
+ private:
+  Mma unit_;
+  Worst worst_;
+  Likely likely_;
+  double done_ = 0, error_ = 0, energy_ = 0, bias_ = 0, variance_ = 0;  // of promoted sums
+};
+
+Chain one(const double* a, const Reach* of_a, const double* b, const Reach* of_b, std::size_t n,
+          const Mma& unit) {
   Chain chain(unit);
+  Step step;
   const auto terms = static_cast<std::size_t>(unit.terms);
   const auto chunk = static_cast<std::size_t>(unit.promoted_after);
   for (std::size_t k = 0; k < n; k += terms) {
-    chain.begin_step();
-    for (std::size_t t = k; t < std::min(k + terms, n); ++t) {
-      chain.add(a[t] * b[t], of_a[t], of_b[t]);
-    }
-    chain.end_step();
+    step.begin();
+    for (std::size_t t = k; t < std::min(k + terms, n); ++t)
+      step.add(a[t] * b[t], of_a[t], of_b[t]);
+    chain.take(step);
     if (chunk > 0 && (k + terms) % chunk == 0) chain.promote();
   }
-  return chain.finish();
+  chain.finish();
+  return chain;
 }
 
 }  // namespace
 
-Matrix<double> mma_bound(View<double> a, View<double> b, const Mma& unit) {
+SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   unit.check();
   const std::size_t n = a.cols;
-  Matrix<double> columns(b.cols, n), bound(a.rows, b.cols);
+  const Matrix<double> zeros(a.rows, b.cols);
+  SumErrors errors{zeros, zeros, zeros, zeros};
+  Matrix<double> columns(b.cols, n);
   Matrix<Reach> of_columns(b.cols, n);
   for (std::size_t j = 0; j < b.cols; ++j) {
     for (std::size_t k = 0; k < n; ++k) {
@@ -134,46 +242,14 @@ Matrix<double> mma_bound(View<double> a, View<double> b, const Mma& unit) {
       of_row[k] = reach(row[k], unit.input);
     }
     for (std::size_t j = 0; j < b.cols; ++j) {
-      bound(i, j) = one(row.data(), of_row.data(), columns.row(j), of_columns.row(j), n, unit);
+      const Chain sum = one(row.data(), of_row.data(), columns.row(j), of_columns.row(j), n, unit);
+      errors.worst(i, j) = sum.worst();
+      errors.energy(i, j) = sum.energy();
+      errors.bias(i, j) = sum.bias();
+      errors.variance(i, j) = sum.variance();
     }
   }
-  return bound;
-}
-
-Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
-                                const ToleranceCall& call, const Format& input) {
-  if (machine.is_ieee()) return operation.tolerance(call);
-  const auto refuse = [&](const std::string& why) {
-    return Refusal{Why::unsupported, "machine '" + machine.id + "' cuts its sums: " + why};
-  };
-  if (operation.id != "gemm")
-    return refuse("only gemm has a bound there, not " + std::string(operation.id));
-  if (call.mode != Mode::deterministic) {
-    return refuse("errors of one sign have no mean of zero; ask for the rule deterministic");
-  }
-  if (call.how.parts != 1 || call.inputs.size() != 2) {
-    return refuse("only a whole product without bias is described");
-  }
-  const std::optional<Mma> unit = machine.mma(input);
-  if (!unit) return refuse("its card has no matrix unit for " + std::string(input.name));
-  Tolerance t{Mode::deterministic, 0, {}, {}, {}};
-  t.bound = {mma_bound(view(call[0], call.attribute("transpose_a") != 0),
-                       view(call[1], call.attribute("transpose_b") != 0), *unit)};
-  double sums = 0, stored = 0;
-  for (std::size_t e = 0; e < t.bound[0].size(); ++e) {
-    double& bound = t.bound[0].values[e];
-    sums = std::max(sums, bound);
-    if (call.how.output == fp32) continue;
-    const double cast = ulp(std::fabs(call.values[0].values[e]) + bound, call.how.output) / 2;
-    stored = std::max(stored, cast);
-    bound += cast;
-  }
-  t.terms = {{{"matrix unit",
-               "sum over steps of (cut addends) 2^(E-" + std::to_string(unit->grid) + ") + 2^(e-" +
-                   std::to_string(unit->kept) + ")",
-               sums},
-              {"stored", "half a spacing of " + std::string(call.how.output.name), stored}}};
-  return t;
+  return errors;
 }
 
 }  // namespace plumb

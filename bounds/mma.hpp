@@ -1,6 +1,6 @@
 // bounds/mma.hpp: how far a product of a truncating matrix unit may be from the exact one.
 //
-//   |C_ij - (A B)_ij| <= bound_ij        A (M, K)   B (K, N)
+//   |C_ij - (A B)_ij| <= worst_ij        A (M, K)   B (K, N)
 //
 // Running bound over the steps of a sum (theory.md T3, [FHMP21] for the arithmetic): with S_j the
 // exact prefix sum after step j and d_j the bound so far,
@@ -10,6 +10,10 @@
 // and per promotion u (|sum so far| + its bound), all of it nearest even in FP32. Prefix sums are
 // FP64, and what they drop (TwoSum) enters d_j, so that exponents are those of exact sums.
 // So truncation, whose errors all point one way, is covered as it is: no mean of zero is assumed.
+// What is expected of it (theory.md T4): a multiple of g, cut toward zero to a multiple of h, loses
+// (h - g) / 2 in the mean and varies by (h^2 - g^2) / 12 if the bits that go are uniform; a
+// product, whose last bit g is known to be set, h / 2 and (h^2 - 4 g^2) / 12. That gives bias and
+// variance; energy takes h^2 for each cut, four times what a variable of width h needs [Hoeffding].
 //
 // REFUSES  values must be finite, and no sum may overflow FP32; both are the caller's to see to.
 // COSTS    a handful of operations a product, several times the FP64 product.
@@ -17,18 +21,11 @@
 #pragma once
 
 #include "bounds/machine.hpp"
-#include "bounds/number/product.hpp"
-#include "bounds/operation.hpp"
+#include "bounds/ordered.hpp"
 
 namespace plumb {
 
 // Throws std::invalid_argument if the inner sizes differ or the unit is none (Mma::check).
-Matrix<double> mma_bound(View<double> a, View<double> b, const Mma& unit);
-
-// The tolerance of an operation on a machine: its own where the machine rounds to nearest,
-// mma_bound and the cast for a product whose inputs are numbers of `input`. Refuses everything else
-// by name: what assumes nearest rounding does not hold where sums are cut.
-Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
-                                const ToleranceCall& call, const Format& input);
+SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit);
 
 }  // namespace plumb

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "bounds/machine.hpp"
-#include "bounds/mma.hpp"
 #include "bounds/number/philox.hpp"
+#include "bounds/on_machine.hpp"
 #include "bounds/outcome.hpp"
 #include "cli/verbs.hpp"
 

@@ -7,7 +7,7 @@
 // rounded to nearest there, which the cards say nothing about.
 // NOT FOR  proofs: what such a unit may be off by is bounds/mma.hpp, which shares no line with
 // this. COSTS    a few integer operations a product; tests/bench/mma.cpp compares with the plain
-// loop. TESTED   tests/kernels/mma_test.cpp: one step by hand, published biases, against mma_bound
+// loop. TESTED   tests/kernels/mma_test.cpp: one step by hand, published biases, against mma_errors
 #pragma once
 
 #include "bounds/machine.hpp"

@@ -7,6 +7,7 @@
 #include "bounds/mma.hpp"
 #include "bounds/number/exact.hpp"
 #include "bounds/number/rounding.hpp"
+#include "bounds/on_machine.hpp"
 #include "kernels/mma/product.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/inputs.hpp"
@@ -62,9 +63,11 @@ TEST(Mma, TheSumEntersTheNextStepAsAnAddend) {
 
 struct Errors {
   double mean = 0, frobenius = 0, headroom = 1e300;
+  // |bias| + six deviations; |bias| + lambda sqrt(energy) at 1e-9; z-scores of the moments
+  double foretold = 0, likely = 0, rms = 0, score = 0;
 };
 
-// Relative errors of many sums of length n; headroom: bound over largest error.
+// Relative errors of many sums of length n; headroom, foretold: bound over largest error.
 Errors errors_of(const Mma& unit, std::size_t n, bool positive) {
   Draw draw("plain", 11);
   const std::size_t rows = 40, cols = 40;
@@ -76,7 +79,7 @@ Errors errors_of(const Mma& unit, std::size_t n, bool positive) {
   }
   const Matrix<double> wide_a = converted<double>(a), wide_b = converted<double>(b);
   const Matrix<double> truth = product(view(wide_a), view(wide_b));
-  const Matrix<double> bound = mma_bound(view(wide_a), view(wide_b), unit);
+  const SumErrors errors = mma_errors(view(wide_a), view(wide_b), unit);
   const Tensor c = mma_product(view(a), view(b), unit);
   Errors e;
   double squares = 0, energy = 0, largest = 0, largest_bound = 0;
@@ -86,11 +89,21 @@ Errors errors_of(const Mma& unit, std::size_t n, bool positive) {
     squares += error * error;
     energy += truth.values[i] * truth.values[i];
     largest = std::max(largest, std::fabs(error));
-    largest_bound = std::max(largest_bound, bound.values[i]);
-    EXPECT_LE(std::fabs(error), bound.values[i]);
+    largest_bound = std::max(largest_bound, errors.worst.values[i]);
+    EXPECT_LE(std::fabs(error), errors.worst.values[i]);
+    const double bias = errors.bias.values[i], sigma = std::sqrt(errors.variance.values[i]);
+    e.foretold = std::max(e.foretold, std::fabs(bias) + 6 * sigma);
+    const double likely = std::fabs(bias) + 7.6 * std::sqrt(errors.energy.values[i]);
+    e.likely = std::max(e.likely, likely);
+    EXPECT_LE(std::fabs(error), likely);
+    e.rms += (error - bias) * (error - bias) / (sigma * sigma) / static_cast<double>(c.size());
+    e.score += (error - bias) / sigma / static_cast<double>(c.size());
   }
   e.frobenius = std::sqrt(squares / energy);
   e.headroom = largest_bound / largest;
+  e.foretold /= largest;
+  e.likely /= largest;
+  e.rms = std::sqrt(e.rms);
   return e;
 }
 
@@ -110,6 +123,29 @@ TEST(Mma, SumsOfOneSignLoseWhatWasPublishedForHopperFp8) {
 TEST(MmaBound, IsNearTheLargestError) {
   EXPECT_LE(errors_of(unit_of("h100", bf16), 4096, false).headroom, 12);
   EXPECT_LE(errors_of(unit_of("h100", bf16), 4096, true).headroom, 4.5);
+}
+
+// Bias and deviation of truncation: z-scores near 1, and |bias| + six deviations within 2.5 of the
+// largest error (the design's target for H100, BF16).
+TEST(MmaMoments, AreThoseOfTheErrors) {
+  for (const char* machine : {"v100", "a100", "h100"}) {
+    for (const bool positive : {false, true}) {
+      const Errors fp16_errors = errors_of(unit_of(machine, fp16), 4096, positive);
+      EXPECT_NEAR(fp16_errors.rms, 1, 0.1) << machine << positive;
+      EXPECT_NEAR(fp16_errors.score, 0, 0.1) << machine << positive;
+      EXPECT_LE(fp16_errors.foretold, 2.5) << machine << positive;
+      if (!positive) {
+        EXPECT_LE(fp16_errors.likely, fp16_errors.headroom * 0.9) << machine;
+      }
+      if (!find_machine(machine)->mma(bf16)) continue;
+      const Errors promoted = errors_of(unit_of(machine, bf16, 128), 4096, positive);
+      EXPECT_NEAR(promoted.rms, 1, 0.1) << machine << positive;
+      EXPECT_LE(errors_of(unit_of(machine, bf16), 4096, positive).foretold, 2.5) << positive;
+    }
+  }
+  // 6.6 % of the sum is lost here: the bias is foretold to a few hundredths of itself, which is
+  // many deviations.
+  EXPECT_LE(errors_of(unit_of("h100", e4m3fn), 4096, true).foretold, 1.5);
 }
 
 // Numbers of the unit's format over its own range; cancelling: neighbours along K add up to little.
@@ -142,7 +178,7 @@ double worst_of(const Mma& unit, const char* kind, unsigned seed) {
   for (std::size_t k = n / 2; k < n; ++k) a(0, k) = 0;  // steps that add nothing
   const Tensor narrow_a = converted<float>(a), narrow_b = converted<float>(b);
   const Tensor c = mma_product(view(narrow_a), view(narrow_b, true), unit);
-  const Matrix<double> bound = mma_bound(view(a), view(b, true), unit);
+  const Matrix<double> bound = mma_errors(view(a), view(b, true), unit).worst;
   double worst = 0;
   for (std::size_t i = 0; i < c.rows; i += 8) {  // the truth by MPFR, as FP64 cancels too: a sample
     for (std::size_t j = 0; j < c.cols; ++j) {
@@ -189,7 +225,7 @@ TEST(MmaBound, CoversSumsBelowTheNormalNumbers) {
       static_cast<double>(mma_product(view(narrow_a), view(narrow_b), unit).values[0]) -
       product(view(a), view(b)).values[0];
   EXPECT_NE(error, 0);
-  EXPECT_LE(std::fabs(error), mma_bound(view(a), view(b), unit).values[0]);
+  EXPECT_LE(std::fabs(error), mma_errors(view(a), view(b), unit).worst.values[0]);
 }
 
 TEST(MmaBound, IsTheToleranceOfAProductAndItsCast) {
@@ -215,6 +251,21 @@ TEST(MmaBound, IsTheToleranceOfAProductAndItsCast) {
       worst = std::max(worst, error / t->bound[0].values[e]);
     }
     EXPECT_GT(worst, output == bf16 ? 0.9 : 0.1);
+  }
+  // By chance: the bias, and some deviations about it. Tighter, and kept.
+  const auto ask = [&](Mode mode) {
+    return tolerance_on(*find_machine("h100"), gemm,
+                        {{&a, &b}, attributes, {1, fp32, fp32}, mode, 1e-6, values}, bf16);
+  };
+  const auto likely = ask(Mode::probabilistic), worst = ask(Mode::deterministic);
+  const auto moments = ask(Mode::moments);
+  ASSERT_TRUE(likely && worst && moments);
+  const Tensor c = mma_product(view(narrow_a), view(narrow_b, true), unit);
+  for (std::size_t e = 0; e < c.size(); ++e) {
+    const double error = static_cast<double>(c.values[e]) - values[0].values[e];
+    ASSERT_LE(std::fabs(error), likely->bound[0].values[e]);
+    ASSERT_LE(std::fabs(error - moments->bias[0].values[e]), 6 * moments->bound[0].values[e]);
+    ASSERT_LE(likely->bound[0].values[e], worst->bound[0].values[e] * (1 + 1e-12));
   }
   // Where sums are rounded to nearest, the operation's own tolerance.
   const ToleranceCall call{{&a, &b}, attributes, {1, fp32, fp32}, Mode::deterministic, 0, values};

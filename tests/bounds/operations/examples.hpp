@@ -25,6 +25,13 @@ inline Matrix<double> row_maxima(const Matrix<double>& x, double above) {
   return m;
 }
 
+inline Matrix<double> value_of_softmax(const Matrix<double>& x) {
+  ExactRoundings none;
+  Matrix<double> p = find_operation("softmax")->value({{&x}, {}, {}, none})[0];
+  for (double& v : p.values) v = static_cast<double>(static_cast<float>(v));
+  return p;
+}
+
 // Inputs of the draw's kind, random sizes, parts, wire and output formats.
 inline Example example_of(std::string_view id, Draw& draw) {
   Example e{std::string(id), {}, {}, {}};
@@ -78,6 +85,28 @@ inline Example example_of(std::string_view id, Draw& draw) {
     e.inputs.push_back(Matrix<double>(1, 1, static_cast<double>(rows)));
     if (id == "cross_entropy_grad") e.inputs.push_back(row_maxima(e.inputs[0], 0.5));
     e.how.wire = fp32;
+  } else if (id == "softmax" || id == "log_sum_exp") {
+    e.inputs.push_back(draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3));
+    if (draw.kind() == "tiny") e.inputs[0] = draw.matrix(rows, cols);
+    e.how.parts = 1;
+  } else if (id == "softmax_grad") {
+    e.inputs.push_back(value_of_softmax(draw.moderate(rows, cols, 3)));
+    give(rows, cols);
+  } else if (id == "softmax_merge") {
+    for (std::size_t r = draw.between(1, 5); r > 0; --r) {
+      give(rows, cols);
+      e.inputs.push_back(draw.moderate(rows, 1, 3));
+    }
+  } else if (id == "quantize") {
+    give(rows, cols);
+    double largest = 1e-30;
+    for (const double v : e.inputs[0].values) largest = std::max(largest, std::fabs(v));
+    const double s = 400 / largest;
+    const int exponent = std::ilogb(s);
+    const double most = std::ldexp(1.0, std::min(exponent, 120));
+    e.inputs.push_back(Matrix<double>(
+        1, 1, draw.coin() || exponent > 120 ? most : static_cast<double>(static_cast<float>(s))));
+    e.how.output = draw.coin() ? e4m3fn : e5m2;
   } else if (starts("embedding")) {
     e.inputs.push_back(draw.whole(rows, 7));
     if (id == "embedding") {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bounds/number/exact.hpp"
+#include "bounds/number/product.hpp"
 #include "tests/bounds/operations/examples.hpp"
 #include "tests/support/effort.hpp"
 
@@ -82,6 +83,48 @@ TEST(Value, OfCrossEntropyAndActivationsMatchMpfr) {
       const double exact = g * exact_sigmoid(g) * s.inputs[0].values[2 * i + 1];
       EXPECT_NEAR(y.values[i], exact, fp64_loss * std::fabs(exact));
     }
+  }
+}
+
+TEST(Value, OfSoftmaxIsThatOfMpfrAndMergesFromParts) {
+  for (const char* kind : {"plain", "spread"}) {
+    Draw draw(kind, 4);
+    const Matrix<double> x = draw.moderate(3, 24, kind == std::string("spread") ? 40 : 3);
+    const auto p = value_of({"softmax", {x}, {}, {}})[0];
+    const auto l = value_of({"log_sum_exp", {x}, {}, {}})[0];
+    const Matrix<double> values = draw.moderate(24, 5, 1);
+    // Three ranks with eight keys each: their own softmax times values, and their own l.
+    std::vector<Matrix<double>> shares;
+    for (std::size_t r = 0; r < 3; ++r) {
+      Matrix<double> own(3, 8), keys(8, 5);
+      for (std::size_t t = 0; t < 3; ++t) {
+        for (std::size_t j = 0; j < 8; ++j) own(t, j) = x(t, 8 * r + j);
+      }
+      for (std::size_t j = 0; j < 8; ++j) {
+        for (std::size_t d = 0; d < 5; ++d) keys(j, d) = values(8 * r + j, d);
+      }
+      const auto weights = value_of({"softmax", {own}, {}, {}})[0];
+      shares.push_back(product(view(weights), view(keys)));
+      shares.push_back(value_of({"log_sum_exp", {own}, {}, {}})[0]);
+    }
+    const auto merged = value_of({"softmax_merge", shares, {}, {}});
+    const auto whole = product(view(p), view(values));
+    for (std::size_t t = 0; t < 3; ++t) {
+      const auto exact = exact_softmax(row(x, t));
+      for (std::size_t j = 0; j < 24; ++j) EXPECT_NEAR(p(t, j), exact[j], 1e-15);
+      EXPECT_NEAR(l.values[t], exact_log_sum_exp(row(x, t)), 1e-14 * std::fabs(l.values[t]));
+      EXPECT_NEAR(merged[1].values[t], l.values[t], 1e-13);
+      for (std::size_t d = 0; d < 5; ++d) EXPECT_NEAR(merged[0](t, d), whole(t, d), 1e-13);
+    }
+  }
+}
+
+TEST(Value, OfQuantizeIsTheNumberItself) {
+  Draw draw("plain", 4);
+  const Example e = example_of("quantize", draw);
+  const auto y = value_of(e)[0];
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    EXPECT_NEAR(y.values[i], e.inputs[0].values[i], 1e-15 * std::fabs(y.values[i]));
   }
 }
 
@@ -184,6 +227,9 @@ TEST(Value, OfGradientsMatchesCentralDifferences) {
   expect_gradient(layer, dy, 0, value("layernorm_grad", {x, w, dy}, eps)[0], "layernorm dx");
   expect_gradient(layer, dy, 1, layer_w[0], "layernorm dw");
   expect_gradient(layer, dy, 2, layer_w[1], "layernorm db");
+  const auto p = value("softmax", {x}, {})[0];
+  expect_gradient({"softmax", {x}, {}, {}}, dy, 0, value("softmax_grad", {p, dy}, {})[0],
+                  "softmax");
   expect_gradient({"gelu", {x}, {}, {}}, dy, 0, value("gelu_grad", {x, dy}, {})[0], "gelu");
   const Matrix<double> half = draw.moderate(3, 4, 1);
   expect_gradient({"swiglu", {x}, {}, {}}, half, 0, value("swiglu_grad", {x, half}, {})[0],

@@ -1,0 +1,123 @@
+#include "bounds/on_machine.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bounds/mma.hpp"
+#include "bounds/ordered.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+// What a bound of one kind of sum says of itself.
+struct Wording {
+  std::string name, worst, likely;
+};
+
+class Finish {
+ public:
+  Finish(const ToleranceCall& call, const Wording& wording, bool repeated)
+      : call_(call), wording_(wording), repeated_(repeated) {
+    const double elements = static_cast<double>(call.values[0].size());
+    if (call.mode == Mode::probabilistic)
+      lambda_ = std::sqrt(2 * std::log(2 * elements / call.delta));
+  }
+
+  Tolerance operator()(const SumErrors& errors) {
+    const Matrix<double>& value = call_.values[0];
+    Tolerance t{call_.mode, call_.mode == Mode::probabilistic ? call_.delta : 0, {}, {}, {}};
+    t.bound = {Matrix<double>(value.rows, value.cols)};
+    if (call_.mode == Mode::moments) t.bias = {errors.bias};
+    for (std::size_t e = 0; e < value.size(); ++e) t.bound[0].values[e] = one(errors, e);
+    t.terms = {{{wording_.name, by_chance_ ? wording_.likely : wording_.worst, sums_}}};
+    if (stored_ > 0) {
+      t.terms[0].push_back(
+          {"stored", "half a spacing of " + std::string(call_.how.output.name), stored_});
+    }
+    return t;
+  }
+
+ private:
+  double one(const SumErrors& errors, std::size_t e) {
+    const double worst = errors.worst.values[e];
+    const double size = std::fabs(call_.values[0].values[e]) + worst;
+    const double cast = call_.how.output == fp32 ? 0 : ulp(size, call_.how.output) / 2;
+    if (call_.mode == Mode::moments) {
+      sums_ = std::max(sums_, std::sqrt(errors.variance.values[e]));
+      stored_ = std::max(stored_, cast / std::sqrt(3.0));
+      return std::sqrt(errors.variance.values[e] + cast * cast / 3);
+    }
+    double bound = worst;
+    if (call_.mode == Mode::probabilistic && !repeated_) {
+      const double likely =
+          std::fabs(errors.bias.values[e]) + lambda_ * std::sqrt(errors.energy.values[e]);
+      by_chance_ = by_chance_ || likely < bound;
+      bound = std::min(bound, likely);
+    }
+    sums_ = std::max(sums_, bound);
+    stored_ = std::max(stored_, cast);
+    return (bound + cast) * (1 + 0x1p-50);
+  }
+
+  const ToleranceCall& call_;
+  const Wording& wording_;
+  bool repeated_, by_chance_ = false;
+  double lambda_ = 0, sums_ = 0, stored_ = 0;
+};
+
+Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
+                              const std::optional<Order>& order, const std::optional<Mma>& unit) {
+  const auto refused = refusals_before(call);
+  if (!refused.empty()) return refused.front();
+  const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
+  if (repeated && call.mode == Mode::moments) {
+    return Refusal{Why::conflict, std::string(data_repeat)};
+  }
+  const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
+  const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
+  const SumErrors errors = order ? errors_in_order(a, b, *order) : mma_errors(a, b, *unit);
+  const Wording wording =
+      order ? Wording{"sums",
+                      "half an fp32 spacing (a whole one unless nearest) at each partial sum "
+                      "that loses bits, order " +
+                          machine.fact("order")->value,
+                      "|bias| + lambda sqrt(energy) of the partial sums that lose bits"}
+            : Wording{"matrix unit",
+                      "sum over steps of (cut addends) 2^(E-" + std::to_string(unit->grid) +
+                          ") + 2^(e-" + std::to_string(unit->kept) + ")",
+                      "|bias| + lambda sqrt(energy) of the cuts"};
+  Finish finish(call, wording, repeated);
+  Tolerance t = finish(errors);
+  for (std::size_t e = 0; e < t.bound[0].size(); ++e) {
+    const double most = std::fabs(call.values[0].values[e]) + t.bound[0].values[e];
+    if (!(most <= call.how.output.largest())) {
+      return Refusal{Why::may_overflow, "element " + std::to_string(e) +
+                                            " or a step to it may leave its format's range"};
+    }
+  }
+  return t;
+}
+
+}  // namespace
+
+Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
+                                const ToleranceCall& call, const Format& input) {
+  const std::optional<Order> order = machine.order();
+  if (machine.is_ieee() && (!order || operation.id != "gemm")) return operation.tolerance(call);
+  const auto refuse = [&](const std::string& why) {
+    return Refusal{Why::unsupported, "machine '" + machine.id + "': " + why};
+  };
+  if (operation.id != "gemm") {
+    return refuse("its sums are not rounded to nearest, and only gemm has a bound there, not " +
+                  std::string(operation.id));
+  }
+  if (call.how.parts != 1 || call.inputs.size() != 2) {
+    return refuse("only a whole product without bias is described");
+  }
+  const std::optional<Mma> unit = machine.mma(input);
+  if (!order && !unit) return refuse("its card has no matrix unit for " + std::string(input.name));
+  return of_product(call, machine, order, unit);
+}
+
+}  // namespace plumb

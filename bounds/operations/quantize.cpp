@@ -1,0 +1,27 @@
+// quantize: y = cast(x s) / s, what a tensor scaled to a short format still says
+//
+//   inputs   x (N, M), s (1, 1) > 0        y (N, M)
+//   evaluate   x s in FP32, rounded to the output format, divided by s in FP32. A power of two as s
+//              leaves the cast as the only error.
+//   tolerance  of y against x itself. Refuses what saturates: pick s from the largest |x|.
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const T s = call[1].values[0];
+  Matrix<T> y = call[0];
+  for (T& x : y.values) x *= s;
+  call.roundings.round(y, call.how.output);
+  for (T& x : y.values) x /= s;
+  return {std::move(y)};
+}
+
+}  // namespace
+
+extern const Operation quantize{"quantize", evaluate<float>, evaluate<double>,
+                                tolerance_by<evaluate<Near>>};
+
+}  // namespace plumb

@@ -1,0 +1,113 @@
+// softmax: p_tj = exp(x_tj - m_t) / z_t,  m_t = max_j x_tj,  z_t = sum_j exp(x_tj - m_t)
+//
+//   inputs   x (T, N)                              outputs   p (T, N)
+// softmax_grad: dx_tj = p_tj (dp_tj - sum_i p_ti dp_ti)
+//   inputs   p, dp (T, N)                          outputs   dx (T, N)
+// log_sum_exp: l_t = m_t + ln z_t
+//   inputs   x (T, N)                              outputs   l (T, 1)
+// softmax_merge: what ranks know of their own keys, put together (context parallelism, T = tokens)
+//   l = ln sum_r exp(l_r),  o = sum_r exp(l_r - l) o_r
+//   inputs   o_1 (T, D), l_1 (T, 1), o_2, l_2 ...  outputs   o (T, D), l (T, 1)
+//
+//   evaluate   sums over j: pairwise, halves of the row added; softmax_grad a chain of fused
+//              multiply-adds; over ranks a chain in their order. Each step rounded to FP32; one
+//              rounding to the output format, which l does not get: it stays FP32.
+#include <cmath>
+
+#include "bounds/order.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr Order pairwise{Order::Kind::pairwise};
+
+// Exponentials of a row and their sum. Each goes into the numerator and, with the opposite sign of
+// effect, into the sum: counting its error twice as if independent only widens (1 - p <= 1).
+template <class T>
+struct Row {
+  T largest, sum;
+  std::vector<T> exponentials;
+
+  Row(const T* x, std::size_t n) : largest(*std::max_element(x, x + n)) {
+    using std::exp;
+    for (std::size_t j = 0; j < n; ++j) exponentials.push_back(exp(x[j] - largest));
+    const auto leaf = [&](const T&, std::size_t j) { return exponentials[j]; };
+    const auto add = [](const T& a, const T& b) { return a + b; };
+    sum = total<T>(pairwise, 0, n, leaf, add);
+  }
+};
+
+template <class T>
+std::vector<Matrix<T>> forward(const Call<T>& call) {
+  Matrix<T> p = call[0];
+  for (std::size_t t = 0; t < p.rows; ++t) {
+    const Row<T> row(p.row(t), p.cols);
+    const T sum = shared(row.sum);
+    for (std::size_t j = 0; j < p.cols; ++j) p(t, j) = row.exponentials[j] / sum;
+  }
+  call.roundings.round(p, call.how.output);
+  return {std::move(p)};
+}
+
+template <class T>
+std::vector<Matrix<T>> grad(const Call<T>& call) {
+  using std::fma;
+  Matrix<T> dx = call[1];
+  for (std::size_t t = 0; t < dx.rows; ++t) {
+    T along = 0;
+    for (std::size_t j = 0; j < dx.cols; ++j) along = fma(call[0](t, j), dx(t, j), along);
+    along = shared(along);
+    for (std::size_t j = 0; j < dx.cols; ++j) dx(t, j) = call[0](t, j) * (dx(t, j) - along);
+  }
+  call.roundings.round(dx, call.how.output);
+  return {std::move(dx)};
+}
+
+template <class T>
+std::vector<Matrix<T>> log_sum(const Call<T>& call) {
+  using std::log;
+  const Matrix<T>& x = call[0];
+  Matrix<T> l(x.rows, 1);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    const Row<T> row(x.row(t), x.cols);
+    l.values[t] = row.largest + log(row.sum);
+  }
+  return {std::move(l)};
+}
+
+template <class T>
+std::vector<Matrix<T>> merge(const Call<T>& call) {
+  using std::exp;
+  using std::fma;
+  using std::log;
+  const std::size_t ranks = call.inputs.size() / 2;
+  Matrix<T> o(call[0].rows, call[0].cols);
+  Matrix<T> l(o.rows, 1);
+  for (std::size_t t = 0; t < o.rows; ++t) {
+    T largest = call[1].values[t];
+    for (std::size_t r = 1; r < ranks; ++r) largest = std::max(largest, call[2 * r + 1].values[t]);
+    T sum = 0;
+    for (std::size_t r = 0; r < ranks; ++r) sum += exp(call[2 * r + 1].values[t] - largest);
+    l.values[t] = largest + log(sum);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const T weight = shared(exp(call[2 * r + 1].values[t] - shared(l.values[t])));
+      for (std::size_t d = 0; d < o.cols; ++d) o(t, d) = fma(weight, call[2 * r](t, d), o(t, d));
+    }
+  }
+  call.roundings.round(o, call.how.output);
+  return {std::move(o), std::move(l)};
+}
+
+}  // namespace
+
+extern const Operation softmax{"softmax", forward<float>, forward<double>,
+                               tolerance_by<forward<Near>, 0>};
+extern const Operation softmax_grad{"softmax_grad", grad<float>, grad<double>,
+                                    tolerance_by<grad<Near>, 0, 1>};
+extern const Operation log_sum_exp{"log_sum_exp", log_sum<float>, log_sum<double>,
+                                   tolerance_by<log_sum<Near>, 0>};
+extern const Operation softmax_merge{"softmax_merge", merge<float>, merge<double>,
+                                     worst_case_by<merge<Near>>};
+
+}  // namespace plumb

@@ -1,0 +1,153 @@
+#include "bounds/ordered.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "bounds/number/format.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// The largest power of two that divides x; infinite for zero.
+double grid_of(double x) {
+  if (x == 0) return infinity;
+  int exponent = 0;
+  const auto whole = static_cast<std::int64_t>(std::ldexp(std::frexp(x, &exponent), 53));
+  return std::ldexp(1.0, exponent - 53 + std::countr_zero(static_cast<std::uint64_t>(whole)));
+}
+
+// FP32's spacing at the magnitude m > 0, which a double holds as a normal number.
+double spacing_at(double m) {
+  constexpr std::uint64_t exponent = 0x7ff0000000000000ULL;
+  const double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(m) & exponent);
+  return std::max(power * 0x1p-23, 0x1p-149);
+}
+
+// A partial sum: its exact value, and the errors of what FP32 holds in its place.
+struct Partial {
+  double sum = 0, grid = infinity;
+  double worst = 0, energy = 0, bias = 0, variance = 0;
+};
+
+class Walk {
+ public:
+  explicit Walk(Rounding rounding) : rounding_(rounding) {}
+
+  Partial add(const Partial& x, const Partial& y) const {
+    Partial z;
+    z.sum = x.sum + y.sum;
+    const double back = z.sum - x.sum;
+    const double lost = std::fabs((x.sum - (z.sum - back)) + (y.sum - back));
+    const bool exact = x.worst == 0 && y.worst == 0 && lost == 0;
+    z.grid = exact ? grid_of(z.sum) : std::min(x.grid, y.grid);
+    // Is z an odd multiple of its grid, because one operand is?
+    const Partial& finer = x.grid < y.grid ? x : y;
+    const bool odd = exact || (x.grid != y.grid && finer.worst == 0);
+    z.worst = x.worst + y.worst + lost;
+    z.energy = x.energy + y.energy;
+    z.bias = x.bias + y.bias;
+    z.variance = x.variance + y.variance;
+    // 2^-40: the FP64 additions of this very bound.
+    const double most = (std::fabs(z.sum) + z.worst) * (1 + 0x1p-40);
+    if (most == 0) return z;
+    const double h = spacing_at(most);
+    if (h > z.grid) round(z, h, odd);
+    if (most > 0x1.fffffep127) z.worst = infinity;
+    const double least = std::fabs(z.sum) - z.worst * (1 + 0x1p-40);
+    if (least > 0) z.grid = std::max(z.grid, spacing_at(least));
+    return z;
+  }
+
+ private:
+  // With what is lost uniform over the multiples of the grid, or over its odd multiples.
+  void round(Partial& z, double h, bool odd) const {
+    const double g = z.grid;
+    const double squares = odd ? -4 * g * g : 2 * g * g;
+    const bool tie = odd && h == 2 * g;
+    double c = h / 2;
+    switch (rounding_) {
+      case Rounding::nearest_even:
+        z.variance += tie ? h * h / 4 : (h * h + squares) / 12;
+        break;
+      case Rounding::toward_zero:
+        c = h;
+        z.bias -= std::copysign(odd ? h / 2 : (h - g) / 2, z.sum);
+        z.variance += (h * h - (odd ? 4 : 1) * g * g) / 12;
+        break;
+      default:
+        c = h;
+        z.variance += (h * h + (odd ? 2 : -1) * g * g) / 6;
+    }
+    z.worst += c;
+    z.energy += c * c;
+  }
+
+  Rounding rounding_;
+};
+
+struct Operand {
+  double value = 0, grid = 0;
+};
+
+std::vector<Operand> operands(View<double> x, std::size_t i, bool row) {
+  std::vector<Operand> all(row ? x.cols : x.rows);
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    const double v = row ? x(i, k) : x(k, i);
+    all[k] = {v, grid_of(v)};
+  }
+  return all;
+}
+
+Partial one(const std::vector<Operand>& a, const std::vector<Operand>& b, const Order& order) {
+  const Walk walk(order.rounding);
+  const auto add = [&](const Partial& x, const Partial& y) { return walk.add(x, y); };
+  const auto step = [&](const Partial& c, std::size_t k) {
+    Partial product;  // exact in FP64: 24 bits by 24
+    product.sum = a[k].value * b[k].value;
+    product.grid = product.sum == 0 ? infinity : a[k].grid * b[k].grid;
+    return walk.add(c, product);
+  };
+  return total<Partial>(order, 0, a.size(), step, add);
+}
+
+}  // namespace
+
+std::optional<Order> parse_order(std::string_view text) {
+  if (text == "sequential") return Order{};
+  if (text == "pairwise") return Order{Order::Kind::pairwise};
+  constexpr std::string_view blocked = "blocked ";
+  if (!text.starts_with(blocked)) return {};
+  const std::string digits(text.substr(blocked.size()));
+  const bool number = !digits.empty() && digits.size() < 8 &&
+                      digits.find_first_not_of("0123456789") == std::string::npos;
+  if (!number || std::stoul(digits) == 0) return {};
+  return Order{Order::Kind::blocked, std::stoul(digits)};
+}
+
+SumErrors errors_in_order(View<double> a, View<double> b, const Order& order) {
+  if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
+  const Matrix<double> zeros(a.rows, b.cols);
+  SumErrors errors{zeros, zeros, zeros, zeros};
+  std::vector<std::vector<Operand>> columns;
+  for (std::size_t j = 0; j < b.cols; ++j) columns.push_back(operands(b, j, false));
+  for (std::size_t i = 0; i < a.rows; ++i) {
+    const std::vector<Operand> row = operands(a, i, true);
+    for (std::size_t j = 0; j < b.cols; ++j) {
+      const Partial sum = one(row, columns[j], order);
+      errors.worst(i, j) = sum.worst * (1 + 0x1p-40);
+      errors.energy(i, j) = sum.energy * (1 + 0x1p-40);
+      errors.bias(i, j) = sum.bias;
+      errors.variance(i, j) = sum.variance;
+    }
+  }
+  return errors;
+}
+
+}  // namespace plumb

@@ -1,0 +1,45 @@
+// bounds/ordered.hpp: how far a product is from the exact one where the order of its sums is known.
+//
+//   worst      |C_ij - (A B)_ij| <= worst_ij, always
+//   energy     with energy E, > lambda sqrt(E) with probability <= 2 exp(-lambda^2 / 2) [HI23]
+//   bias       mean error, and
+//   variance   about it
+//
+// The exact partial sums are walked in the order of the evaluation. At a step to the exact sum s,
+// with d the errors so far and g a power of two of which both operands are multiples:
+//   h = FP32's spacing at |s| + d
+//   h <= g   the step is exact: nothing can be lost that is not there
+//   h >  g   d grows by h/2 (nearest) or h (toward zero, stochastic), E by the square of that
+// and afterwards g is the larger of itself and the spacing at |s| - d; of an exact sum, its own
+// last bit. So products of short numbers, which many FP32 sums hold exactly, cost nothing until
+// they do. What FP64 drops from s (TwoSum) enters d.
+//
+// For bias and variance what is lost is uniform over the multiples of g, or over the odd ones where
+// an exact operand has a last bit at g that the other has not:
+//   nearest      variance   h^2/12 + g^2/6      odd   h^2/12 - g^2/3, a tie h^2/4
+//   toward zero  variance   h^2/12 - g^2/12     odd   h^2/12 - g^2/3
+//                bias       -sign(s) (h-g)/2    odd   -sign(s) h/2
+//   stochastic   variance   h^2/6 - g^2/6       odd   h^2/6 + g^2/3
+//
+// ASSUMES  energy: each rounding has mean zero given the earlier ones; bias, variance: the above.
+//          Both fail for data that repeat; that is the caller's to ask.
+// REFUSES  nothing: where a sum may leave FP32's range, worst is infinite.
+// COSTS    some tens of FP64 operations a product.
+// TESTED   tests/kernels/ordered_test.cpp
+// SOURCES  theory.md D3, P4, P5, P7; bounds/SOURCES.md [HI23]
+#pragma once
+
+#include "bounds/number/product.hpp"
+#include "bounds/order.hpp"
+
+namespace plumb {
+
+struct SumErrors {
+  Matrix<double> worst, energy, bias, variance;  // (M, N) each
+};
+
+// A (M, K), B (K, N): numbers of FP32 or shorter, finite.
+// Throws std::invalid_argument if the inner sizes differ.
+SumErrors errors_in_order(View<double> a, View<double> b, const Order& order);
+
+}  // namespace plumb

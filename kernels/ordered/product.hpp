@@ -1,0 +1,20 @@
+// kernels/ordered/product.hpp: matrix products in a promised order, with a promised rounding.
+//
+//   C = A B        A (M, K)   B (K, N)   C (M, N)        order and steps: bounds/order.hpp
+//
+// `key` names the random words of stochastic rounding; other roundings ignore it.
+// NOT FOR  speed. Steps that do not round to nearest are taken in FP64 first, which may move what
+// is
+//          then rounded by 2^-53 of itself.
+// TESTED   tests/kernels/ordered_test.cpp
+#pragma once
+
+#include "bounds/number/product.hpp"
+#include "bounds/order.hpp"
+
+namespace plumb {
+
+// Throws std::invalid_argument if the inner sizes differ.
+Tensor ordered_product(View<float> a, View<float> b, const Order& order, std::uint64_t key = 0);
+
+}  // namespace plumb
