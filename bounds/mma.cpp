@@ -100,6 +100,7 @@ class Worst {
     last_ = std::min(step.last_on(finest), empty ? -never : std::max(last_, finest));
     if (result - unit_.kept > last_) cut(1, result - unit_.kept);
     error += 0x1p-149;
+    energy += 0x1p-298;
     // The unit keeps `kept` bits below the leading one, which is at least that of |S| - d.
     const double least = std::fabs(exact) - error;
     if (least > 0) last_ = std::max(last_, std::ilogb(least) - unit_.kept);

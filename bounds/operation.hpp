@@ -4,6 +4,7 @@
 //
 //   evaluate       the outputs as an Evaluation promises them (casts, splits, order, roundings)
 //   value          the same mathematics in FP64, without any rounding to a format
+//   truth          the same in 300 bits, for tests and certificates
 //   tolerance      how far an evaluation as promised may lie from `value`, given the inputs
 //
 // The inputs, outputs and attributes of each operation stand at the top of its file.
@@ -18,6 +19,7 @@
 
 #include "bounds/number/format.hpp"
 #include "bounds/number/matrix.hpp"
+#include "bounds/number/truth.hpp"
 #include "bounds/outcome.hpp"
 #include "bounds/roundings.hpp"
 
@@ -87,6 +89,7 @@ struct Operation {
   std::string_view id;
   std::vector<Matrix<float>> (*evaluate)(const Call<float>&);
   std::vector<Matrix<double>> (*value)(const Call<double>&);
+  std::vector<Matrix<Truth>> (*truth)(const Call<Truth>&);
   Outcome<Tolerance> (*tolerance)(const ToleranceCall&);
 };
 

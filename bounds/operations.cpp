@@ -48,6 +48,7 @@ double Call<T>::attribute(std::string_view name) const {
 template struct Call<float>;
 template struct Call<double>;
 template struct Call<Near>;
+template struct Call<Truth>;
 
 double ToleranceCall::attribute(std::string_view name) const {
   return attribute_of(attributes, name);
@@ -70,5 +71,6 @@ template Matrix<float> combined(std::vector<Matrix<float>>&&, const Evaluation&,
 template Matrix<double> combined(std::vector<Matrix<double>>&&, const Evaluation&,
                                  Roundings<double>&);
 template Matrix<Near> combined(std::vector<Matrix<Near>>&&, const Evaluation&, Roundings<Near>&);
+template Matrix<Truth> combined(std::vector<Matrix<Truth>>&&, const Evaluation&, Roundings<Truth>&);
 
 }  // namespace plumb

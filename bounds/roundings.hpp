@@ -45,11 +45,13 @@ class TwinRoundings final : public RealRoundings {
 };
 
 // No rounding at all.
-class ExactRoundings final : public Roundings<double> {
+template <class T>
+class NoRoundings final : public Roundings<T> {
  public:
-  void round(Matrix<double>&, const Format&) override {}
-  void before_parts(std::vector<Matrix<double>>&, const Format&) override {}
+  void round(Matrix<T>&, const Format&) override {}
+  void before_parts(std::vector<Matrix<T>>&, const Format&) override {}
 };
+using ExactRoundings = NoRoundings<double>;
 
 // As promised, keeping what each call of round() changed.
 class RecordedRoundings final : public RealRoundings {

@@ -109,10 +109,17 @@ struct Near {
     a.value = -a.value;
     return a;
   }
+  // |a + b - sum|, where sum is a + b in FP64 (TwoSum [Hig02 4.3]). Without it two numbers far
+  // apart would look like an exact sum.
+  static double lost(double a, double b, double sum) {
+    const double back = sum - a;
+    return std::fabs((a - (sum - back)) + (b - back));
+  }
   friend Near added(const Near& a, const Near& b, double sign, Share cause) {
     Near sum = a;
     sum.value += sign * b.value;
     sum.carry(1, b);
+    sum[cause] += lost(a.value, sign * b.value, sum.value);
     return sum.rounded(cause);
   }
   friend Near multiplied(const Near& a, const Near& b) {
@@ -141,8 +148,12 @@ struct Near {
   Near& operator/=(const Near& b) { return *this = *this / b; }
   friend Near fma(const Near& a, const Near& b, const Near& c) {
     Near sum = multiplied(a, b);
+    const double product = sum.value;
     sum.value = std::fma(a.value, b.value, c.value);
     sum.carry(1, c);
+    // At most what product and sum lose when rounded one after the other.
+    sum[Share::sums] +=
+        std::fabs(std::fma(a.value, b.value, -product)) + lost(product, c.value, product + c.value);
     return sum.rounded(Share::sums);
   }
   friend Near sqrt(const Near& a) {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "bounds/number/truth.hpp"
+
 namespace plumb {
 namespace {
 
@@ -22,11 +24,12 @@ void tile(const View<T>& a, std::size_t i, const T* packed, T* c, std::size_t c_
   const std::size_t row_step = a.transposed ? 1 : a.stride;
   const std::size_t k_step = a.transposed ? a.stride : 1;
   const T* first = a.data + i * row_step;
+  using std::fma;
   for (std::size_t k = 0; k < a.cols; ++k) {
     for (std::size_t r = 0; r < R; ++r) {
       const T x = first[r * row_step + k * k_step];
       for (std::size_t j = 0; j < panel<T>; ++j) {
-        sum[r][j] = std::fma(x, packed[k * panel<T> + j], sum[r][j]);
+        sum[r][j] = fma(x, packed[k * panel<T> + j], sum[r][j]);
       }
     }
   }
@@ -65,5 +68,6 @@ void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate)
 
 template void multiply(View<float>, View<float>, float*, std::size_t, bool);
 template void multiply(View<double>, View<double>, double*, std::size_t, bool);
+template void multiply(View<Truth>, View<Truth>, Truth*, std::size_t, bool);
 
 }  // namespace plumb

@@ -18,7 +18,8 @@ constexpr double a = 0.044715;
 
 template <class T>
 T sigmoid(T z) {
-  return T(1) / (T(1) + std::exp(-z));
+  using std::exp;
+  return T(1) / (T(1) + exp(-z));
 }
 
 template <class T>
@@ -77,13 +78,13 @@ std::vector<Matrix<T>> swiglu_backward(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation gelu{"gelu", gelu_forward<float>, gelu_forward<double>,
+extern const Operation gelu{"gelu", gelu_forward<float>, gelu_forward<double>, gelu_forward<Truth>,
                             tolerance_by<gelu_forward<Near>>};
 extern const Operation gelu_grad{"gelu_grad", gelu_backward<float>, gelu_backward<double>,
-                                 tolerance_by<gelu_backward<Near>>};
+                                 gelu_backward<Truth>, tolerance_by<gelu_backward<Near>>};
 extern const Operation swiglu{"swiglu", swiglu_forward<float>, swiglu_forward<double>,
-                              tolerance_by<swiglu_forward<Near>>};
+                              swiglu_forward<Truth>, tolerance_by<swiglu_forward<Near>>};
 extern const Operation swiglu_grad{"swiglu_grad", swiglu_backward<float>, swiglu_backward<double>,
-                                   tolerance_by<swiglu_backward<Near>>};
+                                   swiglu_backward<Truth>, tolerance_by<swiglu_backward<Near>>};
 
 }  // namespace plumb

@@ -39,7 +39,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation adam{"adam", evaluate<float>, evaluate<double>,
+extern const Operation adam{"adam", evaluate<float>, evaluate<double>, evaluate<Truth>,
                             worst_case_by<evaluate<Near>>};
 
 }  // namespace plumb

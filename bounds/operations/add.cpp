@@ -16,6 +16,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation add{"add", evaluate<float>, evaluate<double>, tolerance_by<evaluate<Near>>};
+extern const Operation add{"add", evaluate<float>, evaluate<double>, evaluate<Truth>,
+                           tolerance_by<evaluate<Near>>};
 
 }  // namespace plumb

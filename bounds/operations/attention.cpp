@@ -20,6 +20,7 @@ template <class T>
 Matrix<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, std::size_t h) {
   Matrix<T> p =
       product(of.block(call[0], b, of.query(h), false), of.block(call[0], b, of.key(h), true));
+  using std::exp;
   for (std::size_t i = 0; i < p.rows; ++i) {
     T* row = p.row(i);
     T largest = row[0] * of.scale<T>();
@@ -29,7 +30,7 @@ Matrix<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, std
     }
     T sum = 0;
     for (std::size_t j = 0; j <= i; ++j) {
-      row[j] = std::exp(row[j] - largest);
+      row[j] = exp(row[j] - largest);
       sum += row[j];
     }
     for (std::size_t j = 0; j < p.cols; ++j) row[j] = j <= i ? row[j] / sum : T(0);
@@ -56,9 +57,10 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
 // dS of one head: P (dP - D), masked entries zero.                                     // (S, S)
 template <class T>
 Matrix<T> score_gradients(const Call<T>& call, const Matrix<T>& p, Matrix<T> dp) {
+  using std::fma;
   for (std::size_t i = 0; i < p.rows; ++i) {
     T along = 0;
-    for (std::size_t j = 0; j <= i; ++j) along = std::fma(p(i, j), dp(i, j), along);
+    for (std::size_t j = 0; j <= i; ++j) along = fma(p(i, j), dp(i, j), along);
     for (std::size_t j = 0; j < p.cols; ++j) {
       dp(i, j) = j <= i ? p(i, j) * (dp(i, j) - along) : T(0);
     }
@@ -99,8 +101,9 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation attention{"attention", forward<float>, forward<double>, attention_tolerance};
-extern const Operation attention_grad{"attention_grad", grad<float>, grad<double>,
+extern const Operation attention{"attention", forward<float>, forward<double>, forward<Truth>,
+                                 attention_tolerance};
+extern const Operation attention_grad{"attention_grad", grad<float>, grad<double>, grad<Truth>,
                                       attention_grad_tolerance};
 
 }  // namespace plumb

@@ -33,7 +33,8 @@ struct Heads {
   }
   template <class T>
   T scale() const {
-    return T(1) / std::sqrt(static_cast<T>(dim));
+    using std::sqrt;
+    return T(1) / sqrt(static_cast<T>(dim));
   }
 };
 

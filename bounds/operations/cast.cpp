@@ -15,7 +15,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation cast{"cast", evaluate<float>, evaluate<double>,
+extern const Operation cast{"cast", evaluate<float>, evaluate<double>, evaluate<Truth>,
                             tolerance_by<evaluate<Near>>};
 
 }  // namespace plumb

@@ -13,13 +13,15 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> norm(const Call<T>& call) {
-  double squares = 0;
+  using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+  using std::sqrt;
+  Wide squares = 0;
   for (const Matrix<T>* x : call.inputs) {
-    double own = 0;
-    for (const T v : x->values) own += static_cast<double>(v) * static_cast<double>(v);
+    Wide own = 0;
+    for (const T& v : x->values) own += static_cast<Wide>(v) * static_cast<Wide>(v);
     squares += own;
   }
-  Matrix<T> g(1, 1, static_cast<T>(std::sqrt(squares)));
+  Matrix<T> g(1, 1, static_cast<T>(sqrt(squares)));
   call.roundings.round(g, call.how.output);
   return {std::move(g)};
 }
@@ -59,9 +61,11 @@ std::vector<Matrix<T>> scaled(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation grad_norm{"grad_norm", norm<float>, norm<double>, norm_tolerance};
-extern const Operation clip{"clip", coefficient<float>, coefficient<double>,
+extern const Operation grad_norm{"grad_norm", norm<float>, norm<double>, norm<Truth>,
+                                 norm_tolerance};
+extern const Operation clip{"clip", coefficient<float>, coefficient<double>, coefficient<Truth>,
                             tolerance_by<coefficient<Near>>};
-extern const Operation scale{"scale", scaled<float>, scaled<double>, tolerance_by<scaled<Near>>};
+extern const Operation scale{"scale", scaled<float>, scaled<double>, scaled<Truth>,
+                             tolerance_by<scaled<Near>>};
 
 }  // namespace plumb

@@ -66,8 +66,8 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 }  // namespace
 
 extern const Operation cross_entropy{"cross_entropy", forward<float>, forward<double>,
-                                     tolerance_by<forward<Near>, 0>};
+                                     forward<Truth>, tolerance_by<forward<Near>, 0>};
 extern const Operation cross_entropy_grad{"cross_entropy_grad", grad<float>, grad<double>,
-                                          tolerance_by<grad<Near>>};
+                                          grad<Truth>, tolerance_by<grad<Near>>};
 
 }  // namespace plumb

@@ -26,7 +26,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation embedding{"embedding", evaluate<float>, evaluate<double>,
+extern const Operation embedding{"embedding", evaluate<float>, evaluate<double>, evaluate<Truth>,
                                  tolerance_by<evaluate<Near>>};
 
 }  // namespace plumb

@@ -31,6 +31,6 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 }  // namespace
 
 extern const Operation embedding_grad{"embedding_grad", evaluate<float>, evaluate<double>,
-                                      tolerance_by<evaluate<Near>, 1>};
+                                      evaluate<Truth>, tolerance_by<evaluate<Near>, 1>};
 
 }  // namespace plumb

@@ -120,6 +120,6 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation gemm{"gemm", evaluate<float>, evaluate<double>, tolerance};
+extern const Operation gemm{"gemm", evaluate<float>, evaluate<double>, evaluate<Truth>, tolerance};
 
 }  // namespace plumb

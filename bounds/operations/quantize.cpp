@@ -21,7 +21,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation quantize{"quantize", evaluate<float>, evaluate<double>,
+extern const Operation quantize{"quantize", evaluate<float>, evaluate<double>, evaluate<Truth>,
                                 tolerance_by<evaluate<Near>>};
 
 }  // namespace plumb

@@ -63,7 +63,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation rope{"rope", evaluate<float>, evaluate<double>,
+extern const Operation rope{"rope", evaluate<float>, evaluate<double>, evaluate<Truth>,
                             tolerance_by<evaluate<Near>>};
 
 }  // namespace plumb

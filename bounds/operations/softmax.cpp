@@ -101,13 +101,13 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation softmax{"softmax", forward<float>, forward<double>,
+extern const Operation softmax{"softmax", forward<float>, forward<double>, forward<Truth>,
                                tolerance_by<forward<Near>, 0>};
-extern const Operation softmax_grad{"softmax_grad", grad<float>, grad<double>,
+extern const Operation softmax_grad{"softmax_grad", grad<float>, grad<double>, grad<Truth>,
                                     tolerance_by<grad<Near>, 0, 1>};
-extern const Operation log_sum_exp{"log_sum_exp", log_sum<float>, log_sum<double>,
+extern const Operation log_sum_exp{"log_sum_exp", log_sum<float>, log_sum<double>, log_sum<Truth>,
                                    tolerance_by<log_sum<Near>, 0>};
-extern const Operation softmax_merge{"softmax_merge", merge<float>, merge<double>,
+extern const Operation softmax_merge{"softmax_merge", merge<float>, merge<double>, merge<Truth>,
                                      worst_case_by<merge<Near>>};
 
 }  // namespace plumb

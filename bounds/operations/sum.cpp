@@ -25,6 +25,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation sum{"sum", evaluate<float>, evaluate<double>, tolerance_by<evaluate<Near>>};
+extern const Operation sum{"sum", evaluate<float>, evaluate<double>, evaluate<Truth>,
+                           tolerance_by<evaluate<Near>>};
 
 }  // namespace plumb

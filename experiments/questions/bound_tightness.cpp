@@ -1,13 +1,15 @@
-// How far is a bound from the largest error that is seen? Products and norms of six distributions,
-// three modes where sums round to nearest, and products on matrix units that truncate.
+// How far is a bound from the largest error that is seen? Products, softmax and norms of six
+// distributions in three modes: sums in any order, in known orders, on matrix units that truncate.
 #include <cmath>
 #include <numbers>
 
 #include "bounds/mma.hpp"
 #include "bounds/number/philox.hpp"
 #include "bounds/number/rounding.hpp"
+#include "bounds/tolerance.hpp"
 #include "experiments/experiment.hpp"
 #include "kernels/mma/product.hpp"
+#include "kernels/ordered/product.hpp"
 
 namespace plumb {
 namespace {
@@ -86,6 +88,7 @@ Question asked(const std::string& operation, const std::string& distribution, st
     }
   } else {
     give(side, n, 100);
+    if (operation == "softmax") return q;
     q.inputs.push_back(matrix("positive", n, 1, format, 300));
     if (operation == "layernorm") q.inputs.push_back(matrix("zero-mean", n, 1, format, 400));
   }
@@ -102,16 +105,22 @@ void add(Table& rows, const std::vector<std::string>& key, std::size_t outputs, 
   rows.add(row);
 }
 
-void on_nearest(Table& rows, const Question& q, Mode mode) {
-  const std::vector<std::string> key{
-      q.operation, std::string(name_of(mode)), std::to_string(q.n), q.distribution, "ieee", "bf16"};
+std::vector<std::string> key_of(const Question& q, Mode mode, const std::string& machine,
+                                const std::string& inputs, const Format& result) {
+  return {q.operation, std::string(name_of(mode)), std::to_string(q.n), q.distribution, machine,
+          inputs,      std::string(result.name)};
+}
+
+// The operation's own tolerance: sums in any order, or the one that its file promises.
+void on_nearest(Table& rows, const Question& q, const Format& input, Mode mode) {
+  const auto key = key_of(q, mode, "ieee", std::string(input.name), fp32);
   if (rows.has(key)) return;
   const Operation& operation = *find_operation(q.operation);
   const Evaluation how{1, fp32, fp32};
   RealRoundings real;
   ExactRoundings none;
   std::vector<Tensor> narrow;
-  for (const Matrix<double>& input : q.inputs) narrow.push_back(converted<float>(input));
+  for (const Matrix<double>& matrix : q.inputs) narrow.push_back(converted<float>(matrix));
   Call<float> computed{{}, q.attributes, how, real};
   Call<double> meant{{}, q.attributes, how, none};
   ToleranceCall ask{{}, q.attributes, how, mode, delta, {}};
@@ -133,18 +142,75 @@ void on_nearest(Table& rows, const Question& q, Mode mode) {
   add(rows, key, truth[0].size(), compared(operation.evaluate(computed)[0], truth[0], bound), "");
 }
 
-void on_unit(Table& rows, const std::string& machine, const std::string& label, const Mma& unit,
-             const std::string& distribution, std::size_t n) {
-  const std::vector<std::string> key{"gemm",       "deterministic", std::to_string(n),
-                                     distribution, machine,         label};
-  if (rows.has(key)) return;
-  const Question q = asked("gemm", distribution, n, unit.input);
+Matrix<double> bound_of(const SumErrors& errors, Mode mode) {
+  Matrix<double> bound = errors.worst;
+  const double lambda = std::sqrt(2 * std::log(2 * static_cast<double>(bound.size()) / delta));
+  for (std::size_t e = 0; e < bound.size(); ++e) {
+    const double bias = std::fabs(errors.bias.values[e]);
+    const double likely = bias + lambda * std::sqrt(errors.energy.values[e]);
+    if (mode == Mode::moments)
+      bound.values[e] = bias + sigmas * std::sqrt(errors.variance.values[e]);
+    if (mode == Mode::probabilistic) bound.values[e] = std::min(bound.values[e], likely);
+  }
+  return bound;
+}
+
+// A product whose order of sums is known: FP32 results in all modes, BF16 ones as they are stored.
+void on_described(Table& rows, const Question& q, const std::string& machine,
+                  const std::string& inputs, Tensor computed, const SumErrors& errors) {
+  const Matrix<double> truth = product(view(q.inputs[0]), view(q.inputs[1], true));
+  const bool repeated = repeats(q.inputs[0]) || repeats(q.inputs[1]);
+  for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
+    const bool refused = repeated && mode != Mode::deterministic;
+    add(rows, key_of(q, mode, machine, inputs, fp32), side * side,
+        compared(computed, truth, bound_of(errors, mode)), refused ? std::string(data_repeat) : "");
+  }
+  Matrix<double> bound = bound_of(errors, repeated ? Mode::deterministic : Mode::probabilistic);
+  for (std::size_t e = 0; e < bound.size(); ++e) {
+    bound.values[e] += ulp(std::fabs(truth.values[e]) + bound.values[e], bf16) / 2;
+  }
+  round_in_place(computed.values, bf16);
+  add(rows, key_of(q, Mode::probabilistic, machine, inputs, bf16), side * side,
+      compared(computed, truth, bound), "");
+}
+
+void in_order(Table& rows, const Machine& machine, const Format& input,
+              const std::string& distribution, std::size_t n) {
+  const Order order = machine.order().value();
+  const Question q = asked("gemm", distribution, n, input);
+  const std::string inputs(input.name);
+  if (rows.has(key_of(q, Mode::probabilistic, machine.id, inputs, bf16))) return;
   const Tensor a = converted<float>(q.inputs[0]), b = converted<float>(q.inputs[1]);
-  const View<double> wide_a = view(q.inputs[0]), wide_b = view(q.inputs[1], true);
-  add(rows, key, side * side,
-      compared(mma_product(view(a), view(b, true), unit), product(wide_a, wide_b),
-               mma_bound(wide_a, wide_b, unit)),
-      "");
+  on_described(rows, q, machine.id, inputs, ordered_product(view(a), view(b, true), order),
+               errors_in_order(view(q.inputs[0]), view(q.inputs[1], true), order));
+}
+
+void on_unit(Table& rows, const Machine& machine, const Mma& unit, const std::string& distribution,
+             std::size_t n) {
+  const std::string inputs =
+      std::string(unit.input.name) +
+      (unit.promoted_after > 0 ? " promoted every " + std::to_string(unit.promoted_after) : "");
+  const Question q = asked("gemm", distribution, n, unit.input);
+  if (rows.has(key_of(q, Mode::probabilistic, machine.id, inputs, bf16))) return;
+  const Tensor a = converted<float>(q.inputs[0]), b = converted<float>(q.inputs[1]);
+  on_described(rows, q, machine.id, inputs, mma_product(view(a), view(b, true), unit),
+               mma_errors(view(q.inputs[0]), view(q.inputs[1], true), unit));
+}
+
+void on_machine(Table& rows, const Machine& machine, const std::string& distribution,
+                std::size_t n) {
+  if (machine.order()) {
+    for (const Format& input : {fp32, bf16}) in_order(rows, machine, input, distribution, n);
+  }
+  for (const Format& input : {fp16, bf16, e4m3fn}) {
+    const std::optional<Mma> unit = machine.mma(input);
+    if (!unit) continue;
+    on_unit(rows, machine, *unit, distribution, n);
+    if (input.bits > 8) continue;
+    Mma promoted = *unit;
+    promoted.promoted_after = 128;
+    on_unit(rows, machine, promoted, distribution, n);
+  }
 }
 
 void run(Table& rows, const Effort& effort) {
@@ -152,24 +218,15 @@ void run(Table& rows, const Effort& effort) {
     for (const std::string distribution :
          {"zero-mean", "positive", "lognormal", "heavy-tailed", "cancelling", "constant"}) {
       if (effort.out_of_time()) return;
-      for (const std::string operation : {"gemm", "rmsnorm", "layernorm"}) {
-        const Question q = asked(operation, distribution, n, bf16);
-        for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
-          on_nearest(rows, q, mode);
+      for (const std::string operation : {"gemm", "softmax", "rmsnorm", "layernorm"}) {
+        for (const Format& input : {fp32, bf16}) {
+          const Question q = asked(operation, distribution, n, input);
+          for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
+            on_nearest(rows, q, input, mode);
+          }
         }
       }
-      for (const Machine& machine : all_machines()) {
-        for (const Format& input : {fp16, bf16, e4m3fn}) {
-          const std::optional<Mma> unit = machine.mma(input);
-          if (!unit) continue;
-          on_unit(rows, machine.id, std::string(input.name), *unit, distribution, n);
-          if (input.bits > 8) continue;
-          Mma promoted = *unit;
-          promoted.promoted_after = 128;
-          on_unit(rows, machine.id, std::string(input.name) + " promoted every 128", promoted,
-                  distribution, n);
-        }
-      }
+      for (const Machine& machine : all_machines()) on_machine(rows, machine, distribution, n);
       effort.progress(std::to_string(n) + " " + distribution);
     }
   }
@@ -180,9 +237,9 @@ void run(Table& rows, const Effort& effort) {
 extern const Experiment bound_tightness{
     .name = "bound-tightness",
     .question = "How far is each bound from the largest error among 1,600 outputs?",
-    .columns = {"operation", "mode", "n", "distribution", "machine", "inputs", "outputs",
+    .columns = {"operation", "mode", "n", "distribution", "machine", "inputs", "result", "outputs",
                 "bound_over_largest_error", "largest_error_over_bound", "refused"},
-    .keys = 6,
+    .keys = 7,
     .run = run,
 };
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/effort.hpp"
-#include "tests/support/inputs.hpp"
+#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

@@ -10,7 +10,7 @@
 #include "bounds/on_machine.hpp"
 #include "kernels/mma/product.hpp"
 #include "tests/support/effort.hpp"
-#include "tests/support/inputs.hpp"
+#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

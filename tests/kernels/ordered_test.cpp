@@ -11,7 +11,7 @@
 #include "bounds/ordered.hpp"
 #include "bounds/outcome.hpp"
 #include "tests/support/effort.hpp"
-#include "tests/support/inputs.hpp"
+#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "bounds/number/rounding.hpp"
 #include "tests/support/effort.hpp"
-#include "tests/support/inputs.hpp"
+#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "bounds/number/exact.hpp"
 #include "tests/support/effort.hpp"
-#include "tests/support/inputs.hpp"
+#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/bounds/operations/examples.hpp"
+#include "bounds/examples/example.hpp"
 #include "tests/support/effort.hpp"
 
 namespace plumb {
@@ -67,8 +67,8 @@ TEST(AttentionSoftmax, IsBoundedAndNearlyAttained) {
 
 // With queries of zero all probabilities are equal and their errors small: what is left to see are
 // the chains of the gradient.
-Verdict with_quiet_scores(std::size_t dim, std::size_t sequence, double spread_of_values,
-                          bool cancelling) {
+Comparison with_quiet_scores(std::size_t dim, std::size_t sequence, double spread_of_values,
+                             bool cancelling) {
   Draw draw(cancelling ? "cancelling" : "positive", 4);
   const std::size_t width = 3 * dim;
   Example e{"attention_grad",
@@ -83,14 +83,14 @@ Verdict with_quiet_scores(std::size_t dim, std::size_t sequence, double spread_o
       e.inputs[0](t, 2 * dim + c) = static_cast<double>(static_cast<float>(v));
     }
   }
-  Verdict verdict;
+  Comparison verdict;
   judge(e, evaluation_of(e), verdict);
   return verdict;
 }
 
 TEST(AttentionGradient, ItsChainsAreSeenWhereScoresAreQuiet) {
-  const Verdict long_rows = with_quiet_scores(2, 700, 1e-3, false);  // D, over 700 keys
-  const Verdict wide_rows = with_quiet_scores(96, 6, 1e-6, true);    // dP, over 96 columns
+  const Comparison long_rows = with_quiet_scores(2, 700, 1e-3, false);  // D, over 700 keys
+  const Comparison wide_rows = with_quiet_scores(96, 6, 1e-6, true);    // dP, over 96 columns
   EXPECT_EQ(long_rows.violations + wide_rows.violations, 0U);
   EXPECT_GT(long_rows.largest_ratio, 0.005);
   EXPECT_GT(wide_rows.largest_ratio, 0.02);

@@ -2,7 +2,7 @@
 // moments have the size of the errors; both say so where they do not apply.
 #include <gtest/gtest.h>
 
-#include "tests/bounds/operations/examples.hpp"
+#include "bounds/examples/example.hpp"
 #include "tests/support/effort.hpp"
 
 namespace plumb {
@@ -39,7 +39,7 @@ const std::vector<std::string> by_chance{"gemm",
 class ByChance : public testing::TestWithParam<std::string> {};
 
 TEST_P(ByChance, AProbabilisticToleranceIsKeptAndNeverWider) {
-  Verdict verdict;
+  Comparison verdict;
   const int draws = effort(60);
   for (const char* kind : {"plain", "cancelling", "spread", "positive"}) {
     for (int seed = 1; seed <= draws; ++seed) {
@@ -62,7 +62,7 @@ TEST_P(ByChance, AProbabilisticToleranceIsKeptAndNeverWider) {
 }
 
 TEST_P(ByChance, MomentsAreTheSizeOfTheErrors) {
-  Verdict all;
+  Comparison all;
   for (int seed = 1; seed <= effort(80); ++seed) {
     Draw draw("plain", 2000 + static_cast<unsigned>(seed));
     const Example e = example_of(GetParam(), draw);
@@ -92,9 +92,9 @@ Example long_gemm(std::string_view kind, std::size_t k) {
 TEST(Probabilistic, LongChainsAreFarTighterThanTheWorstCase) {
   for (const char* kind : {"plain", "positive"}) {
     const Example e = long_gemm(kind, 4096);
-    Verdict worst;
-    Verdict likely;
-    Verdict moments;
+    Comparison worst;
+    Comparison likely;
+    Comparison moments;
     const auto outputs = evaluation_of(e);
     judge(e, outputs, worst);
     judge(e, outputs, likely, Mode::probabilistic, 1e-6);

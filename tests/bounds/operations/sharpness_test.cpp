@@ -2,17 +2,17 @@
 #include <gtest/gtest.h>
 #include <algorithm>
 
-#include "tests/bounds/operations/examples.hpp"
+#include "bounds/examples/example.hpp"
 #include "tests/support/effort.hpp"
 
 namespace plumb {
 namespace {
 
 // Elements outside the tolerance of `promised` when evaluated as `ran`.
-Verdict evaluated_as(const Example& promised, const Evaluation& ran) {
+Comparison evaluated_as(const Example& promised, const Evaluation& ran) {
   Example wrong = promised;
   wrong.how = ran;
-  Verdict verdict;
+  Comparison verdict;
   judge(promised, evaluation_of(wrong), verdict);
   return verdict;
 }
@@ -86,7 +86,7 @@ TEST(Sharpness, ADroppedAttentionEntryIsSeen) {
     for (std::size_t c = 0; c < 16; ++c) {
       o[0](19, c) -= static_cast<float>(p[chosen] / z * x(chosen, 32 + c));
     }
-    Verdict verdict;
+    Comparison verdict;
     judge(e, o, verdict);
     EXPECT_GT(verdict.violations, 8U) << output.name << ", p " << p[chosen] / z;
   }
@@ -97,7 +97,7 @@ TEST(Sharpness, ALostTermIsSeen) {
   Example e = gemm_of("plain", 256, {1, fp32, bf16});
   Example less = e;
   for (std::size_t i = 0; i < 16; ++i) less.inputs[0](i, 100) = 0;
-  Verdict verdict;
+  Comparison verdict;
   judge(e, evaluation_of(less), verdict);
   EXPECT_GT(verdict.violations, 200U);
 }
@@ -131,7 +131,7 @@ class Terms : public testing::TestWithParam<Case> {};
 
 TEST_P(Terms, AreAllNeeded) {
   const Case& c = GetParam();
-  Verdict verdict;
+  Comparison verdict;
   for (int seed = 1; seed <= std::max(150, effort(150)); ++seed) {
     Draw draw(c.kind, 500 + static_cast<unsigned>(seed));
     Example e = example_of(c.id, draw);

@@ -2,7 +2,7 @@
 // comes near enough to it that the tolerance is worth having.
 #include <gtest/gtest.h>
 
-#include "tests/bounds/operations/examples.hpp"
+#include "bounds/examples/example.hpp"
 #include "tests/support/effort.hpp"
 
 namespace plumb {
@@ -13,7 +13,7 @@ class EveryOperation : public testing::TestWithParam<std::string> {};
 TEST_P(EveryOperation, StaysWithinItsDeterministicTolerance) {
   const int draws = effort(120);
   for (const char* kind : input_kinds) {
-    Verdict verdict;
+    Comparison verdict;
     for (int seed = 1; seed <= draws; ++seed) {
       Draw draw(kind, static_cast<unsigned>(seed));
       const Example example = example_of(GetParam(), draw);

@@ -2,9 +2,9 @@
 // a forward value for each gradient.
 #include <gtest/gtest.h>
 
+#include "bounds/examples/example.hpp"
 #include "bounds/number/exact.hpp"
 #include "bounds/number/product.hpp"
-#include "tests/bounds/operations/examples.hpp"
 #include "tests/support/effort.hpp"
 
 namespace plumb {

@@ -1,7 +1,8 @@
-// tests/support/inputs.hpp: what a bound must survive.
+// bounds/examples/draw.hpp: what a bound must survive.
 //
 // plain: normal; cancelling: sums near zero; spread: over 40 binades; tiny: products fall below the
-// normal range of FP32; positive: errors of a chain add up.
+// normal range of FP32; positive: errors of a chain add up; powers: of two, so that sums lie on the
+// edges of binades; huge: sums near the end of FP32's range.
 #pragma once
 
 #include <array>
@@ -14,7 +15,8 @@
 
 namespace plumb {
 
-inline constexpr std::array input_kinds{"plain", "cancelling", "spread", "tiny", "positive"};
+inline constexpr std::array input_kinds{"plain",    "cancelling", "spread", "tiny",
+                                        "positive", "powers",     "huge"};
 
 class Draw {
  public:
@@ -37,6 +39,10 @@ class Draw {
       if (kind_ == "positive") x = 0.5 + uniform();
       if (kind_ == "spread") x = std::ldexp(x, static_cast<int>(between(0, 40)) - 20);
       if (kind_ == "tiny") x = std::ldexp(x, -static_cast<int>(between(60, 140)));
+      if (kind_ == "powers") {
+        x = std::ldexp(coin() ? 1.0 : -1.0, static_cast<int>(between(0, 30)) - 15);
+      }
+      if (kind_ == "huge") x = std::ldexp(x, static_cast<int>(between(50, 61)));
       const std::size_t back = cols > 1 ? 1 : cols;
       if (kind_ == "cancelling" && e % 2 == 1) x = -m.values[e - back] * (1 + normal() * 0x1p-20);
       m.values[e] = round_to(static_cast<double>(static_cast<float>(x)), format);

@@ -1,0 +1,45 @@
+// The bounds hold against MPFR too, not only against the FP64 value. The long version is the
+// experiment soundness.
+#include <gtest/gtest.h>
+
+#include "bounds/examples/example.hpp"
+#include "tests/support/effort.hpp"
+
+namespace plumb {
+namespace {
+
+class AgainstMpfr : public testing::TestWithParam<std::string> {};
+
+TEST_P(AgainstMpfr, StaysWithinItsDeterministicTolerance) {
+  std::size_t elements = 0;
+  for (const char* kind : input_kinds) {
+    for (int seed = 1; seed <= effort(3); ++seed) {
+      Draw draw(kind, 3000 + static_cast<unsigned>(seed));
+      const Example e = example_of(GetParam(), draw);
+      const auto tolerance = tolerance_of(e);
+      if (!tolerance) continue;
+      const auto computed = evaluation_of(e);
+      const auto truth = truth_of(e);
+      for (std::size_t o = 0; o < computed.size(); ++o) {
+        for (std::size_t i = 0; i < computed[o].size(); ++i, ++elements) {
+          // Values are doubles: nothing is said of what lies below their normal numbers.
+          ASSERT_LE(truth[o].values[i].distance_from(static_cast<double>(computed[o].values[i])),
+                    tolerance->bound[o].values[i] + 0x1p-1022)
+              << kind << ", seed " << seed << ", element " << i;
+        }
+      }
+    }
+  }
+  EXPECT_GT(elements, 15U);
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const Operation* operation : all_operations()) names.emplace_back(operation->id);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Bounds, AgainstMpfr, testing::ValuesIn(all_names()),
+                         [](const auto& parameter) { return parameter.param; });
+
+}  // namespace
+}  // namespace plumb
