@@ -47,7 +47,7 @@ Subject of_product(const Machine& machine, const Format& input,
   const std::string name = "gemm on " + machine.id + ", " + std::string(input.name);
   return {name, [&machine, input, compute](Draw& draw) {
             Example e{"gemm", {}, {{"transpose_a", 0}, {"transpose_b", 1}}, {}};
-            const std::size_t k = draw.between(1, draw.between(0, 9) == 0 ? 1500 : 200);
+            const std::size_t k = draw.between(1, draw.between(0, 19) == 0 ? 1500 : 64);
             for (const std::size_t rows : {draw.between(1, 12), draw.between(2, 48)}) {
               Matrix<double> m = draw.matrix(rows, k, fp32);
               for (double& x : m.values) x = round_to(x, input, {.saturate = true});
