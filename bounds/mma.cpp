@@ -6,6 +6,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "bounds/number/term.hpp"
+
 namespace plumb {
 namespace {
 
@@ -93,13 +95,13 @@ class Worst {
     for (const Step::Addend& x : step.addends()) cuts += x.last < grid ? 1 : 0;
     double lost = step.lost;
     add_to(exact, step.sum, lost);
-    cut(cuts, grid);
+    cut(term<"mma.grid">(cuts), grid);
     error += lost;
     const int result = exponent_of(std::fabs(exact) + error);
     const int finest = step.top - unit_.grid;
     last_ = std::min(step.last_on(finest), empty ? -never : std::max(last_, finest));
-    if (result - unit_.kept > last_) cut(1, result - unit_.kept);
-    error += 0x1p-149;
+    if (result - unit_.kept > last_) cut(term<"mma.kept">(1), result - unit_.kept);
+    error += term<"mma.subnormal">(0x1p-149);
     energy += 0x1p-298;
     // The unit keeps `kept` bits below the leading one, which is at least that of |S| - d.
     const double least = std::fabs(exact) - error;
@@ -109,7 +111,7 @@ class Worst {
   double exact = 0, error = 0, energy = 0;
 
  private:
-  void cut(int times, int exponent) {
+  void cut(double times, int exponent) {
     const double spacing = times > 0 ? std::ldexp(1.0, exponent) : 0;
     error += times * spacing;
     energy += times * spacing * spacing;
@@ -155,8 +157,8 @@ class Likely {
   void cut(int last, int to, bool odd, double sign) {
     if (last >= to) return;
     const double h = std::ldexp(1.0, to), g = std::ldexp(1.0, last);
-    bias -= sign * (odd ? h : h - g) / 2;
-    variance += (h * h - (odd ? 4 : 1) * g * g) / 12;
+    bias -= term<"mma.bias">(sign * (odd ? h : h - g) / 2);
+    variance += term<"mma.variance">((h * h - (odd ? 4 : 1) * g * g) / 12);
   }
 
   Mma unit_;
@@ -177,7 +179,7 @@ class Chain {
     double lost = 0;
     add_to(done_, worst_.exact, lost);
     error_ += worst_.error + lost;
-    const double rounding = 0x1p-24 * (std::fabs(done_) + error_) + 0x1p-150;
+    const double rounding = term<"mma.promotion">(0x1p-24 * (std::fabs(done_) + error_) + 0x1p-150);
     error_ += rounding;
     energy_ += worst_.energy + rounding * rounding;
     bias_ += likely_.bias;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bounds/mma.hpp"
+#include "bounds/number/term.hpp"
 #include "bounds/ordered.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -57,7 +58,7 @@ class Finish {
     }
     sums_ = std::max(sums_, bound);
     stored_ = std::max(stored_, cast);
-    return (bound + cast) * (1 + 0x1p-50);
+    return (bound + term<"on_machine.stored">(cast)) * (1 + 0x1p-50);
   }
 
   const ToleranceCall& call_;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bounds/number/format.hpp"
+#include "bounds/number/term.hpp"
 
 namespace plumb {
 namespace {
@@ -43,24 +44,24 @@ class Walk {
   Partial add(const Partial& x, const Partial& y) const {
     Partial z;
     z.sum = x.sum + y.sum;
-    const double back = z.sum - x.sum;
-    const double lost = std::fabs((x.sum - (z.sum - back)) + (y.sum - back));
-    const bool exact = x.worst == 0 && y.worst == 0 && lost == 0;
-    z.grid = exact ? grid_of(z.sum) : std::min(x.grid, y.grid);
+    z.grid = std::min(x.grid, y.grid);
+    const bool exact =
+        x.worst == 0 && y.worst == 0 && std::fabs(z.sum) <= 0x1p52 * z.grid;  // in FP64, too
+    if (exact) z.grid = grid_of(z.sum);
     // Is z an odd multiple of its grid, because one operand is?
     const Partial& finer = x.grid < y.grid ? x : y;
     const bool odd = exact || (x.grid != y.grid && finer.worst == 0);
-    z.worst = x.worst + y.worst + lost;
+    z.worst = x.worst + y.worst;
     z.energy = x.energy + y.energy;
     z.bias = x.bias + y.bias;
     z.variance = x.variance + y.variance;
-    // 2^-40: the FP64 additions of this very bound.
-    const double most = (std::fabs(z.sum) + z.worst) * (1 + 0x1p-40);
+    // Where FP64 drops bits of s, at most 2^-53 of it, FP32 has dropped more: 2^-25 of it is in d.
+    const double most = (std::fabs(z.sum) + z.worst * (1 + 0x1p-20)) * (1 + 0x1p-40);
     if (most == 0) return z;
     const double h = spacing_at(most);
     if (h > z.grid) round(z, h, odd);
     if (most > 0x1.fffffep127) z.worst = infinity;
-    const double least = std::fabs(z.sum) - z.worst * (1 + 0x1p-40);
+    const double least = std::fabs(z.sum) * (1 - 0x1p-40) - z.worst * (1 + 0x1p-20);
     if (least > 0) z.grid = std::max(z.grid, spacing_at(least));
     return z;
   }
@@ -74,19 +75,19 @@ class Walk {
     double c = h / 2;
     switch (rounding_) {
       case Rounding::nearest_even:
-        z.variance += tie ? h * h / 4 : (h * h + squares) / 12;
+        z.variance += term<"ordered.nearest">(tie ? h * h / 4 : (h * h + squares) / 12);
         break;
       case Rounding::toward_zero:
         c = h;
-        z.bias -= std::copysign(odd ? h / 2 : (h - g) / 2, z.sum);
-        z.variance += (h * h - (odd ? 4 : 1) * g * g) / 12;
+        z.bias -= term<"ordered.bias">(std::copysign(odd ? h / 2 : (h - g) / 2, z.sum));
+        z.variance += term<"ordered.truncated">((h * h - (odd ? 4 : 1) * g * g) / 12);
         break;
       default:
         c = h;
-        z.variance += (h * h + (odd ? 2 : -1) * g * g) / 6;
+        z.variance += term<"ordered.stochastic">((h * h + (odd ? 2 : -1) * g * g) / 6);
     }
-    z.worst += c;
-    z.energy += c * c;
+    z.worst += term<"ordered.rounding">(c);
+    z.energy += term<"ordered.energy">(c * c);
   }
 
   Rounding rounding_;

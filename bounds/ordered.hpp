@@ -12,7 +12,7 @@
 //   h >  g   d grows by h/2 (nearest) or h (toward zero, stochastic), E by the square of that
 // and afterwards g is the larger of itself and the spacing at |s| - d; of an exact sum, its own
 // last bit. So products of short numbers, which many FP32 sums hold exactly, cost nothing until
-// they do. What FP64 drops from s (TwoSum) enters d.
+// they do. What FP64 drops from s is far less than what FP32 drops there: d is enlarged by 2^-20.
 //
 // For bias and variance what is lost is uniform over the multiples of g, or over the odd ones where
 // an exact operand has a last bit at g that the other has not:

@@ -73,16 +73,20 @@ double deviation(const Near& y, Terms& terms) {
   const double stored = y[Share::stored];
   terms.add(Terms::likely, std::sqrt((y.energy + y.common * y.common) / 3));
   terms.add(static_cast<std::size_t>(Share::stored), stored / std::sqrt(3.0));
-  return std::sqrt((y.energy + y.common * y.common + stored * stored) / 3);
+  return std::sqrt((term<"tolerance.energy">(y.energy) +
+                    term<"tolerance.common">(y.common * y.common) +
+                    term<"tolerance.stored_deviation">(stored * stored)) /
+                   3);
 }
 
 double bound_of(const Near& y, double value, const Rule& rule, Terms& terms) {
   if (rule.mode == Mode::moments) return deviation(y, terms);
   const double stored = y[Share::stored];
-  const double judge = std::fabs(y.value - value);
+  const double judge = term<"tolerance.judge">(std::fabs(y.value - value));
   const double worst = y.worst() - stored;
   // 2^-10: the second-order factor phi of [HI23], below 7e-4 for 2^20 terms and lambda <= 8.
-  const double likely = rule.lambda * (y.common + std::sqrt(y.energy)) * (1 + 0x1p-10);
+  const double likely =
+      term<"tolerance.likely">(rule.lambda) * (y.common + std::sqrt(y.energy)) * (1 + 0x1p-10);
   const bool by_chance = rule.mode == Mode::probabilistic && !rule.repeated && likely < worst;
   if (by_chance) {
     terms.add(Terms::likely, likely);
@@ -111,8 +115,8 @@ void NearRoundings::round(Matrix<Near>& x, const Format& to) {
   const CastError error(to);
   for (Near& value : x.values) {
     const double c = error(value);
-    if (wire) value.err(c, Share::wire);
-    if (!wire) value[Share::stored] += c;
+    if (wire) value.err(term<"tolerance.wire">(c), Share::wire);
+    if (!wire) value[Share::stored] += term<"tolerance.stored">(c);
   }
 }
 

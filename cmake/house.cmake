@@ -3,6 +3,7 @@
 #   house_room([PUBLIC ...] [PRIVATE ...])   the library plumb::<folder> of every source below the folder
 #   house_program(<name>)                    the same, where the folder is a program
 #   house_tests(<group> [ALSO rooms...])     <group>_tests: tests/<group>/**/*_test.cpp, tests/support/
+#   house_mutants()                          mutants_tests: see ./run mutants (built on demand)
 #   house_benches()                          one program per tests/bench/*.cpp, built by target `benches`
 #
 # A new source file needs no line in any list: the folders are read again at each build.
@@ -118,6 +119,20 @@ function(house_tests group)
   # Asked for its tests when ctest starts, not at each link: a link then stays a link.
   gtest_discover_tests(${group}_tests TEST_PREFIX ${group}. DISCOVERY_MODE PRE_TEST
                        DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${group})
+endfunction()
+
+# The bounds and their tests once more, with terms that can be lost (bounds/number/term.hpp).
+function(house_mutants)
+  get_target_property(sources plumb_bounds SOURCES)
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/bounds/*_test.cpp)
+  set(emulations ${PROJECT_SOURCE_DIR}/kernels/mma/product.cpp ${PROJECT_SOURCE_DIR}/kernels/ordered/product.cpp)
+  set(their_tests ${PROJECT_SOURCE_DIR}/tests/kernels/mma_test.cpp ${PROJECT_SOURCE_DIR}/tests/kernels/ordered_test.cpp)
+  add_executable(mutants_tests EXCLUDE_FROM_ALL ${sources} ${tests} ${emulations} ${their_tests})
+  add_dependencies(mutants_tests plumb_bounds)  # makes the embedded cards
+  target_compile_definitions(mutants_tests PRIVATE PLUMB_MUTANTS PLUMB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(mutants_tests PRIVATE plumb_rules fmt::fmt MPFR::MPFR Boost::headers Eigen3::Eigen
+                        nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
+  set_target_properties(mutants_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
 function(house_benches)

@@ -6,6 +6,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "bounds/number/term.hpp"
+
 namespace plumb {
 namespace {
 
@@ -119,9 +121,11 @@ class Doubled {
       for (std::size_t w = 0; w < width; ++w) {
         const double c = value[r * lanes + w];
         // Scales are at most twice the norms, (n^2 + 2n) / 2 roundings of 2^-106 2^k.
-        const double sums = (n * n + 2 * n) * 0x1p-106 * row_scale_[i + r] * column_scale_[j + w];
+        const double sums = term<"certified.sums">((n * n + 2 * n) * 0x1p-106 * row_scale_[i + r] *
+                                                   column_scale_[j + w]);
         c_.value(i + r, j + w) = c;
-        c_.bound(i + r, j + w) = (0x1p-53 * std::fabs(c) + sums) * (1 + 0x1p-50);
+        c_.bound(i + r, j + w) =
+            (term<"certified.fp64">(0x1p-53 * std::fabs(c)) + sums) * (1 + 0x1p-50);
       }
     }
   }

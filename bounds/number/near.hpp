@@ -37,6 +37,7 @@
 #include <type_traits>
 
 #include "bounds/number/format.hpp"
+#include "bounds/number/term.hpp"
 
 namespace plumb {
 
@@ -65,8 +66,8 @@ struct Near {
   // A number written in the code or read from an input: FP32 holds its nearest neighbour.
   template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
   Near(Number x) : value(static_cast<double>(x)) {
-    (*this)[Share::steps] =
-        (1 + 0x1p-24) * std::fabs(static_cast<double>(static_cast<float>(value)) - value);
+    (*this)[Share::steps] = term<"near.read">(
+        (1 + 0x1p-24) * std::fabs(static_cast<double>(static_cast<float>(value)) - value));
   }
   explicit operator std::size_t() const { return static_cast<std::size_t>(value); }
 
@@ -87,7 +88,8 @@ struct Near {
     if (m == 0 || (exact() && static_cast<double>(static_cast<float>(value)) == value)) {
       return *this;
     }
-    err(m <= 0x1.fffffep127 ? half_spacing_fp32(m) : std::numeric_limits<double>::infinity(),
+    err(m <= 0x1.fffffep127 ? term<"near.rounding">(half_spacing_fp32(m))
+                            : std::numeric_limits<double>::infinity(),
         cause);
     return *this;
   }
@@ -113,19 +115,19 @@ struct Near {
   // apart would look like an exact sum.
   static double lost(double a, double b, double sum) {
     const double back = sum - a;
-    return std::fabs((a - (sum - back)) + (b - back));
+    return term<"near.lost">(std::fabs((a - (sum - back)) + (b - back)));
   }
   friend Near added(const Near& a, const Near& b, double sign, Share cause) {
     Near sum = a;
     sum.value += sign * b.value;
-    sum.carry(1, b);
+    sum.carry(term<"near.sum">(1), b);
     sum[cause] += lost(a.value, sign * b.value, sum.value);
     return sum.rounded(cause);
   }
   friend Near multiplied(const Near& a, const Near& b) {
     Near product = of(a.value * b.value);
-    product.carry(std::fabs(b.value), a);
-    product.carry(a.most(), b);
+    product.carry(term<"near.product_left">(std::fabs(b.value)), a);
+    product.carry(term<"near.product_right">(a.most()), b);
     return product;
   }
   friend Near operator+(const Near& a, const Near& b) { return added(a, b, 1, Share::steps); }
@@ -137,8 +139,8 @@ struct Near {
     Near q = of(a.value / b.value);
     const double least = std::fabs(b.value) * (1 - 0x1p-40) - b.worst();
     const double factor = least > 0 ? 1 / least : std::numeric_limits<double>::infinity();
-    if (!a.exact()) q.carry(factor, a);
-    if (!b.exact()) q.carry(std::fabs(q.value) * factor, b);
+    if (!a.exact()) q.carry(term<"near.quotient_left">(factor), a);
+    if (!b.exact()) q.carry(term<"near.quotient_right">(std::fabs(q.value) * factor), b);
     return q.rounded(Share::steps);
   }
   // Chains are written with +=, -= and fma: their roundings are booked as those of sums.
@@ -148,12 +150,10 @@ struct Near {
   Near& operator/=(const Near& b) { return *this = *this / b; }
   friend Near fma(const Near& a, const Near& b, const Near& c) {
     Near sum = multiplied(a, b);
-    const double product = sum.value;
+    // Of exact operands the product is exact in FP64; where they are not, worst() covers it.
+    sum[Share::sums] += lost(sum.value, c.value, sum.value + c.value);
     sum.value = std::fma(a.value, b.value, c.value);
-    sum.carry(1, c);
-    // At most what product and sum lose when rounded one after the other.
-    sum[Share::sums] +=
-        std::fabs(std::fma(a.value, b.value, -product)) + lost(product, c.value, product + c.value);
+    sum.carry(term<"near.fma_sum">(1), c);
     return sum.rounded(Share::sums);
   }
   friend Near sqrt(const Near& a) {
@@ -161,7 +161,7 @@ struct Near {
     const double e = a.worst();
     if (e != 0) {
       const double slope = 1 / (root.value + std::sqrt(std::max(a.value - e, 0.0)));
-      root.carry(std::min(slope, 1 / std::sqrt(e)) * (1 + 0x1p-40), a);
+      root.carry(term<"near.sqrt">(std::min(slope, 1 / std::sqrt(e)) * (1 + 0x1p-40)), a);
     }
     return root.rounded(Share::steps);
   }
@@ -171,7 +171,7 @@ struct Near {
 // One ulp of a library function whose exact result is x.
 inline Near function_result(Near x) {
   const double m = x.most();
-  x.err(m <= 0x1.fffffep127 ? 2 * Near::half_spacing_fp32(m)
+  x.err(m <= 0x1.fffffep127 ? term<"near.function">(2 * Near::half_spacing_fp32(m))
                             : std::numeric_limits<double>::infinity(),
         Share::functions);
   return x;
@@ -180,7 +180,7 @@ inline Near function_result(Near x) {
 inline Near exp(const Near& a) {
   Near y = Near::of(std::exp(a.value));
   const double e = a.worst();
-  if (e != 0) y.carry(y.value * std::expm1(e) / e * (1 + 0x1p-40), a);
+  if (e != 0) y.carry(term<"near.exp">(y.value * std::expm1(e) / e * (1 + 0x1p-40)), a);
   return function_result(y);
 }
 
@@ -191,7 +191,7 @@ inline Near log(const Near& a) {
   if (e != 0) {
     const double slope =
         relative < 1 ? -std::log1p(-relative) / e : std::numeric_limits<double>::infinity();
-    y.carry(slope * (1 + 0x1p-40), a);
+    y.carry(term<"near.log">(slope * (1 + 0x1p-40)), a);
   }
   return function_result(y);
 }
@@ -207,10 +207,12 @@ inline Near sigmoid(const Near& z) {
   const double here = s.value / (1 + std::exp(z.value)) * std::expm1(off) / off;
   const double anywhere = std::exp(-std::max(std::fabs(z.value) - off, 0.0));
   const double slope = std::fmin(here, anywhere);  // where z is vast, the first may be 0 inf
-  s.carry(slope * (1 + 0x1p-40), z);
-  s.err(slope * 2 * u, Share::functions);
-  s.err(s.value * u, Share::steps);
-  if (z.value - z.worst() < -87) s.err(s.value, Share::functions);  // FP32 may hold zero
+  s.carry(term<"near.sigmoid">(slope * (1 + 0x1p-40)), z);
+  s.err(term<"near.sigmoid_exp">(slope * 2 * u), Share::functions);
+  s.err(term<"near.sigmoid_sum">(s.value * u), Share::steps);
+  if (z.value - z.worst() < -87) {  // FP32 may hold zero
+    s.err(term<"near.sigmoid_underflow">(s.value), Share::functions);
+  }
   return s.rounded(Share::steps);
 }
 
@@ -229,7 +231,7 @@ inline Near min(const Near& a, const Near& b) {
 inline float shared(float x) { return x; }
 inline double shared(double x) { return x; }
 inline Near shared(Near x) {
-  x.common += std::sqrt(x.energy);
+  x.common += term<"near.shared">(std::sqrt(x.energy));
   x.energy = 0;
   return x;
 }

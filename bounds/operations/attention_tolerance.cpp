@@ -52,7 +52,7 @@ struct Bounded {
   void store(const Format& to) {
     if (to == fp32) return;
     for (std::size_t e = 0; e < value.size(); ++e) {
-      if (most(e) > 0) stored.values[e] = half_spacing(most(e), to);
+      if (most(e) > 0) stored.values[e] = term<"attention.store">(half_spacing(most(e), to));
     }
   }
 };
@@ -67,7 +67,11 @@ Bounded probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
   const double scale = of.scale<double>();
   const auto d = static_cast<double>(of.dim);
   for (double& x : s.values) x *= scale;
-  for (double& x : s_error.values) x = (g(d) + 4 * u) * scale * x + (d + 1) * t;
+  // Underflow, at most (d + 1) 2^-148, is far below the 2^-10 by which u is enlarged: a score's
+  // error enters through exp, next to u.
+  for (double& x : s_error.values) {
+    x = (term<"attention.scores">(g(d)) + term<"attention.scale">(4 * u)) * scale * x;
+  }
   Bounded p(Matrix<double>(s.rows, s.cols));
   for (std::size_t i = 0; i < s.rows; ++i) {
     softmax_with_error(s.row(i), s_error.row(i), i + 1, p.value.row(i), p.fp32_error.row(i));
@@ -89,9 +93,11 @@ void accumulate(const Bounded& left, bool transposed, View<double> right, View<d
     for (std::size_t j = 0; j < value.cols; ++j) {
       Near& x = to[i * stride + j];
       x.value += value(i, j);
-      x[Share::functions] += by_fp32(i, j);
-      x[Share::wire] += by_store(i, j);  // kept apart until the result is stored
-      x[Share::sums] += g(terms) * sum(i, j) + terms * t;
+      x[Share::functions] += term<"attention.left">(by_fp32(i, j));
+      // Kept apart until the result is stored.
+      x[Share::wire] += term<"attention.left_store">(by_store(i, j));
+      x[Share::sums] += term<"attention.sums">(g(terms) * sum(i, j)) +
+                        term<"attention.sums_underflow">(terms * t);
     }
   }
 }
@@ -122,20 +128,23 @@ void score_gradients(const Bounded& p, Bounded& dp, const Format& output) {
     const std::size_t row = i * p.value.cols;
     for (std::size_t e = row; e <= row + i; ++e) {
       along = std::fma(p.value.values[e], dp.value.values[e], along);
-      along_error += p.error(e) * dp.most(e) + p.value.values[e] * dp.error(e);
+      along_error += term<"attention.along_p">(p.error(e) * dp.most(e)) +
+                     term<"attention.along_dp">(p.value.values[e] * dp.error(e));
       sum += p.most(e) * dp.most(e);
     }
     const auto n = static_cast<double>(i + 1);
-    along_error += g(n) * sum + n * t;
+    along_error += term<"attention.along_chain">(g(n) * sum) + n * t;
     for (std::size_t e = row; e < row + p.value.cols; ++e) {
       const bool masked = e > row + i;
       const double centred = dp.value.values[e] - along;
       const double off = dp.error(e) + along_error;
       dp.value.values[e] = masked ? 0 : p.value.values[e] * centred;
-      dp.fp32_error.values[e] = masked ? 0
-                                       : p.error(e) * (std::fabs(centred) + off) +
-                                             p.value.values[e] * off +
-                                             3 * u * p.most(e) * (std::fabs(centred) + off) + t;
+      dp.fp32_error.values[e] =
+          masked
+              ? 0
+              : term<"attention.ds_p">(p.error(e) * (std::fabs(centred) + off)) +
+                    term<"attention.ds_off">(p.value.values[e] * off) +
+                    term<"attention.ds_steps">(3 * u * p.most(e) * (std::fabs(centred) + off)) + t;
     }
   }
   dp.store(output);
@@ -153,17 +162,20 @@ void softmax_with_error(const double* score, const double* score_error, std::siz
   for (std::size_t j = 0; j < n; ++j) {
     p[j] = std::exp(score[j] - m);
     const double distance = m - score[j] + score_error[j] + farthest;
-    error[j] = std::expm1(score_error[j] + u * distance + 2 * u);
+    error[j] = std::expm1(term<"attention.score_error">(score_error[j]) +
+                          term<"attention.distance">(u * distance) + term<"attention.exp">(2 * u));
     z += p[j];
     off += p[j] * error[j];
     running += j == 0 ? 0 : z;
   }
-  const double b0 = (off + static_cast<double>(n) * 2 * t) / z;
-  const double b = b0 + u * running / z * (1 + b0) * (1 + 2 * static_cast<double>(n) * u);
+  const double b0 = (term<"attention.denominator">(off) + static_cast<double>(n) * 2 * t) / z;
+  const double b = b0 + term<"attention.running">(u * running / z) * (1 + b0) *
+                            (1 + 2 * static_cast<double>(n) * u);
   const double at_least = b < 1 ? 1 - b : 0;  // zero: no bound, found by the caller as infinity
   for (std::size_t j = 0; j < n; ++j) {
     p[j] /= z;
-    error[j] = p[j] * (error[j] + b + u * (1 + error[j])) / at_least + 4 * t / at_least;
+    error[j] = p[j] * (error[j] + b + term<"attention.division">(u * (1 + error[j]))) / at_least +
+               term<"attention.underflow">(4 * t / at_least);
   }
 }
 
@@ -202,7 +214,7 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
       Bounded ds(product(block(call[1], o), of.block(qkv, b, of.value(h), true)));
       ds.fp32_error = product(block(d_size, o), of.block(size, b, of.value(h), true));
       const auto dim = static_cast<double>(of.dim);
-      for (double& e : ds.fp32_error.values) e = g(dim) * e + dim * t;
+      for (double& e : ds.fp32_error.values) e = term<"attention.dp">(g(dim) * e) + dim * t;
       score_gradients(p, ds, call.how.output);
       accumulate(ds, false, block(qkv, of.key(h)), block(size, of.key(h)), n, rows + of.query(h),
                  d.cols);
@@ -215,7 +227,7 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
   for (std::size_t e = 0; e < d.size(); ++e) {
     if (e % d.cols / of.dim % group == group - 1) continue;  // values are not scaled
     Near& x = d.values[e];
-    const double all = 4 * u * x.most();
+    const double all = term<"attention.gradient_scale">(4 * u * x.most());
     Near scaled = Near::of(x.value * of.scale<double>());
     scaled.carry(of.scale<double>(), x);
     scaled[Share::steps] += of.scale<double>() * all + t;

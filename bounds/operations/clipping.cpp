@@ -34,7 +34,7 @@ Outcome<Tolerance> norm_tolerance(const ToleranceCall& call) {
   for (const Matrix<double>* x : call.inputs) n += static_cast<double>(x->size());
   Near g = Near::of(call.values[0].values[0]);
   if (g.value > 0) {
-    g.err(n * 0x1p-53 * g.value, Share::sums);
+    g.err(term<"grad_norm.sums">(n * 0x1p-53 * g.value), Share::sums);
     g.rounded(Share::steps);
   }
   Matrix<Near> output(1, 1, g);

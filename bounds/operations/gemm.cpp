@@ -84,9 +84,11 @@ Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<floa
   for (std::size_t e = 0; e < part.size(); ++e) {
     Near& x = part.values[e];
     x.value = c.values[e];
-    const double sum = (static_cast<double>(s.values[e]) * (1 + 2 * ku) + t) * (1 + 0x1p-20);
-    x[Share::sums] = ku / (1 - ku) * sum + t;
-    x.energy = mode == Mode::deterministic ? 0 : of_u * squares.values[e] + t * t;
+    const double sum =
+        (static_cast<double>(s.values[e]) * (1 + term<"gemm.sizes">(2 * ku)) + t) * (1 + 0x1p-20);
+    x[Share::sums] = term<"gemm.sums">(ku / (1 - ku) * sum) + term<"gemm.underflow">(t);
+    x.energy =
+        mode == Mode::deterministic ? 0 : term<"gemm.energy">(of_u * squares.values[e]) + t * t;
   }
   return part;
 }

@@ -4,13 +4,13 @@
 
 #include <cmath>
 
+#include "bounds/examples/draw.hpp"
 #include "bounds/mma.hpp"
 #include "bounds/number/exact.hpp"
 #include "bounds/number/rounding.hpp"
 #include "bounds/on_machine.hpp"
 #include "kernels/mma/product.hpp"
 #include "tests/support/effort.hpp"
-#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {
@@ -224,6 +224,17 @@ TEST(MmaBound, CoversSumsBelowTheNormalNumbers) {
   const double error =
       static_cast<double>(mma_product(view(narrow_a), view(narrow_b), unit).values[0]) -
       product(view(a), view(b)).values[0];
+  EXPECT_NE(error, 0);
+  EXPECT_LE(std::fabs(error), mma_errors(view(a), view(b), unit).worst.values[0]);
+}
+
+// One product between two subnormal numbers: nothing is cut, but its result is rounded.
+TEST(MmaBound, CoversTheRoundingOfSubnormalResults) {
+  const Mma unit = unit_of("h100", bf16);
+  const Matrix<double> a(1, 1, 0x1.8p-75), b(1, 1, 0x1p-75);
+  const Tensor narrow_a = converted<float>(a), narrow_b = converted<float>(b);
+  const double error =
+      static_cast<double>(mma_product(view(narrow_a), view(narrow_b), unit).values[0]) - 0x1.8p-150;
   EXPECT_NE(error, 0);
   EXPECT_LE(std::fabs(error), mma_errors(view(a), view(b), unit).worst.values[0]);
 }

@@ -6,12 +6,12 @@
 
 #include <cmath>
 
+#include "bounds/examples/draw.hpp"
 #include "bounds/number/exact.hpp"
 #include "bounds/on_machine.hpp"
 #include "bounds/ordered.hpp"
 #include "bounds/outcome.hpp"
 #include "tests/support/effort.hpp"
-#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

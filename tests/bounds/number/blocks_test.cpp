@@ -5,9 +5,9 @@
 
 #include <cmath>
 
+#include "bounds/examples/draw.hpp"
 #include "bounds/number/rounding.hpp"
 #include "tests/support/effort.hpp"
-#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

@@ -72,6 +72,17 @@ TEST(CertifiedProduct, HasTwiceTheBitsWhereSumsCancel) {
   }
 }
 
+// The claim of the header: n^2 2^-103 |a| |b|, and no more (n + 2 for n).
+TEST(CertifiedProduct, BoundsASumThatVanishesAsClaimed) {
+  constexpr std::size_t n = 64;
+  Matrix<double> a(1, n), b(1, n, 1.0);
+  for (std::size_t k = 0; k < n; ++k) a(0, k) = k % 2 == 0 ? 1 + 0x1p-20 : -(1 + 0x1p-20);
+  const Certified c = doubled_product(view(a), view(b, true));
+  EXPECT_EQ(c.value.values[0], 0);
+  EXPECT_LE(c.bound.values[0], (n + 2) * (n + 2) * 0x1p-103 * 64 * (1 + 0x1p-19));
+  EXPECT_GT(c.bound.values[0], 0);
+}
+
 TEST(CertifiedProduct, HasTheSameBitsInAnySlice) {
   Draw draw("spread", 9);
   const Factors f = factors_of(draw, 67, 50, 61, fp32);

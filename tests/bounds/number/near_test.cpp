@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "bounds/examples/draw.hpp"
 #include "bounds/number/rounding.hpp"
 #include "tests/support/effort.hpp"
-#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

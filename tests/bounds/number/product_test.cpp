@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "bounds/examples/draw.hpp"
 #include "bounds/number/exact.hpp"
 #include "tests/support/effort.hpp"
-#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <vector>
 
+#include "bounds/examples/draw.hpp"
 #include "bounds/number/exact.hpp"
 #include "tests/support/effort.hpp"
-#include "bounds/examples/draw.hpp"
 
 namespace plumb {
 namespace {

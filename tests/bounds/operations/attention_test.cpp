@@ -96,5 +96,78 @@ TEST(AttentionGradient, ItsChainsAreSeenWhereScoresAreQuiet) {
   EXPECT_GT(wide_rows.largest_ratio, 0.02);
 }
 
+// Chains that stagnate: 2^12, and then numbers that are 3/8 of its spacing and vanish one by one.
+// Each test makes one chain the only large error; n u times its sum is then three quarters used up.
+constexpr double large = 0x1p12, vanishing = 0.75 * 0x1p-12;
+
+Example of_two_tokens(const char* id, std::size_t dim) {
+  return {id,
+          {Matrix<double>(2, 3 * dim), Matrix<double>(2, dim)},
+          {{"heads", 1}, {"kv_heads", 1}, {"head_dim", dim}, {"sequence", 2}},
+          {1, fp32, fp32}};
+}
+
+double seen_in(Example e) {
+  if (e.id == "attention") e.inputs.pop_back();
+  Comparison seen;
+  judge(e, evaluation_of(e), seen);
+  EXPECT_EQ(seen.violations, 0U);
+  return seen.largest_ratio;
+}
+
+TEST(AttentionChains, OfScoresStagnate) {
+  constexpr std::size_t dim = 1024;
+  Example e = of_two_tokens("attention", dim);
+  Matrix<double>& x = e.inputs[0];
+  for (std::size_t c = 0; c < dim; ++c) {
+    x(1, c) = c == 0 ? 0x1p6 : 1;                // query of the second token
+    x(1, dim + c) = c == 0 ? 0x1p6 : vanishing;  // its own key
+    x(0, dim + c) = c == 0 ? 0x1p6 : 0;          // the first token's
+  }
+  x(1, 2 * dim) = 1;  // so the output is the probability
+  EXPECT_GT(seen_in(e), 0.15);
+}
+
+TEST(AttentionChains, OfValuesStagnate) {
+  constexpr std::size_t sequence = 256;  // queries of zero: all probabilities are 2^-8
+  Example e{"attention",
+            {Matrix<double>(sequence, 6), Matrix<double>(sequence, 2)},
+            {{"heads", 1}, {"kv_heads", 1}, {"head_dim", 2}, {"sequence", sequence}},
+            {1, fp32, fp32}};
+  for (std::size_t t = 0; t < sequence; ++t) {
+    e.inputs[0](t, 4) = 0x1p8 * (t == 0 ? large : vanishing);
+  }
+  EXPECT_GT(seen_in(e), 0.2);
+}
+
+TEST(AttentionChains, OfTheSumsInSoftmaxGradientsStagnate) {
+  constexpr std::size_t sequence = 256;
+  Example e{"attention_grad",
+            {Matrix<double>(sequence, 6), Matrix<double>(sequence, 2)},
+            {{"heads", 1}, {"kv_heads", 1}, {"head_dim", 2}, {"sequence", sequence}},
+            {1, fp32, fp32}};
+  e.inputs[1](sequence - 1, 0) = 1;  // only the last query counts
+  for (std::size_t t = 0; t < sequence; ++t) {
+    e.inputs[0](t, 4) = 0x1p8 * (t == 0 ? large : vanishing);
+  }
+  // And one key: dq is dS of the last entry, P (dP - D), in which dP and D nearly cancel. So the
+  // chain of dq has little to add.
+  e.inputs[0](sequence - 1, 2) = 1;
+  e.inputs[0](sequence - 1, 4) = large;
+  EXPECT_GT(seen_in(e), 0.2);
+}
+
+TEST(AttentionChains, OfProbabilityGradientsEnterEachOthersSum) {
+  constexpr std::size_t dim = 1024;
+  Example e = of_two_tokens("attention_grad", dim);
+  Matrix<double>& x = e.inputs[0];
+  for (std::size_t c = 0; c < dim; ++c) {
+    e.inputs[1](1, c) = c == 0 ? 0x1p6 : 1;
+    x(0, 2 * dim + c) = c == 0 ? 0x1p6 : vanishing;  // dP of the first key stagnates
+  }
+  x(1, dim) = 1;  // dq is dS of the second entry: P (0 - D), and D holds the first one's error
+  EXPECT_GT(seen_in(e), 0.2);
+}
+
 }  // namespace
 }  // namespace plumb

@@ -179,6 +179,28 @@ INSTANTIATE_TEST_SUITE_P(Bounds, Terms,
                                   std::string(c.how.output.name) + "_" + c.kind;
                          });
 
+// |A| |B| in the bound is a product in FP32 itself, and loses here what the chain loses.
+TEST(Tolerance, OfGemmCountsAllOfItsTerms) {
+  constexpr std::size_t k = 4096;
+  Example e{"gemm",
+            {Matrix<double>(1, k, 0.75 * 0x1p-12), Matrix<double>(k, 1, 1)},
+            {{"transpose_a", 0}, {"transpose_b", 0}},
+            {1, fp32, fp32}};
+  e.inputs[0](0, 0) = 0x1p12;
+  const double all = 0x1p12 + 4095 * 0.75 * 0x1p-12, ku = 4096 * 0x1p-24;
+  EXPECT_GE(tolerance_of(e)->bound[0].values[0], ku / (1 - ku) * all);
+}
+
+// FP64 loses them all; so the norm is not one, to a few parts in 2^40.
+TEST(Tolerance, OfGradNormCoversItsFp64Sum) {
+  Example e{"grad_norm", {Matrix<double>(1, 100'001, 0x1.ep-28)}, {}, {}};
+  e.inputs[0].values[0] = 1;
+  const double distance =
+      truth_of(e)[0].values[0].distance_from(static_cast<double>(evaluation_of(e)[0].values[0]));
+  EXPECT_GT(distance, 1e-12);
+  EXPECT_LE(distance, tolerance_of(e)->bound[0].values[0]);
+}
+
 TEST(Tolerance, IsMeasuredFromTheValueAsGiven) {
   // The caller's FP64 order may differ from the mirrored one: then the bound says so.
   const Example e = gemm_of("plain", 8, {1, fp32, fp32});
