@@ -46,6 +46,9 @@ struct Call {
   const Matrix<T>& operator[](std::size_t i) const { return *inputs.at(i); }
   // Throws std::invalid_argument if the attribute is missing.
   double attribute(std::string_view name) const;
+  double attribute(std::string_view name, double otherwise) const {
+    return attributes.contains(name) ? attribute(name) : otherwise;
+  }
   std::size_t count(std::string_view name) const {
     return static_cast<std::size_t>(attribute(name));
   }

@@ -49,6 +49,7 @@ Example example_of(std::string_view id, Draw& draw) {
     if (draw.coin()) give(cols, 1);
   } else if (starts("rmsnorm") || starts("layernorm")) {
     e.attributes = {{"eps", 1e-5}};
+    if (id == "layernorm" && draw.between(0, 2) == 0) e.attributes["one_pass"] = 1;
     give(rows, cols);
     e.inputs.push_back(draw.moderate(cols, 1, 0.3, 1));
     if (id == "layernorm") give(cols, 1);
@@ -80,6 +81,7 @@ Example example_of(std::string_view id, Draw& draw) {
     e.inputs.push_back(draw.whole(rows, 2));
     e.inputs.push_back(Matrix<double>(1, 1, static_cast<double>(rows)));
     if (id == "cross_entropy_grad") e.inputs.push_back(row_maxima(e.inputs[0], 0.5));
+    if (draw.between(0, 2) == 0) e.attributes["smoothing"] = 0.1;
     e.how.wire = fp32;
   } else if (id == "softmax" || id == "log_sum_exp") {
     e.inputs.push_back(draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3));
@@ -123,6 +125,7 @@ Example example_of(std::string_view id, Draw& draw) {
                     {"beta2", 0.95},
                     {"eps", 1e-8},
                     {"step", static_cast<double>(draw.between(1, 50))}};
+    if (draw.coin()) e.attributes["weight_decay"] = 0.1;
     for (int i = 0; i < 4; ++i) give(rows, cols);
     for (double& v : e.inputs[2].values) {
       v = static_cast<double>(static_cast<float>(std::min(v * v, 1e30)));

@@ -2,7 +2,8 @@
 //       w' = w - lr (m'/(1-b1^t)) / (sqrt(v'/(1-b2^t)) + eps);  parameter = cast(w')
 //
 //   inputs   w (N, M) FP32 master, m, v, g        outputs   m', v', w', parameter
-//   attributes   lr, beta1, beta2, eps, step (t, from 1)
+//   attributes   lr, beta1, beta2, eps, step (t, from 1); weight_decay (AdamW: first w <- w - lr
+//                weight_decay w; default 0)
 //   evaluate   each step in FP32; only the parameter is rounded to the output format
 #include <cmath>
 
@@ -23,6 +24,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const T v_fix = static_cast<T>(1 - std::pow(b2, t));
   const T rate = static_cast<T>(call.attribute("lr"));
   const T eps = static_cast<T>(call.attribute("eps"));
+  const double decay = call.attribute("lr") * call.attribute("weight_decay", 0);
   Matrix<T> w = call[0];
   Matrix<T> m = call[1];
   Matrix<T> v = call[2];
@@ -30,6 +32,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     const T g = call[3].values[e];
     m.values[e] = m_share * m.values[e] + (T(1) - m_share) * g;
     v.values[e] = v_share * v.values[e] + (T(1) - v_share) * g * g;
+    if (decay != 0) w.values[e] -= static_cast<T>(decay) * w.values[e];
     w.values[e] -= rate * (m.values[e] / m_fix) / (sqrt(v.values[e] / v_fix) + eps);
   }
   Matrix<T> parameter = w;

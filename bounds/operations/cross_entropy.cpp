@@ -1,10 +1,13 @@
 // cross_entropy: lse_t = m_t + ln sum_v exp(x_tv - m_t);  loss = sum_t mask_t (lse_t - x_t,label_t)
 // / n
 //
+//   attributes   smoothing (default 0): (1 - smoothing) of the loss above and smoothing of
+//                lse - mean_v x_tv, the loss of a uniform target
 //   inputs   logits (T, V), labels (T, 1), mask (T, 1), count (1, 1): n, the counted tokens of the
 //            whole step                                  outputs   lse (T, 1), loss (1, 1)
 //   evaluate   the sum over v in `parts` slices combined on an FP32 wire; loss: a chain over t
-// cross_entropy_grad: dx_tv = (exp(x_tv - lse_t) - [v = label_t]) mask_t / n
+// cross_entropy_grad: dx_tv = (exp(x_tv - lse_t) - (1 - smoothing) [v = label_t] - smoothing / V)
+//                             mask_t / n
 //   inputs   logits, labels, mask, count, lse            output   dx (T, V)
 #include <cmath>
 
@@ -18,6 +21,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   using std::exp;
   using std::log;
   const Matrix<T>& x = call[0];
+  const double smoothing = call.attribute("smoothing", 0);
   Matrix<T> largest(x.rows, 1);
   for (std::size_t t = 0; t < x.rows; ++t) {
     largest.values[t] = *std::max_element(x.row(t), x.row(t) + x.cols);
@@ -37,7 +41,13 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> loss(1, 1);
   for (std::size_t t = 0; t < x.rows; ++t) {
     lse.values[t] = largest.values[t] + log(lse.values[t]);
-    const T target = x(t, static_cast<std::size_t>(call[1].values[t]));
+    T target = x(t, static_cast<std::size_t>(call[1].values[t]));
+    if (smoothing != 0) {
+      T sum = 0;
+      for (std::size_t v = 0; v < x.cols; ++v) sum += x(t, v);
+      target = static_cast<T>(1 - smoothing) * target +
+               static_cast<T>(smoothing / static_cast<double>(x.cols)) * sum;
+    }
     loss.values[0] += (lse.values[t] - target) * call[2].values[t];
   }
   loss.values[0] /= call[3].values[0];
@@ -50,13 +60,18 @@ template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
   using std::exp;
   const Matrix<T>& x = call[0];
+  const double smoothing = call.attribute("smoothing", 0);
+  const T here = static_cast<T>(1 - smoothing);
+  const T anywhere = static_cast<T>(smoothing / static_cast<double>(x.cols));
   Matrix<T> dx(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const auto label = static_cast<std::size_t>(call[1].values[t]);
     const T weight = call[2].values[t] / call[3].values[0];
     for (std::size_t v = 0; v < x.cols; ++v) {
       const T p = exp(x(t, v) - call[4].values[t]);
-      dx(t, v) = (v == label ? p - T(1) : p) * weight;
+      T off = v == label ? p - here : p;
+      if (smoothing != 0) off -= anywhere;
+      dx(t, v) = off * weight;
     }
   }
   call.roundings.round(dx, call.how.output);

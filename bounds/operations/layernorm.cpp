@@ -1,7 +1,8 @@
 // layernorm: y = (x - mu) r w + b,  mu = sum x / D,  r = 1 / sqrt(sum (x - mu)^2 / D + eps)
 //
 //   inputs   x (T, D), w (D, 1), b (D, 1)        y (T, D)
-//   attributes   eps
+//   attributes   eps; one_pass (default 0): the variance as mean of squares less square of mean, as
+//                some kernels take it; its bound grows with (mu / sigma)^2, and so do its errors
 //   evaluate   two passes: a chain of additions for mu, a chain of fused multiply-adds for the
 //              squares; then each step rounded to FP32; one rounding to the output format
 // Also here: layernorm_grad (dx) and layernorm_wgrad (dw, db).
@@ -20,6 +21,22 @@ struct Moments {
   T mean, inverse_deviation;
 };
 
+// The variance from sums of x and x^2.
+template <class T>
+Moments<T> one_pass(const T* x, std::size_t n, double eps) {
+  using std::fma;
+  using std::sqrt;
+  T sum = 0;
+  T squares = 0;
+  for (std::size_t j = 0; j < n; ++j) {
+    sum += x[j];
+    squares = fma(x[j], x[j], squares);
+  }
+  const T mean = shared(sum / static_cast<T>(n));
+  const T variance = squares / static_cast<T>(n) - mean * mean;
+  return {mean, shared(T(1) / sqrt(variance + static_cast<T>(eps)))};
+}
+
 template <class T>
 Moments<T> moments(const T* x, std::size_t n, double eps) {
   using std::fma;
@@ -37,9 +54,10 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   const Matrix<T>& x = call[0];
   const std::vector<T>& w = call[1].values;
   const std::vector<T>& b = call[2].values;
+  const auto moments_of = call.attribute("one_pass", 0) != 0 ? one_pass<T> : moments<T>;
   Matrix<T> y(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const auto [mean, r] = moments(x.row(t), x.cols, call.attribute("eps"));
+    const auto [mean, r] = moments_of(x.row(t), x.cols, call.attribute("eps"));
     for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = (x(t, j) - mean) * r * w[j] + b[j];
   }
   call.roundings.round(y, call.how.output);

@@ -63,10 +63,29 @@ TEST(Value, OfNormsIsTheExactNorm) {
   }
 }
 
+// One pass and two give the same number, and only the first loses it to a large mean.
+TEST(Value, OfLayerNormIsTheSameInOnePass) {
+  Draw draw("plain", 6);
+  Example e{"layernorm",
+            {draw.moderate(2, 64, 1, 100), draw.moderate(64, 1, 1), draw.moderate(64, 1, 1)},
+            {{"eps", 1e-5}},
+            {}};
+  const auto two = value_of(e)[0];
+  const double wide = tolerance_of(e)->bound[0].values[0];
+  e.attributes["one_pass"] = 1;
+  const auto one = value_of(e)[0];
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one.values[i], two.values[i], 1e-10);
+  EXPECT_GT(tolerance_of(e)->bound[0].values[0], 10 * wide);
+  Comparison seen;
+  judge(e, evaluation_of(e), seen);
+  EXPECT_EQ(seen.violations, 0U);
+}
+
 TEST(Value, OfCrossEntropyAndActivationsMatchMpfr) {
   for (const char* kind : {"plain", "spread"}) {
     Draw draw(kind, 3);
-    const Example e = example_of("cross_entropy", draw);
+    Example e = example_of("cross_entropy", draw);
+    e.attributes["smoothing"] = 0;
     const auto lse = value_of(e)[0];
     double loss = 0;
     for (std::size_t t = 0; t < lse.rows; ++t) {
@@ -252,18 +271,24 @@ TEST(Value, OfAttentionAndCrossEntropyGradientsMatchesCentralDifferences) {
   Matrix<double> mask(4, 1, 1.0);
   mask.values[2] = 0;
   const Matrix<double> count(1, 1, 3.0);
-  const Example forward{"cross_entropy", {logits, labels, mask, count}, {}, {}};
-  const auto lse = value_of(forward)[0];
-  const auto gradient =
-      value_of({"cross_entropy_grad", {logits, labels, mask, count, lse}, {}, {}})[0];
-  constexpr double h = 0x1p-9;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const auto loss = [&](double to) {
-      Example e = forward;
-      e.inputs[0].values[i] += to;
-      return value_of(e)[1].values[0];
-    };
-    EXPECT_NEAR(gradient.values[i], (loss(h) - loss(-h)) / (2 * h), 1e-6);
+  for (const double smoothing : {0.0, 0.1}) {
+    const Attributes how{{"smoothing", smoothing}};
+    const Example forward{"cross_entropy", {logits, labels, mask, count}, how, {}};
+    const auto lse = value_of(forward)[0];
+    const auto gradient =
+        value_of({"cross_entropy_grad", {logits, labels, mask, count, lse}, how, {}})[0];
+    constexpr double h = 0x1p-9;
+    double sum = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const auto loss = [&](double to) {
+        Example e = forward;
+        e.inputs[0].values[i] += to;
+        return value_of(e)[1].values[0];
+      };
+      EXPECT_NEAR(gradient.values[i], (loss(h) - loss(-h)) / (2 * h), 1e-6);
+      sum += gradient.values[i];
+    }
+    EXPECT_NEAR(sum, 0, 1e-15);  // of a row: the softmax and the target both add up to one
   }
 }
 
@@ -282,6 +307,16 @@ TEST(Value, OfAdamAndClippingIsTheFormula) {
       0.1 * m / (1 - std::pow(0.9, 3)) / (std::sqrt(v / (1 - std::pow(0.99, 3))) + 1e-8);
   EXPECT_NEAR(y[2].values[0], 2 - step, 1e-14);
   EXPECT_EQ(y[3].values[0], y[2].values[0]);
+  const auto decayed = value_of({"adam",
+                                 {one(2), one(0.5), one(0.25), one(-1)},
+                                 {{"lr", 0.1},
+                                  {"beta1", 0.9},
+                                  {"beta2", 0.99},
+                                  {"eps", 1e-8},
+                                  {"step", 3},
+                                  {"weight_decay", 0.5}},
+                                 {}});
+  EXPECT_NEAR(decayed[2].values[0], 2 * (1 - 0.1 * 0.5) - step, 1e-14);
   EXPECT_EQ(value_of({"grad_norm", {one(3), one(4)}, {}, {}})[0].values[0], 5);
   EXPECT_EQ(value_of({"clip", {one(0.5)}, {{"max_norm", 1}}, {}})[0].values[0], 1);
   EXPECT_NEAR(value_of({"clip", {one(4)}, {{"max_norm", 1}}, {}})[0].values[0], 1 / 4.000001,
