@@ -8,10 +8,12 @@
 //                sums     gamma_K S_r + K t     any order of a chain of K roundings    [Hig02 3.1]
 //              S_r is a float product itself, enlarged by its own 2 gamma_K S_r + K t. Then the
 //              combination, the bias and the cast as for every operation: bounds/tolerance.hpp.
-//              By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23].
+//              By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23];
+//              moments are those of the chain as promised (bounds/ordered.hpp).
 #include <cmath>
 
 #include "bounds/number/product.hpp"
+#include "bounds/ordered.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
@@ -76,10 +78,10 @@ Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<floa
   const Matrix<float> s = product(a_size, b_size);
   const double ku = static_cast<double>(a.cols) * 0x1p-24;
   const double t = static_cast<double>(a.cols) * 0x1p-149;  // underflow, of s as well
-  Matrix<double> squares;
-  if (mode != Mode::deterministic) squares = running_squares(a, b);
-  // A spacing is between u and 2u of the number; its mean square 0.541 u^2 (theory P5).
-  const double of_u = mode == Mode::moments ? 0x1p-48 * 0.541 : 0x1p-48;
+  Matrix<double> energy(a.rows, b.cols);
+  if (mode == Mode::probabilistic) energy = running_squares(a, b);
+  if (mode == Mode::moments) energy = errors_in_order(a, b, Order{}).variance;
+  const double share = mode == Mode::moments ? 3 : 0x1p-48;  // a third of an energy is variance
   Matrix<Near> part(a.rows, b.cols);
   for (std::size_t e = 0; e < part.size(); ++e) {
     Near& x = part.values[e];
@@ -87,8 +89,7 @@ Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<floa
     const double sum =
         (static_cast<double>(s.values[e]) * (1 + term<"gemm.sizes">(2 * ku)) + t) * (1 + 0x1p-20);
     x[Share::sums] = term<"gemm.sums">(ku / (1 - ku) * sum) + term<"gemm.underflow">(t);
-    x.energy =
-        mode == Mode::deterministic ? 0 : term<"gemm.energy">(of_u * squares.values[e]) + t * t;
+    x.energy = term<"gemm.energy">(share * energy.values[e]);
   }
   return part;
 }

@@ -1,12 +1,11 @@
 // How far is a bound from the largest error that is seen? Products, softmax and norms of six
 // distributions in three modes: sums in any order, in known orders, on matrix units that truncate.
 #include <cmath>
-#include <numbers>
 
 #include "bounds/mma.hpp"
-#include "bounds/number/philox.hpp"
 #include "bounds/number/rounding.hpp"
 #include "bounds/tolerance.hpp"
+#include "experiments/distributions.hpp"
 #include "experiments/experiment.hpp"
 #include "kernels/mma/product.hpp"
 #include "kernels/ordered/product.hpp"
@@ -18,27 +17,11 @@ constexpr std::size_t side = 40;  // 1,600 outputs
 constexpr double sigmas = 6;      // of the moments
 constexpr double delta = 1e-9;    // of probabilistic
 
-// One number of the distribution; `at` says which.
-double draw(const std::string& distribution, std::uint64_t key, std::uint64_t at) {
-  const auto normal = [&](std::uint64_t lane) {
-    const double radius = std::sqrt(-2 * std::log(1 - uniform(key + 2 * lane, at)));
-    return radius * std::cos(2 * std::numbers::pi * uniform(key + 2 * lane + 1, at));
-  };
-  if (distribution == "positive") return uniform(key, at);
-  if (distribution == "lognormal") return std::exp(normal(0));
-  if (distribution == "constant") return 0.7;
-  if (distribution == "heavy-tailed") {  // Student's t with three degrees
-    const double a = normal(1), b = normal(2), c = normal(3);
-    return normal(0) / std::sqrt((a * a + b * b + c * c) / 3);
-  }
-  return normal(0);  // zero-mean, cancelling
-}
-
 Matrix<double> matrix(const std::string& distribution, std::size_t rows, std::size_t cols,
                       const Format& format, std::uint64_t key) {
   Matrix<double> m(rows, cols);
   for (std::size_t e = 0; e < m.size(); ++e) {
-    m.values[e] = round_to(draw(distribution, key, e), format, {.saturate = true});
+    m.values[e] = round_to(draw_from(distribution, key, e), format, {.saturate = true});
   }
   return m;
 }
@@ -215,8 +198,7 @@ void on_machine(Table& rows, const Machine& machine, const std::string& distribu
 
 void run(Table& rows, const Effort& effort) {
   for (const std::size_t n : {256, 1024, 4096}) {
-    for (const std::string distribution :
-         {"zero-mean", "positive", "lognormal", "heavy-tailed", "cancelling", "constant"}) {
+    for (const std::string distribution : distributions) {
       if (effort.out_of_time()) return;
       for (const std::string operation : {"gemm", "softmax", "rmsnorm", "layernorm"}) {
         for (const Format& input : {fp32, bf16}) {

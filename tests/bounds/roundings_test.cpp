@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/effort.hpp"
 #include "bounds/examples/draw.hpp"
+#include "tests/support/effort.hpp"
 
 namespace plumb {
 namespace {

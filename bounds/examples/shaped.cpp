@@ -1,0 +1,265 @@
+#include "bounds/examples/shaped.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+#include <sstream>
+
+#include "bounds/number/philox.hpp"
+#include "bounds/outcome.hpp"
+
+namespace plumb {
+namespace {
+
+// A bound is computed from all of its values in FP64, beside the values themselves.
+constexpr std::size_t most_values = std::size_t(1) << 24;    // of a matrix
+constexpr std::size_t most_products = std::size_t(1) << 28;  // of the operation
+
+std::vector<std::size_t> sizes_of(const std::string& shape, std::size_t count,
+                                  const std::string& expected) {
+  std::vector<std::size_t> sizes;
+  std::istringstream in(shape);
+  for (std::string part; std::getline(in, part, 'x');) {
+    std::size_t n = 0;
+    const auto read = std::from_chars(part.data(), part.data() + part.size(), n);
+    const bool whole = read.ec == std::errc() && read.ptr == part.data() + part.size();
+    sizes.push_back(whole ? n : 0);
+  }
+  const bool possible = std::ranges::all_of(sizes, [](std::size_t n) { return n > 0; });
+  if (sizes.size() == count && possible && !shape.ends_with('x')) return sizes;
+  throw Failure("shape '" + shape + "' does not fit; write " + expected);
+}
+
+// Each bounded before it is multiplied.
+void refuse_large(const std::string& shape, std::initializer_list<std::size_t> sizes,
+                  std::size_t most, const std::string& what) {
+  std::size_t room = most;
+  for (const std::size_t n : sizes) room /= n;
+  if (room > 0) return;
+  throw Failure("shape '" + shape + "' makes more than " + std::to_string(most) + " " + what +
+                "; choose a smaller one");
+}
+
+// Fills an example of rows x cols.
+class Maker {
+ public:
+  Maker(std::size_t rows, std::size_t cols, const Format& format, const DrawAt& draw, Example& e)
+      : rows_(rows), cols_(cols), format_(format), draw_(draw), e_(e) {}
+
+  void drawn(std::size_t rows, std::size_t cols) {
+    Matrix<double> m(rows, cols);
+    for (std::size_t i = 0; i < m.size(); ++i) {
+      m.values[i] = round_to(draw_(e_.inputs.size(), i), format_, {.saturate = true});
+    }
+    e_.inputs.push_back(std::move(m));
+  }
+  void table() { drawn(rows_, cols_); }
+  void weights() {
+    Matrix<double> w(cols_, 1);
+    for (std::size_t i = 0; i < cols_; ++i) {
+      w.values[i] = round_to(1 + 0.1 * normal_at(100 + e_.inputs.size(), i), format_);
+    }
+    e_.inputs.push_back(std::move(w));
+  }
+  void filled(std::size_t rows, std::size_t cols, double with) {
+    e_.inputs.emplace_back(rows, cols, with);
+  }
+  void labels() {
+    filled(rows_, 1, 0);
+    for (std::size_t t = 0; t < rows_; ++t)
+      e_.inputs.back().values[t] = static_cast<double>(t % cols_);
+  }
+
+  std::size_t rows_, cols_;
+
+ private:
+  const Format& format_;
+  const DrawAt& draw_;
+  Example& e_;
+};
+
+void norm(Maker& m, Example& e) {
+  m.table();
+  m.weights();
+  if (e.id == "layernorm") m.weights();
+  if (e.id.ends_with("grad")) m.table();
+  e.attributes = {{"eps", 1e-5}};
+}
+
+void heads(Maker& m, Example& e) {
+  if (m.cols_ % 6 != 0)
+    throw Failure(e.id + " takes SEQUENCExF with F = 3 head_dim, head_dim even");
+  m.table();
+  if (e.id == "attention_grad") m.drawn(m.rows_, m.cols_ / 3);
+  e.attributes = {{"heads", 1},
+                  {"kv_heads", 1},
+                  {"head_dim", static_cast<double>(m.cols_ / 3)},
+                  {"sequence", static_cast<double>(m.rows_)},
+                  {"base", 10000},
+                  {"inverse", 0}};
+}
+
+void gated(Maker& m, Example& e) {
+  if (m.cols_ % 2 != 0) throw Failure(e.id + " needs an even number of columns: gate and up");
+  m.table();
+  if (e.id == "swiglu_grad") m.drawn(m.rows_, m.cols_ / 2);
+}
+
+void loss(Maker& m, Example& e) {
+  m.table();
+  m.labels();
+  m.filled(m.rows_, 1, 1);
+  m.filled(1, 1, static_cast<double>(m.rows_));
+  if (e.id == "cross_entropy_grad") {
+    m.filled(m.rows_, 1, 0);
+    const Matrix<double>& x = e.inputs[0];
+    for (std::size_t t = 0; t < m.rows_; ++t) {
+      double sum = 0;
+      for (std::size_t v = 0; v < m.cols_; ++v) sum += std::exp(x(t, v));
+      e.inputs.back().values[t] = static_cast<double>(static_cast<float>(std::log(sum)));
+    }
+  }
+}
+
+void embedded(Maker& m, Example& e) {  // ROWS tokens of a table with as many rows
+  m.filled(m.rows_, 1, 0);
+  for (std::size_t t = 0; t < m.rows_; ++t) {
+    e.inputs.back().values[t] = static_cast<double>(t * 7 % m.rows_);
+  }
+  m.table();
+  if (e.id == "embedding_grad") {
+    e.attributes = {{"rows", static_cast<double>(m.rows_)}, {"period", 0}};
+  }
+}
+
+void softmaxes(Maker& m, Example& e) {
+  m.table();
+  if (e.id == "softmax_merge") m.drawn(m.rows_, 1), m.table(), m.drawn(m.rows_, 1);
+  if (e.id == "softmax_grad") {
+    e.inputs[0] = value_of({"softmax", e.inputs, {}, {}})[0];
+    for (double& p : e.inputs[0].values) p = static_cast<double>(static_cast<float>(p));
+    m.table();
+  }
+}
+
+void scaled(Maker& m, Example& e) {
+  m.table();
+  double largest = 1e-30;
+  for (const double x : e.inputs[0].values) largest = std::max(largest, std::fabs(x));
+  const bool quantized = e.id == "quantize";  // to what E4M3 holds, by a power of two
+  m.filled(1, 1, quantized ? std::exp2(std::floor(std::log2(448 / largest))) : 0.75);
+  if (quantized) e.how.output = e4m3fn;
+}
+
+void optimizer(Maker& m, Example& e) {
+  m.table();
+  m.filled(m.rows_, m.cols_, 0);
+  m.filled(m.rows_, m.cols_, 0);
+  m.table();
+  e.attributes = {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"step", 1}};
+}
+
+void clipped(Maker& m, Example& e) {
+  m.filled(1, 1, 3);
+  e.attributes = {{"max_norm", 1}};
+}
+
+void one_table(Maker& m, Example&) { m.table(); }
+void two_tables(Maker& m, Example& e) {
+  m.table();
+  m.table();
+  if (e.id == "sum") e.attributes = {{"together", 1}};
+}
+
+struct Form {
+  std::string_view id;
+  void (*make)(Maker&, Example&);
+  std::string_view usual = "16x4096";
+};
+
+constexpr Form forms[] = {
+    {"gemm", nullptr, "32x4096x32"},
+    {"add", two_tables},
+    {"sum", two_tables},
+    {"column_sum", one_table, "4096x16"},
+    {"embedding", embedded},
+    {"embedding_grad", embedded},
+    {"rmsnorm", norm},
+    {"rmsnorm_grad", norm},
+    {"rmsnorm_wgrad", norm, "4096x16"},
+    {"layernorm", norm},
+    {"layernorm_grad", norm},
+    {"layernorm_wgrad", norm, "4096x16"},
+    {"rope", heads, "256x192"},
+    {"attention", heads, "256x192"},
+    {"attention_grad", heads, "256x192"},
+    {"softmax", softmaxes},
+    {"softmax_grad", softmaxes},
+    {"log_sum_exp", softmaxes},
+    {"softmax_merge", softmaxes},
+    {"gelu", one_table},
+    {"gelu_grad", two_tables},
+    {"swiglu", gated},
+    {"swiglu_grad", gated},
+    {"cross_entropy", loss},
+    {"cross_entropy_grad", loss},
+    {"cast", one_table},
+    {"quantize", scaled},
+    {"grad_norm", one_table},
+    {"clip", clipped, "1x1"},
+    {"scale", scaled},
+    {"adam", optimizer},
+};
+
+const Form& form_of(const std::string& operation) {
+  std::string known;
+  for (const Form& form : forms) {
+    if (form.id == operation) return form;
+    known.append(known.empty() ? "" : ", ").append(form.id);
+  }
+  throw Failure("operation '" + operation + "' cannot be asked for by shape; known: " + known);
+}
+
+}  // namespace
+
+double normal_at(std::uint64_t input, std::uint64_t element) {
+  const double radius = std::sqrt(-2 * std::log(1 - uniform(2 * input, element)));
+  return radius * std::cos(2 * std::numbers::pi * uniform(2 * input + 1, element));
+}
+
+std::vector<std::string> shaped_operations() {
+  std::vector<std::string> all;
+  for (const Form& form : forms) all.emplace_back(form.id);
+  return all;
+}
+
+std::string usual_shape(const std::string& operation) {
+  return std::string(form_of(operation).usual);
+}
+
+Example shaped_example(const std::string& operation, const std::string& shape, const Format& inputs,
+                       const DrawAt& draw) {
+  const Form& form = form_of(operation);
+  Example e{operation, {}, {}, {}};
+  if (operation == "gemm") {
+    const auto n = sizes_of(shape, 3, "MxKxN, e.g. 64x4096x64");
+    refuse_large(shape, {n[0], n[1], n[2]}, most_products, "products");
+    for (const auto& [rows, cols] : {std::pair{n[0], n[1]}, {n[1], n[2]}, {n[0], n[2]}}) {
+      refuse_large(shape, {rows, cols}, most_values, "values in a matrix");
+    }
+    Maker maker(0, 0, inputs, draw, e);
+    maker.drawn(n[0], n[1]);
+    maker.drawn(n[1], n[2]);
+    e.attributes = {{"transpose_a", 0}, {"transpose_b", 0}};
+    return e;
+  }
+  const auto n = sizes_of(shape, 2, "ROWSxCOLUMNS, e.g. 16x4096");
+  refuse_large(shape, {n[0], n[1]}, most_values, "values in a matrix");
+  if (form.make == heads) refuse_large(shape, {n[0], n[0]}, most_values, "scores");
+  Maker maker(n[0], n[1], inputs, draw, e);
+  form.make(maker, e);
+  return e;
+}
+
+}  // namespace plumb
