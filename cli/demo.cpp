@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "model/data/text.hpp"
 #include "trace/report/report.hpp"
@@ -9,7 +10,9 @@ namespace plumb {
 void add_demo(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("demo", "the five-minute tour: a healthy run and a buggy one");
   static std::string report = "plumb-demo.md";
-  verb->add_option("--report", report, "where the report goes")->capture_default_str();
+  verb->add_option("--report", report, "where the report goes")
+      ->capture_default_str()
+      ->check(report_files());
   verb->callback([&chosen] {
     chosen = [] {
       const Start start =

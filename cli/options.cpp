@@ -1,11 +1,15 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "bounds/outcome.hpp"
+#include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "model/data/text.hpp"
 #include "model/verify.hpp"
@@ -13,50 +17,74 @@
 #include "trace/store/store.hpp"
 
 namespace plumb {
+namespace {
+
+// kv_heads: --kv-heads.
+std::string option_of(const Size& size) {
+  std::string name = std::string("--") + size.name;
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+}  // namespace
 
 void ModelOptions::add_to(CLI::App& verb) {
-  verb.add_option("--family", family, "gpt or llama")->capture_default_str();
-  verb.add_option("--recipe", recipe, "fp32, bf16, bf16-wire32")->capture_default_str();
+  verb.add_option("--family", family, "gpt or llama (gpt)");
+  verb.add_option("--recipe", recipe, "fp32, bf16, bf16-wire32 (bf16)");
   verb.add_option("--layout", layout, "e.g. dp2,tp2,sp");
   verb.add_option("--data", data, "train on this text instead of the default one");
   verb.add_option("--load", load, "start from the state of this trace (its model wins)");
-  verb.add_option("--seed", seed, "of weights and data")->capture_default_str();
-  verb.add_option("--layers", layers, "layers (4)");
-  verb.add_option("--width", width, "width of the residual stream (128)");
-  verb.add_option("--heads", heads, "attention heads (8)");
-  verb.add_option("--kv-heads", kv_heads, "key/value heads (gpt 8, llama 4)");
-  verb.add_option("--hidden", hidden, "units of the MLP (gpt 512, llama 384)");
-  verb.add_option("--sequence", sequence, "tokens of a sequence (64)");
-  verb.add_option("--sequences", sequences, "sequences of a micro-batch (4)");
-  verb.add_option("--micro-batches", micro_batches, "micro-batches of a step (2)");
+  verb.add_option("--seed", seed, "of weights and data")
+      ->capture_default_str()
+      ->check(whole_numbers(0, std::numeric_limits<std::uint64_t>::max()));
+  for (const Size& size : plumb::sizes()) {
+    verb.add_option(option_of(size), sizes[size.name], size.what)
+        ->check(whole_numbers(1, static_cast<std::uint64_t>(size.most)));
+  }
 }
 
-Config ModelOptions::config() const {
-  Config c = config_of(family);
+Config ModelOptions::changed(Config c) const {
   c.seed = seed;
-  const auto take = [](int given, int& field) {
-    if (given != 0) field = given;
-  };
-  take(layers, c.layers);
-  take(width, c.width);
-  take(heads, c.heads);
-  if (heads != 0 && c.family == Family::gpt) c.kv_heads = heads;
-  take(kv_heads, c.kv_heads);
-  take(hidden, c.hidden);
-  take(sequence, c.sequence);
-  take(sequences, c.sequences);
-  take(micro_batches, c.micro_batches);
+  for (const Size& size : plumb::sizes()) {
+    if (const int given = sizes.at(size.name); given != 0) c.*size.field = given;
+  }
+  const bool grouped = c.family != Family::gpt || sizes.at("kv_heads") != 0;
+  if (sizes.at("heads") != 0 && !grouped) c.kv_heads = c.heads;
   return config_from(settings_of(c));  // refuses sizes that make no model
+}
+
+void ModelOptions::refuse_another_model(const Config& loaded) const {
+  const auto no = [&](const std::string& option, const std::string& has) {
+    throw Failure(option + " is not what " + load + " was trained with (" + has +
+                  "), and its weights decide; leave " + option + " out");
+  };
+  if (!family.empty() && family != name_of(loaded.family)) no("--family", name_of(loaded.family));
+  for (const Size& size : plumb::sizes()) {
+    const int given = sizes.at(size.name), has = loaded.*size.field;
+    if (size.of_the_model && given != 0 && given != has) no(option_of(size), std::to_string(has));
+  }
 }
 
 Start ModelOptions::start(const std::string& layout_if_none,
                           const std::string& recipe_if_none) const {
-  const std::string where = layout.empty() ? layout_if_none : layout;
-  const std::string how = recipe_given || recipe_if_none.empty() ? recipe : recipe_if_none;
+  const Layout where = parse_layout(layout.empty() ? layout_if_none : layout);
+  const Recipe how = find_recipe(recipe.empty() ? recipe_if_none : recipe);
   const std::string text = text_from(data);
-  if (load.empty()) return start_of(config(), find_recipe(how), parse_layout(where), text);
+  const Config fresh = config_of(family.empty() ? "gpt" : family);
+  if (load.empty()) return start_of(changed(fresh), how, where, text);
   const Loaded earlier = plumb::load(load);
-  return start_of(config(), find_recipe(how), parse_layout(where), text, &earlier.trace);
+  Config c = run_from(earlier.trace.manifest).config;
+  refuse_another_model(c);
+  c.rate = fresh.rate;
+  c.sequences = fresh.sequences;
+  c.micro_batches = fresh.micro_batches;
+  return start_of(changed(c), how, where, text, &earlier.trace);
+}
+
+CLI::Option* add_dose(CLI::App& verb, double& dose) {
+  return verb
+      .add_option("--dose", dose, "how strong the bug is, where it has a dose: a probability")
+      ->check(numbers(1e-6, 1));
 }
 
 void CheckCommand::add_to(CLI::App& verb) {
@@ -64,19 +92,24 @@ void CheckCommand::add_to(CLI::App& verb) {
                   "comma-separated: twins, replay, perturbation, depth-law, flat, assert-close "
                   "(default twins,replay)");
   verb.add_option("--false-alarm", options.false_alarm,
-                  "chance of any false alarm in a healthy run")
+                  "chance of any false alarm in a healthy run, of rule twins")
       ->capture_default_str()
-      ->check(CLI::Range(1e-12, 1.0));
-  verb.add_option("--twins", options.twins, "further executions of the promise")
+      ->check(numbers(1e-12, 1));
+  verb.add_option("--twins", options.twins, "further executions of the promise, of rule twins")
       ->capture_default_str()
-      ->check(CLI::Range(2, 64));
-  verb.add_option("--margin", options.margin, "of rule perturbation")->capture_default_str();
-  verb.add_option("--perturbed", perturbed, "trace of a perturbed reference");
+      ->check(whole_numbers(2, 64));
+  verb.add_option("--margin", options.margin, "of rule perturbation")
+      ->capture_default_str()
+      ->check(numbers(1e-6, 1e6));
+  verb.add_option("--perturbed", perturbed, "trace of a perturbed reference, of rule perturbation");
   verb.add_option("--only", options.only, "judge only ids that match this regular expression");
   verb.add_option("--skip", options.skip, "do not judge ids that match");
   verb.add_option("--allow-unmatched", options.allow_unmatched, "ids that one trace may lack");
-  verb.add_option("--report", reports, "write a report: .txt, .md or .jsonl");
+  verb.add_option("--report", reports, "write a report: .txt, .md or .jsonl")
+      ->allow_extra_args(false)  // one each: the next word is not a report
+      ->check(report_files());
   verb.add_flag("--json", json, "print JSON lines instead of text");
+  verb_ = &verb;
 }
 
 CheckOptions CheckCommand::ready(Trace& second) const {
@@ -85,6 +118,15 @@ CheckOptions CheckCommand::ready(Trace& second) const {
     ready.rules.clear();
     std::istringstream parts(rules);
     for (std::string rule; std::getline(parts, rule, ',');) ready.rules.push_back(rule);
+  }
+  for (const auto& [option, rule] : {std::pair{"--false-alarm", "twins"},
+                                     {"--twins", "twins"},
+                                     {"--margin", "perturbation"},
+                                     {"--perturbed", "perturbation"}}) {
+    const bool asked = std::ranges::find(ready.rules, rule) != ready.rules.end();
+    if (asked || verb_->count(option) == 0) continue;
+    throw Failure(std::string(option) + " is of the rule " + rule +
+                  ", which is not asked for; add it to --rule or leave " + option + " out");
   }
   if (!perturbed.empty()) {
     second = load(perturbed).trace;
@@ -95,24 +137,40 @@ CheckOptions CheckCommand::ready(Trace& second) const {
 }
 
 Verdict CheckCommand::compare(const std::string& reference, const std::string& candidate) const {
-  const Loaded r = load(reference), c = load(candidate);
   Trace second;
-  const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, ready(second));
+  const CheckOptions asked = ready(second);
+  const Loaded r = load(reference), c = load(candidate);
+  const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, asked);
   talk("");
   return verdict;
 }
 
 int CheckCommand::told(const Verdict& verdict) const {
-  for (const std::string& file : reports) write_report(verdict, file);
+  write_reports(verdict);
   const std::string text = json ? json_lines(verdict) : text_report(verdict);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return verdict.exit_code();
 }
 
+void CheckCommand::write_reports(const Verdict& verdict) const {
+  for (const std::string& file : reports) write_report(verdict, file);
+}
+
 std::string text_from(const std::string& file) {
+  namespace fs = std::filesystem;
+  constexpr std::uintmax_t longest = std::uintmax_t(1) << 30;
   if (file.empty()) return std::string(default_text());
+  const auto no = [&](const std::string& why) {
+    throw Failure("cannot read the text " + file + ": it " + why + "; name a file of text");
+  };
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (!fs::exists(status)) no("does not exist");
+  if (fs::is_directory(status)) no("is a folder");
+  if (!fs::is_regular_file(status)) no("is a device or a pipe");  // which may never end
+  if (fs::file_size(file) > longest) no("is larger than 1 GiB");
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw Failure("cannot read the text " + file + "; name a file that exists");
+  if (!in) no("may not be opened");
   std::ostringstream all;
   all << in.rdbuf();
   return all.str();
@@ -134,7 +192,11 @@ void talk(const std::string& what) {
 Loaded load(const std::string& folder) {
   Loaded loaded{read_trace(folder), {}};
   loaded.merged = merge(loaded.trace);
-  verify(loaded.trace, loaded.merged);
+  try {
+    verify(loaded.trace, loaded.merged);
+  } catch (const Failure& failure) {
+    throw Failure(folder + ": " + failure.what());
+  }
   return loaded;
 }
 

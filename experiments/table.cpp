@@ -57,6 +57,9 @@ std::size_t Table::column(const std::string& name) const {
 }
 
 void Table::keep_in(const std::filesystem::path& csv) {
+  if (std::filesystem::is_directory(csv)) {
+    throw Failure(csv.string() + " is a folder, results are a file; move it away");
+  }
   std::ifstream in(csv);
   std::string line;
   if (in && std::getline(in, line)) {
