@@ -212,6 +212,7 @@ TEST_F(Store, RefusesWordsAndNumbersThatNoTraceHas) {
   refused("manifest.json", "\"world_size\": 2", "\"world_size\": 4294967298");
   refused("manifest.json", "\"step\": 1", "\"step\": \"one\"");
   refused("manifest.json", "\"producer\": \"plumb\"", "\"producer\": \"\\u001b[2Jplumb\"");
+  refused("manifest.json", "\"producer\": \"plumb\"", "\"producer\": \"\\u009b2Jplumb\"");
   refused("graph.json", "\"phase\": 0", "\"phase\": 9");
   refused("graph.json", "\"bf16\"", "\"fp4\"");
   refused("graph.json", "\"op\"", "\"up\"");

@@ -1,7 +1,5 @@
 #include "trace/store/json.hpp"
 
-#include <algorithm>
-
 #include "bounds/outcome.hpp"
 
 namespace plumb {
@@ -12,13 +10,26 @@ void damaged(const std::filesystem::path& file, const std::string& what) {
   throw Failure(file.string() + " " + what + "; the trace is damaged or not one: trace again");
 }
 
+namespace {
+
+// Below space, delete, and the second set (U+0080 to U+009F): a terminal obeys them.
+bool steers_a_terminal(const std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (c < 0x20 || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 json parsed(const std::string& text, const std::filesystem::path& file) {
   bool printable = true;
   const auto look = [&](int, json::parse_event_t, json& value) {
-    if (!value.is_string()) return true;
-    printable =
-        printable && std::ranges::none_of(value.get_ref<const std::string&>(),
-                                          [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+    if (value.is_string() && steers_a_terminal(value.get_ref<const std::string&>())) {
+      printable = false;
+    }
     return true;
   };
   json content = json::parse(text, look, false);
