@@ -1,6 +1,7 @@
 #include "experiments/table.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -77,7 +78,7 @@ void Table::keep_in(const std::filesystem::path& csv) {
 }
 
 void Table::save() const {
-  const std::string partial = file_.string() + ".partial";
+  const std::string partial = file_.string() + ".partial-" + std::to_string(getpid());  // ours
   std::ofstream out(partial);
   out << joined(columns_) << "\n";
   for (const auto& row : rows_) out << joined(row) << "\n";
