@@ -38,6 +38,9 @@ class Check {
 
   Verdict run() {
     refuse_nonsense();
+    if (std::ranges::find(options_.rules, "perturbation") != options_.rules.end()) {
+      perturbed_ = perturbed_reference();
+    }
     if (candidate_.graph && all_zero(r_.values, order_)) {
       verdict_.not_judged.push_back("the reference is zero everywhere: nothing could have failed");
       return verdict_;
@@ -73,13 +76,7 @@ class Check {
   }
 
   void refuse_nonsense() const {
-    const auto known = all_rules();
-    for (const std::string& rule : options_.rules) {
-      if (std::ranges::find(known, rule) != known.end()) continue;
-      std::string list;
-      for (const std::string& k : known) list.append(list.empty() ? "" : ", ").append(k);
-      throw Failure("unknown rule '" + rule + "'; known: " + list);
-    }
+    refuse_unknown_rules(options_.rules);
     refuse_other_data();
     if (std::ranges::none_of(c_.values, [&](const auto& v) { return select_(v.first); })) {
       throw Failure(
@@ -115,11 +112,10 @@ class Check {
     options_.progress("rule " + rule);
     if (rule == "twins") return apply_twins();
     if (rule == "replay") return apply_replay();
-    const Merged perturbed = rule == "perturbation" ? perturbed_reference() : Merged();
     for (auto& [id, line] : lines_) {
       if (!has_a_size(id)) continue;
       const Baseline seen = baseline(rule, id, *r_.values.at(id), *c_.values.at(id),
-                                     perturbed.values, options_.margin, candidate_.manifest);
+                                     perturbed_.values, options_.margin, candidate_.manifest);
       take(line, rule, seen.ratio);
       verdict_.could_fail = verdict_.could_fail || seen.could_fail;
       if (seen.ratio > 1) verdict_.findings.push_back({id, rule, seen.ratio, seen.detail});
@@ -241,6 +237,7 @@ class Check {
   const Merged& c_;
   Selection select_;
   Order order_;
+  Merged perturbed_;  // empty without its rule
   Verdict verdict_;
   std::map<std::string, Line> lines_;
   std::set<std::string> not_finite_;  // findings of structure: no statistic holds them
@@ -253,6 +250,16 @@ class Check {
 
 std::vector<std::string> all_rules() {
   return {"twins", "replay", "perturbation", "depth-law", "flat", "assert-close"};
+}
+
+void refuse_unknown_rules(const std::vector<std::string>& rules) {
+  const auto known = all_rules();
+  for (const std::string& rule : rules) {
+    if (std::ranges::find(known, rule) != known.end()) continue;
+    std::string list;
+    for (const std::string& k : known) list.append(list.empty() ? "" : ", ").append(k);
+    throw Failure("unknown rule '" + rule + "'; known: " + list);
+  }
 }
 
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,

@@ -50,6 +50,13 @@ TEST_F(Options, AnEmptyValueIsNotAnAbsentOne) {
   refused("train -o ''", "-o got an empty value");
 }
 
+TEST_F(Options, RulesAndExpressionsAreReadBeforeAnyTrace) {
+  refused("check a b --rule luck", "unknown rule 'luck'");
+  refused("check a b --only '('", "not a regular expression");
+  refused("catch one-masked-entry --skip '['", "not a regular expression");
+  refused("localize a b --allow-unmatched '*'", "not a regular expression");
+}
+
 TEST_F(Options, NoneIsDroppedSilently) {
   train("--layout tp2 --perturb 1", "excludes");
   train("--bug one-masked-entry --layout tp2 --perturb 1", "excludes");
