@@ -47,7 +47,8 @@ void add_replay(CLI::App& app, Verb& chosen) {
     chosen = [] {
       const Loaded c = load(candidate);
       if (!c.trace.graph) {
-        throw Failure(candidate + " has no promise (graph.json), so nothing can be replayed");
+        throw Failure(candidate +
+                      " has no promise (graph.json), so nothing can be replayed; trace again");
       }
       refuse_missing(c, candidate);
       Replayed seen =
