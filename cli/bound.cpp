@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -8,6 +10,7 @@
 #include "bounds/number/philox.hpp"
 #include "bounds/on_machine.hpp"
 #include "bounds/outcome.hpp"
+#include "cli/values.hpp"
 #include "cli/verbs.hpp"
 
 namespace plumb {
@@ -31,32 +34,54 @@ struct Question {
   Attributes attributes;
 };
 
+constexpr const char* operations =
+    "gemm, add, sum, column_sum, cast, gelu, gelu_grad, swiglu, rmsnorm, rmsnorm_grad, "
+    "rmsnorm_wgrad, layernorm, layernorm_grad, layernorm_wgrad, rope, attention, cross_entropy, "
+    "grad_norm, adam";
+
+// A bound is computed from all of its values in FP64, beside the values themselves.
+constexpr std::size_t most_values = std::size_t(1) << 24;    // of a matrix
+constexpr std::size_t most_products = std::size_t(1) << 28;  // of the operation
+
 std::vector<std::size_t> sizes_of(const std::string& shape, std::size_t count,
                                   const std::string& expected) {
   std::vector<std::size_t> sizes;
   std::istringstream in(shape);
   for (std::string part; std::getline(in, part, 'x');) {
-    const bool digits = !part.empty() && part.size() < 8 &&
-                        part.find_first_not_of("0123456789") == std::string::npos;
-    if (digits && std::stoul(part) > 0) sizes.push_back(std::stoul(part));
+    std::size_t n = 0;
+    const auto read = std::from_chars(part.data(), part.data() + part.size(), n);
+    const bool whole = read.ec == std::errc() && read.ptr == part.data() + part.size();
+    sizes.push_back(whole ? n : 0);
   }
-  std::size_t product = 1;
-  for (const std::size_t n : sizes) product *= n;
-  if (sizes.size() != count || product > (std::size_t(1) << 28)) {
-    throw Failure("shape '" + shape + "' does not fit; write " + expected +
-                  ", at most 2^28 products in all");
-  }
-  return sizes;
+  const bool possible = std::ranges::all_of(sizes, [](std::size_t n) { return n > 0; });
+  if (sizes.size() == count && possible && !shape.ends_with('x')) return sizes;
+  throw Failure("shape '" + shape + "' does not fit; write " + expected);
+}
+
+// Each bounded before it is multiplied.
+void refuse_large(const std::string& shape, std::initializer_list<std::size_t> sizes,
+                  std::size_t most, const std::string& what) {
+  std::size_t room = most;
+  for (const std::size_t n : sizes) room /= n;
+  if (room > 0) return;
+  throw Failure("shape '" + shape + "' makes more than " + std::to_string(most) + " " + what +
+                "; choose a smaller one");
 }
 
 // Inputs of an operation of that shape. Throws Failure for operations that have no simple shape.
 Question asked(const std::string& op, const std::string& shape, const Format& f) {
   if (op == "gemm") {
     const auto n = sizes_of(shape, 3, "MxKxN, e.g. 64x4096x64");
+    refuse_large(shape, {n[0], n[1], n[2]}, most_products, "products");
+    for (const auto& [rows, cols] : {std::pair{n[0], n[1]}, {n[1], n[2]}, {n[0], n[2]}}) {
+      refuse_large(shape, {rows, cols}, most_values, "values in a matrix");
+    }
     return {{normal(n[0], n[1], f, 1), normal(n[1], n[2], f, 2)},
             {{"transpose_a", 0}, {"transpose_b", 0}}};
   }
   const auto n = sizes_of(shape, 2, "ROWSxCOLUMNS, e.g. 16x4096");
+  refuse_large(shape, {n[0], n[1]}, most_values, "values in a matrix");
+  if (op == "attention") refuse_large(shape, {n[0], n[0]}, most_values, "scores");
   Doubles x = normal(n[0], n[1], f, 1);
   const Doubles y = normal(n[0], n[1], f, 2);
   Doubles w = normal(n[1], 1, f, 3);
@@ -91,11 +116,7 @@ Question asked(const std::string& op, const std::string& shape, const Format& f)
     return {{x, Doubles(n[0], n[1]), Doubles(n[0], n[1]), y},
             {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"step", 1}}};
   }
-  throw Failure("operation '" + op +
-                "' cannot be asked for by shape; known: gemm, add, sum, "
-                "column_sum, cast, gelu, gelu_grad, swiglu, rmsnorm, rmsnorm_grad, rmsnorm_wgrad, "
-                "layernorm, layernorm_grad, layernorm_wgrad, rope, attention, cross_entropy, "
-                "grad_norm, adam");
+  throw Failure("operation '" + op + "' cannot be asked for by shape; known: " + operations);
 }
 
 Mode mode_from(const std::string& name) {
@@ -118,21 +139,31 @@ void add_bound(CLI::App& app, Verb& chosen) {
   static double delta = 1e-9;
   static int parts = 1;
   static bool explain = false, as_json = false;
-  verb->add_option("OP", op, "e.g. gemm, attention, rmsnorm, cast")->required();
+  verb->add_option("OP", op, "e.g. gemm, attention, rmsnorm, cast; all of them below")->required();
   verb->add_option("SHAPE", shape, "gemm: MxKxN; others: ROWSxCOLUMNS")->required();
   verb->add_option("--recipe", recipe, "formats of inputs, wire and result")->capture_default_str();
   verb->add_option("--machine", machine, "machine card")->capture_default_str();
   verb->add_option("--rule", mode, "deterministic, probabilistic or moments")
       ->capture_default_str();
-  verb->add_option("--delta", delta, "failure probability of probabilistic")->capture_default_str();
+  verb->add_option("--delta", delta, "failure probability of probabilistic")
+      ->capture_default_str()
+      ->check(numbers(1e-300, 1));
   verb->add_option("--parts", parts, "ranks that share the sum")
       ->capture_default_str()
-      ->check(CLI::Range(1, 64));
+      ->check(whole_numbers(1, 64));
   verb->add_flag("--explain", explain, "the terms that add up to the bound");
   verb->add_flag("--json", as_json, "as JSON");
-  verb->footer("The inputs are standard normal numbers of the recipe's format.");
-  verb->callback([&chosen] {
-    chosen = [] {
+  verb->footer(std::string("Operations: ") + operations +
+               ".\nattention and rope take SEQUENCExF with F = 3 head_dim: query, key and value of "
+               "one head, head_dim even.\nThe inputs are standard normal numbers of the recipe's "
+               "format.");
+  verb->callback([&chosen, verb] {
+    chosen = [verb] {
+      const Mode how_sure = mode_from(mode);
+      if (how_sure != Mode::probabilistic && verb->count("--delta") > 0) {
+        throw Failure("--delta is of --rule probabilistic, this is " + mode +
+                      "; change the rule or leave --delta out");
+      }
       const Machine* card = find_machine(machine);
       if (card == nullptr) {
         std::string known;
@@ -146,7 +177,7 @@ void add_bound(CLI::App& app, Verb& chosen) {
       const Evaluation how{parts, r.wire, r.compute};
       ExactRoundings none;
       Call<double> call{{}, q.attributes, how, none};
-      ToleranceCall ask{{}, q.attributes, how, mode_from(mode), delta, {}};
+      ToleranceCall ask{{}, q.attributes, how, how_sure, delta, {}};
       for (const Doubles& input : q.inputs) {
         call.inputs.push_back(&input);
         ask.inputs.push_back(&input);

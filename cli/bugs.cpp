@@ -3,6 +3,17 @@
 #include "cli/verbs.hpp"
 
 namespace plumb {
+namespace {
+
+std::string needs_of(const Bug& bug) {
+  std::string needs = fmt::format("{} {}", bug.needs.layout, bug.needs.recipe);
+  if (bug.needs.families.size() == 1) needs += " " + name_of(bug.needs.families.front());
+  return needs;
+}
+
+std::string_view dose_of(const Bug& bug) { return bug.dose.empty() ? "none" : bug.dose; }
+
+}  // namespace
 
 void add_bugs(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("bugs", "the catalogue of bugs; one bug's story");
@@ -11,13 +22,16 @@ void add_bugs(CLI::App& app, Verb& chosen) {
   verb->callback([&chosen] {
     chosen = [] {
       if (id.empty()) {
-        for (const Bug* bug : all_bugs()) fmt::print("{:<34} {}\n", bug->id, bug->title);
+        fmt::print("{:<34} {:<18} {:<26} {}\n", "bug", "needs", "dose", "what is wrong");
+        for (const Bug* bug : all_bugs()) {
+          fmt::print("{:<34} {:<18} {:<26} {}\n", bug->id, needs_of(*bug), dose_of(*bug),
+                     bug->title);
+        }
         return 0;
       }
       const Bug& bug = find_bug(id);
-      fmt::print("{}\n{}\n\n{}\n\nseen in: {}\nneeds: {}, recipe {}\nhides when: {}\n", bug.id,
-                 bug.title, bug.story, bug.seen_in, bug.needs.layout, bug.needs.recipe,
-                 bug.hides_when);
+      fmt::print("{}\n{}\n\n{}\n\nseen in: {}\nneeds: {}\ndose: {}\nhides when: {}\n", bug.id,
+                 bug.title, bug.story, bug.seen_in, needs_of(bug), dose_of(bug), bug.hides_when);
       return 0;
     };
   });

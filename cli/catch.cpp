@@ -1,33 +1,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "cli/verbs.hpp"
+#include "trace/report/report.hpp"
 
 namespace plumb {
 namespace {
 
-// Throws Failure if the bug cannot bite in this run.
-void meets_needs(const Bug& bug, const Start& start) {
-  const auto no = [&](const std::string& what) {
-    throw Failure(std::string(bug.id) + " needs " + what);
-  };
-  const auto& families = bug.needs.families;
-  if (std::ranges::find(families, start.run.config.family) == families.end()) {
-    no("the family " + name_of(families.front()) + "; say --family " + name_of(families.front()));
-  }
-  const Layout needed = parse_layout(std::string(bug.needs.layout));
-  const Layout& l = start.run.layout;
-  if ((needed.tp > 1 && l.tp == 1) || (needed.dp > 1 && l.dp == 1) || (needed.sp && !l.sp)) {
-    no("at least the layout " + std::string(bug.needs.layout) + "; this one is " + name_of(l));
-  }
-  const Recipe recipe = find_recipe(std::string(bug.needs.recipe));
-  if (recipe.wire == fp32 && recipe.compute == bf16 && !(start.run.recipe.wire == fp32)) {
-    no("a recipe that promises an FP32 wire, such as " + recipe.id);
-  }
+int code_of(const Trial& t) { return t.reached && t.changed ? t.broken.exit_code() : 3; }
+
+std::string trial_line(const Bug& bug, const Start& start, const Trial& t) {
+  return nlohmann::json{{"type", "trial"},
+                        {"planted", bug.id},
+                        {"family", name_of(start.run.config.family)},
+                        {"recipe", start.run.recipe.id},
+                        {"layout", name_of(start.run.layout)},
+                        {"step", start.run.step},
+                        {"healthy_findings", t.healthy.findings.size()},
+                        {"reached", t.reached},
+                        {"changed", t.changed},
+                        {"effect", t.effect},
+                        {"effect_at", t.effect_at},
+                        {"bites_at", t.bites_at},
+                        {"blamed_right", t.blamed_right}}
+             .dump() +
+         "\n";
 }
 
-int told(const Bug& bug, const Start& start, const Trial& t) {
+void tell(const Bug& bug, const Start& start, const Trial& t) {
   const Verdict& v = t.broken;
   fmt::print("planted: {} ({})\n", bug.id, bug.title);
   fmt::print("run: {} {} {}, step {}\n", name_of(start.run.config.family), start.run.recipe.id,
@@ -44,8 +46,6 @@ int told(const Bug& bug, const Start& start, const Trial& t) {
     fmt::print("by: {}: {}\n", first->statistic, first->detail);
     fmt::print("bites at: {} ({})\n", t.bites_at, t.blamed_right ? "right" : "blamed another");
   }
-  if (!t.reached || !t.changed) return 3;
-  return v.exit_code() == 3 ? 3 : v.exit_code();
 }
 
 }  // namespace
@@ -60,19 +60,20 @@ void add_catch(CLI::App& app, Verb& chosen) {
   verb->add_option("BUG", id, "a bug (list: plumb bugs)")->required();
   model.add_to(*verb);
   command.add_to(*verb);
-  verb->add_option("--dose", dose, "of the bug, where it has one");
-  verb->add_flag("--healthy", healthy, "leave the joint healthy: nothing should be found");
-  verb->footer("Exit codes: 1 caught; 0 silent; 3 not reached or no bit changed; 2 needs not met.");
-  verb->callback([&chosen, verb] {
-    model.recipe_given = verb->count("--recipe") > 0;
-    const bool family_given = verb->count("--family") > 0;
-    chosen = [family_given] {
+  verb->add_flag("--healthy", healthy, "leave the joint healthy: nothing should be found")
+      ->excludes(add_dose(*verb, dose));
+  verb->footer(
+      "Exit codes: 1 caught; 0 not noticed; 3 not reached or no bit changed; 2 needs not met.");
+  verb->callback([&chosen] {
+    chosen = [] {
       const Bug& bug = find_bug(id);
-      if (!family_given) model.family = name_of(bug.needs.families.front());
-      const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
-      meets_needs(bug, start);
       Trace second;
       CheckOptions options = command.ready(second);
+      if (model.family.empty() && model.load.empty()) {
+        model.family = name_of(bug.needs.families.front());
+      }
+      const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
+      refuse_unmet(bug, start.run, dose);
       const bool perturb = std::ranges::find(options.rules, "perturbation") != options.rules.end();
       if (perturb && options.perturbed == nullptr) {
         second = run_perturbed(start, 1);
@@ -85,7 +86,13 @@ void add_catch(CLI::App& app, Verb& chosen) {
       }
       const Trial trial = run_trial(start, bug, {dose, model.seed}, options);
       talk("");
-      return told(bug, start, trial);
+      command.write_reports(trial.broken);
+      if (command.json) {
+        fmt::print("{}{}", trial_line(bug, start, trial), json_lines(trial.broken));
+      } else {
+        tell(bug, start, trial);
+      }
+      return code_of(trial);
     };
   });
 }

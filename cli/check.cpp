@@ -9,6 +9,7 @@ void add_check(CLI::App& app, Verb& chosen) {
   verb->add_option("REF", reference, "trace of the reference")->required();
   verb->add_option("CAND", candidate, "trace of the candidate")->required();
   command.add_to(*verb);
+  verb->footer(verdict_codes);
   verb->callback(
       [&chosen] { chosen = [] { return command.told(command.compare(reference, candidate)); }; });
 }

@@ -12,6 +12,7 @@ void add_demo(CLI::App& app, Verb& chosen) {
   verb->add_option("--report", report, "where the report goes")->capture_default_str();
   verb->callback([&chosen] {
     chosen = [] {
+      check_report(report);  // here, since a parser asks nothing of a default
       const Start start =
           start_of(config_of("gpt"), find_recipe("bf16"), parse_layout("dp2,tp2"), default_text());
       fmt::print("1. The reference: one training step of a 4-layer GPT in BF16 on one device.\n");

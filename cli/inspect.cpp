@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/verbs.hpp"
@@ -29,20 +30,20 @@ void add_inspect(CLI::App& app, Verb& chosen) {
   verb->add_option("--only", only, "only ids that match this regular expression");
   verb->callback([&chosen] {
     chosen = [] {
+      const Selection select(only, "");
       const Trace trace = read_trace(folder);
       const Merged merged = merge(trace);
+      if (std::ranges::none_of(merged.values, [&](const auto& v) { return select(v.first); })) {
+        throw Failure("--only '" + only + "' matches no id of " + folder +
+                      "; without it all are listed");
+      }
       fmt::print("producer {}, {} ranks, step {}\n", trace.manifest.producer,
                  trace.manifest.world_size, trace.manifest.step);
       for (const auto& [key, value] : trace.manifest.settings) fmt::print("  {} {}\n", key, value);
-      const Selection select(only, "");
-      std::size_t shown = 0;
       for (const auto& [id, tensor] : merged.values) {
-        if (!select(id)) continue;
-        print(id, *tensor, merged.formats.at(id));
-        ++shown;
+        if (select(id)) print(id, *tensor, merged.formats.at(id));
       }
       for (const Finding& f : merged.findings) fmt::print("finding: {} {}\n", f.id, f.detail);
-      if (shown == 0) throw Failure("--only '" + only + "' matches no id of " + folder);
       return 0;
     };
   });

@@ -1,9 +1,44 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/verbs.hpp"
-#include "trace/report/report.hpp"
 
 namespace plumb {
+namespace {
+
+bool wrong_by_itself(const Finding& f) {
+  return f.statistic == "replay" || f.statistic == "structure";
+}
+
+void tell(const Verdict& v) {
+  if (v.findings.empty()) return fmt::print("nothing to blame\n");
+  fmt::print("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
+  fmt::print("first to differ: {}\n", v.findings.front().id);
+  for (const Finding& f : v.findings) {
+    if (!wrong_by_itself(f)) continue;
+    fmt::print("wrong by itself: {} ({}): {}\n", f.id, f.statistic, f.detail);
+  }
+}
+
+void tell_json(const Verdict& v) {
+  using nlohmann::json;
+  json wrong = json::array();
+  for (const Finding& f : v.findings) {
+    if (!wrong_by_itself(f)) continue;
+    wrong.push_back({{"id", f.id}, {"statistic", f.statistic}, {"detail", f.detail}});
+  }
+  const std::string first = v.findings.empty() ? "" : v.findings.front().id;
+  fmt::print("{}\n", json{{"type", "blame"},
+                          {"exit_code", v.exit_code()},
+                          {"blamed", v.blamed},
+                          {"blamed_by", v.blamed_by},
+                          {"first_to_differ", first},
+                          {"wrong_by_itself", wrong}}
+                         .dump());
+}
+
+}  // namespace
 
 void add_localize(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("localize", "which module is to blame? in dataflow order");
@@ -12,21 +47,12 @@ void add_localize(CLI::App& app, Verb& chosen) {
   verb->add_option("REF", reference, "trace of the reference")->required();
   verb->add_option("CAND", candidate, "trace of the candidate")->required();
   command.add_to(*verb);
+  verb->footer(verdict_codes);
   verb->callback([&chosen] {
     chosen = [] {
       const Verdict v = command.compare(reference, candidate);
-      for (const std::string& file : command.reports) write_report(v, file);
-      if (v.findings.empty()) {
-        fmt::print("nothing to blame\n");
-        return v.exit_code();
-      }
-      fmt::print("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
-      fmt::print("first to differ: {}\n", v.findings.front().id);
-      for (const Finding& f : v.findings) {
-        if (f.statistic == "replay" || f.statistic == "structure") {
-          fmt::print("wrong by itself: {} ({}): {}\n", f.id, f.statistic, f.detail);
-        }
-      }
+      command.write_reports(v);
+      command.json ? tell_json(v) : tell(v);
       return v.exit_code();
     };
   });

@@ -1,33 +1,76 @@
 // plumb: can rounding alone explain how two training runs differ? One verb per file.
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <iostream>
 
 #include "bounds/outcome.hpp"
+#include "cli/arguments.hpp"
 #include "cli/verbs.hpp"
 
-int main(int argc, char** argv) {
-  using namespace plumb;
+namespace plumb {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app{"plumb tells a bug from rounding in distributed, low-precision training"};
   app.require_subcommand(1);
-  app.footer(
-      "Exit codes of check, localize, replay: 0 all inside; 1 a finding; 2 trouble; 3 nothing "
-      "that was judged could have failed.\nA first look: plumb demo. One verb: plumb VERB --help.");
+  app.set_version_flag("--version", "plumb " PLUMB_VERSION);
   Verb chosen;
   for (const auto add : {add_demo, add_bugs, add_catch, add_train, add_check, add_localize,
                          add_replay, add_inspect, add_bound, add_run, add_paper}) {
     add(app, chosen);
   }
+  app.footer("A first look: plumb demo. One verb: plumb VERB --help.");
+  const std::vector<std::string> words(argv + 1, argv + argc);
   try {
+    refuse_empty_values(words);
+    refuse_unknown_verb(app, words);
     app.parse(argc, argv);
-    return chosen();
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const Failure& failure) {
-    std::fprintf(stderr, "plumb: %s\n", failure.what());
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "plumb: not enough memory; choose smaller sizes or fewer twins\n");
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "plumb: %s\n", error.what());
+    throw Failure(std::string(error.what()) + "; see: plumb " +
+                  (words[0].starts_with("-") ? "" : words[0] + " ") + "--help");
   }
+  return chosen();
+}
+
+// What was printed must have arrived: a full disk is trouble, not a verdict.
+void finish_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw Failure("cannot write to stdout; is it closed, or its disk full?");
+}
+
+// One sentence on stderr. It may quote names from files: nothing that steers a terminal gets out.
+int refused(std::string sentence) {
+  for (char& c : sentence) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  std::fprintf(stderr, "plumb: %s\n", sentence.c_str());
   return 2;
+}
+
+}  // namespace
+}  // namespace plumb
+
+int main(int argc, char** argv) {
+  using namespace plumb;
+  try {
+    const int code = run(argc, argv);
+    finish_output();
+    return code;
+  } catch (const Failure& failure) {
+    return refused(failure.what());
+  } catch (const std::bad_alloc&) {
+    return refused("not enough memory; choose smaller sizes or shapes");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return refused("cannot use " + error.path1().string() + " (" + error.code().message() +
+                   "); name another place");
+  } catch (const std::system_error& error) {  // of printing, or of starting a thread
+    return refused("the system refused (" + error.code().message() +
+                   "); is there room on the disk, and for more threads?");
+  } catch (const std::exception& error) {
+    return refused(error.what());
+  }
 }

@@ -2,36 +2,61 @@
 
 #include "cli/verbs.hpp"
 #include "trace/replay.hpp"
+#include "trace/report/report.hpp"
 
 namespace plumb {
+namespace {
+
+// As check does: what was not recorded cannot be called healthy.
+void refuse_missing(const Loaded& c, const std::string& folder) {
+  for (const Node& node : c.trace.graph->nodes) {
+    for (const std::string& id : node.outputs) {
+      if (c.merged.values.contains(id)) continue;
+      throw Failure(folder + " lacks the promised '" + id + "'" + why_not_whole(c.merged, id) +
+                    "; trace again");
+    }
+  }
+}
+
+void tell(const Replayed& seen) {
+  std::size_t equal = 0, outside = 0;
+  for (const auto& [id, ratio] : seen.ratios) {
+    equal += ratio == 0 ? 1 : 0;
+    outside += ratio > 1 ? 1 : 0;
+  }
+  fmt::print(
+      "{} tensors replayed: {} equal to the promise bit by bit, {} within their local tolerance, "
+      "{} outside; {} not judged\n",
+      seen.ratios.size(), equal, seen.ratios.size() - equal - outside, outside,
+      seen.not_judged.size());
+  for (const Finding& f : seen.findings) {
+    fmt::print("  {} {} ratio {}: {}\n", f.id, f.statistic, ratio_text(f.ratio), f.detail);
+  }
+  if (!seen.findings.empty()) fmt::print("blamed: {}\n", seen.findings.front().id);
+}
+
+}  // namespace
 
 void add_replay(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand(
       "replay", "compute each operation again from the trace's own inputs; needs no reference");
   static std::string candidate;
   verb->add_option("CAND", candidate, "trace of the candidate")->required();
+  verb->footer(verdict_codes);
   verb->callback([&chosen] {
     chosen = [] {
       const Loaded c = load(candidate);
       if (!c.trace.graph) {
-        throw Failure(candidate + " has no promise (graph.json), so nothing can be replayed");
+        throw Failure(candidate +
+                      " has no promise (graph.json), so nothing can be replayed; trace again");
       }
-      const Replayed seen =
+      refuse_missing(c, candidate);
+      Replayed seen =
           replay(*c.trace.graph, c.merged.values, [](const std::string&) { return true; });
-      std::size_t equal = 0;
-      for (const auto& [id, ratio] : seen.ratios) equal += ratio == 0 ? 1 : 0;
-      fmt::print(
-          "{} tensors replayed, {} equal to the promise bit by bit, {} outside their local "
-          "tolerance, {} not judged\n",
-          seen.ratios.size(), equal, seen.findings.size(), seen.not_judged.size());
-      for (const Finding& f : seen.findings) {
-        fmt::print("  {} ratio {:.3g}: {}\n", f.id, f.ratio, f.detail);
-      }
-      if (!seen.findings.empty()) {
-        fmt::print("blamed: {}\n", seen.findings.front().id);
-        return 1;
-      }
-      return seen.ratios.empty() ? 3 : 0;
+      const auto& damage = c.merged.findings;  // comes first: what follows may be made of it
+      seen.findings.insert(seen.findings.begin(), damage.begin(), damage.end());
+      tell(seen);
+      return !seen.findings.empty() ? 1 : seen.ratios.empty() ? 3 : 0;
     };
   });
 }

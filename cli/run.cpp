@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "bounds/outcome.hpp"
+#include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/training.hpp"
@@ -69,10 +70,13 @@ void add_run(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("run", "answer a question with an experiment");
   static std::string name, out = "results", cache = "plumb-cache";
   static int effort = 1;
-  static double minutes = 1e9;
+  static double minutes = 1e6;
   verb->add_option("EXPERIMENT", name, "a question; without one they are listed");
-  verb->add_option("--effort", effort, "multiplies seeds and runs")->capture_default_str();
-  verb->add_option("--minutes", minutes, "stop between rows after this long; run again to go on");
+  verb->add_option("--effort", effort, "multiplies seeds and runs")
+      ->capture_default_str()
+      ->check(whole_numbers(1, 1000));
+  verb->add_option("--minutes", minutes, "stop between rows after this long; run again to go on")
+      ->check(numbers(1e-3, 1e6));
   verb->add_option("-o,--output", out, "folder of results")->capture_default_str();
   verb->add_option("--cache", cache, "folder of trained states")->capture_default_str();
   verb->callback([&chosen] {
@@ -88,7 +92,7 @@ void add_run(CLI::App& app, Verb& chosen) {
       rows.keep_in(base + ".csv");
       const std::size_t before = rows.rows().size();
       using Clock = std::chrono::steady_clock;
-      const auto end = Clock::now() + std::chrono::duration<double>(60 * std::min(minutes, 1e7));
+      const auto end = Clock::now() + std::chrono::duration<double>(60 * minutes);
       Effort lent;
       lent.scale = effort;
       lent.trained = [](Family f, const Layout& l, const Config& c) {

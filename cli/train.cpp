@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <limits>
+
+#include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/training.hpp"
 #include "trace/store/store.hpp"
@@ -17,23 +20,32 @@ void add_train(CLI::App& app, Verb& chosen) {
   verb->add_option("--steps", steps,
                    "steps; all but the last are computed by the reference and not traced")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
-  verb->add_option("--bug", bug, "plant this bug (list: plumb bugs); needs --layout");
-  verb->add_option("--dose", dose, "of the bug, where it has one");
-  verb->add_option("--backend", backend, "reference or eigen")->capture_default_str();
-  verb->add_option("--perturb", perturb, "move the embedding by one ulp, with this seed");
-  verb->add_option("-o,--output", out, "folder to write the trace to")->required();
+      ->check(whole_numbers(1, 999999));
+  auto* layout = verb->get_option("--layout");
+  auto* of_bug =
+      verb->add_option("--bug", bug, "plant this bug (list: plumb bugs); needs --layout");
+  add_dose(*verb, dose)->needs(of_bug);
+  verb->add_option("--backend", backend, "reference or eigen; needs --layout")
+      ->capture_default_str()
+      ->needs(layout);
+  verb->add_option("--perturb", perturb,
+                   "move the embedding of the one-device run by one ulp, with this seed")
+      ->check(whole_numbers(1, std::numeric_limits<std::uint64_t>::max()))
+      ->excludes(layout, of_bug);
+  verb->add_option("-o,--output", out, "folder to write the trace to")
+      ->required()
+      ->check(new_traces());
   verb->footer("Without --layout the promise is executed on one device: the reference.");
   verb->callback([&chosen] {
     chosen = [] {
-      if (std::filesystem::exists(out)) {
-        throw Failure(out + " exists already; remove it or choose another name");
-      }
-      if (!bug.empty() && model.layout.empty()) {
+      const Bug* planted = bug.empty() ? nullptr : &find_bug(bug);
+      if (planted != nullptr && model.layout.empty()) {
         throw Failure("a bug is planted in a run over ranks; say --layout " +
-                      std::string(find_bug(bug).needs.layout));
+                      std::string(planted->needs.layout));
       }
+      find_backend(backend);
       Start start = model.start("dp1,tp1");
+      if (planted != nullptr) refuse_unmet(*planted, start.run, dose);
       const int all = steps;
       double last_loss = 0;
       start = trained(std::move(start), text_from(model.data), steps, [&](int step, double loss) {
@@ -47,7 +59,6 @@ void add_train(CLI::App& app, Verb& chosen) {
       } else if (model.layout.empty()) {
         trace = run_reference(start);
       } else {
-        const Bug* planted = bug.empty() ? nullptr : &find_bug(bug);
         trace = run_candidate(start, planted, {dose, 1}, backend).trace;
       }
       write_trace(trace, out);

@@ -27,18 +27,21 @@ void add_paper(CLI::App& app, Verb& chosen);
 
 // Options of a run that several verbs share.
 struct ModelOptions {
-  std::string family = "gpt", recipe = "bf16", layout, data, load;
-  Config sizes;  // what the user changed, where `changed` says so
-  int layers = 0, width = 0, heads = 0, kv_heads = 0, hidden = 0, sequence = 0, sequences = 0,
-      micro_batches = 0;
+  std::string family, recipe, layout, data, load;  // empty: not given
+  std::map<std::string, int> sizes;                // 0: not given
   std::uint64_t seed = 1;
 
   void add_to(CLI::App& verb);
-  Config config() const;
-  // Reads --data and --load. `layout` overrides the option where it is not empty.
-  Start start(const std::string& layout_if_none, const std::string& recipe_if_none = "") const;
-  bool recipe_given = false;
+  // Reads --data and --load. The arguments stand in for options that were not given.
+  Start start(const std::string& layout_if_none, const std::string& recipe_if_none = "bf16") const;
+
+ private:
+  Config changed(Config config) const;
+  void refuse_another_model(const Config& loaded) const;
 };
+
+// --dose of a planted bug; 0: not given.
+CLI::Option* add_dose(CLI::App& verb, double& dose);
 
 struct CheckCommand {
   CheckOptions options;
@@ -47,13 +50,23 @@ struct CheckCommand {
   bool json = false;
 
   void add_to(CLI::App& verb);
-  // Splits --rule, loads --perturbed (kept in `second`), sets progress.
+  // Refuses options of rules that are not asked for. Splits --rule, loads --perturbed (kept in
+  // `second`), sets progress.
   CheckOptions ready(Trace& second) const;
   // The verdict on two traces on disk.
   Verdict compare(const std::string& reference, const std::string& candidate) const;
   // Prints to stdout and writes --report files; returns the exit code.
   int told(const Verdict& verdict) const;
+  void write_reports(const Verdict& verdict) const;
+
+ private:
+  CLI::App* verb_ = nullptr;
 };
+
+// What the exit codes of check, localize and replay mean; their footer.
+inline constexpr const char* verdict_codes =
+    "Exit codes: 0 all inside; 1 a finding; 2 trouble; 3 nothing that was judged could have "
+    "failed.";
 
 // The text of --data FILE, or the default one.
 std::string text_from(const std::string& file);

@@ -1,6 +1,7 @@
 #include "experiments/table.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -57,6 +58,9 @@ std::size_t Table::column(const std::string& name) const {
 }
 
 void Table::keep_in(const std::filesystem::path& csv) {
+  if (std::filesystem::is_directory(csv)) {
+    throw Failure(csv.string() + " is a folder, results are a file; move it away");
+  }
   std::ifstream in(csv);
   std::string line;
   if (in && std::getline(in, line)) {
@@ -74,7 +78,7 @@ void Table::keep_in(const std::filesystem::path& csv) {
 }
 
 void Table::save() const {
-  const std::string partial = file_.string() + ".partial";
+  const std::string partial = file_.string() + ".partial-" + std::to_string(getpid());  // ours
   std::ofstream out(partial);
   out << joined(columns_) << "\n";
   for (const auto& row : rows_) out << joined(row) << "\n";

@@ -21,12 +21,13 @@ Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
     start.leaves = next_state(start.run.config, merge(*loaded).values);
   }
   check_layout(layout, start.run.config);
+  Values data = step_data(start.run.config, text, start.run.step);  // refuses a short text at once
   if (loaded == nullptr) {
     start.leaves = initial_state(start.run.config, recipe);
   } else {
     cast_state(start.run.config, recipe, start.leaves);
   }
-  start.leaves.merge(step_data(start.run.config, text, start.run.step));
+  start.leaves.merge(data);
   return start;
 }
 

@@ -9,6 +9,7 @@
 
 #include "model/config.hpp"
 #include "model/joints/joints.hpp"
+#include "model/transformer.hpp"
 
 namespace plumb {
 
@@ -36,6 +37,7 @@ struct Bug {
   Expected expected;
   Needs needs;  // the smallest layout and recipe in which it can bite
   std::string_view hides_when;
+  std::string_view dose = "";  // what Dose::magnitude is, with its default; empty: it has none
   std::string (*bites_at)(const Config&);  // canonical id of the first tensor that goes wrong
   void (*plant)(Joints&, const Dose&, const Config&);  // the bug: one joint, replaced
 };
@@ -43,5 +45,9 @@ struct Bug {
 std::span<const Bug* const> all_bugs();  // in the order of bugs.inc
 // Throws Failure on an unknown id, listing the known.
 const Bug& find_bug(std::string_view id);
+
+// Throws Failure, with what to say instead, if the bug cannot bite in this run, or if it is given a
+// magnitude and has no dose.
+void refuse_unmet(const Bug& bug, const Training& run, double magnitude);
 
 }  // namespace plumb

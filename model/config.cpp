@@ -25,9 +25,21 @@ T number(const std::map<std::string, std::string>& settings, const std::string& 
                 "', which is no such number; trace again");
 }
 
-int integer(const std::map<std::string, std::string>& settings, const std::string& key) {
-  return number<int>(settings, key, 1, 1 << 20);
-}
+constexpr Size all_sizes[] = {
+    {"layers", &Config::layers, 4096, true, "layers (4)"},
+    {"width", &Config::width, 1 << 16, true, "width of the residual stream (128)"},
+    {"heads", &Config::heads, 4096, true, "attention heads (8)"},
+    {"kv_heads", &Config::kv_heads, 4096, true, "key/value heads (gpt 8, llama 4)"},
+    {"hidden", &Config::hidden, 1 << 18, true, "units of the MLP (gpt 512, llama 384)"},
+    {"sequence", &Config::sequence, 1 << 14, true, "tokens of a sequence (64)"},
+    {"sequences", &Config::sequences, 4096, false, "sequences of a micro-batch (4)"},
+    {"micro_batches", &Config::micro_batches, 4096, false, "micro-batches of a step (2)"},
+};
+
+// What a step holds at once stays far below what a large machine has: a mistyped size should be a
+// sentence, not an hour of paging.
+constexpr double most_parameters = 1 << 28;
+constexpr double most_tokens = 1 << 20;  // of a step
 
 // The shortest text that reads back as the same number.
 std::string exactly(double x) {
@@ -42,6 +54,13 @@ void check(const Config& c) {
   if (c.width % c.heads != 0) no("the heads do not divide the width");
   if (c.heads % c.kv_heads != 0) no("the key/value heads do not divide the heads");
   if (c.head_dim() % 2 != 0) no("the size of a head is odd");
+  double count = 0;
+  for (const Parameter& p : parameters(c)) count += static_cast<double>(p.rows) * p.cols;
+  const double tokens = static_cast<double>(c.tokens()) * c.micro_batches;
+  if (count <= most_parameters && tokens <= most_tokens) return;
+  throw Failure("these sizes make " + exactly(count) + " parameters and " + exactly(tokens) +
+                " tokens a step, at most " + exactly(most_parameters) + " and " +
+                exactly(most_tokens) + " are possible; choose smaller ones");
 }
 
 }  // namespace
@@ -60,32 +79,22 @@ Config config_of(const std::string& family) {
   throw Failure("unknown family '" + family + "'; known: gpt, llama");
 }
 
+std::span<const Size> sizes() { return all_sizes; }
+
 std::map<std::string, std::string> settings_of(const Config& c) {
-  return {{"family", name_of(c.family)},
-          {"layers", std::to_string(c.layers)},
-          {"width", std::to_string(c.width)},
-          {"heads", std::to_string(c.heads)},
-          {"kv_heads", std::to_string(c.kv_heads)},
-          {"hidden", std::to_string(c.hidden)},
-          {"sequence", std::to_string(c.sequence)},
-          {"sequences", std::to_string(c.sequences)},
-          {"micro_batches", std::to_string(c.micro_batches)},
-          {"rate", exactly(c.rate)},
-          {"seed", std::to_string(c.seed)}};
+  std::map<std::string, std::string> settings{
+      {"family", name_of(c.family)}, {"rate", exactly(c.rate)}, {"seed", std::to_string(c.seed)}};
+  for (const Size& size : sizes()) settings[size.name] = std::to_string(c.*size.field);
+  return settings;
 }
 
 Config config_from(const std::map<std::string, std::string>& settings) {
   const auto family = settings.find("family");
   if (family == settings.end()) throw Failure("the trace does not say its family; trace again");
   Config c = config_of(family->second);
-  c.layers = integer(settings, "layers");
-  c.width = integer(settings, "width");
-  c.heads = integer(settings, "heads");
-  c.kv_heads = integer(settings, "kv_heads");
-  c.hidden = integer(settings, "hidden");
-  c.sequence = integer(settings, "sequence");
-  c.sequences = integer(settings, "sequences");
-  c.micro_batches = integer(settings, "micro_batches");
+  for (const Size& size : sizes()) {
+    c.*size.field = number<int>(settings, size.name, 1, size.most);
+  }
   c.rate = number<double>(settings, "rate", 0, 1);
   c.seed = number<std::uint64_t>(settings, "seed", 0, ~std::uint64_t(0));
   check(c);

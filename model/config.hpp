@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,12 +39,22 @@ struct Config {
   int fc1_width() const { return family == Family::llama ? 2 * hidden : hidden; }
 };
 
+// A size that a user may choose: what it is called in a manifest, and how far it may go.
+struct Size {
+  const char* name;
+  int Config::*field;
+  int most;
+  bool of_the_model;  // not of the data alone
+  const char* what;   // with the default, in words
+};
+std::span<const Size> sizes();
+
 // The default model of a family. Throws Failure on an unknown name.
 Config config_of(const std::string& family);
 std::string name_of(Family family);
 
 // To and from the settings of a manifest. Throws Failure if a value is missing, not a number, or
-// makes no model (heads that do not divide the width ...).
+// makes no model (heads that do not divide the width, more parameters than memory ...).
 std::map<std::string, std::string> settings_of(const Config& config);
 Config config_from(const std::map<std::string, std::string>& settings);
 

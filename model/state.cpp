@@ -91,7 +91,14 @@ Values next_state(const Config& config, const Values& step) {
   Values state;
   for (const Parameter& p : parameters(config)) {
     for (const char* kind : {"/param", "/master", "/exp_avg", "/exp_avg_sq"}) {
-      state[p.name + kind + "@previous"] = step.at(p.name + kind);
+      const std::string id = p.name + kind;
+      const auto found = step.find(id);
+      const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
+      if (found == step.end() || found->second->rows != rows || found->second->cols != cols) {
+        throw Failure("there is no '" + id + "' of " + size_of(rows, cols) +
+                      " to go on from; load a trace of a whole step");
+      }
+      state[id + "@previous"] = found->second;
     }
   }
   return state;

@@ -21,7 +21,8 @@ Values initial_state(const Config& config, const Recipe& recipe);
 // micro-batches are unequal. Throws Failure if the text is shorter than a sequence + 1.
 Values step_data(const Config& config, std::string_view text, int step);
 
-// The @previous leaves of the next step from the outputs of this one.
+// The @previous leaves of the next step from the outputs of this one. Throws Failure if one is
+// missing or of another shape: a trace without a promise was never verified.
 Values next_state(const Config& config, const Values& step);
 
 // Casts the parameters of a state from its masters as the recipe says: a state trained with one

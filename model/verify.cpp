@@ -24,7 +24,9 @@ void same_nodes(const Graph& stored, const Graph& planned) {
 
 void has_shape(const Merged& merged, const std::string& id, int rows, int cols) {
   const auto found = merged.values.find(id);
-  if (found == merged.values.end()) throw Failure("the trace lacks '" + id + "'; trace again");
+  if (found == merged.values.end()) {
+    throw Failure("the trace lacks '" + id + "'" + why_not_whole(merged, id) + "; trace again");
+  }
   const Tensor& t = *found->second;
   if (t.rows == static_cast<std::size_t>(rows) && t.cols == static_cast<std::size_t>(cols)) return;
   throw Failure("'" + id + "' is " + std::to_string(t.rows) + "x" + std::to_string(t.cols) +
@@ -52,6 +54,11 @@ void verify(const Trace& trace, const Merged& merged) {
                   "'; only plumb's own promises are executed so far, remove graph.json");
   }
   const Training run = run_from(trace.manifest);
+  if (run.layout.world_size() != trace.manifest.world_size) {
+    throw Failure("the layout " + name_of(run.layout) + " makes " +
+                  std::to_string(run.layout.world_size()) + " ranks, the manifest says " +
+                  std::to_string(trace.manifest.world_size) + "; trace again");
+  }
   same_nodes(*trace.graph, plan(run.config, run.recipe, run.layout, run.step));
   for (const Parameter& p : parameters(run.config)) {
     for (const char* kind :

@@ -1,8 +1,12 @@
 #include "trace/baselines.hpp"
 
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string_view>
 
+#include "bounds/outcome.hpp"
 #include "trace/difference.hpp"
 
 namespace plumb {
@@ -15,13 +19,27 @@ double over(double error, double tolerance) {
   return tolerance > 0 ? error / tolerance : std::numeric_limits<double>::infinity();
 }
 
+// The whole number that a text starts with.
+std::optional<int> leading_number(std::string_view text) {
+  int n = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), n);
+  return read.ec == std::errc() ? std::optional(n) : std::nullopt;
+}
+
+int layers_of(const Manifest& manifest) {
+  const auto found = manifest.settings.find("layers");
+  if (found == manifest.settings.end()) return 32;
+  if (const auto layers = leading_number(found->second)) return *layers;
+  throw Failure("a manifest says layers = '" + found->second +
+                "', which is no number; trace again or leave the rule depth-law out");
+}
+
 // 4 1.03^(L+1-l) eps with eps of BF16; tensors outside the layers get the most permissive, l = 0.
 double depth_law(const std::string& id, const Manifest& manifest) {
-  const auto found = manifest.settings.find("layers");
-  const double layers = found == manifest.settings.end() ? 32 : std::stod(found->second);
-  const std::size_t at = id.find("layers.");
-  const double layer = at == std::string::npos ? 0 : std::stod(id.substr(at + 7)) + 1;
-  return 4 * std::pow(1.03, layers + 1 - layer) * 0x1p-7;
+  const std::string_view name = id;
+  const std::size_t at = name.find("layers.");
+  const double layer = at == name.npos ? 0 : leading_number(name.substr(at + 7)).value_or(-1) + 1.0;
+  return 4 * std::pow(1.03, layers_of(manifest) + 1.0 - layer) * 0x1p-7;
 }
 
 Baseline elementwise(const Tensor& r, const Tensor& c) {

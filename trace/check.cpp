@@ -38,6 +38,9 @@ class Check {
 
   Verdict run() {
     refuse_nonsense();
+    if (std::ranges::find(options_.rules, "perturbation") != options_.rules.end()) {
+      perturbed_ = perturbed_reference();
+    }
     if (candidate_.graph && all_zero(r_.values, order_)) {
       verdict_.not_judged.push_back("the reference is zero everywhere: nothing could have failed");
       return verdict_;
@@ -73,13 +76,8 @@ class Check {
   }
 
   void refuse_nonsense() const {
-    const auto known = all_rules();
-    for (const std::string& rule : options_.rules) {
-      if (std::ranges::find(known, rule) != known.end()) continue;
-      std::string list;
-      for (const std::string& k : known) list.append(list.empty() ? "" : ", ").append(k);
-      throw Failure("unknown rule '" + rule + "'; known: " + list);
-    }
+    refuse_unknown_rules(options_.rules);
+    refuse_other_data();
     if (std::ranges::none_of(c_.values, [&](const auto& v) { return select_(v.first); })) {
       throw Failure(
           "--only and --skip leave no tensor to judge; list ids with: plumb inspect TRACE");
@@ -93,27 +91,63 @@ class Check {
     }
   }
 
+  // Then every tensor differs, and no rounding is to blame.
+  void refuse_other_data() const {
+    const Manifest& r = reference_.manifest;
+    const Manifest& c = candidate_.manifest;
+    const auto differ = [](const std::string& what, const std::string& a, const std::string& b) {
+      if (a == b) return;
+      throw Failure("these are runs of different " + what + " (reference " + a + ", candidate " +
+                    b + "); trace both alike");
+    };
+    const auto seed = [](const Manifest& m) {
+      const auto found = m.settings.find("seed");
+      return found == m.settings.end() ? std::string("unknown") : found->second;
+    };
+    differ("steps", std::to_string(r.step), std::to_string(c.step));
+    differ("seeds", seed(r), seed(c));
+  }
+
   void apply(const std::string& rule) {
     options_.progress("rule " + rule);
     if (rule == "twins") return apply_twins();
     if (rule == "replay") return apply_replay();
-    Merged perturbed;
-    if (rule == "perturbation") {
-      if (options_.perturbed == nullptr) {
-        throw Failure(
-            "rule perturbation needs a second reference: plumb train ... --perturb 1 -o P, "
-            "then --perturbed P");
-      }
-      perturbed = merge(*options_.perturbed);
-    }
     for (auto& [id, line] : lines_) {
       if (!has_a_size(id)) continue;
       const Baseline seen = baseline(rule, id, *r_.values.at(id), *c_.values.at(id),
-                                     perturbed.values, options_.margin, candidate_.manifest);
+                                     perturbed_.values, options_.margin, candidate_.manifest);
       take(line, rule, seen.ratio);
       verdict_.could_fail = verdict_.could_fail || seen.could_fail;
       if (seen.ratio > 1) verdict_.findings.push_back({id, rule, seen.ratio, seen.detail});
     }
+  }
+
+  // The run that says how much a perturbed input moves each tensor: the reference's state and data,
+  // but not its bits.
+  Merged perturbed_reference() const {
+    const std::string make = "make one: plumb train ... --perturb 1 -o P, then --perturbed P";
+    if (options_.perturbed == nullptr) {
+      throw Failure("rule perturbation needs a second reference; " + make);
+    }
+    Merged perturbed = merge(*options_.perturbed);
+    bool moved = false;
+    for (const auto& [id, tensor] : r_.values) {
+      const auto found = perturbed.values.find(id);
+      const bool fits = found != perturbed.values.end() && found->second->rows == tensor->rows &&
+                        found->second->cols == tensor->cols;
+      const bool same = fits && found->second->values == tensor->values;
+      if (!fits || (!same && !order_.made(id) && candidate_.graph)) {
+        throw Failure(
+            "the perturbed trace is of another model, state or text than the reference, "
+            "first at '" +
+            id + "'; " + make);
+      }
+      moved = moved || !same;
+    }
+    if (!moved) {
+      throw Failure("the perturbed trace is the reference itself, bit by bit; " + make);
+    }
+    return perturbed;
   }
 
   void apply_twins() {
@@ -203,6 +237,7 @@ class Check {
   const Merged& c_;
   Selection select_;
   Order order_;
+  Merged perturbed_;  // empty without its rule
   Verdict verdict_;
   std::map<std::string, Line> lines_;
   std::set<std::string> not_finite_;  // findings of structure: no statistic holds them
@@ -215,6 +250,16 @@ class Check {
 
 std::vector<std::string> all_rules() {
   return {"twins", "replay", "perturbation", "depth-law", "flat", "assert-close"};
+}
+
+void refuse_unknown_rules(const std::vector<std::string>& rules) {
+  const auto known = all_rules();
+  for (const std::string& rule : rules) {
+    if (std::ranges::find(known, rule) != known.end()) continue;
+    std::string list;
+    for (const std::string& k : known) list.append(list.empty() ? "" : ", ").append(k);
+    throw Failure("unknown rule '" + rule + "'; known: " + list);
+  }
 }
 
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,

@@ -72,5 +72,7 @@ Verdict check(const Trace& reference, const Merged& merged_reference, const Trac
 
 // The names of all rules.
 std::vector<std::string> all_rules();
+// Throws Failure, listing the known, on a name that is none of them.
+void refuse_unknown_rules(const std::vector<std::string>& rules);
 
 }  // namespace plumb

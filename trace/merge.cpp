@@ -1,5 +1,6 @@
 #include "trace/merge.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -15,10 +16,6 @@ struct Piecewise {
   std::size_t rank;
   const Shard* shard;
 };
-
-std::string size_of(std::size_t rows, std::size_t cols) {
-  return std::to_string(rows) + "x" + std::to_string(cols);
-}
 
 bool inside(const Block& b, std::size_t rows, std::size_t cols) {
   return b.row <= rows && b.rows <= rows - b.row && b.col <= cols && b.cols <= cols - b.col;
@@ -149,6 +146,11 @@ class Assembly {
 };
 
 }  // namespace
+
+std::string why_not_whole(const Merged& merged, const std::string& id) {
+  const auto found = std::ranges::find(merged.findings, id, &Finding::id);
+  return found == merged.findings.end() ? "" : " (" + found->detail + ")";
+}
 
 Merged merge(const Trace& trace) {
   std::map<std::string, std::vector<Piecewise>> by_id;

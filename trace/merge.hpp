@@ -21,6 +21,9 @@ struct Merged {
   std::vector<Finding> findings;  // statistic "structure"
 };
 
+// Why the pieces of `id` made no whole tensor, in parentheses; empty if nothing is known of it.
+std::string why_not_whole(const Merged& merged, const std::string& id);
+
 // Where replicas disagree the lowest rank's values are kept. Costs one pass over all shards.
 Merged merge(const Trace& trace);
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace plumb {
@@ -28,6 +29,11 @@ struct Placement {
   int parts = 1;  // how many: more than one means a partial sum
   bool operator==(const Placement&) const = default;
 };
+
+// "ROWSxCOLUMNS".
+inline std::string size_of(std::size_t rows, std::size_t cols) {
+  return std::to_string(rows) + "x" + std::to_string(cols);
+}
 
 inline Placement whole(std::size_t rows, std::size_t cols) {
   const Block all{0, 0, rows, cols};

@@ -27,7 +27,7 @@ class Replay {
     for (std::size_t i = 0; i < promised.size(); ++i) {
       const auto found = values_.find(node_.outputs[i]);
       if (found == values_.end()) continue;  // a missing tensor is a structure finding
-      if (found->second->size() != promised[i].size()) return;  // its shape is a structure finding
+      if (!has_shape(*found->second, promised[i], node_.outputs[i])) return;
       const bool same = found->second->values == promised[i].values;
       if (same) out_.ratios[node_.outputs[i]] = 0;
       equal = equal && same;
@@ -36,6 +36,14 @@ class Replay {
   }
 
  private:
+  bool has_shape(const Tensor& got, const Tensor& promised, const std::string& id) {
+    if (got.rows == promised.rows && got.cols == promised.cols) return true;
+    out_.findings.push_back({id, "structure", std::numeric_limits<double>::infinity(),
+                             "is " + size_of(got.rows, got.cols) + ", the promise makes " +
+                                 size_of(promised.rows, promised.cols)});
+    return false;
+  }
+
   void skip(const std::string& reason) {
     for (const std::string& id : node_.outputs) out_.not_judged.push_back(id + ": " + reason);
   }

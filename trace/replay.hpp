@@ -20,7 +20,7 @@ namespace plumb {
 
 struct Replayed {
   std::map<std::string, double> ratios;  // error / tolerance per output; 0 where bits are equal
-  std::vector<Finding> findings;         // ratio above 1, in dataflow order
+  std::vector<Finding> findings;         // ratio above 1 or another shape, in dataflow order
   std::vector<std::string> not_judged;   // "id: reason"
 };
 

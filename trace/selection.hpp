@@ -1,37 +1,45 @@
 // trace/selection.hpp: which tensors are looked at, and in which order.
+// TESTED   tests/trace/selection_test.cpp
 #pragma once
 
+#include <cstdint>
 #include <map>
-#include <regex>
+#include <memory>
 #include <string>
 
 #include "trace/graph.hpp"
 
+namespace re2 {
+class RE2;
+}
+
 namespace plumb {
 
-// Ids chosen by --only and --skip. Throws Failure if an expression is not a regular expression.
+// A regular expression of a user's. RE2's: time linear in the text whatever the expression is, and
+// no recursion, so that neither can hang or overflow. No text matches nothing.
+class Pattern {
+ public:
+  // Throws Failure, naming the option, if `text` is not a regular expression.
+  Pattern(const std::string& text, const std::string& option);
+  bool empty() const { return expression_ == nullptr; }
+  bool matches(const std::string& id) const;  // somewhere in it
+
+ private:
+  static constexpr std::int64_t most_memory = std::int64_t(8) << 20;
+  std::shared_ptr<const re2::RE2> expression_;
+};
+
+// Ids chosen by --only and --skip. Throws Failure if one is not a regular expression.
 class Selection {
  public:
   Selection(const std::string& only, const std::string& skip)
-      : only_(compiled(only, "--only")),
-        skip_(compiled(skip, "--skip")),
-        all_(only.empty()),
-        none_skipped_(skip.empty()) {}
+      : only_(only, "--only"), skip_(skip, "--skip") {}
   bool operator()(const std::string& id) const {
-    return (all_ || std::regex_search(id, only_)) &&
-           (none_skipped_ || !std::regex_search(id, skip_));
-  }
-  static std::regex compiled(const std::string& text, const std::string& option) {
-    try {
-      return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
-    } catch (const std::regex_error&) {
-      throw Failure(option + " '" + text + "' is not a regular expression; mend it or quote it");
-    }
+    return (only_.empty() || only_.matches(id)) && !skip_.matches(id);
   }
 
  private:
-  std::regex only_, skip_;
-  bool all_, none_skipped_;
+  Pattern only_, skip_;
 };
 
 // Position of each output in dataflow order; leaves come first.

@@ -10,17 +10,15 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-std::string shape_of(const Tensor& t) {
-  return std::to_string(t.rows) + "x" + std::to_string(t.cols);
-}
+std::string shape_of(const Tensor& t) { return size_of(t.rows, t.cols); }
 
-void refuse_unmatched(const Values& reference, const Values& candidate, const std::string& allow) {
-  const std::regex allowed = Selection::compiled(allow, "--allow-unmatched");
+void refuse_unmatched(const Merged& reference, const Merged& candidate, const std::string& allow) {
+  const Pattern allowed(allow, "--allow-unmatched");
   std::vector<std::string> unmatched;
-  const auto look = [&](const Values& here, const Values& there) {
-    for (const auto& [id, tensor] : here) {
-      if (there.contains(id) || (!allow.empty() && std::regex_search(id, allowed))) continue;
-      unmatched.push_back(id);
+  const auto look = [&](const Merged& here, const Merged& there) {
+    for (const auto& [id, tensor] : here.values) {
+      if (there.values.contains(id) || allowed.matches(id)) continue;
+      unmatched.push_back(id + "'" + why_not_whole(there, id));
     }
   };
   look(reference, candidate);
@@ -28,7 +26,7 @@ void refuse_unmatched(const Values& reference, const Values& candidate, const st
   if (unmatched.empty()) return;
   throw Failure(std::to_string(unmatched.size()) +
                 " tensors are in one trace only, the first is '" + unmatched.front() +
-                "'; trace both runs alike, or pass --allow-unmatched REGEX");
+                "; trace both runs alike, or pass --allow-unmatched REGEX");
 }
 
 std::string in_words(const Evaluation& how) {
@@ -63,7 +61,7 @@ void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
 
 std::vector<Finding> structure_findings(const Merged& reference, const Trace& candidate,
                                         const Merged& merged, const std::string& allow_unmatched) {
-  refuse_unmatched(reference.values, merged.values, allow_unmatched);
+  refuse_unmatched(reference, merged, allow_unmatched);
   std::vector<Finding> findings = merged.findings;
   std::set<std::string> leaves;
   if (candidate.graph) {

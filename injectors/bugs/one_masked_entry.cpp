@@ -43,7 +43,8 @@ extern const Bug one_masked_entry{
     .klass = 'A',
     .expected = Expected::T,
     .needs = {.layout = "tp2"},
-    .hides_when = "an entry whose probability is below a BF16 rounding (dose: its probability)",
+    .hides_when = "an entry whose probability is below a BF16 rounding",
+    .dose = "probability of the entry (0.03)",
     .bites_at =
         [](const Config& config) {
           return "m0/layers." + std::to_string(std::max(config.layers - 2, 0)) + ".attn.core/out";

@@ -33,6 +33,16 @@ TEST_F(TableOnDisk, GoesOnWhereItStopped) {
   EXPECT_FALSE(second.has({"b", "dp2,tp2"}));
 }
 
+TEST_F(TableOnDisk, WritesOverNothingThatIsNotItsOwn) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(folder_ / "x.csv.partial") << "precious";
+  Table table({"a"}, 1);
+  table.keep_in(folder_ / "x.csv");
+  std::string word;
+  std::ifstream(folder_ / "x.csv.partial") >> word;
+  EXPECT_EQ(word, "precious");
+}
+
 TEST_F(TableOnDisk, RefusesRowsOfAnotherShapeAndFilesOfAnotherTable) {
   Table table({"a", "b"}, 1);
   EXPECT_THROW(table.add({"1"}), std::invalid_argument);

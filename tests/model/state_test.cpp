@@ -40,6 +40,11 @@ TEST(State, TheNextStepStartsWhereThisOneEnds) {
   const Values next = next_state(run.config, step);
   EXPECT_EQ(next.at("final_norm.bias/exp_avg@previous"), step.at("final_norm.bias/exp_avg"));
   EXPECT_EQ(next.size(), 4 * parameters(run.config).size());
+  Values torn = step;
+  torn["final_norm.bias/exp_avg"] = std::make_shared<const Tensor>(1, 1);
+  EXPECT_THROW(next_state(run.config, torn), Failure);
+  torn.erase("final_norm.bias/exp_avg");
+  EXPECT_THROW(next_state(run.config, torn), Failure);
 }
 
 TEST(Data, MicroBatchesAndStepsDifferAndCountUnequally) {

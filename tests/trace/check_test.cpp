@@ -104,6 +104,8 @@ TEST_F(Verdicts, RulesNeedWhatTheyNeed) {
   candidate_.graph.reset();
   EXPECT_THROW(by({"twins"}), Failure);
   EXPECT_EQ(by({"flat"}).exit_code(), 0);
+  candidate_.manifest.settings["layers"] = "many";  // no promise checks it
+  EXPECT_THROW(by({"depth-law"}), Failure);
 }
 
 }  // namespace

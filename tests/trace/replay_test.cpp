@@ -53,6 +53,16 @@ TEST(Replay, AnotherOrderOfSumsStaysInsideTheBound) {
   EXPECT_GT(worst, 0);  // the bits do differ
 }
 
+TEST(Replay, TheRightValuesInAnotherShapeAreAFinding) {
+  const std::string id = "m1/layers.1.mlp.fc1/out";
+  Recorded run = run_of("llama", "tp2");
+  change(run, id, [](Tensor& x) { std::swap(x.rows, x.cols); });
+  const Replayed seen =
+      replay(run.graph, run.values, [&](const std::string& i) { return i == id; });
+  ASSERT_EQ(seen.findings.size(), 1U);
+  EXPECT_EQ(seen.findings[0].statistic, "structure");
+}
+
 TEST(Replay, NamesTheOneOperationThatWasChangedAndNothingBehindIt) {
   const std::string id = "m1/layers.1.mlp.fc1/out";
   Recorded run = run_of("llama", "tp2");

@@ -2,6 +2,7 @@
 #include "trace/store/store.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -123,6 +124,34 @@ TEST_F(Store, SurvivesRandomDamage) {  // a flipped byte is refused or yields sh
   EXPECT_GT(refused, 200);
 }
 
+// What it finds in its way is not its own.
+TEST_F(Store, RemovesNothingThatItDidNotMake) {
+  fs::create_directories(folder_ / "t.partial");
+  put(folder_ / "t.partial" / "thesis.txt", "precious");
+  write_trace(made("tp2"), folder_ / "t");
+  EXPECT_EQ(bytes(folder_ / "t.partial" / "thesis.txt"), "precious");
+
+  const fs::path same_name =
+      folder_.string() + "/u.partial-" + std::to_string(getpid());  // an earlier process's
+  fs::create_directories(same_name);
+  EXPECT_THROW(write_trace(made("tp2"), folder_ / "u"), Failure);
+  EXPECT_TRUE(fs::exists(same_name));
+  EXPECT_FALSE(fs::exists(folder_ / "u"));
+}
+
+TEST_F(Store, SaysBeforehandWhereNoTraceCanBeWritten) {
+  put(folder_ / "file", "");
+  fs::create_directory_symlink(folder_ / "loop", folder_ / "loop");
+  EXPECT_THROW(check_new(folder_ / "file"), Failure);
+  EXPECT_THROW(check_new(folder_ / "file" / "below" / "it"), Failure);
+  EXPECT_THROW(check_new(folder_ / "loop"), Failure);
+  EXPECT_NO_THROW(check_new(folder_ / "new" / "below" / "it"));
+  EXPECT_NO_THROW(check_new("relative"));
+  write_trace(made("tp2"), folder_ / "slash/");
+  EXPECT_TRUE(fs::exists(folder_ / "slash" / "manifest.json"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 3);
+}
+
 void expect_refused(const fs::path& file, const std::string& header, std::size_t data) {
   std::uint64_t length = header.size();
   std::string content(8, '\0');
@@ -143,6 +172,51 @@ TEST_F(Store, RefusesLyingHeaders) {
   expect_refused(f, R"({"x":7})", 0);
   expect_refused(f, R"([1])", 0);
   expect_refused(f, "{", 0);
+  expect_refused(f, R"({"x":{"dtype":"F32","shape":[1,2,1],"data_offsets":[0,8]}})", 8);
+  expect_refused(f, R"({"x":{"dtype":"F32","shape":[1,2.5],"data_offsets":[0,8]}})", 8);
+  expect_refused(f, R"({"\u001b[2J":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}})", 8);
+  const auto placed = [](const std::string& part) {
+    return R"({"__metadata__":{"x":"{\"global_shape\":[1,2],\"pieces\":[[0,0,0,0,1,2]],)" + part +
+           R"(,\"format\":\"fp32\"}"},"x":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}})";
+  };
+  expect_refused(f, placed(R"(\"part\":3,\"parts\":3)"), 8);
+  expect_refused(f, placed(R"(\"part\":0,\"parts\":4294967297)"), 8);
+}
+
+TEST_F(Store, RefusesAPipeWithoutWaitingForIt) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(read_shards(pipe), Failure);
+  EXPECT_THROW(read_shards(folder_), Failure);
+}
+
+// Each damage to a manifest or a promise is one sentence that names the file.
+TEST_F(Store, RefusesWordsAndNumbersThatNoTraceHas) {
+  const auto refused = [&](const fs::path& file, const std::string& from, const std::string& to) {
+    const fs::path t = folder_ / "t";
+    fs::remove_all(t);
+    write_trace(made("tp2"), t);
+    std::string text = bytes(t / file);
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    put(t / file, text.replace(at, from.size(), to));
+    try {
+      read_trace(t);
+      FAIL() << file << ": " << to;
+    } catch (const Failure& failure) {
+      EXPECT_NE(std::string(failure.what()).find((t / file).string()), std::string::npos)
+          << failure.what();
+    }
+  };
+  refused("manifest.json", "\"world_size\": 2", "\"world_size\": 2.5");
+  refused("manifest.json", "\"world_size\": 2", "\"world_size\": 4294967298");
+  refused("manifest.json", "\"step\": 1", "\"step\": \"one\"");
+  refused("manifest.json", "\"producer\": \"plumb\"", "\"producer\": \"\\u001b[2Jplumb\"");
+  refused("manifest.json", "\"producer\": \"plumb\"", "\"producer\": \"\\u009b2Jplumb\"");
+  refused("graph.json", "\"phase\": 0", "\"phase\": 9");
+  refused("graph.json", "\"bf16\"", "\"fp4\"");
+  refused("graph.json", "\"op\"", "\"up\"");
+  refused("step_000001/ran.json", "\"bf16\"", "\"fp4\"");
 }
 
 }  // namespace

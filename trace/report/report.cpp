@@ -1,6 +1,7 @@
 #include "trace/report/report.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +10,6 @@
 
 namespace plumb {
 namespace {
-
-std::string ratio_text(double ratio) {
-  return std::isinf(ratio) ? "exact" : fmt::format("{:.3g}", ratio);
-}
 
 std::string headline(const Verdict& v) {
   switch (v.exit_code()) {
@@ -33,6 +30,10 @@ nlohmann::json number_or_null(double x) {
 
 }  // namespace
 
+std::string ratio_text(double ratio) {
+  return std::isinf(ratio) ? "exact" : fmt::format("{:.3g}", ratio);
+}
+
 std::string text_report(const Verdict& v, std::size_t worst) {
   std::string out = headline(v) + "\n";
   if (!v.blamed.empty()) out += fmt::format("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
@@ -48,16 +49,18 @@ std::string text_report(const Verdict& v, std::size_t worst) {
   std::vector<Line> lines = v.lines;
   std::stable_sort(lines.begin(), lines.end(),
                    [](const Line& a, const Line& b) { return a.ratio > b.ratio; });
-  out += "closest to their tolerance (ratio = error / tolerance, at most 1 passes):\n";
+  out += "worst tensors (ratio = error / tolerance, at most 1 passes):\n";
   for (std::size_t i = 0; i < std::min(worst, lines.size()); ++i) {
     out += fmt::format("  {:<44} {:<9} ratio {:>8}  relative difference {:.2e}\n", lines[i].id,
                        lines[i].statistic, ratio_text(lines[i].ratio), lines[i].relative);
   }
   if (v.tests > 0) {
-    out += fmt::format(
-        "power: {} tests; a scale error of {:.2g} in a typical tensor would have been flagged; "
-        "{} tensors are mostly noise\n",
-        v.tests, v.smallest_scale, v.vacuous);
+    const std::string least =
+        v.smallest_scale > 0
+            ? fmt::format("a scale error of {:.2g} in a typical tensor", v.smallest_scale)
+            : "any other bit in a typical tensor (twins are equal bit by bit)";
+    out += fmt::format("power: {} tests; {} would have been flagged; {} tensors are mostly noise\n",
+                       v.tests, least, v.vacuous);
   }
   if (!v.undecided.empty()) {
     out += fmt::format("undecided: {} tensors differ in one row at a rounding boundary, first {}\n",
@@ -109,21 +112,29 @@ std::string json_lines(const Verdict& v) {
   return out;
 }
 
-void write_report(const Verdict& verdict, const std::string& file) {
-  std::string text;
-  if (file.ends_with(".jsonl")) {
-    text = json_lines(verdict);
-  } else if (file.ends_with(".txt") || file.ends_with(".md")) {
-    text = (file.ends_with(".md") ? "```\n" : "") + text_report(verdict, 50) +
-           (file.ends_with(".md") ? "```\n" : "");
-  } else {
-    throw Failure("report '" + file + "' has no known suffix; choose .txt, .md or .jsonl");
+void check_report(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  if (!name.ends_with(".txt") && !name.ends_with(".md") && !name.ends_with(".jsonl")) {
+    throw Failure("report '" + name + "' has no known suffix; choose .txt, .md or .jsonl");
   }
+  std::error_code error;
+  const auto folder = std::filesystem::absolute(file).parent_path();
+  const bool there = std::filesystem::exists(file, error);
+  const bool possible = there ? !std::filesystem::is_directory(file, error)
+                              : std::filesystem::is_directory(folder, error);
+  if (possible && access((there ? file : folder).c_str(), W_OK) == 0) return;
+  throw Failure("cannot write the report " + name + "; choose a place that can be written");
+}
+
+void write_report(const Verdict& verdict, const std::string& file) {
+  check_report(file);
+  std::string text = json_lines(verdict);
+  if (!file.ends_with(".jsonl")) text = text_report(verdict, 50);
+  if (file.ends_with(".md")) text = "```\n" + text + "```\n";
   std::ofstream out(file);
   out << text;
   out.close();
-  if (!out)
-    throw Failure("cannot write the report " + file + "; choose a place that can be written");
+  if (!out) throw Failure("cannot write the report " + file + "; is there room on the disk?");
 }
 
 }  // namespace plumb

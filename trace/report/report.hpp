@@ -1,6 +1,7 @@
 // trace/report/report.hpp: a verdict for people (text) and for programs (JSON lines).
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "trace/check.hpp"
@@ -12,6 +13,11 @@ namespace plumb {
 std::string text_report(const Verdict& verdict, std::size_t worst = 10);
 // One object a line: a summary, each finding, each judged tensor.
 std::string json_lines(const Verdict& verdict);
+// A ratio for people: three digits, or "exact" where one bit was too much.
+std::string ratio_text(double ratio);
+// Throws Failure on a suffix that write_report does not know and a place that cannot be written:
+// asked before hours of computing.
+void check_report(const std::filesystem::path& file);
 // Writes the form that the suffix asks for: .jsonl, .txt or .md. Throws Failure on another suffix
 // or a file that cannot be written.
 void write_report(const Verdict& verdict, const std::string& file);

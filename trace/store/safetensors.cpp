@@ -3,7 +3,8 @@
 #include <bit>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
+
+#include "trace/store/json.hpp"
 
 namespace plumb {
 namespace {
@@ -14,11 +15,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr std::uint64_t longest_header = 100'000'000;  // the format's own limit
 constexpr std::uint64_t most_values = std::uint64_t(1) << 33;
-
-[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what) {
-  throw Failure(file.filename().string() + " " + what +
-                "; the trace is damaged or not one: trace again");
-}
+constexpr std::uint64_t most_parts = 4096;  // as many as ranks
 
 bool two_bytes(const Shard& shard) { return shard.format == bf16; }
 
@@ -57,9 +54,14 @@ void write_values(std::ofstream& out, const Shard& shard) {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& file) : file_(file), in_(file, std::ios::binary) {
-    if (!in_) refuse(file_, "is missing or cannot be read");
-    size_ = std::filesystem::file_size(file_);
+  explicit Reader(const std::filesystem::path& file) : file_(file) {
+    // Asked before it is opened: opening a pipe waits for a writer.
+    if (std::error_code error; !std::filesystem::is_regular_file(file, error)) {
+      damaged(file, "is missing or not a file");
+    }
+    in_.open(file, std::ios::binary);
+    if (!in_) damaged(file, "cannot be read");
+    size_ = std::filesystem::file_size(file);
   }
 
   std::map<std::string, Shard> shards() {
@@ -72,52 +74,57 @@ class Reader {
       try {
         shards.emplace(id, read_one(id, entry, metadata, covered));
       } catch (const json::exception&) {
-        refuse(file_, "describes '" + id + "' in a way that is not understood");
+        damaged(file_, "describes '" + id + "' in a way that is not understood");
       }
     }
-    if (covered != size_ - start_) refuse(file_, "has bytes that no tensor owns");
+    if (covered != size_ - start_) damaged(file_, "has bytes that no tensor owns");
     return shards;
   }
 
  private:
   json read_header() {
     std::uint64_t length = 0;
-    if (size_ < 8 || !in_.read(reinterpret_cast<char*>(&length), 8)) refuse(file_, "is cut short");
+    if (size_ < 8 || !in_.read(reinterpret_cast<char*>(&length), 8)) damaged(file_, "is cut short");
     if (length > longest_header || length > size_ - 8) {
-      refuse(file_, "announces a header of " + std::to_string(length) + " bytes but has " +
-                        std::to_string(size_ - 8));
+      damaged(file_, "announces a header of " + std::to_string(length) + " bytes but has " +
+                         std::to_string(size_ - 8));
     }
     std::string text(length, '\0');
-    if (!in_.read(text.data(), static_cast<std::streamsize>(length))) refuse(file_, "is cut short");
+    if (!in_.read(text.data(), static_cast<std::streamsize>(length)))
+      damaged(file_, "is cut short");
     start_ = 8 + length;
-    json header = json::parse(text, nullptr, false);
-    if (!header.is_object()) refuse(file_, "has a header that is not JSON");
-    return header;
+    return parsed(text, file_);
   }
 
-  static std::size_t number(const json& value) {
-    const auto n = value.get<std::uint64_t>();
-    if (value.is_number_float() || (value.is_number_integer() && value.get<std::int64_t>() < 0) ||
-        n > most_values) {
-      throw json::other_error::create(501, "number", nullptr);
+  static std::size_t number(const json& value) { return whole_number(value, most_values); }
+
+  // A list of as many numbers as are asked for, and no more.
+  static std::vector<std::size_t> numbers(const json& list, std::size_t count) {
+    if (!list.is_array() || list.size() != count) {
+      throw json::other_error::create(501, "another length", nullptr);
     }
-    return n;
+    std::vector<std::size_t> all;
+    for (const json& value : list) all.push_back(number(value));
+    return all;
   }
 
-  Placement placement(const json& p) const {
+  Placement placement(const std::string& id, const json& p) const {
     Placement placement;
-    placement.rows = number(p.at("global_shape").at(0));
-    placement.cols = number(p.at("global_shape").at(1));
+    const auto shape = numbers(p.at("global_shape"), 2);
+    placement.rows = shape[0];
+    placement.cols = shape[1];
     if (placement.cols != 0 && placement.rows > most_values / placement.cols) {
-      throw json::other_error::create(501, "size", nullptr);
+      damaged(file_, "says that '" + id + "' is larger than any tensor");
     }
-    placement.part = static_cast<int>(number(p.at("part")));
-    placement.parts = static_cast<int>(number(p.at("parts")));
-    for (const json& q : p.at("pieces")) {
-      const std::size_t rows = number(q.at(4));
-      const std::size_t cols = number(q.at(5));
-      placement.pieces.push_back({{number(q.at(0)), number(q.at(1)), rows, cols},
-                                  {number(q.at(2)), number(q.at(3)), rows, cols}});
+    placement.part = static_cast<int>(whole_number(p.at("part"), most_parts));
+    placement.parts = static_cast<int>(whole_number(p.at("parts"), most_parts));
+    if (placement.part >= placement.parts) {
+      damaged(file_, "says that '" + id + "' is part " + std::to_string(placement.part) + " of " +
+                         std::to_string(placement.parts) + ", counting from 0");
+    }
+    for (const json& piece : p.at("pieces")) {
+      const auto n = numbers(piece, 6);
+      placement.pieces.push_back({{n[0], n[1], n[4], n[5]}, {n[2], n[3], n[4], n[5]}});
     }
     return placement;
   }
@@ -125,17 +132,17 @@ class Reader {
   Shard read_one(const std::string& id, const json& entry, const json& metadata,
                  std::uint64_t& covered) {
     const auto dtype = entry.at("dtype").get<std::string>();
-    if (dtype != "F32" && dtype != "BF16") refuse(file_, "holds '" + id + "' as " + dtype);
-    const std::size_t rows = number(entry.at("shape").at(0));
-    const std::size_t cols = number(entry.at("shape").at(1));
-    const std::uint64_t first = number(entry.at("data_offsets").at(0));
-    const std::uint64_t last = number(entry.at("data_offsets").at(1));
+    if (dtype != "F32" && dtype != "BF16") damaged(file_, "holds '" + id + "' as " + dtype);
+    const auto shape = numbers(entry.at("shape"), 2);
+    const auto offsets = numbers(entry.at("data_offsets"), 2);
+    const std::size_t rows = shape[0], cols = shape[1];
+    const std::uint64_t first = offsets[0], last = offsets[1];
     const std::uint64_t width = dtype == "BF16" ? 2 : 4;
     const std::uint64_t room = size_ - start_;
     // Bounded before it is multiplied: a product that wraps around must not look like a fit.
     const bool fits = first <= last && last <= room && (cols == 0 || rows <= room / cols) &&
                       rows * cols * width == last - first;
-    if (!fits) refuse(file_, "says '" + id + "' lies where it does not fit");
+    if (!fits) damaged(file_, "says '" + id + "' lies where it does not fit");
     covered += last - first;
 
     Shard shard;
@@ -143,10 +150,10 @@ class Reader {
     shard.format = dtype == "BF16" ? bf16 : fp32;
     shard.placement = whole(rows, cols);
     if (metadata.contains(id)) {
-      const json p = json::parse(metadata.at(id).get<std::string>());
-      shard.placement = placement(p);
+      const json p = parsed(metadata.at(id).get<std::string>(), file_);
+      shard.placement = placement(id, p);
       const Format* format = find_format(p.at("format").get<std::string>());
-      if (format == nullptr) refuse(file_, "gives '" + id + "' an unknown format");
+      if (format == nullptr) damaged(file_, "gives '" + id + "' an unknown format");
       shard.format = *format;
     }
     read_values(shard.values, start_ + first, dtype == "BF16");
@@ -165,7 +172,7 @@ class Reader {
         into.values[e] = std::bit_cast<float>(static_cast<std::uint32_t>(bits[e]) << 16);
       }
     }
-    if (!in_) refuse(file_, "is cut short");
+    if (!in_) damaged(file_, "is cut short");
   }
 
   std::filesystem::path file_;

@@ -1,8 +1,11 @@
 #include "trace/store/store.hpp"
 
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <unistd.h>
 
+#include <fstream>
+#include <sstream>
+
+#include "trace/store/json.hpp"
 #include "trace/store/safetensors.hpp"
 
 namespace plumb {
@@ -12,7 +15,8 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char* schema = "plumb-trace/1";
-constexpr int most_ranks = 4096;
+constexpr std::uint64_t most_ranks = 4096;
+constexpr std::uint64_t last_step = 999'999;
 constexpr std::uintmax_t longest_json = 256'000'000;
 
 std::string numbered(const char* pattern, int n) {
@@ -28,15 +32,16 @@ json to_json(const Evaluation& how) {
   return {how.parts, std::string(how.wire.name), std::string(how.output.name)};
 }
 
-Format format_from(const json& name) {
-  const Format* format = find_format(name.get<std::string>());
-  if (format == nullptr)
-    throw Failure("unknown format '" + name.get<std::string>() + "' in a trace");
+Format format_from(const json& name, const fs::path& file) {
+  const auto text = name.get<std::string>();
+  const Format* format = find_format(text);
+  if (format == nullptr) damaged(file, "names an unknown format '" + text + "'");
   return *format;
 }
 
-Evaluation evaluation_from(const json& j) {
-  return {j.at(0).get<int>(), format_from(j.at(1)), format_from(j.at(2))};
+Evaluation evaluation_from(const json& j, const fs::path& file) {
+  return {static_cast<int>(whole_number(j.at(0), most_ranks)), format_from(j.at(1), file),
+          format_from(j.at(2), file)};
 }
 
 json to_json(const Graph& graph) {
@@ -52,16 +57,15 @@ json to_json(const Graph& graph) {
   return {{"nodes", nodes}};
 }
 
-Graph graph_from(const json& j) {
+Graph graph_from(const json& j, const fs::path& file) {
   Graph graph;
   for (const json& n : j.at("nodes")) {
-    const int phase = n.at("phase").get<int>();
-    if (phase < 0 || phase > static_cast<int>(Phase::optimizer)) throw Failure("unknown phase");
+    const auto phase = whole_number(n.at("phase"), static_cast<std::uint64_t>(Phase::optimizer));
     Node node{n.at("op"),
               n.at("inputs"),
               n.at("outputs"),
               {},
-              evaluation_from(n.at("how")),
+              evaluation_from(n.at("how"), file),
               static_cast<Phase>(phase)};
     for (const auto& [name, value] : n.at("attributes").items()) {
       node.attributes[name] = value.get<double>();
@@ -81,15 +85,22 @@ void write_text(const fs::path& file, const json& content) {
 json read_json(const fs::path& file) {
   std::error_code error;
   const auto size = fs::file_size(file, error);
-  if (error || size > longest_json) {
-    throw Failure(file.string() + " is missing, not a file, or too large; trace again");
-  }
+  if (error || size > longest_json) damaged(file, "is missing, not a file, or too large");
   std::ifstream in(file);
-  json content = json::parse(in, nullptr, false);
-  if (!content.is_object()) {
-    throw Failure(file.string() + " is not a JSON object; the trace is damaged: trace again");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parsed(text.str(), file);
+}
+
+// What `read` makes of a file's JSON. A field that is missing or of another kind names the file.
+template <class Read>
+auto read_as(const fs::path& file, Read read) {
+  const json content = read_json(file);
+  try {
+    return read(content, file);
+  } catch (const json::exception&) {
+    damaged(file, "does not say what such a file must");
   }
-  return content;
 }
 
 void write_parts(const Trace& trace, const fs::path& folder) {
@@ -113,78 +124,113 @@ void write_parts(const Trace& trace, const fs::path& folder) {
                                         {"settings", m.settings}});
 }
 
-Manifest manifest_from(const json& j, const fs::path& folder) {
+Manifest manifest_from(const json& j, const fs::path& file) {
   if (j.value("schema", "") != schema) {
-    throw Failure(folder.string() + " has the schema '" + j.value("schema", "") + "', expected '" +
+    throw Failure(file.string() + " has the schema '" + j.value("schema", "") + "', expected '" +
                   schema + "'; convert it or trace again");
   }
-  Manifest m{j.at("producer"), j.at("world_size"), j.at("step"), {}};
+  Manifest m{j.at("producer"),
+             static_cast<int>(whole_number(j.at("world_size"), most_ranks)),
+             static_cast<int>(whole_number(j.at("step"), last_step)),
+             {}};
   for (const auto& [key, value] : j.at("settings").items()) m.settings[key] = value;
-  if (m.world_size < 1 || m.world_size > most_ranks || m.step < 1 || m.step > 999999) {
-    throw Failure(folder.string() + " speaks of " + std::to_string(m.world_size) +
-                  " ranks and step " + std::to_string(m.step) + "; expected 1 to " +
-                  std::to_string(most_ranks) + " ranks and steps from 1");
-  }
+  if (m.world_size < 1 || m.step < 1) damaged(file, "speaks of rank or step 0");
   return m;
+}
+
+std::vector<std::map<std::string, Evaluation>> ran_from(const json& j, const fs::path& file) {
+  std::vector<std::map<std::string, Evaluation>> ranks;
+  for (const json& rank : j.at("ranks")) {
+    ranks.emplace_back();
+    for (const auto& [id, how] : rank.items()) ranks.back()[id] = evaluation_from(how, file);
+  }
+  return ranks;
 }
 
 Trace read_parts(const fs::path& folder) {
   Trace trace;
-  trace.manifest = manifest_from(read_json(folder / "manifest.json"), folder);
+  trace.manifest = read_as(folder / "manifest.json", manifest_from);
   if (fs::exists(folder / "graph.json")) {
-    trace.graph = graph_from(read_json(folder / "graph.json"));
+    trace.graph = read_as(folder / "graph.json", graph_from);
   }
   const fs::path step = step_folder(folder, trace.manifest.step);
-  const json ran = read_json(step / "ran.json").at("ranks");
-  for (int r = 0; r < trace.manifest.world_size; ++r) {
-    RankRecord record;
-    record.shards = read_shards(step / numbered("rank_%05d.safetensors", r));
-    for (const auto& [id, how] : ran.at(static_cast<std::size_t>(r)).items()) {
-      record.ran[id] = evaluation_from(how);
-    }
-    trace.ranks.push_back(std::move(record));
+  auto ran = read_as(step / "ran.json", ran_from);
+  const auto ranks = static_cast<std::size_t>(trace.manifest.world_size);
+  if (ran.size() != ranks) {
+    damaged(step / "ran.json", "speaks of " + std::to_string(ran.size()) +
+                                   " ranks, the manifest of " + std::to_string(ranks));
+  }
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const fs::path file = step / numbered("rank_%05d.safetensors", static_cast<int>(r));
+    trace.ranks.push_back({read_shards(file), std::move(ran[r])});
   }
   return trace;
 }
 
+// A folder that this process made. It goes again unless it was renamed.
+class Partial {
+ public:
+  explicit Partial(fs::path path) : path_(std::move(path)) {
+    if (path_.has_parent_path()) fs::create_directories(path_.parent_path());
+    if (!fs::create_directory(path_)) {
+      throw Failure(path_.string() + " is in the way; remove it or choose another name");
+    }
+  }
+  Partial(const Partial&) = delete;
+  Partial& operator=(const Partial&) = delete;
+  ~Partial() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// Without the slash at its end.
+fs::path bare(const fs::path& folder) {
+  return folder.has_filename() ? folder : folder.parent_path();
+}
+
 }  // namespace
 
-void write_trace(const Trace& trace, const fs::path& folder) {
-  if (fs::exists(folder)) {
+void check_new(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(bare(folder), error))) {
     throw Failure(folder.string() + " exists already; remove it or choose another name");
   }
-  const fs::path partial = folder.string() + ".partial";
+  fs::path above = fs::absolute(bare(folder)).parent_path();
+  while (!fs::exists(above, error) && above.has_relative_path()) above = above.parent_path();
+  if (!fs::is_directory(above, error) || access(above.c_str(), W_OK) != 0) {
+    throw Failure("cannot write " + folder.string() + ": " + above.string() +
+                  " is no folder that can be written; choose another place");
+  }
+}
+
+void write_trace(const Trace& trace, const fs::path& folder) {
+  check_new(folder);
   try {
-    fs::remove_all(partial);
-    fs::create_directories(partial);
-    write_parts(trace, partial);
-    fs::rename(partial, folder);
+    const Partial partial(bare(folder).string() + ".partial-" + std::to_string(getpid()));
+    write_parts(trace, partial.path());
+    fs::rename(partial.path(), bare(folder));
   } catch (const fs::filesystem_error& e) {
-    std::error_code ignored;
-    fs::remove_all(partial, ignored);
     throw Failure("cannot write " + folder.string() + " (" + e.code().message() +
                   "); choose a place that can be written");
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(partial, ignored);
-    throw;
   }
 }
 
 Trace read_trace(const fs::path& folder) {
-  if (!fs::is_directory(folder)) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
     throw Failure(folder.string() + " is not a folder; a trace is one: plumb train ... -o TRACE");
   }
-  if (!fs::exists(folder / "manifest.json")) {
-    throw Failure(
-        folder.string() +
-        " has no manifest.json: the trace is incomplete, its writer was stopped; trace again");
+  if (!fs::exists(folder / "manifest.json", error)) {
+    throw Failure(folder.string() +
+                  " has no manifest.json: it is no trace, or an incomplete one whose writer was "
+                  "stopped; trace again");
   }
-  try {
-    return read_parts(folder);
-  } catch (const json::exception&) {
-    throw Failure(folder.string() + " has JSON that does not say what a trace must; trace again");
-  }
+  return read_parts(folder);
 }
 
 }  // namespace plumb

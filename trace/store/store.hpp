@@ -5,7 +5,8 @@
 //   TRACE/step_000001/ran.json                   what each rank executed
 //   TRACE/step_000001/rank_00000.safetensors     one file per rank
 //
-// A trace is written beside its final place and moved there when it is whole.
+// A trace is written beside its final place, to a folder that this process made, and moved there
+// when it is whole.
 // TESTED   tests/trace/store_test.cpp
 #pragma once
 
@@ -14,6 +15,9 @@
 #include "trace/trace.hpp"
 
 namespace plumb {
+
+// Throws Failure unless a new trace may be written to `folder`: asked before hours of computing.
+void check_new(const std::filesystem::path& folder);
 
 // Throws Failure if `folder` exists already or cannot be written; then nothing is left behind.
 void write_trace(const Trace& trace, const std::filesystem::path& folder);

@@ -1,0 +1,15 @@
+// cli/arguments.hpp: what is refused before the command line is parsed. The parser would take an
+// empty value for none, swallow the next word in its place, and not say which verb was meant.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+// Each throws Failure with one sentence.
+void refuse_empty_values(const std::vector<std::string>& words);
+void refuse_unknown_verb(const CLI::App& app, const std::vector<std::string>& words);
+
+}  // namespace plumb

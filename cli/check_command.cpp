@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+
+#include "bounds/outcome.hpp"
+#include "cli/values.hpp"
+#include "cli/verbs.hpp"
+#include "model/verify.hpp"
+#include "trace/report/report.hpp"
+#include "trace/selection.hpp"
+#include "trace/store/store.hpp"
+
+namespace plumb {
+
+void CheckCommand::add_to(CLI::App& verb) {
+  verb.add_option("--rule", rules,
+                  "comma-separated: twins, replay, perturbation, depth-law, flat, assert-close "
+                  "(default twins,replay)");
+  verb.add_option("--false-alarm", options.false_alarm,
+                  "chance of any false alarm in a healthy run, of rule twins")
+      ->capture_default_str()
+      ->check(numbers(1e-12, 1));
+  verb.add_option("--twins", options.twins, "further executions of the promise, of rule twins")
+      ->capture_default_str()
+      ->check(whole_numbers(2, 64));
+  verb.add_option("--margin", options.margin, "of rule perturbation")
+      ->capture_default_str()
+      ->check(numbers(1e-6, 1e6));
+  verb.add_option("--perturbed", perturbed, "trace of a perturbed reference, of rule perturbation");
+  verb.add_option("--only", options.only, "judge only ids that match this regular expression");
+  verb.add_option("--skip", options.skip, "do not judge ids that match");
+  verb.add_option("--allow-unmatched", options.allow_unmatched, "ids that one trace may lack");
+  verb.add_option("--report", reports, "write a report: .txt, .md or .jsonl")
+      ->allow_extra_args(false)  // one each: the next word is not a report
+      ->check(report_files());
+  verb.add_flag("--json", json, "print JSON lines instead of text");
+  verb_ = &verb;
+}
+
+CheckOptions CheckCommand::ready(Trace& second) const {
+  CheckOptions ready = options;
+  if (!rules.empty()) {
+    ready.rules.clear();
+    std::istringstream parts(rules);
+    for (std::string rule; std::getline(parts, rule, ',');) ready.rules.push_back(rule);
+  }
+  for (const auto& [option, rule] : {std::pair{"--false-alarm", "twins"},
+                                     {"--twins", "twins"},
+                                     {"--margin", "perturbation"},
+                                     {"--perturbed", "perturbation"}}) {
+    const bool asked = std::ranges::find(ready.rules, rule) != ready.rules.end();
+    if (asked || verb_->count(option) == 0) continue;
+    throw Failure(std::string(option) + " is of the rule " + rule +
+                  ", which is not asked for; add it to --rule or leave " + option + " out");
+  }
+  refuse_unknown_rules(ready.rules);
+  const Selection expressions(ready.only, ready.skip);  // that they are some
+  const Pattern unmatched(ready.allow_unmatched, "--allow-unmatched");
+  if (!perturbed.empty()) {
+    second = load(perturbed).trace;
+    ready.perturbed = &second;
+  }
+  ready.progress = talk;
+  return ready;
+}
+
+Verdict CheckCommand::compare(const std::string& reference, const std::string& candidate) const {
+  Trace second;
+  const CheckOptions asked = ready(second);
+  const Loaded r = load(reference), c = load(candidate);
+  const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, asked);
+  talk("");
+  return verdict;
+}
+
+int CheckCommand::told(const Verdict& verdict) const {
+  write_reports(verdict);
+  const std::string text = json ? json_lines(verdict) : text_report(verdict);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return verdict.exit_code();
+}
+
+void CheckCommand::write_reports(const Verdict& verdict) const {
+  for (const std::string& file : reports) write_report(verdict, file);
+}
+
+Loaded load(const std::string& folder) {
+  Loaded loaded{read_trace(folder), {}};
+  loaded.merged = merge(loaded.trace);
+  try {
+    verify(loaded.trace, loaded.merged);
+  } catch (const Failure& failure) {
+    throw Failure(folder + ": " + failure.what());
+  }
+  return loaded;
+}
+
+}  // namespace plumb

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "bounds/outcome.hpp"
+#include "cli/values.hpp"
+#include "cli/verbs.hpp"
+#include "model/data/text.hpp"
+
+namespace plumb {
+namespace {
+
+// kv_heads: --kv-heads.
+std::string option_of(const Size& size) {
+  std::string name = std::string("--") + size.name;
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+}  // namespace
+
+void ModelOptions::add_to(CLI::App& verb) {
+  verb.add_option("--family", family, "gpt or llama (gpt)");
+  verb.add_option("--recipe", recipe, "fp32, bf16, bf16-wire32 (bf16)");
+  verb.add_option("--layout", layout, "e.g. dp2,tp2,sp");
+  verb.add_option("--data", data, "train on this text instead of the default one");
+  verb.add_option("--load", load, "start from the state of this trace (its model wins)");
+  verb.add_option("--seed", seed, "of weights and data")
+      ->capture_default_str()
+      ->check(whole_numbers(0, std::numeric_limits<std::uint64_t>::max()));
+  for (const Size& size : plumb::sizes()) {
+    verb.add_option(option_of(size), sizes[size.name], size.what)
+        ->check(whole_numbers(1, static_cast<std::uint64_t>(size.most)));
+  }
+}
+
+Config ModelOptions::changed(Config c) const {
+  c.seed = seed;
+  for (const Size& size : plumb::sizes()) {
+    if (const int given = sizes.at(size.name); given != 0) c.*size.field = given;
+  }
+  const bool grouped = c.family != Family::gpt || sizes.at("kv_heads") != 0;
+  if (sizes.at("heads") != 0 && !grouped) c.kv_heads = c.heads;
+  return config_from(settings_of(c));  // refuses sizes that make no model
+}
+
+void ModelOptions::refuse_another_model(const Config& loaded) const {
+  const auto no = [&](const std::string& option, const std::string& has) {
+    throw Failure(option + " is not what " + load + " was trained with (" + has +
+                  "), and its weights decide; leave " + option + " out");
+  };
+  if (!family.empty() && family != name_of(loaded.family)) no("--family", name_of(loaded.family));
+  for (const Size& size : plumb::sizes()) {
+    const int given = sizes.at(size.name), has = loaded.*size.field;
+    if (size.of_the_model && given != 0 && given != has) no(option_of(size), std::to_string(has));
+  }
+}
+
+Start ModelOptions::start(const std::string& layout_if_none,
+                          const std::string& recipe_if_none) const {
+  const Layout where = parse_layout(layout.empty() ? layout_if_none : layout);
+  const Recipe how = find_recipe(recipe.empty() ? recipe_if_none : recipe);
+  const std::string text = text_from(data);
+  const Config fresh = config_of(family.empty() ? "gpt" : family);
+  if (load.empty()) return start_of(changed(fresh), how, where, text);
+  const Loaded earlier = plumb::load(load);
+  Config c = run_from(earlier.trace.manifest).config;
+  refuse_another_model(c);
+  c.rate = fresh.rate;
+  c.sequences = fresh.sequences;
+  c.micro_batches = fresh.micro_batches;
+  return start_of(changed(c), how, where, text, &earlier.trace);
+}
+
+CLI::Option* add_dose(CLI::App& verb, double& dose) {
+  return verb
+      .add_option("--dose", dose, "how strong the bug is, where it has a dose: a probability")
+      ->check(numbers(1e-6, 1));
+}
+
+std::string text_from(const std::string& file) {
+  namespace fs = std::filesystem;
+  constexpr std::uintmax_t longest = std::uintmax_t(1) << 30;
+  if (file.empty()) return std::string(default_text());
+  const auto no = [&](const std::string& why) {
+    throw Failure("cannot read the text " + file + ": it " + why + "; name a file of text");
+  };
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (!fs::exists(status)) no("does not exist");
+  if (fs::is_directory(status)) no("is a folder");
+  if (!fs::is_regular_file(status)) no("is a device or a pipe");  // which may never end
+  if (fs::file_size(file) > longest) no("is larger than 1 GiB");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) no("may not be opened");
+  std::ostringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
+
+}  // namespace plumb

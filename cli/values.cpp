@@ -1,0 +1,47 @@
+#include "cli/values.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "bounds/outcome.hpp"
+#include "trace/report/report.hpp"
+#include "trace/store/store.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+CLI::Validator between(T least, T most, const std::string& kind) {
+  const auto refusal = [=](std::string& text) {
+    T value{};
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+    if (whole && value >= least && value <= most) return std::string();
+    return fmt::format("expected a {} from {} to {}, found '{}'", kind, least, most, text);
+  };
+  return CLI::Validator(refusal, fmt::format("{} to {}", least, most));
+}
+
+CLI::Validator accepted_by(void (*check)(const std::filesystem::path&)) {
+  const auto refusal = [=](std::string& text) {
+    try {
+      check(text);
+      return std::string();
+    } catch (const Failure& failure) {
+      return std::string(failure.what());
+    }
+  };
+  return CLI::Validator(refusal, "");
+}
+
+}  // namespace
+
+CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most) {
+  return between(least, most, "whole number");
+}
+CLI::Validator numbers(double least, double most) { return between(least, most, "number"); }
+CLI::Validator report_files() { return accepted_by(check_report); }
+CLI::Validator new_traces() { return accepted_by(check_new); }
+
+}  // namespace plumb

@@ -1,0 +1,29 @@
+#include <algorithm>
+
+#include "bounds/outcome.hpp"
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
+  const auto no = [&](const std::string& what) { throw Failure(std::string(bug.id) + " " + what); };
+  const auto& families = bug.needs.families;
+  if (std::ranges::find(families, run.config.family) == families.end()) {
+    no("needs the family " + name_of(families.front()) + "; say --family " +
+       name_of(families.front()));
+  }
+  const Layout needed = parse_layout(std::string(bug.needs.layout));
+  const Layout& l = run.layout;
+  if ((needed.tp > 1 && l.tp == 1) || (needed.dp > 1 && l.dp == 1) || (needed.sp && !l.sp)) {
+    no("needs at least the layout " + std::string(bug.needs.layout) + "; this one is " +
+       name_of(l));
+  }
+  const Recipe recipe = find_recipe(std::string(bug.needs.recipe));
+  if (recipe.wire == fp32 && recipe.compute == bf16 && !(run.recipe.wire == fp32)) {
+    no("needs a recipe that promises an FP32 wire, such as " + recipe.id + "; say --recipe " +
+       recipe.id);
+  }
+  if (magnitude > 0 && bug.dose.empty()) no("has no dose; leave --dose out");
+}
+
+}  // namespace plumb

@@ -1,0 +1,140 @@
+// Is every option that cannot be meant refused, in one sentence, before anything is done?
+#include <fstream>
+
+#include "tests/cli/program.hpp"
+
+namespace plumb {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Options : public InFolder {
+ protected:
+  static void SetUpTestSuite() { make_folder("plumb-options-"); }
+  // Refused, and nothing is left behind.
+  static void train(const std::string& options, const std::string& because) {
+    refused("train " + options + " -o " + at("x"), because);
+    EXPECT_TRUE(fs::is_empty(folder())) << options;
+  }
+};
+
+TEST_F(Options, SizesAndSeedsAreNumbersInTheirRange) {
+  for (const std::string size : {"layers", "width", "heads", "kv-heads", "hidden", "sequence",
+                                 "sequences", "micro-batches"}) {
+    train("--" + size + " 0", "--" + size + ": expected a whole number from 1 to");
+    refused("catch one-masked-entry --" + size + " 0", "expected a whole number from 1 to");
+  }
+  train("--layers -1", "--layers: expected a whole number from 1 to 4096, found '-1'");
+  train("--layers 2.5", "expected a whole number");
+  train("--layers 100001", "expected a whole number");
+  train("--micro-batches 1000000", "expected a whole number");
+  train("--layers 4096 --width 1024", "choose smaller ones");
+  train("--sequences 4096 --micro-batches 4096", "choose smaller ones");
+  train("--seed -1", "expected a whole number from 0");
+  train("--seed 99999999999999999999999", "expected a whole number from 0");
+  train("--perturb -1", "expected a whole number from 1");
+  train("--steps 0", "expected a whole number from 1");
+  refused("run x --effort 0", "expected a whole number from 1");
+  refused("run x --minutes nan", "expected a number from");
+  refused("run x --minutes -1", "expected a number from");
+  refused("check a b --false-alarm 1e-13", "expected a number from 1e-12 to 1");
+  refused("check a b --false-alarm nan", "expected a number from 1e-12 to 1");
+}
+
+TEST_F(Options, AnEmptyValueIsNotAnAbsentOne) {
+  for (const std::string option : {"--load", "--data", "--bug", "--layout", "--family"}) {
+    train(option + " ''", option + " got an empty value");
+    train(option + "=", option + " got an empty value");
+  }
+  refused("check a b --rule ''", "--rule got an empty value");
+  refused("train -o ''", "-o got an empty value");
+}
+
+TEST_F(Options, RulesAndExpressionsAreReadBeforeAnyTrace) {
+  refused("check a b --rule luck", "unknown rule 'luck'");
+  refused("check a b --only '('", "not a regular expression");
+  refused("catch one-masked-entry --skip '['", "not a regular expression");
+  refused("localize a b --allow-unmatched '*'", "not a regular expression");
+}
+
+TEST_F(Options, NoneIsDroppedSilently) {
+  train("--layout tp2 --perturb 1", "excludes");
+  train("--bug one-masked-entry --layout tp2 --perturb 1", "excludes");
+  train("--bug one-masked-entry", "say --layout tp2");
+  train("--backend nonsense", "--backend requires --layout");
+  train("--backend nonsense --layout tp2", "backend 'nonsense' is unknown");
+  train("--dose 0.1", "--dose requires --bug");
+  refused("catch one-masked-entry --healthy --dose 0.1", "excludes");
+  refused("catch clip-coefficient-max-not-min --dose 0.1", "has no dose");
+  for (const std::string dose : {"nan", "-5", "0", "3.7"}) {
+    train("--bug one-masked-entry --layout tp2 --dose " + dose, "--dose: expected a number from");
+  }
+  refused("check a b --perturbed c", "--perturbed is of the rule perturbation");
+  refused("check a b --margin 3", "--margin is of the rule perturbation");
+  refused("check a b --rule flat --twins 3", "--twins is of the rule twins");
+  refused("bound gemm 4x4x4 --delta 0.1", "--delta is of --rule probabilistic");
+}
+
+TEST_F(Options, ABugsNeedsAreThoseOfTrainAndCatch) {
+  train("--layout tp2 --bug sp-norm-grad-not-reduced", "needs at least the layout tp2,sp");
+  refused("catch sp-norm-grad-not-reduced --layout tp2", "needs at least the layout tp2,sp");
+  refused("catch one-masked-entry --layout dp2", "needs at least the layout");
+  refused("catch bias-before-row-parallel-reduce --family llama", "needs the family");
+}
+
+TEST_F(Options, UnknownNamesListTheKnown) {
+  train("--recipe int3", "unknown recipe");
+  train("--layout tp3", "does not divide");
+  train("--family cnn", "unknown family");
+  refused("chekc a b", "no verb 'chekc'; did you mean check?");
+  refused("", "say what to do: demo");
+  refused("train --bogus -o x", "not expected: --bogus; see: plumb train --help");
+  refused("train", "--output is required; see: plumb train --help");
+  EXPECT_EQ(plumb("--version").out, "plumb 0.1.0\n");
+}
+
+TEST_F(Options, ATextIsAFileThatEndsAndIsLongEnough) {
+  train("--data /dev/zero", "it is a device or a pipe");
+  train("--data " + folder().string(), "it is a folder");
+  train("--data " + at("no.txt"), "it does not exist");
+  std::ofstream(at("short")) << "a few words";
+  refused("train --layers 1000 --data " + at("short") + " -o " + at("x"), "the text has 11 bytes");
+  fs::remove(at("short"));
+}
+
+TEST_F(Options, PlacesToWriteAreTriedFirst) {
+  refused("check a b --report r.md --report r2.pdf", "report 'r2.pdf' has no known suffix");
+  refused("check a b --report " + at("no/r.md"), "cannot write the report");
+  refused("catch one-masked-entry --report cc.pdf", "has no known suffix");
+  refused("demo --report d.pdf", "has no known suffix");
+  std::ofstream(at("file")) << "mine";
+  fs::create_directory_symlink(at("loop"), at("loop"));
+  fs::create_directories(at("csv/false-alarms.csv"));
+  refused("train -o " + at("file"), "exists already");
+  refused("train -o " + at("file/below"), "is no folder that can be written");
+  refused("train -o " + at("loop"), "exists already");
+  refused("run false-alarms -o " + at("file"), "Not a directory");
+  refused("run false-alarms -o " + at("csv"), "is a folder");
+  EXPECT_EQ(std::distance(fs::directory_iterator(at("csv")), {}), 1);
+  fs::remove_all(folder());
+  fs::create_directories(folder());
+}
+
+TEST_F(Options, ShapesOfABoundAreHeldAgainstTheLimitThatTheyPass) {
+  refused("bound gemm 12", "does not fit; write MxKxN");
+  refused("bound gemm 4x4x4x", "does not fit; write MxKxN");
+  refused("bound gemm 1x268435456x1", "more than 16777216 values in a matrix");
+  refused("bound gemm 4096x4096x4096", "more than 268435456 products");
+  refused("bound cast 99999999999999999999x1", "does not fit");
+  refused("bound attention 100000x6", "more than 16777216 scores");
+}
+
+TEST_F(Options, ExitCodesOfAVerdictStandWhereTheyApply) {
+  EXPECT_NE(plumb("check --help").out.find("3 nothing that was judged"), std::string::npos);
+  EXPECT_EQ(plumb("train --help").out.find("3 nothing that was judged"), std::string::npos);
+  EXPECT_NE(plumb("bugs").out.find("probability"), std::string::npos);
+  EXPECT_NE(plumb("bound --help").out.find("grad_norm"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,49 @@
+#include "trace/store/json.hpp"
+
+#include "bounds/outcome.hpp"
+
+namespace plumb {
+
+using nlohmann::json;
+
+void damaged(const std::filesystem::path& file, const std::string& what) {
+  throw Failure(file.string() + " " + what + "; the trace is damaged or not one: trace again");
+}
+
+namespace {
+
+// Below space, delete, and the second set (U+0080 to U+009F): a terminal obeys them.
+bool steers_a_terminal(const std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (c < 0x20 || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+json parsed(const std::string& text, const std::filesystem::path& file) {
+  bool printable = true;
+  const auto look = [&](int, json::parse_event_t, json& value) {
+    if (value.is_string() && steers_a_terminal(value.get_ref<const std::string&>())) {
+      printable = false;
+    }
+    return true;
+  };
+  json content = json::parse(text, look, false);
+  if (!content.is_object()) damaged(file, "is not a JSON object");
+  if (!printable) damaged(file, "has words with control characters");
+  return content;
+}
+
+std::uint64_t whole_number(const json& value, std::uint64_t most) {
+  // A parser reads what has neither sign nor point as unsigned.
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) {
+    return value.get<std::uint64_t>();
+  }
+  throw json::other_error::create(501, "no such number", nullptr);
+}
+
+}  // namespace plumb

@@ -1,0 +1,23 @@
+// trace/store/json.hpp: the JSON of a trace. It is untrusted: what it says must be what was asked
+// for, and its words may be printed, so they hold no control characters.
+// TESTED   tests/trace/store_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace plumb {
+
+// "FILE what; the trace is damaged ...".
+[[noreturn]] void damaged(const std::filesystem::path& file, const std::string& what);
+
+// Throws Failure unless `text` is a JSON object; `file` is where it stands.
+nlohmann::json parsed(const std::string& text, const std::filesystem::path& file);
+
+// Throws nlohmann::json::exception unless the value is a whole number from 0 to `most`: neither cut
+// (4.5) nor wrapped around (2^32 + 4).
+std::uint64_t whole_number(const nlohmann::json& value, std::uint64_t most);
+
+}  // namespace plumb
