@@ -220,7 +220,10 @@ TEST(ToleranceOn, AKnownOrderIsTighterThanAny) {
         const auto t = tolerance_on(machine, gemm, call, bf16);
         ASSERT_TRUE(t) << name;
         const double here = largest(t->bound[0]);
-        EXPECT_LT(here, output == fp32 && mode == Mode::deterministic ? any / 5 : any) << name;
+        // Moments are those of the promised chain on both.
+        if (mode != Mode::moments) {
+          EXPECT_LT(here, output == fp32 && mode == Mode::deterministic ? any / 5 : any) << name;
+        }
         Tensor c = ordered_product(view(narrow_a), view(narrow_b, true), *machine.order());
         round_in_place(c.values, output);
         double reached = 0;
