@@ -228,7 +228,7 @@ SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
   unit.check();
   const std::size_t n = a.cols;
   const Matrix<double> zeros(a.rows, b.cols);
-  SumErrors errors{zeros, zeros, zeros, zeros};
+  SumErrors errors{zeros, zeros, zeros, zeros, zeros};
   Matrix<double> columns(b.cols, n);
   Matrix<Reach> of_columns(b.cols, n);
   for (std::size_t j = 0; j < b.cols; ++j) {

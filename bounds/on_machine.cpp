@@ -51,8 +51,8 @@ class Finish {
     }
     double bound = worst;
     if (call_.mode == Mode::probabilistic && !repeated_) {
-      const double likely =
-          std::fabs(errors.bias.values[e]) + lambda_ * std::sqrt(errors.energy.values[e]);
+      const double likely = std::fabs(errors.bias.values[e]) + errors.drift.values[e] +
+                            lambda_ * std::sqrt(errors.energy.values[e]);
       by_chance_ = by_chance_ || likely < bound;
       bound = std::min(bound, likely);
     }
@@ -83,7 +83,7 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
                       "half an fp32 spacing (a whole one unless nearest) at each partial sum "
                       "that loses bits, order " +
                           machine.fact("order")->value,
-                      "|bias| + lambda sqrt(energy) of the partial sums that lose bits"}
+                      "|bias| + drift + lambda sqrt(energy) of the partial sums that lose bits"}
             : Wording{"matrix unit",
                       "sum over steps of (cut addends) 2^(E-" + std::to_string(unit->grid) +
                           ") + 2^(e-" + std::to_string(unit->kept) + ")",

@@ -6,8 +6,8 @@
 //
 // Where a sum's errors are a SumErrors, the modes are
 //   deterministic   worst + half a spacing of the output at |value| + worst
-//   probabilistic   min(worst, |bias| + lambda sqrt(energy)), lambda = sqrt(2 ln(2 elements /
-//   delta)),
+//   probabilistic   min(worst, |bias| + drift + lambda sqrt(energy)), lambda = sqrt(2 ln(2 elements
+//   / delta)),
 //                   and the same cast; worst alone for data that repeat
 //   moments         bias, sqrt(variance + spacing^2 / 12); refused for data that repeat
 //

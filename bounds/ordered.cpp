@@ -34,7 +34,8 @@ double spacing_at(double m) {
 // A partial sum: its exact value, and the errors of what FP32 holds in its place.
 struct Partial {
   double sum = 0, grid = infinity;
-  double worst = 0, energy = 0, bias = 0, variance = 0;
+  double worst = 0, energy = 0, drift = 0, bias = 0, variance = 0;
+  bool held = true;  // by FP32; a product is not
 };
 
 class Walk {
@@ -53,13 +54,23 @@ class Walk {
     const bool odd = exact || (x.grid != y.grid && finer.worst == 0);
     z.worst = x.worst + y.worst;
     z.energy = x.energy + y.energy;
+    z.drift = x.drift + y.drift;
     z.bias = x.bias + y.bias;
     z.variance = x.variance + y.variance;
     // Where FP64 drops bits of s, at most 2^-53 of it, FP32 has dropped more: 2^-25 of it is in d.
     const double most = (std::fabs(z.sum) + z.worst * (1 + 0x1p-20)) * (1 + 0x1p-40);
     if (most == 0) return z;
     const double h = spacing_at(most);
-    if (h > z.grid) round(z, h, odd);
+    // What is added to a number of FP32 that the result could have kept.
+    const bool x_smaller = std::fabs(x.sum) < std::fabs(y.sum);
+    const Partial& smaller = x_smaller ? x : y;
+    const bool kept = x_smaller ? y.held : x.held;
+    const double addend = (std::fabs(smaller.sum) + smaller.worst) * (1 + 0x1p-40);
+    if (h > z.grid && kept && addend < 4 * h && rounding_ != Rounding::stochastic) {
+      stagnate(z, h, addend, smaller.sum);
+    } else if (h > z.grid) {
+      round(z, h, odd);
+    }
     if (most > 0x1.fffffep127) z.worst = infinity;
     const double least = std::fabs(z.sum) * (1 - 0x1p-40) - z.worst * (1 + 0x1p-20);
     if (least > 0) z.grid = std::max(z.grid, spacing_at(least));
@@ -67,6 +78,20 @@ class Walk {
   }
 
  private:
+  // Such roundings depend on each other: a small number vanishes each time it is added.
+  void stagnate(Partial& z, double h, double addend, double sum) const {
+    const bool nearest = rounding_ == Rounding::nearest_even;
+    const double c = nearest ? std::min(h / 2, addend) : h;
+    z.worst += term<"ordered.stagnation">(c);
+    z.drift += term<"ordered.drift">(c);
+    if (nearest ? addend < h / 2 : addend < h && std::signbit(sum) == std::signbit(z.sum)) {
+      z.bias -= sum;  // it vanishes
+      return;
+    }
+    if (!nearest) z.bias -= std::copysign(h / 2, z.sum);
+    z.variance += h * h / 12;
+  }
+
   // With what is lost uniform over the multiples of the grid, or over its odd multiples.
   void round(Partial& z, double h, bool odd) const {
     const double g = z.grid;
@@ -111,6 +136,7 @@ Partial one(const std::vector<Operand>& a, const std::vector<Operand>& b, const 
   const auto add = [&](const Partial& x, const Partial& y) { return walk.add(x, y); };
   const auto step = [&](const Partial& c, std::size_t k) {
     Partial product;  // exact in FP64: 24 bits by 24
+    product.held = false;
     product.sum = a[k].value * b[k].value;
     product.grid = product.sum == 0 ? infinity : a[k].grid * b[k].grid;
     return walk.add(c, product);
@@ -135,7 +161,7 @@ std::optional<Order> parse_order(std::string_view text) {
 SumErrors errors_in_order(View<double> a, View<double> b, const Order& order) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   const Matrix<double> zeros(a.rows, b.cols);
-  SumErrors errors{zeros, zeros, zeros, zeros};
+  SumErrors errors{zeros, zeros, zeros, zeros, zeros};
   std::vector<std::vector<Operand>> columns;
   for (std::size_t j = 0; j < b.cols; ++j) columns.push_back(operands(b, j, false));
   for (std::size_t i = 0; i < a.rows; ++i) {
@@ -144,6 +170,7 @@ SumErrors errors_in_order(View<double> a, View<double> b, const Order& order) {
       const Partial sum = one(row, columns[j], order);
       errors.worst(i, j) = sum.worst * (1 + 0x1p-40);
       errors.energy(i, j) = sum.energy * (1 + 0x1p-40);
+      errors.drift(i, j) = sum.drift * (1 + 0x1p-40);
       errors.bias(i, j) = sum.bias;
       errors.variance(i, j) = sum.variance;
     }

@@ -1,7 +1,8 @@
 // bounds/ordered.hpp: how far a product is from the exact one where the order of its sums is known.
 //
 //   worst      |C_ij - (A B)_ij| <= worst_ij, always
-//   energy     with energy E, > lambda sqrt(E) with probability <= 2 exp(-lambda^2 / 2) [HI23]
+//   energy     with energy E and drift D, > D + lambda sqrt(E) with probability <=
+//   drift      2 exp(-lambda^2 / 2) [HI23]: D is what stagnation may add up to
 //   bias       mean error, and
 //   variance   about it
 //
@@ -14,8 +15,12 @@
 // last bit. So products of short numbers, which many FP32 sums hold exactly, cost nothing until
 // they do. What FP64 drops from s is far less than what FP32 drops there: d is enlarged by 2^-20.
 //
-// For bias and variance what is lost is uniform over the multiples of g, or over the odd ones where
-// an exact operand has a last bit at g that the other has not:
+// Where what is added is below 4 h, roundings depend on each other (theory.md P8): a small number
+// vanishes each time it is added. There, unless roundings are stochastic, d grows by at most what
+// is added, D in place of E by the same; and if it is below h/2, its negative is the bias.
+//
+// Elsewhere, for bias and variance, what is lost is uniform over the multiples of g, or over the
+// odd ones where an exact operand has a last bit at g that the other has not:
 //   nearest      variance   h^2/12 + g^2/6      odd   h^2/12 - g^2/3, a tie h^2/4
 //   toward zero  variance   h^2/12 - g^2/12     odd   h^2/12 - g^2/3
 //                bias       -sign(s) (h-g)/2    odd   -sign(s) h/2
@@ -35,7 +40,7 @@
 namespace plumb {
 
 struct SumErrors {
-  Matrix<double> worst, energy, bias, variance;  // (M, N) each
+  Matrix<double> worst, energy, drift, bias, variance;  // (M, N) each
 };
 
 // A (M, K), B (K, N): numbers of FP32 or shorter, finite.

@@ -76,6 +76,10 @@ struct Near {
   double worst() const { return share[0] + share[1] + share[2] + share[3] + share[4]; }
   double most() const { return std::fabs(value) + worst(); }
   bool exact() const { return worst() == 0; }
+  // Is it a number of FP32, without any error?
+  bool fits() const {
+    return most() == 0 || (exact() && static_cast<double>(static_cast<float>(value)) == value);
+  }
 
   // Adds one more error of at most c.
   void err(double c, Share cause) {
@@ -85,12 +89,22 @@ struct Near {
   // The FP32 rounding at the end of a step. Beyond FP32's range there is no bound.
   Near& rounded(Share cause) {
     const double m = most();
-    if (m == 0 || (exact() && static_cast<double>(static_cast<float>(value)) == value)) {
-      return *this;
-    }
+    if (fits()) return *this;
     err(m <= 0x1.fffffep127 ? term<"near.rounding">(half_spacing_fp32(m))
                             : std::numeric_limits<double>::infinity(),
         cause);
+    return *this;
+  }
+  // The same after adding a number of at most `addend` to one of FP32, which the result could have
+  // kept: so no more than the addend is lost. Where it is a few spacings or less, roundings depend
+  // on each other (a small number vanishes each time it is added): these add up as worst cases do.
+  Near& rounded(Share cause, double addend) {
+    if (fits()) return *this;
+    const double half = half_spacing_fp32(most());
+    if (!(addend < 8 * half) || !(most() <= 0x1.fffffep127)) return rounded(cause);
+    const double lost = term<"near.stagnation">(std::min(half, addend * (1 + 0x1p-40)));
+    (*this)[cause] += lost;
+    common += lost;
     return *this;
   }
   static double half_spacing_fp32(double m) { return half_spacing(m, 0x1p-24, 0x1p-149); }
@@ -122,7 +136,7 @@ struct Near {
     sum.value += sign * b.value;
     sum.carry(term<"near.sum">(1), b);
     sum[cause] += lost(a.value, sign * b.value, sum.value);
-    return sum.rounded(cause);
+    return sum.rounded(cause, std::min(a.most(), b.most()));
   }
   friend Near multiplied(const Near& a, const Near& b) {
     Near product = of(a.value * b.value);
@@ -150,11 +164,12 @@ struct Near {
   Near& operator/=(const Near& b) { return *this = *this / b; }
   friend Near fma(const Near& a, const Near& b, const Near& c) {
     Near sum = multiplied(a, b);
+    const double product = sum.most();
     // Of exact operands the product is exact in FP64; where they are not, worst() covers it.
     sum[Share::sums] += lost(sum.value, c.value, sum.value + c.value);
     sum.value = std::fma(a.value, b.value, c.value);
     sum.carry(term<"near.fma_sum">(1), c);
-    return sum.rounded(Share::sums);
+    return product <= c.most() ? sum.rounded(Share::sums, product) : sum.rounded(Share::sums);
   }
   friend Near sqrt(const Near& a) {
     Near root = of(std::sqrt(a.value));

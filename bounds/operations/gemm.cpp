@@ -51,24 +51,36 @@ Matrix<float> magnitudes(const Matrix<double>& x) {
   return m;
 }
 
-// Sum of the squares of all running sums, which is what chance sees of a chain [HI23].
-Matrix<double> running_squares(View<double> a, View<double> b) {
-  Matrix<double> squares(a.rows, b.cols);
-  Matrix<double> sums(a.rows, b.cols);
+// What chance sees of a chain [HI23]: the sum of the squares of all running sums, and apart from it
+// what may vanish of products that are some spacings or less of the sum they are added to. Such
+// roundings depend on each other (theory.md P8: stagnation); they add up as worst cases do.
+struct Running {
+  Matrix<double> squares, vanishing;
+};
+
+Running running_sums(View<double> a, View<double> b) {
+  const Matrix<double> zeros(a.rows, b.cols);
+  Running running{zeros, zeros};
+  Matrix<double> sums = zeros;
   std::vector<double> b_row(b.cols);
   for (std::size_t k = 0; k < a.cols; ++k) {
     for (std::size_t j = 0; j < b.cols; ++j) b_row[j] = b(k, j);
     for (std::size_t i = 0; i < a.rows; ++i) {
       const double x = a(i, k);
       double* sum = sums.row(i);
-      double* square = squares.row(i);
+      double* square = running.squares.row(i);
+      double* vanishing = running.vanishing.row(i);
       for (std::size_t j = 0; j < b.cols; ++j) {
-        sum[j] += x * b_row[j];
-        square[j] += sum[j] * sum[j];
+        const double product = x * b_row[j];
+        sum[j] += product;
+        const double half = 0x1p-24 * std::fabs(sum[j]);  // at most twice as much as half a spacing
+        const bool small = std::fabs(product) < 8 * half;
+        vanishing[j] += small ? std::min(half, std::fabs(product)) : 0;
+        square[j] += small ? 0 : sum[j] * sum[j];
       }
     }
   }
-  return squares;
+  return running;
 }
 
 // One slice of K: the FP64 product, and the error of its chain in any order.
@@ -78,10 +90,8 @@ Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<floa
   const Matrix<float> s = product(a_size, b_size);
   const double ku = static_cast<double>(a.cols) * 0x1p-24;
   const double t = static_cast<double>(a.cols) * 0x1p-149;  // underflow, of s as well
-  Matrix<double> energy(a.rows, b.cols);
-  if (mode == Mode::probabilistic) energy = running_squares(a, b);
-  if (mode == Mode::moments) energy = errors_in_order(a, b, Order{}).variance;
-  const double share = mode == Mode::moments ? 3 : 0x1p-48;  // a third of an energy is variance
+  const Running running = mode == Mode::probabilistic ? running_sums(a, b) : Running();
+  const SumErrors moments = mode == Mode::moments ? errors_in_order(a, b, Order{}) : SumErrors();
   Matrix<Near> part(a.rows, b.cols);
   for (std::size_t e = 0; e < part.size(); ++e) {
     Near& x = part.values[e];
@@ -89,7 +99,14 @@ Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<floa
     const double sum =
         (static_cast<double>(s.values[e]) * (1 + term<"gemm.sizes">(2 * ku)) + t) * (1 + 0x1p-20);
     x[Share::sums] = term<"gemm.sums">(ku / (1 - ku) * sum) + term<"gemm.underflow">(t);
-    x.energy = term<"gemm.energy">(share * energy.values[e]);
+    if (mode == Mode::probabilistic) {
+      x.energy = term<"gemm.energy">(0x1p-48 * running.squares.values[e]);
+      x.common = term<"gemm.vanishing">(running.vanishing.values[e]);
+    }
+    if (mode == Mode::moments) {  // a third of an energy is variance
+      x.energy = 3 * term<"gemm.variance">(moments.variance.values[e]);
+      x.common = std::sqrt(3.0) * std::fabs(moments.bias.values[e]);
+    }
   }
   return part;
 }

@@ -102,7 +102,7 @@ Scores scores_of(const Subject& subject, const std::string& distribution, std::s
     const std::size_t before = seen.count;
     for (std::size_t o = 0; o < computed.size(); ++o) seen.add(computed[o], values[o], *t, o);
     if (call > 20 && seen.count == before) return seen;  // exact, always
-    if (call >= 2'000) return seen;                     // one element a call
+    if (call >= 2'000) return seen;                      // one element a call
   }
   return seen;
 }

@@ -156,6 +156,31 @@ TEST(Probabilistic, SquaresOfShortNumbersDoNotRoundIndependently) {
   EXPECT_TRUE(tolerance_of(e, Mode::moments));
 }
 
+// Sums that stagnate (theory.md P8): a large number, and then small ones that vanish one by one,
+// all different. Nothing about them has a mean of zero.
+TEST(Probabilistic, CoversSumsThatStagnate) {
+  Draw draw("plain", 8);
+  constexpr std::size_t n = 2000;
+  Matrix<double> small(n, 1);
+  for (double& x : small.values) x = round_to((0.1 + 0.3 * draw.uniform()) * 0x1p-11, fp32);
+  small.values[0] = 0x1p12;
+  for (const char* id : {"gemm", "column_sum"}) {
+    Example e{id, {small}, {{"transpose_a", 1}, {"transpose_b", 0}}, {1, fp32, fp32}};
+    if (id == std::string("gemm")) {
+      e.inputs.push_back(Matrix<double>(n, 1));
+      for (double& x : e.inputs[1].values) x = 1 + std::floor(8 * draw.uniform()) * 0x1p-8;
+      e.inputs[1].values[0] = 1;
+    }
+    Comparison seen;
+    judge(e, evaluation_of(e), seen, Mode::probabilistic, 1e-3);
+    EXPECT_EQ(seen.violations + seen.refusals, 0U) << id;
+    EXPECT_GT(seen.largest_ratio, 0.05) << id;
+    Comparison moments;
+    judge(e, evaluation_of(e), moments, Mode::moments);
+    EXPECT_LE(moments.largest_ratio, 3) << id;
+  }
+}
+
 TEST(Probabilistic, IsRefusedByNameWhereNotDerived) {
   for (const char* id : {"attention", "attention_grad", "adam"}) {
     for (const Mode mode : {Mode::probabilistic, Mode::moments}) {
