@@ -193,6 +193,7 @@ class Chain {
   }
   // Thousands of FP64 additions of positive numbers: less than 2^-40 of their sum is lost.
   double worst() const { return (error_ + worst_.error) * (1 + 0x1p-40); }
+  double exact() const { return done_ + worst_.exact; }
   double energy() const { return (energy_ + worst_.energy) * (1 + 0x1p-40); }
   double bias() const { return bias_ + likely_.bias; }
   double variance() const { return variance_ + likely_.variance; }
@@ -228,7 +229,7 @@ SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
   unit.check();
   const std::size_t n = a.cols;
   const Matrix<double> zeros(a.rows, b.cols);
-  SumErrors errors{zeros, zeros, zeros, zeros, zeros};
+  SumErrors errors{zeros, zeros, zeros, zeros, zeros, zeros};
   Matrix<double> columns(b.cols, n);
   Matrix<Reach> of_columns(b.cols, n);
   for (std::size_t j = 0; j < b.cols; ++j) {
@@ -246,6 +247,7 @@ SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
     }
     for (std::size_t j = 0; j < b.cols; ++j) {
       const Chain sum = one(row.data(), of_row.data(), columns.row(j), of_columns.row(j), n, unit);
+      errors.sum(i, j) = sum.exact();
       errors.worst(i, j) = sum.worst();
       errors.energy(i, j) = sum.energy();
       errors.bias(i, j) = sum.bias();

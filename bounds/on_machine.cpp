@@ -58,7 +58,9 @@ class Finish {
     }
     sums_ = std::max(sums_, bound);
     stored_ = std::max(stored_, cast);
-    return (bound + term<"on_machine.stored">(cast)) * (1 + 0x1p-50);
+    // The value as given and the sum from which errors are counted: two orders of FP64.
+    const double judge = std::fabs(errors.sum.values[e] - call_.values[0].values[e]);
+    return (bound + judge + term<"on_machine.stored">(cast)) * (1 + 0x1p-50);
   }
 
   const ToleranceCall& call_;

@@ -45,20 +45,20 @@ class Walk {
   Partial add(const Partial& x, const Partial& y) const {
     Partial z;
     z.sum = x.sum + y.sum;
-    z.grid = std::min(x.grid, y.grid);
-    const bool exact =
-        x.worst == 0 && y.worst == 0 && std::fabs(z.sum) <= 0x1p52 * z.grid;  // in FP64, too
-    if (exact) z.grid = grid_of(z.sum);
+    const double back = z.sum - x.sum;
+    const double lost = std::fabs((x.sum - (z.sum - back)) + (y.sum - back));  // TwoSum [Hig02 4.3]
+    const bool exact = x.worst == 0 && y.worst == 0 && lost == 0;
+    z.grid = exact ? grid_of(z.sum) : std::min(x.grid, y.grid);
     // Is z an odd multiple of its grid, because one operand is?
     const Partial& finer = x.grid < y.grid ? x : y;
     const bool odd = exact || (x.grid != y.grid && finer.worst == 0);
-    z.worst = x.worst + y.worst;
+    z.worst = x.worst + y.worst + lost;
     z.energy = x.energy + y.energy;
     z.drift = x.drift + y.drift;
     z.bias = x.bias + y.bias;
     z.variance = x.variance + y.variance;
-    // Where FP64 drops bits of s, at most 2^-53 of it, FP32 has dropped more: 2^-25 of it is in d.
-    const double most = (std::fabs(z.sum) + z.worst * (1 + 0x1p-20)) * (1 + 0x1p-40);
+    // 2^-40: the FP64 additions of this very bound.
+    const double most = (std::fabs(z.sum) + z.worst) * (1 + 0x1p-40);
     if (most == 0) return z;
     const double h = spacing_at(most);
     // What is added to a number of FP32 that the result could have kept.
@@ -72,7 +72,7 @@ class Walk {
       round(z, h, odd);
     }
     if (most > 0x1.fffffep127) z.worst = infinity;
-    const double least = std::fabs(z.sum) * (1 - 0x1p-40) - z.worst * (1 + 0x1p-20);
+    const double least = std::fabs(z.sum) - z.worst * (1 + 0x1p-40);
     if (least > 0) z.grid = std::max(z.grid, spacing_at(least));
     return z;
   }
@@ -161,13 +161,14 @@ std::optional<Order> parse_order(std::string_view text) {
 SumErrors errors_in_order(View<double> a, View<double> b, const Order& order) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   const Matrix<double> zeros(a.rows, b.cols);
-  SumErrors errors{zeros, zeros, zeros, zeros, zeros};
+  SumErrors errors{zeros, zeros, zeros, zeros, zeros, zeros};
   std::vector<std::vector<Operand>> columns;
   for (std::size_t j = 0; j < b.cols; ++j) columns.push_back(operands(b, j, false));
   for (std::size_t i = 0; i < a.rows; ++i) {
     const std::vector<Operand> row = operands(a, i, true);
     for (std::size_t j = 0; j < b.cols; ++j) {
       const Partial sum = one(row, columns[j], order);
+      errors.sum(i, j) = sum.sum;
       errors.worst(i, j) = sum.worst * (1 + 0x1p-40);
       errors.energy(i, j) = sum.energy * (1 + 0x1p-40);
       errors.drift(i, j) = sum.drift * (1 + 0x1p-40);

@@ -13,7 +13,7 @@
 //   h >  g   d grows by h/2 (nearest) or h (toward zero, stochastic), E by the square of that
 // and afterwards g is the larger of itself and the spacing at |s| - d; of an exact sum, its own
 // last bit. So products of short numbers, which many FP32 sums hold exactly, cost nothing until
-// they do. What FP64 drops from s is far less than what FP32 drops there: d is enlarged by 2^-20.
+// they do. What FP64 drops from s (TwoSum) enters d.
 //
 // Where what is added is below 4 h, roundings depend on each other (theory.md P8): a small number
 // vanishes each time it is added. There, unless roundings are stochastic, d grows by at most what
@@ -40,7 +40,9 @@
 namespace plumb {
 
 struct SumErrors {
-  Matrix<double> worst, energy, drift, bias, variance;  // (M, N) each
+  // (M, N) each. `sum` is the FP64 sum from which the errors are counted; worst covers that it is
+  // not exact.
+  Matrix<double> sum, worst, energy, drift, bias, variance;
 };
 
 // A (M, K), B (K, N): numbers of FP32 or shorter, finite.

@@ -51,7 +51,8 @@ Matrix<float> magnitudes(const Matrix<double>& x) {
   return m;
 }
 
-// What chance sees of a chain [HI23]: the sum of the squares of all running sums, and apart from it
+// What chance sees of a chain [HI23]: the sum of the squares of u times the running sums, and apart
+// from it
 // what may vanish of products that are some spacings or less of the sum they are added to. Such
 // roundings depend on each other (theory.md P8: stagnation); they add up as worst cases do.
 struct Running {
@@ -73,10 +74,11 @@ Running running_sums(View<double> a, View<double> b) {
       for (std::size_t j = 0; j < b.cols; ++j) {
         const double product = x * b_row[j];
         sum[j] += product;
-        const double half = 0x1p-24 * std::fabs(sum[j]);  // at most twice as much as half a spacing
+        // At least half a spacing, and at most twice as much.
+        const double half = std::max(0x1p-24 * std::fabs(sum[j]), 0x1p-150);
         const bool small = std::fabs(product) < 8 * half;
         vanishing[j] += small ? std::min(half, std::fabs(product)) : 0;
-        square[j] += small ? 0 : sum[j] * sum[j];
+        square[j] += small ? 0 : half * half;
       }
     }
   }
@@ -100,7 +102,7 @@ Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<floa
         (static_cast<double>(s.values[e]) * (1 + term<"gemm.sizes">(2 * ku)) + t) * (1 + 0x1p-20);
     x[Share::sums] = term<"gemm.sums">(ku / (1 - ku) * sum) + term<"gemm.underflow">(t);
     if (mode == Mode::probabilistic) {
-      x.energy = term<"gemm.energy">(0x1p-48 * running.squares.values[e]);
+      x.energy = term<"gemm.energy">(running.squares.values[e]);
       x.common = term<"gemm.vanishing">(running.vanishing.values[e]);
     }
     if (mode == Mode::moments) {  // a third of an energy is variance
