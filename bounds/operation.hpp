@@ -64,7 +64,8 @@ struct Term {
   double largest;       // largest share over the elements (absolute)
 };
 
-// How far each element of each output may be from `value`.
+// How far each element of each output may be from `value`, and from `truth` but for 2^-900, where
+// FP64 may underflow on the way.
 struct Tolerance {
   Mode mode = Mode::deterministic;
   double delta = 0;                      // probability of any violation; 0: never
