@@ -56,7 +56,7 @@ class Terms {
       if (largest_[s] > 0) terms.push_back({cause[s].name, cause[s].formula, largest_[s]});
     }
     if (largest_[likely] > 0) {
-      terms.push_back({"roundings", "lambda (common + sqrt energy)", largest_[likely]});
+      terms.push_back({"roundings", "lambda (common + sqrt energy) + drift", largest_[likely]});
     }
     if (largest_[judge] > 0) {
       terms.push_back({"judge", "|value as given - value mirrored|", largest_[judge]});
@@ -74,7 +74,7 @@ double deviation(const Near& y, Terms& terms) {
   terms.add(Terms::likely, std::sqrt((y.energy + y.common * y.common) / 3));
   terms.add(static_cast<std::size_t>(Share::stored), stored / std::sqrt(3.0));
   return std::sqrt((term<"tolerance.energy">(y.energy) +
-                    term<"tolerance.common">(y.common * y.common) +
+                    term<"tolerance.common">(y.common * y.common) + 3 * y.drift * y.drift +
                     term<"tolerance.stored_deviation">(stored * stored)) /
                    3);
 }
@@ -86,7 +86,8 @@ double bound_of(const Near& y, double value, const Rule& rule, Terms& terms) {
   const double worst = y.worst() - stored;
   // 2^-10: the second-order factor phi of [HI23], below 7e-4 for 2^20 terms and lambda <= 8.
   const double likely =
-      term<"tolerance.likely">(rule.lambda) * (y.common + std::sqrt(y.energy)) * (1 + 0x1p-10);
+      term<"tolerance.likely">(rule.lambda) * (y.common + std::sqrt(y.energy)) * (1 + 0x1p-10) +
+      y.drift * outward;
   const bool by_chance = rule.mode == Mode::probabilistic && !rule.repeated && likely < worst;
   if (by_chance) {
     terms.add(Terms::likely, likely);

@@ -1,11 +1,12 @@
 // bounds/tolerance.hpp: the tolerance of an operation, from its evaluation run over Near numbers.
 //
 //   deterministic      worst + stored + judge
-//   probabilistic      min(worst, lambda (common + sqrt energy)) + stored + judge,
+//   probabilistic      min(worst, lambda (common + sqrt energy) + drift) + stored + judge,
 //                      lambda = sqrt(2 ln(2 k / delta)), k = 8 x all elements of all outputs: one
 //                      for the element, the others for the shared numbers that led to it [HI23]
-//   moments            deviation^2 = (energy + common^2 + stored^2) / 3: errors uniform within half
-//                      a spacing; no bias, as round-to-nearest has none on unrepeated data
+//   moments            deviation^2 = (energy + common^2 + stored^2) / 3 + drift^2: errors uniform
+//                      within half a spacing; no bias, as round-to-nearest has none on unrepeated
+//                      data
 //
 //   worst    all shares but `stored`                            see bounds/number/near.hpp
 //   stored   half a spacing of the output format at |y| + worst

@@ -20,7 +20,9 @@
 //   ENERGY  the sum of squares of what each rounding may contribute: with independent roundings of
 //           mean zero the error exceeds sqrt(2 ln(2/delta) energy) with probability <= delta
 //           [HI23]. A number that is used more than once would be counted as if it were several;
-//           shared() moves its energy to `common`, which is added up as worst cases are.
+//           shared() moves its energy to `common`, which is added up as worst cases are. What is
+//           added to a number some spacings or more above it may vanish each time: `drift` is what
+//           such roundings, which are no chance, come to in the worst case (theory.md P8).
 //   SLACK   The FP64 steps here and in `value` err too. Each step's half spacing is enlarged by
 //           2^-24 of itself, 2^-48 of the result: more than the 2^-53 of a double operation and,
 //           as all terms are >= 0, more than any 2^20 roundings of the bound itself (2^-33).
@@ -60,6 +62,7 @@ struct Near {
   double value = 0;
   std::array<double, shares> share{};  // worst case, by cause
   double common = 0;                   // see ENERGY
+  double drift = 0;                    // of roundings that depend on each other
   double energy = 0;
 
   Near() = default;
@@ -104,7 +107,7 @@ struct Near {
     if (!(addend < 8 * half) || !(most() <= 0x1.fffffep127)) return rounded(cause);
     const double lost = term<"near.stagnation">(std::min(half, addend * (1 + 0x1p-40)));
     (*this)[cause] += lost;
-    common += lost;
+    drift += lost;
     return *this;
   }
   static double half_spacing_fp32(double m) { return half_spacing(m, 0x1p-24, 0x1p-149); }
@@ -113,6 +116,7 @@ struct Near {
   void carry(double factor, const Near& x) {
     for (std::size_t s = 0; s < shares; ++s) share[s] += factor * x.share[s];
     common += factor * x.common;
+    drift += factor * x.drift;
     energy += factor * factor * x.energy;
   }
   static Near of(double value) {  // no errors yet

@@ -103,11 +103,11 @@ Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<floa
     x[Share::sums] = term<"gemm.sums">(ku / (1 - ku) * sum) + term<"gemm.underflow">(t);
     if (mode == Mode::probabilistic) {
       x.energy = term<"gemm.energy">(running.squares.values[e]);
-      x.common = term<"gemm.vanishing">(running.vanishing.values[e]);
+      x.drift = term<"gemm.vanishing">(running.vanishing.values[e]);
     }
     if (mode == Mode::moments) {  // a third of an energy is variance
       x.energy = 3 * term<"gemm.variance">(moments.variance.values[e]);
-      x.common = std::sqrt(3.0) * std::fabs(moments.bias.values[e]);
+      x.drift = std::fabs(moments.bias.values[e]);
     }
   }
   return part;
