@@ -89,6 +89,11 @@ struct Near {
     (*this)[cause] += c;
     energy += c * c;
   }
+  // The same, where chance has no part in it.
+  void err_surely(double c, Share cause) {
+    (*this)[cause] += c;
+    drift += c;
+  }
   // The FP32 rounding at the end of a step. Beyond FP32's range there is no bound.
   Near& rounded(Share cause) {
     const double m = most();
@@ -106,8 +111,7 @@ struct Near {
     const double half = half_spacing_fp32(most());
     if (!(addend < 8 * half) || !(most() <= 0x1.fffffep127)) return rounded(cause);
     const double lost = term<"near.stagnation">(std::min(half, addend * (1 + 0x1p-40)));
-    (*this)[cause] += lost;
-    drift += lost;
+    err_surely(lost, cause);
     return *this;
   }
   static double half_spacing_fp32(double m) { return half_spacing(m, 0x1p-24, 0x1p-149); }
@@ -139,7 +143,7 @@ struct Near {
     Near sum = a;
     sum.value += sign * b.value;
     sum.carry(term<"near.sum">(1), b);
-    sum[cause] += lost(a.value, sign * b.value, sum.value);
+    sum.err_surely(lost(a.value, sign * b.value, sum.value), cause);
     return sum.rounded(cause, std::min(a.most(), b.most()));
   }
   friend Near multiplied(const Near& a, const Near& b) {
@@ -170,7 +174,7 @@ struct Near {
     Near sum = multiplied(a, b);
     const double product = sum.most();
     // Of exact operands the product is exact in FP64; where they are not, worst() covers it.
-    sum[Share::sums] += lost(sum.value, c.value, sum.value + c.value);
+    sum.err_surely(lost(sum.value, c.value, sum.value + c.value), Share::sums);
     sum.value = std::fma(a.value, b.value, c.value);
     sum.carry(term<"near.fma_sum">(1), c);
     return product <= c.most() ? sum.rounded(Share::sums, product) : sum.rounded(Share::sums);
