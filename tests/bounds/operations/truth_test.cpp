@@ -30,7 +30,7 @@ TEST_P(AgainstMpfr, StaysWithinItsDeterministicTolerance) {
       }
     }
   }
-  EXPECT_GT(elements, 15U);
+  EXPECT_GE(elements, input_kinds.size());  // one of each kind at least
 }
 
 std::vector<std::string> all_names() {
