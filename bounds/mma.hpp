@@ -14,6 +14,7 @@
 // (h - g) / 2 in the mean and varies by (h^2 - g^2) / 12 if the bits that go are uniform; a
 // product, whose last bit g is known to be set, h / 2 and (h^2 - 4 g^2) / 12. That gives bias and
 // variance; energy takes h^2 for each cut, four times what a variable of width h needs [Hoeffding].
+// Nothing stagnates unseen: drift is zero.
 //
 // REFUSES  values must be finite, and no sum may overflow FP32; both are the caller's to see to.
 // COSTS    a handful of operations a product, several times the FP64 product.

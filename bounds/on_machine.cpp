@@ -36,6 +36,9 @@ class Finish {
       t.terms[0].push_back(
           {"stored", "half a spacing of " + std::string(call_.how.output.name), stored_});
     }
+    if (judge_ > 0) {
+      t.terms[0].push_back({"judge", "|value as given - value mirrored|", judge_});
+    }
     return t;
   }
 
@@ -51,22 +54,22 @@ class Finish {
     }
     double bound = worst;
     if (call_.mode == Mode::probabilistic && !repeated_) {
-      const double likely = std::fabs(errors.bias.values[e]) + errors.drift.values[e] +
-                            lambda_ * std::sqrt(errors.energy.values[e]);
-      by_chance_ = by_chance_ || likely < bound;
-      bound = std::min(bound, likely);
+      bound = errors.likely(e, lambda_);
+      by_chance_ = by_chance_ || bound < worst;
     }
     sums_ = std::max(sums_, bound);
     stored_ = std::max(stored_, cast);
     // The value as given and the sum from which errors are counted: two orders of FP64.
-    const double judge = std::fabs(errors.sum.values[e] - call_.values[0].values[e]);
+    const double judge =
+        term<"on_machine.judge">(std::fabs(errors.sum.values[e] - call_.values[0].values[e]));
+    judge_ = std::max(judge_, judge);
     return (bound + judge + term<"on_machine.stored">(cast)) * (1 + 0x1p-50);
   }
 
   const ToleranceCall& call_;
   const Wording& wording_;
   bool repeated_, by_chance_ = false;
-  double lambda_ = 0, sums_ = 0, stored_ = 0;
+  double lambda_ = 0, sums_ = 0, stored_ = 0, judge_ = 0;
 };
 
 Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,

@@ -158,6 +158,12 @@ std::optional<Order> parse_order(std::string_view text) {
   return Order{Order::Kind::blocked, std::stoul(digits)};
 }
 
+double SumErrors::likely(std::size_t e, double lambda) const {
+  const double by_chance =
+      std::fabs(bias.values[e]) + drift.values[e] + lambda * std::sqrt(energy.values[e]);
+  return std::min(worst.values[e], by_chance);
+}
+
 SumErrors errors_in_order(View<double> a, View<double> b, const Order& order) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   const Matrix<double> zeros(a.rows, b.cols);

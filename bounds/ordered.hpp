@@ -43,6 +43,9 @@ struct SumErrors {
   // (M, N) each. `sum` is the FP64 sum from which the errors are counted; worst covers that it is
   // not exact.
   Matrix<double> sum, worst, energy, drift, bias, variance;
+
+  // What element e stays within but for a probability of 2 exp(-lambda^2 / 2).
+  double likely(std::size_t e, double lambda) const;
 };
 
 // A (M, K), B (K, N): numbers of FP32 or shorter, finite.

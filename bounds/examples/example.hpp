@@ -1,6 +1,6 @@
 // bounds/examples/example.hpp: calls of every operation with random inputs, sizes, parts and
-// formats; and the judge's verdict on what came of them. For tests, experiments and tables. TESTED
-// tests/bounds/operations/*_test.cpp use nothing else
+// formats; and the judge's verdict on what came of them. For tests, experiments and tables.
+// TESTED   tests/bounds/operations/*_test.cpp use nothing else
 #pragma once
 
 #include <string>

@@ -8,7 +8,8 @@
 //                sums     gamma_K S_r + K t     any order of a chain of K roundings    [Hig02 3.1]
 //              S_r is a float product itself, enlarged by its own 2 gamma_K S_r + K t. Then the
 //              combination, the bias and the cast as for every operation: bounds/tolerance.hpp.
-//              By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23];
+//              By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23],
+//              and apart from it what may vanish of small products, as a worst case (P8);
 //              moments are those of the chain as promised (bounds/ordered.hpp).
 #include <cmath>
 

@@ -130,11 +130,9 @@ Matrix<double> bound_of(const SumErrors& errors, Mode mode) {
   const double lambda = std::sqrt(2 * std::log(2 * static_cast<double>(bound.size()) / delta));
   for (std::size_t e = 0; e < bound.size(); ++e) {
     const double bias = std::fabs(errors.bias.values[e]);
-    const double likely =
-        bias + errors.drift.values[e] + lambda * std::sqrt(errors.energy.values[e]);
     if (mode == Mode::moments)
       bound.values[e] = bias + sigmas * std::sqrt(errors.variance.values[e]);
-    if (mode == Mode::probabilistic) bound.values[e] = std::min(bound.values[e], likely);
+    if (mode == Mode::probabilistic) bound.values[e] = errors.likely(e, lambda);
   }
   return bound;
 }

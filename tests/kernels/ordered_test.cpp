@@ -270,6 +270,25 @@ TEST(ToleranceOn, AKnownOrderIsTighterThanAny) {
   }
 }
 
+// The caller's FP64 order may differ from the one in which errors are counted: the bound says so.
+TEST(ToleranceOn, IsMeasuredFromTheValueAsGiven) {
+  Draw draw("plain", 3);
+  const Matrix<double> a = draw.matrix(2, 64, bf16), b = draw.matrix(2, 64, bf16);
+  std::vector<Matrix<double>> values{product(view(a), view(b, true))};
+  const Attributes attributes{{"transpose_a", 0}, {"transpose_b", 1}};
+  for (const char* machine : {"ieee-pairwise", "h100"}) {
+    const auto bound = [&] {
+      const ToleranceCall call{{&a, &b}, attributes, {}, Mode::deterministic, 0, values};
+      return tolerance_on(*find_machine(machine), *find_operation("gemm"), call, bf16);
+    };
+    const double own = bound()->bound[0].values[0];
+    values[0].values[0] += 1e-3;
+    EXPECT_NEAR(bound()->bound[0].values[0], own + 1e-3, 1e-12) << machine;
+    EXPECT_EQ(bound()->terms[0].back().name, "judge");
+    values[0].values[0] -= 1e-3;
+  }
+}
+
 TEST(ToleranceOn, RefusesByName) {
   const Matrix<double> constant(4, 64, 0.7);
   const std::vector<Matrix<double>> values{product(view(constant), view(constant, true))};
