@@ -27,7 +27,8 @@ TYPED_TEST_SUITE(Product, Elements);
 TYPED_TEST(Product, IsAChainOfFusedMultiplyAddsHoweverItIsSlicedOrStored) {
   using T = TypeParam;
   for (int seed = 1; seed <= effort(60); ++seed) {
-    Draw draw(input_kinds[static_cast<std::size_t>(seed) % 5], static_cast<unsigned>(seed));
+    Draw draw(input_kinds[static_cast<std::size_t>(seed) % input_kinds.size()],
+              static_cast<unsigned>(seed));
     const std::size_t m = draw.between(1, 30);
     const std::size_t k = draw.between(1, 80);
     const std::size_t n = draw.between(1, 150);

@@ -24,7 +24,8 @@ std::vector<double> row(const Matrix<double>& m, std::size_t i) {
 
 TEST(Value, OfGemmIsTheExactProduct) {
   for (int seed = 1; seed <= effort(20); ++seed) {
-    Draw draw(input_kinds[static_cast<std::size_t>(seed) % 5], static_cast<unsigned>(seed));
+    Draw draw(input_kinds[static_cast<std::size_t>(seed) % input_kinds.size()],
+              static_cast<unsigned>(seed));
     const Example e = example_of("gemm", draw);
     const auto c = value_of(e)[0];
     const bool ta = e.attributes.at("transpose_a") != 0;
