@@ -123,6 +123,10 @@ class Judgement {
 
 }  // namespace
 
+bool judged_by_twins(const Node& node) {
+  return node.phase <= Phase::reduce && node.op != "quantize" && node.op != "amax_scale";
+}
+
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
                                const Graph& candidate_graph, const CheckOptions& options) {
   std::vector<Values> twins;
@@ -141,7 +145,7 @@ std::vector<Measured> measure(const Graph& reference_graph, const Merged& refere
   const std::set<std::string> differs = touched(reference_graph, candidate_graph);
   std::vector<Measured> all;
   for (const Node& node : candidate_graph.nodes) {
-    if (node.phase > Phase::reduce) continue;
+    if (!judged_by_twins(node)) continue;
     for (const std::string& id : node.outputs) {
       if (!wanted(id)) continue;
       const Draws draws = draws_of(id, reference, twins);
