@@ -1,7 +1,9 @@
 // How well do K twins predict how far a healthy run lies from the reference, and K noise draws how
 // far the reference lies from the exact result? Per tensor: root mean square norm of the draws over
-// the observed norm. Beside it the share that a draw reaches against the other draws: a model
-// without fault can do no better than that.
+// the observed norm. Single numbers (losses, the gradient norm) are left out: one normal number is
+// within a factor of 1.25 of its deviation in a fifth of all cases, whoever foretells it. Under dp
+// each rank has two micro-batches, so that sums over ranks have another order. Beside it the share
+// that a draw reaches against the other draws: a model without fault can do no better than that.
 #include <cmath>
 #include <set>
 
@@ -80,6 +82,7 @@ Shares against_twins(const Start& start, int draws) {
     if (!judged_by_twins(node)) continue;
     for (const std::string& id : node.outputs) {
       const Tensor& base = *r.values.at(id);
+      if (base.size() == 1) continue;
       const double observed = distance(*c.values.at(id), base);
       if (!differs.contains(id)) {
         ++shares.untouched;
@@ -106,6 +109,7 @@ Shares against_exact(const Start& start, int draws) {
     for (const Node& node : graph.nodes) {
       if (!judged_by_twins(node)) continue;
       for (const std::string& id : node.outputs) {
+        if (truth.at(id)->size() == 1) continue;
         norms[id].push_back(distance(*noise.at(id), *truth.at(id)));
       }
     }
@@ -134,6 +138,7 @@ struct Setting {
 Shares shares_of(const Setting& s, const Effort& effort) {
   Config config = config_of(name_of(s.family));
   config.seed = static_cast<std::uint64_t>(s.seed);
+  config.micro_batches = 2 * s.parsed().dp;
   const Recipe recipe = find_recipe(s.recipe);
   const Start start = s.weights == "random" ? start_of(config, recipe, s.parsed(), default_text())
                                             : effort.trained(s.family, recipe, s.parsed(), config);
@@ -161,7 +166,7 @@ void run(Table& rows, const Effort& effort) {
     for (const Family family : {Family::gpt, Family::llama}) {
       for (const char* weights : {"random", "trained"}) {
         for (const char* recipe : {"bf16", "fp8"}) {
-          for (const char* layout : {"tp2", "dp2", "dp2,tp2,sp", "exact"}) {
+          for (const char* layout : {"tp2", "tp4", "dp2", "dp2,tp2,sp", "exact"}) {
             if (effort.out_of_time()) return;
             const Setting setting{family, weights, recipe, layout, seed};
             if (!rows.has(setting.key())) add(rows, setting, effort);
