@@ -17,6 +17,8 @@ namespace plumb {
 // Every value becomes a number of the format, nearest even. Memory speed for bf16.
 void round_to_format(std::span<float> x, const Format& format);
 
+// NaN if there is one.
+float largest_magnitude(std::span<const float> x);
 // The largest power of two that keeps `amax` within the format, 1 where there is none to speak of.
 float scale_to_fit(float amax, const Format& format);
 // What the format keeps of x times scale, divided by it.

@@ -5,7 +5,9 @@
 //   evaluate   comparisons and exponents of FP32 numbers. s = 1 where x is zero or not finite; at
 //              most 2^126, so that x s and 1 / s are normal.
 //   tolerance  0: of the same x every correct evaluation gives the same bits.
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "bounds/tolerance.hpp"
 
@@ -27,13 +29,11 @@ float power(float amax, double largest) {
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
-  float amax = 0;
+  std::uint32_t amax = 0;  // magnitudes are in the order of their bits, NaN above all
   for (const T& x : call[0].values) {
-    const float size = std::fabs(nearest(x));
-    if (!(size <= amax)) amax = size;  // NaN stays
-    if (std::isnan(amax)) break;
+    amax = std::max(amax, std::bit_cast<std::uint32_t>(nearest(x)) & 0x7fffffffU);
   }
-  return {Matrix<T>(1, 1, T(power(amax, call.attribute("largest"))))};
+  return {Matrix<T>(1, 1, T(power(std::bit_cast<float>(amax), call.attribute("largest"))))};
 }
 
 }  // namespace

@@ -32,6 +32,12 @@ void round_to_format(std::span<float> x, const Format& format) {
   }
 }
 
+float largest_magnitude(std::span<const float> x) {
+  std::uint32_t largest = 0;  // bits of magnitudes are in their order
+  for (const float v : x) largest = std::max(largest, std::bit_cast<std::uint32_t>(v) << 1);
+  return std::bit_cast<float>(largest >> 1);
+}
+
 float scale_to_fit(float amax, const Format& format) {
   if (!(amax > 0) || std::isinf(amax)) return 1;
   const auto largest = static_cast<float>(format.largest());

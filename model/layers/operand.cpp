@@ -1,7 +1,5 @@
 #include "model/layers/operand.hpp"
 
-#include <cmath>
-
 namespace plumb {
 namespace {
 
@@ -11,8 +9,7 @@ struct Quantized {
 };
 
 Quantized quantized(Rank& rank, Tensor x, Held held, const Format& to) {
-  Tensor amax(1, 1);
-  for (const float v : x.values) amax.values[0] = std::max(amax.values[0], std::fabs(v));
+  Tensor amax(1, 1, largest_magnitude(x.values));
   if (held != Held::whole) rank.mesh.tp.max(amax.values);
   const float scale = scale_to_fit(amax.values[0], to);
   quantize(x.values, scale, to);
