@@ -107,6 +107,14 @@ const Operation* find_operation(std::string_view id);
 template <class T>
 Matrix<T> combined(std::vector<Matrix<T>>&& parts, const Evaluation& how, Roundings<T>& roundings);
 
+// The outputs of an operation that has one. ({std::move(y)} would copy it.)
+template <class T>
+std::vector<Matrix<T>> alone(Matrix<T>&& y) {
+  std::vector<Matrix<T>> outputs;
+  outputs.push_back(std::move(y));
+  return outputs;
+}
+
 // Slice i of `parts` equal slices of [0, n).
 struct Slice {
   std::size_t first, last;

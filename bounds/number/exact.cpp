@@ -55,9 +55,16 @@ double exact_cos(double x) { return nearest(cos(Fine(x))); }
 double exact_sin(double x) { return nearest(sin(Fine(x))); }
 
 std::vector<double> exact_softmax(std::span<const double> x) {
-  const Fine total = log_sum_exp(x);
+  const Fine largest = *std::max_element(x.begin(), x.end());
+  std::vector<Fine> exponentials;
+  exponentials.reserve(x.size());
+  Fine sum = 0;
+  for (const double v : x) {
+    exponentials.push_back(exp(Fine(v) - largest));
+    sum += exponentials.back();
+  }
   std::vector<double> p;
-  for (const double v : x) p.push_back(nearest(exp(Fine(v) - total)));
+  for (const Fine& e : exponentials) p.push_back(nearest(Fine(e / sum)));
   return p;
 }
 
@@ -79,11 +86,14 @@ std::vector<double> exact_layernorm(std::span<const double> x, std::span<const d
   for (const double v : x) mean += v;
   mean /= x.size();
   Fine squares = 0;
-  for (const double v : x) squares += (v - mean) * (v - mean);
-  const Fine root = sqrt(squares / x.size() + eps);
+  for (const double v : x) {
+    const Fine off = v - mean;
+    squares += off * off;
+  }
+  const Fine inverse = 1 / sqrt(squares / x.size() + eps);
   std::vector<double> y;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    y.push_back(nearest(Fine((x[i] - mean) / root * w[i] + b[i])));
+    y.push_back(nearest(Fine((x[i] - mean) * inverse * w[i] + b[i])));
   }
   return y;
 }

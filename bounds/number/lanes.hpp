@@ -9,6 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 namespace plumb {
 
@@ -16,6 +19,27 @@ inline constexpr std::size_t lanes = 16;
 using Floats = float __attribute__((vector_size(4 * lanes)));
 using Ints = std::int32_t __attribute__((vector_size(4 * lanes)));
 using Words = std::uint32_t __attribute__((vector_size(4 * lanes)));
+using Longs = std::uint64_t __attribute__((vector_size(4 * lanes)));  // eight
+
+// product = (low halves of a) m. Of `(a & 0xffffffff) * m` GCC 12 makes the full product of 64
+// bits, three times the work; clang needs no help. (All lanes by a mask: GCC takes its own header's
+// plain form for a use of uninitialised values. Nothing here returns a vector: without AVX-512 that
+// would be another calling convention.)
+inline void multiply_low(const Longs& a, std::uint32_t m, Longs& product) {
+#if defined(__AVX512F__) && !defined(__clang__)
+  product = (Longs)_mm512_maskz_mul_epu32(0xff, (__m512i)a, _mm512_set1_epi64(m));
+#else
+  product = (a & 0xffffffffU) * std::uint64_t{m};
+#endif
+}
+
+// Hides memory's latency where the processor's own prefetching does not (measured: rounding to FP8
+// in place 0.72 to 0.96 of memcpy's speed in cache, 0.84 to 1.1 beyond). No access: any address
+// will do.
+inline void fetch_ahead(const float* x) {
+  constexpr std::uintptr_t ahead = 2048;  // bytes
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) + ahead), 1);
+}
 
 // Calls f(sixteen values, index of the first) for all values and stores what it leaves; the last
 // call gets zeros beyond the end.
@@ -24,6 +48,7 @@ inline void by_lanes(float* x, std::size_t n, const F& f) {
   Floats v;
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
+    fetch_ahead(x + i);
     std::memcpy(&v, x + i, sizeof v);
     f(v, i);
     std::memcpy(x + i, &v, sizeof v);

@@ -62,80 +62,140 @@ void round_bits(std::span<float> values, const Format& to) {
   by_lanes(values.data(), values.size(), [&](Floats& x, std::size_t) {
     const Words bits = (Words)x;
     const Words rounded = (bits + half + ((bits >> drop) & 1U)) & kept;
-    x = (bits & 0x7fffffffU) > 0x7f800000U ? x : (Floats)rounded;
+    x = x == x ? (Floats)rounded : x;
   });
 }
 
+// The largest float that is not rounded beyond the format.
+float last_inside(const Format& to) {
+  const double middle = to.largest() + ulp(to.largest(), to) / 2;
+  const auto x = static_cast<float>(middle);
+  return round_magnitude(middle, to, {}) == to.largest() ? x : std::nextafter(x, 0.0F);
+}
+
 // Nearest even for narrower exponents: adding and subtracting the power of two whose ulp is the
-// spacing at x. Its exponent cannot overflow: what is so large is beyond the format anyway.
+// spacing at x. Where that power would overflow, x lies beyond the format anyway.
 void round_by_adding(std::span<float> values, const Format& to) {
   const std::uint32_t least = static_cast<std::uint32_t>(to.emin + 127) << 23;
-  const std::uint32_t most = static_cast<std::uint32_t>(to.emax + 2 + 127) << 23;
   const std::uint32_t up = static_cast<std::uint32_t>(24 - to.precision) << 23;
-  const auto largest = static_cast<float>(to.largest());
+  const float last =
+      to.overflow == Overflow::to_largest ? static_cast<float>(to.largest()) : last_inside(to);
   const auto outside = static_cast<float>(beyond(to, {}));
   const bool one_zero = to.zeros == Zeros::one;
   by_lanes(values.data(), values.size(), [&](Floats& x, std::size_t) {
     const Words sign = (Words)x & 0x80000000U;
-    const Words a = (Words)x & 0x7fffffffU;
-    Words binade = a & 0x7f800000U;
+    const Floats a = (Floats)((Words)x & 0x7fffffffU);
+    Words binade = (Words)x & 0x7f800000U;
     binade = binade > least ? binade : Words{} + least;
-    binade = binade < most ? binade : Words{} + most;
     const Floats power = (Floats)(binade + up);
-    Floats rounded = ((Floats)a + power) - power;
-    rounded = rounded > largest ? outside + Floats{} : rounded;
+    Floats rounded = (a + power) - power;
+    rounded = a > last ? outside + Floats{} : rounded;
     const Words result = (Words)rounded | sign;
-    x = (Floats)(one_zero ? ((Words)rounded == 0 ? Words{} : result) : result);
+    x = (Floats)(one_zero ? (rounded == 0 ? Words{} : result) : result);
   });
 }
 
-// Stochastic rounding in FP32 and integers, without a branch. Up where the part of the significand
-// that is cut, as a fraction of the spacing, exceeds the word: the comparison of whole_spacings().
-// Right for zeros and for finite |x| of at least 2^-7 spacings at zero; is_odd() knows the others.
-class Stochastic {
+// Stochastically, for formats with FP32's exponents that cut at most 16 bits: up where these exceed
+// as many random ones, that is where adding the complement of those carries.
+class StochasticBits {
  public:
-  explicit Stochastic(const Format& to)
-      : precision_(to.precision),
-        emin_(to.emin),
-        largest_(static_cast<float>(to.largest())),
-        outside_(static_cast<float>(beyond(to, {.how = Rounding::stochastic}))),
-        sign_of_zero_(to.zeros == Zeros::both ? 0x80000000U : 0),
-        least_(std::bit_cast<std::uint32_t>(
-            std::ldexp(static_cast<float>(to.spacing_at_zero()), -7))) {}
-
-  bool is_odd(float x) const {
-    const std::uint32_t a = std::bit_cast<std::uint32_t>(x) & 0x7fffffffU;
-    return a >= 0x7f800000U || (a != 0 && a < least_);
-  }
-
-  void operator()(Floats& x, const Words& word) const {
-    const Words bits = (Words)x;
-    const Words a = bits & 0x7fffffffU;
-    const Ints stored = (Ints)(a >> 23);  // exponent + 127; 0 of subnormal numbers
-    const Words significand = (a & 0x7fffffU) | ((Words)(stored > 0) & 0x800000U);
-    const Ints exponent = (stored > 1 ? stored : Ints{} + 1) - 127;
-    const Ints below = emin_ - exponent;
-    const Ints cut = 24 - precision_ + (below > 0 ? below : Ints{});
-    const Words shift = (Words)(cut < 31 ? cut : Ints{} + 31);
-    const Words one = Words{} + 1;
-    const Words part = significand & ((one << shift) - 1);
-    const Ints spacings = (Ints)(significand >> shift) - (Ints)(part > (word >> (32 - shift)));
-    const Ints unit = (below > 0 ? Ints{} + emin_ : exponent) - precision_ + 1;
-    // 2^unit as a product of two powers that are normal numbers for every format.
-    const Ints over = unit > -126 ? unit : Ints{} - 126,
-               under = unit + 126 < 0 ? unit + 126 : Ints{};
-    const Floats spacing = (Floats)((over + 127) << 23) * (Floats)((under + 127) << 23);
-    Floats rounded = __builtin_convertvector(spacings, Floats) * spacing;
-    rounded = rounded > largest_ ? outside_ + Floats{} : rounded;
-    const Words zero_sign = bits & sign_of_zero_, sign = bits & 0x80000000U;
-    x = (Floats)((Words)rounded | (rounded == 0 ? zero_sign : sign));
+  explicit StochasticBits(const Format& to) : drop_(24 - to.precision) {}
+  void operator()(Floats& x, const Words& half, Words&) const {
+    const Words rounded = ((Words)x + ((half ^ 0xffffU) >> (16 - drop_))) & (~0U << drop_);
+    x = x == x ? (Floats)rounded : x;
   }
 
  private:
-  int precision_, emin_;
-  float largest_, outside_;
-  std::uint32_t sign_of_zero_, least_;
+  int drop_;
 };
+
+// The same for narrower exponents, in whole 2^-16 of a spacing. Where 16 bits of the fraction equal
+// the random ones, what follows decides: then the sum of them and the others' complement ends in 16
+// ones, and `nearest_tie`, which collects the largest such end, is at least `tie`.
+constexpr std::uint32_t tie = 0xffff0000U;
+class StochasticByScaling {
+ public:
+  explicit StochasticByScaling(const Format& to)
+      : least_(static_cast<std::uint32_t>(to.emin + 127) << 23),
+        most_(static_cast<std::uint32_t>(to.emax + 1 + 127) << 23),
+        below_(static_cast<std::uint32_t>(to.precision - 1) << 23),
+        largest_(static_cast<float>(to.largest())),
+        outside_(static_cast<float>(beyond(to, {.how = Rounding::stochastic}))),
+        one_zero_(to.zeros == Zeros::one) {}
+
+  void operator()(Floats& x, const Words& half, Words& nearest_tie) const {
+    const Words bits = (Words)x;
+    Words a = bits & 0x7fffffffU;
+    a = a < most_ ? a : Words{} + most_;  // beyond the format, and so is what it is rounded to
+    Words binade = a & 0x7f800000U;
+    binade = binade > least_ ? binade : Words{} + least_;
+    const Words spacing = binade - below_;
+    const Words inverse = ((127U + 127U + 16U) << 23) - spacing;  // 2^16 / spacing
+    const Ints parts = __builtin_convertvector((Floats)a * (Floats)inverse, Ints);
+    const Ints sum = parts + (Ints)(half ^ 0xffffU);
+    const Words fraction = (Words)sum << 16;
+    nearest_tie = nearest_tie > fraction ? nearest_tie : fraction;
+    Floats rounded = __builtin_convertvector(sum >> 16, Floats) * (Floats)spacing;
+    rounded = rounded > largest_ ? outside_ + Floats{} : rounded;
+    Words sign = bits & 0x80000000U;
+    if (one_zero_) sign = rounded == 0 ? Words{} : sign;
+    rounded = (Floats)((Words)rounded | sign);
+    x = x == x ? rounded : x;
+  }
+
+ private:
+  std::uint32_t least_, most_, below_;
+  float largest_, outside_;
+  bool one_zero_;
+};
+
+void round_slowly(float* x, std::size_t n, const Format& to, std::uint64_t key,
+                  std::uint64_t first) {
+  for (std::size_t i = 0; i < n; ++i) {
+    x[i] = round_to(x[i], to, {.how = Rounding::stochastic, .word = random_word(key, first + i)});
+  }
+}
+
+// One group of 128 values in place. Returns whether all were decided; if not, none was changed.
+template <class Kind>
+bool round_group(float* x, const Kind& rounded, const std::array<Words, 8>& halves) {
+  std::array<Floats, 8> y;
+  Words nearest_tie{};
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    fetch_ahead(x + lanes * i);
+    std::memcpy(&y[i], x + lanes * i, sizeof y[i]);
+    rounded(y[i], halves[i], nearest_tie);
+  }
+  std::array<std::uint32_t, lanes> ends;
+  std::memcpy(ends.data(), &nearest_tie, sizeof nearest_tie);
+  if (*std::max_element(ends.begin(), ends.end()) >= tie) [[unlikely]]
+    return false;
+  std::memcpy(x, y.data(), sizeof y);
+  return true;
+}
+
+template <class Kind>
+void round_groups(std::span<float> values, const Format& to, std::uint64_t key,
+                  std::uint64_t first) {
+  const Kind rounded(to);
+  const RandomHalves random(key);
+  for (std::size_t done = 0; done < values.size();) {
+    const std::uint64_t group = (first + done) / group_size;
+    const std::size_t skip = (first + done) % group_size;
+    const std::size_t n = std::min(group_size - skip, values.size() - done);
+    float* x = values.data() + done;
+    std::array<float, group_size> part;
+    const bool whole = n == group_size;
+    if (!whole) {
+      part.fill(0);
+      std::copy_n(x, n, &part[skip]);
+    }
+    const bool decided = round_group(whole ? x : part.data(), rounded, random(group));
+    if (!whole && decided) std::copy_n(&part[skip], n, x);
+    if (!decided) round_slowly(x, n, to, key, first + done);
+    done += n;
+  }
+}
 
 }  // namespace
 
@@ -158,30 +218,9 @@ float round_to(float x, const Format& to, const Cast& cast) {
 void round_stochastically(std::span<float> values, const Format& to, std::uint64_t key,
                           std::uint64_t first) {
   if (to == fp32 || to == fp64) return;
-  constexpr std::size_t block = 1024;
-  const Stochastic quickly(to);
-  std::array<std::uint32_t, block + lanes> words{};  // lanes beyond the end are read, not used
-  std::array<float, block> before;
-  for (std::size_t done = 0; done < values.size();) {
-    const std::uint64_t from = (first + done) / 4 * 4;  // words come in fours
-    random_words(key, from, std::span(words).first(block));
-    const std::size_t skip = first + done - from;
-    const std::size_t n = std::min(block - skip, values.size() - done);
-    float* x = values.data() + done;
-    std::copy_n(x, n, before.begin());
-    bool odd = to.zeros == Zeros::none;
-    for (std::size_t i = 0; i < n; ++i) odd = quickly.is_odd(x[i]) || odd;
-    by_lanes(x, n, [&](Floats& v, std::size_t i) {
-      Words word;
-      std::memcpy(&word, &words[skip + i], sizeof word);
-      quickly(v, word);
-    });
-    for (std::size_t i = 0; odd && i < n; ++i) {
-      if (to.zeros != Zeros::none && !quickly.is_odd(before[i])) continue;
-      x[i] = round_to(before[i], to, {.how = Rounding::stochastic, .word = words[skip + i]});
-    }
-    done += n;
-  }
+  if (to.zeros == Zeros::none) return round_slowly(values.data(), values.size(), to, key, first);
+  if (to.emin == fp32.emin) return round_groups<StochasticBits>(values, to, key, first);
+  round_groups<StochasticByScaling>(values, to, key, first);
 }
 
 void round_in_place(std::span<float> values, const Format& to) {

@@ -37,8 +37,8 @@ double round_to(double x, const Format& to, const Cast& cast = {});
 // Rounds all values in place, nearest even, nothing saturated or flushed. Costs: memory speed.
 void round_in_place(std::span<float> values, const Format& to);
 
-// The same stochastically: value i with the random word of element first + i under `key`, so that a
-// slice rounds as the whole does. Costs: a Philox block for four values.
+// The same stochastically: value i with random_word(key, first + i), so that a slice rounds as the
+// whole does. Costs: a Philox block for eight values.
 void round_stochastically(std::span<float> values, const Format& to, std::uint64_t key,
                           std::uint64_t first = 0);
 

@@ -10,6 +10,7 @@
 //   dw_j = sum_t dy_tj xhat_tj,  db_j = sum_t dy_tj, tokens in `parts` slices    inputs x, w, dy
 #include <cmath>
 
+#include "bounds/number/rows.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -39,13 +40,9 @@ Moments<T> one_pass(const T* x, std::size_t n, double eps) {
 
 template <class T>
 Moments<T> moments(const T* x, std::size_t n, double eps) {
-  using std::fma;
   using std::sqrt;
-  T sum = 0;
-  for (std::size_t j = 0; j < n; ++j) sum += x[j];
-  const T mean = shared(sum / static_cast<T>(n));
-  T squares = 0;
-  for (std::size_t j = 0; j < n; ++j) squares = fma(x[j] - mean, x[j] - mean, squares);
+  const T mean = shared(sum_of(x, n) / static_cast<T>(n));
+  const T squares = squares_of(x, n, mean);
   return {mean, shared(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)))};
 }
 
@@ -61,7 +58,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
     for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = (x(t, j) - mean) * r * w[j] + b[j];
   }
   call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+  return alone(std::move(y));
 }
 
 template <class T>

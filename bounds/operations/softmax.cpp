@@ -14,6 +14,7 @@
 //              rounding to the output format, which l does not get: it stays FP32.
 #include <cmath>
 
+#include "bounds/number/rows.hpp"
 #include "bounds/order.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -29,25 +30,28 @@ struct Row {
   T largest, sum;
   std::vector<T> exponentials;
 
-  Row(const T* x, std::size_t n) : largest(*std::max_element(x, x + n)) {
-    using std::exp;
-    for (std::size_t j = 0; j < n; ++j) exponentials.push_back(exp(x[j] - largest));
-    const auto leaf = [&](const T&, std::size_t j) { return exponentials[j]; };
-    const auto add = [](const T& a, const T& b) { return a + b; };
-    sum = total<T>(pairwise, 0, n, leaf, add);
+  Row(const T* x, std::size_t n)
+      : largest(largest_of(x, n)), exponentials(plumb::exponentials(x, n, largest)) {
+    if constexpr (std::is_same_v<T, double>) {
+      sum = sum_of(exponentials.data(), n);
+    } else {
+      const auto leaf = [&](const T&, std::size_t j) { return exponentials[j]; };
+      const auto add = [](const T& a, const T& b) { return a + b; };
+      sum = total<T>(pairwise, 0, n, leaf, add);
+    }
   }
 };
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
-  Matrix<T> p = call[0];
+  Matrix<T> p(call[0].rows, call[0].cols);
   for (std::size_t t = 0; t < p.rows; ++t) {
-    const Row<T> row(p.row(t), p.cols);
+    const Row<T> row(call[0].row(t), p.cols);
     const T sum = shared(row.sum);
     for (std::size_t j = 0; j < p.cols; ++j) p(t, j) = row.exponentials[j] / sum;
   }
   call.roundings.round(p, call.how.output);
-  return {std::move(p)};
+  return alone(std::move(p));
 }
 
 template <class T>

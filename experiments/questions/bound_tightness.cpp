@@ -7,76 +7,15 @@
 #include "bounds/tolerance.hpp"
 #include "experiments/distributions.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/healthy.hpp"
 #include "kernels/mma/product.hpp"
 #include "kernels/ordered/product.hpp"
 
 namespace plumb {
 namespace {
 
-constexpr std::size_t side = 40;  // 1,600 outputs
-constexpr double sigmas = 6;      // of the moments
-constexpr double delta = 1e-9;    // of probabilistic
-
-Matrix<double> matrix(const std::string& distribution, std::size_t rows, std::size_t cols,
-                      const Format& format, std::uint64_t key) {
-  Matrix<double> m(rows, cols);
-  for (std::size_t e = 0; e < m.size(); ++e) {
-    m.values[e] = round_to(draw_from(distribution, key, e), format, {.saturate = true});
-  }
-  return m;
-}
-
-struct Seen {
-  double nearest = 0;    // largest error / bound
-  double looseness = 0;  // largest bound / largest error
-};
-
-Seen compared(const Tensor& computed, const Matrix<double>& truth, const Matrix<double>& bound) {
-  Seen seen;
-  double largest_error = 0, largest_bound = 0;
-  for (std::size_t e = 0; e < truth.size(); ++e) {
-    const double error = std::fabs(static_cast<double>(computed.values[e]) - truth.values[e]);
-    if (error > 0) seen.nearest = std::max(seen.nearest, error / bound.values[e]);
-    largest_error = std::max(largest_error, error);
-    largest_bound = std::max(largest_bound, bound.values[e]);
-  }
-  seen.looseness = largest_error > 0 ? largest_bound / largest_error : 0;
-  return seen;
-}
-
-struct Question {
-  std::string operation, distribution;
-  std::size_t n;
-  std::vector<Matrix<double>> inputs;
-  Attributes attributes;
-};
-
-Question asked(const std::string& operation, const std::string& distribution, std::size_t n,
-               const Format& format) {
-  Question q{
-      operation, distribution, n, {}, {{"eps", 1e-5}, {"transpose_a", 0}, {"transpose_b", 1}}};
-  const auto give = [&](std::size_t rows, std::size_t cols, std::uint64_t key) {
-    q.inputs.push_back(matrix(distribution, rows, cols, format, key));
-  };
-  if (operation == "gemm") {
-    give(side, n, 100);
-    give(side, n, 200);
-    if (distribution == "cancelling") {  // neighbours along the sum add up to little
-      for (std::size_t i = 0; i < side; ++i) {
-        for (std::size_t k = 1; k < n; k += 2) {
-          q.inputs[0](i, k) = -q.inputs[0](i, k - 1);
-          q.inputs[1](i, k) = round_to(q.inputs[1](i, k - 1) * (1 + 0x1p-6), format);
-        }
-      }
-    }
-  } else {
-    give(side, n, 100);
-    if (operation == "softmax") return q;
-    q.inputs.push_back(matrix("positive", n, 1, format, 300));
-    if (operation == "layernorm") q.inputs.push_back(matrix("zero-mean", n, 1, format, 400));
-  }
-  return q;
-}
+constexpr double sigmas = 6;    // of the moments
+constexpr double delta = 1e-9;  // of probabilistic
 
 void add(Table& rows, const std::vector<std::string>& key, std::size_t outputs, const Seen& seen,
          const std::string& refused) {
@@ -112,17 +51,18 @@ void on_nearest(Table& rows, const Question& q, const Format& input, Mode mode) 
     meant.inputs.push_back(&q.inputs[i]);
     ask.inputs.push_back(&q.inputs[i]);
   }
-  const std::vector<Matrix<double>> truth = operation.value(meant);
-  ask.values = truth;
+  const std::vector<Matrix<double>> values = operation.value(meant);
+  const Matrix<double> truth = true_result(q);
+  ask.values = values;
   const Outcome<Tolerance> t = operation.tolerance(ask);
-  if (!t) return add(rows, key, truth[0].size(), {}, t.error().detail);
+  if (!t) return add(rows, key, truth.size(), {}, t.error().detail);
   Matrix<double> bound = t->bound[0];
   if (mode == Mode::moments) {
     for (std::size_t e = 0; e < bound.size(); ++e) {
       bound.values[e] = sigmas * bound.values[e] + std::fabs(t->bias[0].values[e]);
     }
   }
-  add(rows, key, truth[0].size(), compared(operation.evaluate(computed)[0], truth[0], bound), "");
+  add(rows, key, truth.size(), compared(operation.evaluate(computed)[0], truth, bound), "");
 }
 
 Matrix<double> bound_of(const SumErrors& errors, Mode mode) {
@@ -140,11 +80,11 @@ Matrix<double> bound_of(const SumErrors& errors, Mode mode) {
 // A product whose order of sums is known: FP32 results in all modes, BF16 ones as they are stored.
 void on_described(Table& rows, const Question& q, const std::string& machine,
                   const std::string& inputs, Tensor computed, const SumErrors& errors) {
-  const Matrix<double> truth = product(view(q.inputs[0]), view(q.inputs[1], true));
+  const Matrix<double> truth = true_result(q);
   const bool repeated = repeats(q.inputs[0]) || repeats(q.inputs[1]);
   for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
     const bool refused = repeated && mode != Mode::deterministic;
-    add(rows, key_of(q, mode, machine, inputs, fp32), side * side,
+    add(rows, key_of(q, mode, machine, inputs, fp32), truth.size(),
         compared(computed, truth, bound_of(errors, mode)), refused ? std::string(data_repeat) : "");
   }
   Matrix<double> bound = bound_of(errors, repeated ? Mode::deterministic : Mode::probabilistic);
@@ -152,7 +92,7 @@ void on_described(Table& rows, const Question& q, const std::string& machine,
     bound.values[e] += ulp(std::fabs(truth.values[e]) + bound.values[e], bf16) / 2;
   }
   round_in_place(computed.values, bf16);
-  add(rows, key_of(q, Mode::probabilistic, machine, inputs, bf16), side * side,
+  add(rows, key_of(q, Mode::probabilistic, machine, inputs, bf16), truth.size(),
       compared(computed, truth, bound), "");
 }
 

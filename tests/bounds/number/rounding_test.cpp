@@ -173,13 +173,32 @@ TEST(StochasticRounding, OfAnArrayIsThatOfItsElementsWithTheirWords) {
     std::vector<float> rounded = values;
     round_stochastically(rounded, format, 11, 3);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::uint32_t word = random_block(11, (3 + i) / 4)[(3 + i) % 4];
+      const std::uint32_t word = random_word(11, 3 + i);
       const float alone = round_to(values[i], format, {.how = Rounding::stochastic, .word = word});
       ASSERT_TRUE((std::isnan(alone) && std::isnan(rounded[i])) ||
                   std::bit_cast<std::uint32_t>(alone) == std::bit_cast<std::uint32_t>(rounded[i]))
           << format.name << " " << values[i] << " " << alone << " " << rounded[i];
     }
   }
+}
+
+// Where the sixteen random bits that mostly decide equal those of the number, the others do.
+TEST(StochasticRounding, DecidesTiesByTheOtherHalfOfTheWord) {
+  std::size_t up = 0;
+  constexpr std::size_t n = 4096;
+  std::vector<float> values(n), rounded(n);
+  for (std::size_t e = 0; e < n; ++e) {
+    const std::uint32_t rest = e % 3 == 0 ? 0 : e % 3 == 1 ? 7 : 15;
+    values[e] = std::bit_cast<float>(0x3f800000U | random_half(2, e, 0) << 4 | rest);
+  }
+  rounded = values;
+  round_stochastically(rounded, e4m3fn, 2);
+  for (std::size_t e = 0; e < n; ++e) {
+    const Cast cast{.how = Rounding::stochastic, .word = random_word(2, e)};
+    ASSERT_EQ(rounded[e], round_to(values[e], e4m3fn, cast)) << e;
+    up += rounded[e] > values[e] ? 1 : 0;
+  }
+  EXPECT_NEAR(static_cast<double>(up) / n, 22.0 / 48, 0.05);  // 0, 7 and 15 of 16 would go up
 }
 
 TEST(StochasticRounding, IsTheSameHoweverAnArrayIsSharded) {

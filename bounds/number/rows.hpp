@@ -1,0 +1,129 @@
+// bounds/number/rows.hpp: sums, largest numbers and exponentials along a row, fast where their
+// order is free.
+//
+// Over FP64 an operation is the value: any order will do, since what two orders differ by is the
+// share `judge` of each tolerance. There eight run side by side. Over every other number type one
+// runs after the other, as promised.
+//
+// CLAIM    exponential: relative error below 2^-51 where the result is a normal number
+// TESTED   tests/bounds/number/rows_test.cpp, against MPFR; tests/bench/reference.cpp
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "bounds/number/lanes.hpp"
+
+namespace plumb {
+
+using Doubles = double __attribute__((vector_size(64)));
+inline constexpr std::size_t doubles = 8;
+
+// f(v, eight numbers of the row) for all of them; the last call gets `rest` beyond the end.
+template <class F>
+void by_doubles(const double* x, std::size_t n, double rest, const F& f) {
+  Doubles v;
+  std::size_t j = 0;
+  for (; j + doubles <= n; j += doubles) {
+    std::memcpy(&v, x + j, sizeof v);
+    f(v);
+  }
+  if (j == n) return;
+  v = Doubles{} + rest;
+  std::memcpy(&v, x + j, (n - j) * sizeof(double));
+  f(v);
+}
+inline double total_of(const Doubles& c) {
+  return ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+}
+
+// The largest of a row of at least one number.
+template <class T>
+T largest_of(const T* x, std::size_t n) {
+  if constexpr (std::is_same_v<T, double>) {
+    Doubles m = Doubles{} + x[0];
+    by_doubles(x, n, x[0], [&](const Doubles& v) { m = m < v ? v : m; });
+    return std::max({m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]});
+  } else {
+    return *std::max_element(x, x + n);
+  }
+}
+
+// sum x_j, and sum (x_j - mean)^2 by fused multiply-adds.
+template <class T>
+T sum_of(const T* x, std::size_t n) {
+  if constexpr (std::is_same_v<T, double>) {
+    Doubles c{};
+    by_doubles(x, n, 0, [&](const Doubles& v) { c += v; });
+    return total_of(c);
+  } else {
+    T c = 0;
+    for (std::size_t j = 0; j < n; ++j) c += x[j];
+    return c;
+  }
+}
+
+template <class T>
+T squares_of(const T* x, std::size_t n, const T& mean) {
+  if constexpr (std::is_same_v<T, double>) {
+    Doubles c{};
+    by_doubles(x, n, mean, [&](const Doubles& v) { c += (v - mean) * (v - mean); });
+    return total_of(c);
+  } else {
+    using std::fma;
+    T c = 0;
+    for (std::size_t j = 0; j < n; ++j) c = fma(x[j] - mean, x[j] - mean, c);
+    return c;
+  }
+}
+
+// exp(z) = 2^k exp(r), |r| <= ln(2) / 2: Taylor's polynomial of degree 13, whose remainder is below
+// 2^-57 of it. ln 2 in two parts, the first of 32 bits, so that k times it is exact.
+inline void exponential(Doubles& z) {
+  constexpr double first = 0x1.62e42feep-1, second = 0x1.a39ef35793c76p-33;
+  constexpr double log2e = 0x1.71547652b82fep+0, whole = 0x1.8p52;  // rounds to whole numbers
+  constexpr double lowest = -746, highest = 710;                    // there: 0 and infinity
+  z = z < lowest ? Doubles{} + lowest : z;
+  z = z > highest ? Doubles{} + highest : z;
+  const Doubles shifted = z * log2e + whole;
+  const Doubles k = shifted - whole;
+  const Doubles r = (z - k * first) - k * second;
+  constexpr auto inverse_factorials = [] {
+    std::array<double, 14> c{1};
+    double factorial = 1;
+    for (std::size_t i = 1; i < c.size(); ++i) c[i] = 1 / (factorial *= static_cast<double>(i));
+    return c;
+  }();
+  Doubles power = Doubles{} + inverse_factorials[13];
+  for (std::size_t i = 13; i-- > 0;) power = power * r + inverse_factorials[i];
+  // 2^k as a product of two normal numbers, since k goes down to -1076.
+  using Wholes = std::int64_t __attribute__((vector_size(64)));
+  const Wholes n = (Wholes)shifted - (Wholes)(Doubles{} + whole);
+  const Wholes half = n >> 1;
+  z = power * (Doubles)((half + 1023) << 52) * (Doubles)((n - half + 1023) << 52);
+}
+
+// exp(x_j - shift) of a row.
+template <class T>
+std::vector<T> exponentials(const T* x, std::size_t n, const T& shift) {
+  std::vector<T> y(n);
+  if constexpr (std::is_same_v<T, double>) {
+    std::size_t j = 0;
+    by_doubles(x, n, 0, [&](const Doubles& v) {
+      Doubles z = v - shift;
+      exponential(z);
+      std::memcpy(&y[j], &z, sizeof(double) * std::min(doubles, n - j));
+      j += doubles;
+    });
+  } else {
+    using std::exp;
+    for (std::size_t j = 0; j < n; ++j) y[j] = exp(x[j] - shift);
+  }
+  return y;
+}
+
+}  // namespace plumb

@@ -1,0 +1,33 @@
+// experiments/healthy.hpp: calls without any fault, the truth about them, and how far what was
+// computed is from it: what bounds and the tolerances of others are held against.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bounds/operation.hpp"
+
+namespace plumb {
+
+// gemm: 40 x n by n x 40. softmax, rmsnorm, layernorm: 40 rows of n. `cancelling`: neighbours along
+// a product's sum add up to little.
+struct Question {
+  std::string operation, distribution;
+  std::size_t n;
+  std::vector<Matrix<double>> inputs;
+  Attributes attributes;
+};
+Question asked(const std::string& operation, const std::string& distribution, std::size_t n,
+               const Format& format);
+
+// Products with their certificate; the others in FP64, good for 2^-48 and better (near.hpp).
+Matrix<double> true_result(const Question& q);
+
+struct Seen {
+  double nearest = 0;       // largest error / bound
+  double looseness = 0;     // largest bound / largest error; 0: no error
+  std::size_t outside = 0;  // elements whose error exceeds the bound
+};
+Seen compared(const Tensor& computed, const Matrix<double>& truth, const Matrix<double>& bound);
+
+}  // namespace plumb
