@@ -20,9 +20,6 @@
 
 namespace plumb {
 
-using Doubles = double __attribute__((vector_size(64)));
-inline constexpr std::size_t doubles = 8;
-
 // f(v, eight numbers of the row) for all of them; the last call gets `rest` beyond the end.
 template <class F>
 void by_doubles(const double* x, std::size_t n, double rest, const F& f) {
@@ -36,9 +33,6 @@ void by_doubles(const double* x, std::size_t n, double rest, const F& f) {
   v = Doubles{} + rest;
   std::memcpy(&v, x + j, (n - j) * sizeof(double));
   f(v);
-}
-inline double total_of(const Doubles& c) {
-  return ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
 }
 
 // The largest of a row of at least one number.
