@@ -14,12 +14,20 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
   return rank.own_tokens(part);
 }
 
+// x W, as the joint leaves it.
+static Tensor forward_product(Rank& rank, const std::string& name, const Tensor& x) {
+  const View<float> a = view(x), w = view(rank.factor(name));
+  Tensor y = rank.multiply(a, w);
+  rank.joints.linear.after_product(rank.at(name), a, w, y);
+  return y;
+}
+
 Tensor all_tokens(Rank& rank, const Tensor& x) {
   return rank.l.sp ? rank.mesh.tp.gather_rows(x) : x;
 }
 
 Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x) {
-  Tensor y = rank.multiply(view(x), view(rank.factor(name)));  // (T, F / tp)
+  Tensor y = forward_product(rank, name, x);  // (T, F / tp)
   if (rank.gpt()) add_row(y, rank.bias(name).values);
   rank.round(y);
   rank.tap(name + "/out", y, Held::columns, rank.r.compute, rank.plain());
@@ -43,7 +51,7 @@ Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, con
 
 Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x) {
   Evaluation ran = rank.plain();
-  Tensor part = rank.multiply(view(x), view(rank.factor(name)));  // (T, D), one summand
+  Tensor part = forward_product(rank, name, x);  // (T, D), one summand
   const Where where = rank.at(name);
   const bool early = rank.gpt() && rank.joints.row_parallel.bias_before_sum(where);
   if (early) add_row(part, rank.bias(name).values);
