@@ -185,17 +185,14 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proo
                                            std::initializer_list<std::size_t> summed,
                                            std::initializer_list<std::size_t> squared) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
-  std::string_view dependent;
-  if (call.mode != Mode::deterministic) {
-    if (std::ranges::any_of(summed, [&](std::size_t i) { return repeats(call[i]); })) {
-      dependent = data_repeat;
-    } else if (std::ranges::any_of(squared,
-                                   [&](std::size_t i) { return short_numbers(call[i]); })) {
-      dependent = squares_are_short;
-    }
-  }
+  const auto any = [&](std::initializer_list<std::size_t> inputs,
+                       bool (*of)(const Matrix<double>&)) {
+    return call.mode != Mode::deterministic &&
+           std::ranges::any_of(inputs, [&](std::size_t i) { return of(call[i]); });
+  };
+  const bool repeated = any(summed, repeats);
   if (call.mode == Mode::moments) {
-    if (!dependent.empty()) return Refusal{Why::conflict, std::string(dependent)};
+    if (repeated) return Refusal{Why::conflict, std::string(data_repeat)};
     return moments_by_evaluation(call, proofs.moments);
   }
   std::vector<Matrix<Near>> inputs;
@@ -205,7 +202,7 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proo
   for (const Matrix<Near>& input : inputs) pointers.push_back(&input);
   NearRoundings roundings;
   return tolerance_of(proofs.bound({pointers, call.attributes, call.how, roundings}), call,
-                      !dependent.empty());
+                      repeated || any(squared, short_numbers));
 }
 
 }  // namespace plumb

@@ -10,8 +10,9 @@
 //   stored   half a spacing of the output format at |y| + worst
 //   judge    |value as given - value as mirrored here|: two orders of the FP64 sums
 //
-// Data that repeat neighbours do not round independently: there the probabilistic bound falls back
-// to the deterministic one and moments refuse (theory: constant data, P8).
+// Data that repeat neighbours do not round independently, nor do sums of squares of short numbers:
+// there the probabilistic bound falls back to the deterministic one (theory: constant data, P8).
+// Moments refuse the first and foretell the second.
 // TESTED   tests/bounds/operations/*_test.cpp          SOURCES  bounds/SOURCES.md [HI23] [HM19]
 #pragma once
 
@@ -48,17 +49,14 @@ struct Proofs {
 Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
                                 bool dependent);
 
-// Why roundings may depend on each other, in a sentence.
+// Why there are no moments.
 inline constexpr std::string_view data_repeat =
     "the data repeat: their roundings are not independent";
-inline constexpr std::string_view squares_are_short =
-    "sums of squares of short numbers: their last bits are 0, 1 or 4 modulo 8, so the roundings of "
-    "a sum have no mean of zero";
 
 // The same or the moments, running the evaluation first. `summed` names the inputs whose elements a
 // chain adds up, `squared` those whose squares it adds up. Refuses
 //   not_finite    if an input holds an infinity or NaN;
-//   conflict      moments, where roundings depend on each other.
+//   conflict      moments, where data repeat.
 Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proofs& proofs,
                                            std::initializer_list<std::size_t> summed,
                                            std::initializer_list<std::size_t> squared = {});

@@ -16,13 +16,14 @@
 //     rounding  what can be lost: bounds/number/grid.hpp, with h the spacing at |x^| and g a power
 //               of two that FP32's number is a multiple of. Nothing where g >= h. An input, and
 //               what is made of inputs without loss, is an odd multiple of its g.
-//     vanishing what is added to a number of FP32 and is below four spacings h of the sum comes to
-//               whole spacings, the same each time (theory.md P8: stagnation), so that what is lost
-//               is no chance but a bias. Only near the middle between two, by its own deviation,
-//               it may come to either; a tie does, by the bits of the sum: variance p (1 - p) h^2.
-//               A result below half of FP32's least number vanishes likewise.
+//     vanishing what is added to a number of FP32 and is a constant or below four spacings h of the
+//               sum comes to whole spacings, the same each time (theory.md P8: stagnation), so that
+//               what is lost is no chance but a bias. Only near the middle between two, by its own
+//               deviation, it may come to either; a tie does, by the bits of the sum: variance
+//               p (1 - p) h^2. A result below half of FP32's least number vanishes likewise.
 //     constant  what the code alone determines (attributes, angles) FP32 holds as one known number:
-//               a bias.
+//               a bias. So are sums of squares of short numbers: k^2 of odd k ends in 001, and the
+//               roundings at one exponent go the same way.
 // ASSUMES  what can be lost is equally likely, and independent from rounding to rounding. Data that
 //          repeat break that; it is the caller's to ask.
 //          exp and log round once: errors next to that rounding are nothing. moment_test.cpp
@@ -61,7 +62,9 @@ struct Moment {
   double own = 0;          // variance of the roundings that no other number shares
   double grid = infinity;  // a power of two that FP32's number is a multiple of; 0: none is known
   bool known = true;       // FP32 holds value + bias, and grid is the last bit of that
-  bool constant = true;    // determined by the code alone
+  // No draw of chance, but what it has below a spacing is known: of numbers in the code, and of
+  // squares of short numbers.
+  bool constant = true;
   std::vector<Sensitivity> sources;  // sorted
 
   Moment() = default;
@@ -145,6 +148,7 @@ struct Moment {
   friend Moment sqrt(const Moment& a) {
     const double root = std::sqrt(a.held());
     Moment y = of_function(a, std::sqrt(a.value), root, root > 0 ? 1 / (2 * root) : 0);
+    y.constant = a.constant;
     y.known = a.known && std::fma(root, root, -a.held()) == 0;
     if (y.known) y.grid = grid_of(root);
     return y.rounded();
@@ -247,12 +251,15 @@ struct Moment {
     Moment y = combined(a, slope, Moment(), 0);
     y.value = value;
     y.bias = held - value;
-    y.constant = a.constant;
     // The functions of numbers that FP32 holds and that it holds itself: exp 0, log 1.
     y.known = a.known && (a.held() == 0 || a.held() == 1) && held == std::trunc(held);
     if (y.known) y.grid = grid_of(held);
     return y;
   }
+
+  // So few bits, 18, that the last three of its square, 001 behind an odd number, are not
+  // negligible in what FP32 drops of it? (Of more bits they are a 2^-12 of a spacing.)
+  bool is_short() const { return known && std::fabs(held()) < 0x1p18 * grid; }
 
   // Not a number of FP32 yet.
   static Moment multiplied(const Moment& a, const Moment& b) {
@@ -261,7 +268,7 @@ struct Moment {
     p.value = a.value * b.value;
     p.bias = x * y - p.value;
     p.known = a.known && b.known;  // 24 bits by 24: exact in FP64
-    p.constant = a.constant && b.constant;
+    p.constant = (a.constant && b.constant) || (&a == &b && a.is_short());
     p.grid = a.grid * b.grid;
     if ((a.known && x == 0) || (b.known && y == 0)) {
       p.known = true;
@@ -280,7 +287,7 @@ struct Moment {
     if (!constant && (b_is_held || !a_smaller)) {
       const Moment& smaller = a_smaller ? a : b;
       const Moment& larger = a_smaller ? b : a;
-      if (smaller.is_small(h) && larger.grid >= h) {
+      if (smaller.vanishes_below(h) && larger.grid >= h) {
         const double deviation = std::sqrt(smaller.variance());
         Moment kept = a_smaller ? (sign < 0 ? -b : b) : std::move(a);
         kept.take_in_spacings(a_smaller ? x : y, deviation, h, value);
@@ -302,10 +309,10 @@ struct Moment {
     a.known = a.known && (exact || constant);
     return a;
   }
-  // Is it, as an addend, some spacings or less, and known to a fraction of one?
-  bool is_small(double h) const {
+  // Is what it has below h, as an addend, the same each time or nearly so?
+  bool vanishes_below(double h) const {
     const double size = std::fabs(held());
-    return size > 0 && size < 4 * h && h > grid && 64 * variance() < h * h;
+    return size > 0 && (size < 4 * h || constant) && h > grid && 64 * variance() < h * h;
   }
   // Adds the whole spacings that FP32 takes for an addend x of that deviation: the nearest ones,
   // one more or less where x is near the middle.

@@ -45,7 +45,10 @@ Moments<T> moments(const T* x, std::size_t n, double eps) {
   for (std::size_t j = 0; j < n; ++j) sum += x[j];
   const T mean = shared(sum / static_cast<T>(n));
   T squares = 0;
-  for (std::size_t j = 0; j < n; ++j) squares = fma(x[j] - mean, x[j] - mean, squares);
+  for (std::size_t j = 0; j < n; ++j) {
+    const T off = x[j] - mean;
+    squares = fma(off, off, squares);
+  }
   return {mean, shared(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)))};
 }
 

@@ -204,6 +204,35 @@ TEST(Moment, HoldsWhatTheCodeAloneDetermines) {
   EXPECT_GT((Moment::input(1) / sqrt(Moment::input(84))).variance(), 0);
 }
 
+// A constant loses the same of itself each time, however large.
+TEST(Moment, ForetellsWhatAConstantLoses) {
+  Draw draw("positive", 9);
+  for (int i = 0; i < 100; ++i) {
+    const auto x = static_cast<float>(1 + draw.uniform());
+    const Moment sum = Moment::input(x) + Moment(1e-6);
+    EXPECT_EQ(sum.variance(), 0);
+    EXPECT_NEAR(static_cast<double>(x + 1e-6F), sum.value + sum.bias, 1e-15);
+  }
+}
+
+// k^2 of odd k ends in 001: a chain of them leans one way, by many deviations of what chance does.
+TEST(Moment, ForetellsSumsOfSquaresOfShortNumbers) {
+  Draw draw("positive", 10);
+  for (const Format& format : {bf16, fp16}) {
+    const Matrix<double> x = draw.matrix(1, 2000, format);
+    Moment chain;
+    float held = 0;
+    for (const double v : x.values) {
+      const Moment m = Moment::input(v);
+      chain = fma(m, m, chain);
+      held = std::fma(static_cast<float>(v), static_cast<float>(v), held);
+    }
+    EXPECT_EQ(chain.variance(), 0);
+    EXPECT_EQ(static_cast<double>(held), chain.value + chain.bias);
+    EXPECT_NE(chain.bias, 0);
+  }
+}
+
 TEST(Moment, HoldsZeroWhereFp32Does) {
   for (const Moment& zero : {Moment::input(0x1p-80) * Moment::input(0x1p-80),
                              exp(Moment::input(-120)), sigmoid(Moment::input(-120)),

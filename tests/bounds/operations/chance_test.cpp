@@ -70,8 +70,7 @@ TEST_P(ByChance, MomentsAreTheSizeOfTheErrors) {
     const Example e = example_of(GetParam(), draw);
     judge(e, evaluation_of(e), all, Mode::moments);
   }
-  // Half of the examples are short numbers, whose squares are refused.
-  ASSERT_LT(all.refusals * 3, 2 * static_cast<std::size_t>(effort(80))) << all.refusal;
+  ASSERT_LT(all.refusals * 10, static_cast<std::size_t>(effort(80))) << all.refusal;
   EXPECT_EQ(all.violations, 0U);
   EXPECT_GT(all.rms(), 0.8) << GetParam();
   EXPECT_LT(all.rms(), 1.2) << GetParam();
@@ -152,9 +151,15 @@ TEST(Probabilistic, SquaresOfShortNumbersDoNotRoundIndependently) {
   Example e{
       "rmsnorm", {draw.matrix(40, 1024, bf16), draw.matrix(1024, 1, bf16)}, {{"eps", 1e-5}}, {}};
   EXPECT_EQ(tolerance_of(e, Mode::probabilistic)->bound[0], tolerance_of(e)->bound[0]);
-  ASSERT_FALSE(tolerance_of(e, Mode::moments));
-  e.inputs[0] = draw.matrix(40, 1024, fp32);
-  EXPECT_TRUE(tolerance_of(e, Mode::moments));
+  // Moments foretell them; ten deviations off is what they were where this was taken for chance.
+  for (const Format& format : {bf16, fp32}) {
+    e.inputs[0] = draw.matrix(40, 1024, format);
+    Comparison seen;
+    judge(e, evaluation_of(e), seen, Mode::moments);
+    EXPECT_EQ(seen.refusals + seen.violations, 0U);
+    EXPECT_LT(seen.rms(), 1.3) << format.name;
+    EXPECT_LT(seen.largest_ratio, 6) << format.name;
+  }
 }
 
 // Sums that stagnate (theory.md P8): a large number, and then small ones that vanish one by one,
