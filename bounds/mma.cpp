@@ -6,6 +6,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "bounds/number/grid.hpp"
 #include "bounds/number/term.hpp"
 
 namespace plumb {
@@ -28,6 +29,8 @@ Reach reach(double x, const Format& format) {
   return {top, last};
 }
 
+int last_bit(double x) { return x == 0 ? -never : std::ilogb(grid_of(x)); }
+
 int exponent_of(double x) { return x > 0 ? std::ilogb(x) : never; }
 
 // sum += x; what FP64 drops is kept (TwoSum [Hig02 4.3]).
@@ -48,12 +51,12 @@ class Step {
   void add(double product, const Reach& a, const Reach& b) {
     if (product == 0) return;
     top = std::max(top, a.top + b.top);
-    addends_[count_++ % Mma::most_terms] = {a.last + b.last, product < 0};
+    addends_[count_++ % Mma::most_terms] = {a.last + b.last, product};
     add_to(sum, product, lost);
   }
   struct Addend {
     int last;  // exponent of its last bit
-    bool negative;
+    double value;
   };
   std::span<const Addend> addends() const { return {addends_, count_}; }
   // What remains of the addends on a grid is a multiple of 2 to this.
@@ -63,9 +66,11 @@ class Step {
     return last;
   }
 
-  auto ending_at(int last) const {
-    return std::count_if(addends_, addends_ + count_,
-                         [=](const Addend& x) { return x.last == last; });
+  // The sum of the products, each cut toward zero to a multiple of 2^grid. Exact.
+  double cut_at(int grid) const {
+    double units = 0;
+    for (const Addend& x : addends()) units += std::trunc(std::ldexp(x.value, -grid));
+    return std::ldexp(units, grid);
   }
 
   int top = never;           // largest exponent of a product
@@ -132,17 +137,12 @@ class Likely {
     if (std::max(step.top, of_sum) == never) return;
     const int grid = std::max(step.top, of_sum) - unit_.grid;
     const double sign = std::copysign(1.0, exact_before + bias);
-    for (const Step::Addend& x : step.addends()) cut(x.last, grid, true, x.negative ? -1 : 1);
+    lose_of_products(step, before, of_sum);
     if (before > 0) cut(last_, grid, false, sign);
-    const int of_products = step.last_on(grid);
+    const int of_products = last_bit(step.cut_at(grid));
     const int of_before = before > 0 ? std::max(last_, grid) : -never;
+    const bool odd = of_products < of_before;  // then the sum ends where its products do
     last_ = std::min(of_products, of_before);
-    bool odd = false;
-    if (of_products < of_before && of_products > grid) {
-      // The last bit of the sum is that of an odd number of products, or lies higher.
-      odd = step.ending_at(last_) % 2 == 1;
-      last_ += odd ? 0 : 1;
-    }
     const double after = exact_before + step.sum + bias;
     if (after == 0) return;
     const int kept = std::ilogb(after) - unit_.kept;
@@ -150,9 +150,29 @@ class Likely {
     last_ = std::max(last_, kept);
   }
 
+  // What the sum is a multiple of.
+  double grid() const { return std::ldexp(1.0, last_); }
+
   double bias = 0, variance = 0;
 
  private:
+  // Products are known, and so is what they lose to the grid; but for the side of a power of two
+  // on which the sum before them lies, as their grid is its.
+  void lose_of_products(const Step& step, double before, int of_sum) {
+    const auto left = [&](int exponent) {
+      return step.cut_at(std::max(step.top, exponent) - unit_.grid);
+    };
+    const double likely = left(of_sum), power = std::ldexp(1.0, of_sum);
+    const bool low = before < 1.5 * power;
+    const double distance = low ? before - power : 2 * power - before;
+    const double deviation = term<"mma.edge">(std::sqrt(variance));
+    bias += term<"mma.products">(likely - step.sum);
+    if (!(distance < 6 * deviation)) return;
+    const double p = std::erfc(distance / (deviation * std::sqrt(2))) / 2;
+    const double other = left(low ? of_sum - 1 : of_sum + 1) - likely;
+    bias += p * other;
+    variance += p * (1 - p) * other * other;
+  }
   // A multiple of 2^last, an odd one if that is its last bit, becomes a multiple of 2^to.
   void cut(int last, int to, bool odd, double sign) {
     if (last >= to) return;
@@ -183,8 +203,11 @@ class Chain {
     error_ += rounding;
     energy_ += worst_.energy + rounding * rounding;
     bias_ += likely_.bias;
-    // Half a spacing is between u/2 and u of the number: mean square 0.541 u^2 (theory P5).
-    variance_ += likely_.variance + rounding * rounding * 0.541 / 3;
+    const double sum = std::fabs(done_ + bias_), h = sum > 0 ? spacing_at(sum) : 0;
+    const double g = std::min(grid_, likely_.grid());
+    variance_ +=
+        likely_.variance + term<"mma.promoted">(h > g ? variance_of_nearest(h, g, false) : 0);
+    grid_ = std::max(h, g);
     worst_ = Worst(unit_);
     likely_ = Likely(unit_);
   }
@@ -203,6 +226,7 @@ class Chain {
   Worst worst_;
   Likely likely_;
   double done_ = 0, error_ = 0, energy_ = 0, bias_ = 0, variance_ = 0;  // of promoted sums
+  double grid_ = std::numeric_limits<double>::infinity();
 };
 
 Chain one(const double* a, const Reach* of_a, const double* b, const Reach* of_b, std::size_t n,

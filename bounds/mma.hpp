@@ -10,11 +10,14 @@
 // and per promotion u (|sum so far| + its bound), all of it nearest even in FP32. Prefix sums are
 // FP64, and what they drop (TwoSum) enters d_j, so that exponents are those of exact sums.
 // So truncation, whose errors all point one way, is covered as it is: no mean of zero is assumed.
-// What is expected of it (theory.md T4): a multiple of g, cut toward zero to a multiple of h, loses
-// (h - g) / 2 in the mean and varies by (h^2 - g^2) / 12 if the bits that go are uniform; a
-// product, whose last bit g is known to be set, h / 2 and (h^2 - 4 g^2) / 12. That gives bias and
-// variance; energy takes h^2 for each cut, four times what a variable of width h needs [Hoeffding].
-// Nothing stagnates unseen: drift is zero.
+// What is expected of it (theory.md T4): products are known, and so is what the grid cuts from
+// them, a bias. Only where the sum, by its deviation so far, may lie on either side of a power of
+// two, the grid is one or the other: with probability p the bias is another by D, and the variance
+// p (1-p) D^2. Of the sum the last bits are unknown: a multiple of g, cut toward zero to a multiple
+// of h, loses (h - g) / 2 in the mean and varies by (h^2 - g^2) / 12 if the bits that go are
+// uniform; an odd multiple (its products end at g, and what they are added to does not) h / 2 and
+// (h^2 - 4 g^2) / 12. Energy takes h^2 for each cut, four times what a variable of width h needs
+// [Hoeffding]. Nothing stagnates unseen: drift is zero.
 //
 // REFUSES  values must be finite, and no sum may overflow FP32; both are the caller's to see to.
 // COSTS    a handful of operations a product, several times the FP64 product.

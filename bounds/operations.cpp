@@ -1,6 +1,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "bounds/number/moment.hpp"
 #include "bounds/number/near.hpp"
 #include "bounds/operation.hpp"
 
@@ -48,6 +49,7 @@ double Call<T>::attribute(std::string_view name) const {
 template struct Call<float>;
 template struct Call<double>;
 template struct Call<Near>;
+template struct Call<Moment>;
 template struct Call<Truth>;
 
 double ToleranceCall::attribute(std::string_view name) const {
@@ -71,6 +73,8 @@ template Matrix<float> combined(std::vector<Matrix<float>>&&, const Evaluation&,
 template Matrix<double> combined(std::vector<Matrix<double>>&&, const Evaluation&,
                                  Roundings<double>&);
 template Matrix<Near> combined(std::vector<Matrix<Near>>&&, const Evaluation&, Roundings<Near>&);
+template Matrix<Moment> combined(std::vector<Matrix<Moment>>&&, const Evaluation&,
+                                 Roundings<Moment>&);
 template Matrix<Truth> combined(std::vector<Matrix<Truth>>&&, const Evaluation&, Roundings<Truth>&);
 
 }  // namespace plumb

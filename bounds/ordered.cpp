@@ -1,35 +1,19 @@
 #include "bounds/ordered.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <stdexcept>
 #include <string>
 
 #include "bounds/number/format.hpp"
+#include "bounds/number/grid.hpp"
 #include "bounds/number/term.hpp"
 
 namespace plumb {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-// The largest power of two that divides x; infinite for zero.
-double grid_of(double x) {
-  if (x == 0) return infinity;
-  int exponent = 0;
-  const auto whole = static_cast<std::int64_t>(std::ldexp(std::frexp(x, &exponent), 53));
-  return std::ldexp(1.0, exponent - 53 + std::countr_zero(static_cast<std::uint64_t>(whole)));
-}
-
-// FP32's spacing at the magnitude m > 0, which a double holds as a normal number.
-double spacing_at(double m) {
-  constexpr std::uint64_t exponent = 0x7ff0000000000000ULL;
-  const double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(m) & exponent);
-  return std::max(power * 0x1p-23, 0x1p-149);
-}
 
 // A partial sum: its exact value, and the errors of what FP32 holds in its place.
 struct Partial {
@@ -95,12 +79,10 @@ class Walk {
   // With what is lost uniform over the multiples of the grid, or over its odd multiples.
   void round(Partial& z, double h, bool odd) const {
     const double g = z.grid;
-    const double squares = odd ? -4 * g * g : 2 * g * g;
-    const bool tie = odd && h == 2 * g;
     double c = h / 2;
     switch (rounding_) {
       case Rounding::nearest_even:
-        z.variance += term<"ordered.nearest">(tie ? h * h / 4 : (h * h + squares) / 12);
+        z.variance += term<"ordered.nearest">(variance_of_nearest(h, g, odd));
         break;
       case Rounding::toward_zero:
         c = h;

@@ -20,11 +20,8 @@
 // is added, D in place of E by the same; and if it is below h/2, its negative is the bias.
 //
 // Elsewhere, for bias and variance, what is lost is uniform over the multiples of g, or over the
-// odd ones where an exact operand has a last bit at g that the other has not:
-//   nearest      variance   h^2/12 + g^2/6      odd   h^2/12 - g^2/3, a tie h^2/4
-//   toward zero  variance   h^2/12 - g^2/12     odd   h^2/12 - g^2/3
-//                bias       -sign(s) (h-g)/2    odd   -sign(s) h/2
-//   stochastic   variance   h^2/6 - g^2/6       odd   h^2/6 + g^2/3
+// odd ones where an exact operand has a last bit at g that the other has not: number/grid.hpp.
+// Toward zero the bias is -sign(s) (h-g)/2, odd -sign(s) h/2.
 //
 // ASSUMES  energy: each rounding has mean zero given the earlier ones; bias, variance: the above.
 //          Both fail for data that repeat; that is the caller's to ask.

@@ -69,18 +69,7 @@ class Terms {
   std::array<double, shares + 2> largest_{};
 };
 
-double deviation(const Near& y, Terms& terms) {
-  const double stored = y[Share::stored];
-  terms.add(Terms::likely, std::sqrt((y.energy + y.common * y.common) / 3));
-  terms.add(static_cast<std::size_t>(Share::stored), stored / std::sqrt(3.0));
-  return std::sqrt((term<"tolerance.energy">(y.energy) +
-                    term<"tolerance.common">(y.common * y.common) + 3 * y.drift * y.drift +
-                    term<"tolerance.stored_deviation">(stored * stored)) /
-                   3);
-}
-
 double bound_of(const Near& y, double value, const Rule& rule, Terms& terms) {
-  if (rule.mode == Mode::moments) return deviation(y, terms);
   const double stored = y[Share::stored];
   const double judge = term<"tolerance.judge">(std::fabs(y.value - value));
   const double worst = y.worst() - stored;
@@ -149,10 +138,7 @@ std::vector<Refusal> refusals_before(const ToleranceCall& call) {
 }
 
 Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
-                                std::string_view dependent) {
-  if (!dependent.empty() && call.mode == Mode::moments) {
-    return Refusal{Why::conflict, std::string(dependent)};
-  }
+                                bool dependent) {
   Tolerance tolerance{call.mode, call.mode == Mode::probabilistic ? call.delta : 0, {}, {}, {}};
   double elements = 0;
   for (const Matrix<Near>& y : outputs) elements += static_cast<double>(y.size());
@@ -166,8 +152,8 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const 
     Matrix<double> bound(y.rows, y.cols);
     Terms terms;
     for (std::size_t e = 0; e < y.size(); ++e) {
-      bound.values[e] = bound_of(y.values[e], call.values[o].values[e],
-                                 {call.mode, lambda, !dependent.empty()}, terms);
+      bound.values[e] =
+          bound_of(y.values[e], call.values[o].values[e], {call.mode, lambda, dependent}, terms);
       if (!std::isfinite(bound.values[e])) {
         return Refusal{Why::may_overflow, "element " + std::to_string(e) + " of output " +
                                               std::to_string(o) + ", about " +
@@ -175,7 +161,6 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const 
                                               ", or a step to it may leave its format's range"};
       }
     }
-    if (call.mode == Mode::moments) tolerance.bias.emplace_back(y.rows, y.cols);
     tolerance.bound.push_back(std::move(bound));
     tolerance.terms.push_back(terms.listed());
   }
@@ -196,27 +181,28 @@ bool short_numbers(const Matrix<double>& x) {
   return numbers > 0 && 8 * few_bits > 7 * numbers;
 }
 
-Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, NearEvaluation evaluate,
+Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proofs& proofs,
                                            std::initializer_list<std::size_t> summed,
                                            std::initializer_list<std::size_t> squared) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
+  const auto any = [&](std::initializer_list<std::size_t> inputs,
+                       bool (*of)(const Matrix<double>&)) {
+    return call.mode != Mode::deterministic &&
+           std::ranges::any_of(inputs, [&](std::size_t i) { return of(call[i]); });
+  };
+  const bool repeated = any(summed, repeats);
+  if (call.mode == Mode::moments) {
+    if (repeated) return Refusal{Why::conflict, std::string(data_repeat)};
+    return moments_by_evaluation(call, proofs.moments);
+  }
   std::vector<Matrix<Near>> inputs;
   std::vector<const Matrix<Near>*> pointers;
   inputs.reserve(call.inputs.size());
   for (const Matrix<double>* input : call.inputs) inputs.push_back(converted<Near>(*input));
-  pointers.reserve(inputs.size());
   for (const Matrix<Near>& input : inputs) pointers.push_back(&input);
   NearRoundings roundings;
-  std::string_view dependent;
-  if (call.mode != Mode::deterministic) {
-    if (std::ranges::any_of(summed, [&](std::size_t i) { return repeats(call[i]); })) {
-      dependent = data_repeat;
-    } else if (std::ranges::any_of(squared,
-                                   [&](std::size_t i) { return short_numbers(call[i]); })) {
-      dependent = squares_are_short;
-    }
-  }
-  return tolerance_of(evaluate({pointers, call.attributes, call.how, roundings}), call, dependent);
+  return tolerance_of(proofs.bound({pointers, call.attributes, call.how, roundings}), call,
+                      repeated || any(squared, short_numbers));
 }
 
 }  // namespace plumb

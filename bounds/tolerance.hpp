@@ -4,16 +4,15 @@
 //   probabilistic      min(worst, lambda (common + sqrt energy) + drift) + stored + judge,
 //                      lambda = sqrt(2 ln(2 k / delta)), k = 8 x all elements of all outputs: one
 //                      for the element, the others for the shared numbers that led to it [HI23]
-//   moments            deviation^2 = (energy + common^2 + stored^2) / 3 + drift^2: errors uniform
-//                      within half a spacing; no bias, as round-to-nearest has none on unrepeated
-//                      data
+//   moments            of the same evaluation over Moment numbers: bounds/moments.hpp
 //
 //   worst    all shares but `stored`                            see bounds/number/near.hpp
 //   stored   half a spacing of the output format at |y| + worst
 //   judge    |value as given - value as mirrored here|: two orders of the FP64 sums
 //
-// Data that repeat neighbours do not round independently: there the probabilistic bound falls back
-// to the deterministic one and moments refuse (theory: constant data, P8).
+// Data that repeat neighbours do not round independently, nor do sums of squares of short numbers:
+// there the probabilistic bound falls back to the deterministic one (theory: constant data, P8).
+// Moments refuse the first and foretell the second.
 // TESTED   tests/bounds/operations/*_test.cpp          SOURCES  bounds/SOURCES.md [HI23] [HM19]
 #pragma once
 
@@ -21,6 +20,7 @@
 
 #include <string_view>
 
+#include "bounds/moments.hpp"
 #include "bounds/number/near.hpp"
 #include "bounds/operation.hpp"
 
@@ -38,23 +38,26 @@ class NearRoundings final : public Roundings<Near> {
 
 using NearEvaluation = std::vector<Matrix<Near>> (*)(const Call<Near>&);
 
-// Returns the tolerance that the outputs' errors add up to.
-// Refuses  may_overflow  if an element or a step may leave the range of its format;
-//          conflict      moments, where `dependent` gives a reason (empty: none).
-Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
-                                std::string_view dependent);
+// An operation's evaluation as its proofs need it. Without moments only the worst case is derived.
+struct Proofs {
+  NearEvaluation bound;
+  MomentEvaluation moments;
+};
 
-// Why roundings may depend on each other, in a sentence.
+// Returns the tolerance that the outputs' errors add up to; where roundings depend on each other,
+// the worst case. Refuses  may_overflow  if an element or a step may leave the range of its format.
+Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
+                                bool dependent);
+
+// Why there are no moments.
 inline constexpr std::string_view data_repeat =
     "the data repeat: their roundings are not independent";
-inline constexpr std::string_view squares_are_short =
-    "sums of squares of short numbers: their last bits are 0, 1 or 4 modulo 8, so the roundings of "
-    "a sum have no mean of zero";
 
-// The same, running `evaluate` first. `summed` names the inputs whose elements a chain adds up,
-// `squared` those whose squares it adds up. Refuses  not_finite    if an input holds an infinity or
-// NaN.
-Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, NearEvaluation evaluate,
+// The same or the moments, running the evaluation first. `summed` names the inputs whose elements a
+// chain adds up, `squared` those whose squares it adds up. Refuses
+//   not_finite    if an input holds an infinity or NaN;
+//   conflict      moments, where data repeat.
+Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proofs& proofs,
                                            std::initializer_list<std::size_t> summed,
                                            std::initializer_list<std::size_t> squared = {});
 
@@ -67,24 +70,16 @@ bool repeats(const Matrix<double>& x);
 // exponent most go the same way.
 bool short_numbers(const Matrix<double>& x);
 
-template <NearEvaluation Evaluate, std::size_t... Summed>
+// tolerance_by<evaluate<Near>, evaluate<Moment>, inputs that are summed>.
+template <NearEvaluation Bound, MomentEvaluation Moments, std::size_t... Summed>
 Outcome<Tolerance> tolerance_by(const ToleranceCall& call) {
-  return tolerance_by_evaluation(call, Evaluate, {Summed...});
+  return tolerance_by_evaluation(call, {Bound, Moments}, {Summed...});
 }
 
 // For operations that begin with the sum of the squares of input 0.
-template <NearEvaluation Evaluate, std::size_t... Summed>
+template <NearEvaluation Bound, MomentEvaluation Moments, std::size_t... Summed>
 Outcome<Tolerance> tolerance_of_squares_by(const ToleranceCall& call) {
-  return tolerance_by_evaluation(call, Evaluate, {Summed...}, {0});
-}
-
-// Only the worst case is derived.
-template <NearEvaluation Evaluate>
-Outcome<Tolerance> worst_case_by(const ToleranceCall& call) {
-  if (call.mode != Mode::deterministic) {
-    return Refusal{Why::unsupported, "only the deterministic tolerance is derived here"};
-  }
-  return tolerance_by_evaluation(call, Evaluate, {});
+  return tolerance_by_evaluation(call, {Bound, Moments}, {Summed...}, {0});
 }
 
 }  // namespace plumb

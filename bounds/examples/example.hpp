@@ -37,7 +37,8 @@ std::vector<Matrix<Truth>> truth_of(const Example& e);
 Outcome<Tolerance> tolerance_of(const Example& e, Mode mode = Mode::deterministic,
                                 double delta = 1e-3);
 
-// What came of comparing outputs with the value, element by element.
+// What came of comparing outputs with the value, element by element. Of moments: elements with a
+// deviation, their errors about the bias; a violation is an error where none is left to chance.
 struct Comparison {
   std::size_t elements = 0, violations = 0, refusals = 0;
   double largest_ratio = 0;  // error / bound

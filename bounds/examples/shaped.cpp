@@ -152,16 +152,23 @@ void scaled(Maker& m, Example& e) {
   if (quantized) e.how.output = e4m3fn;
 }
 
-void optimizer(Maker& m, Example& e) {
+void optimizer(Maker& m, Example& e) {  // in its tenth step
   m.table();
-  m.filled(m.rows_, m.cols_, 0);
-  m.filled(m.rows_, m.cols_, 0);
+  for (const double power : {1.0, 2.0}) {
+    m.filled(m.rows_, m.cols_, 0);
+    for (std::size_t i = 0; i < e.inputs.back().size(); ++i) {
+      const double g = std::fabs(normal_at(100 + e.inputs.size(), i)) + 0.1;
+      e.inputs.back().values[i] = round_to(std::pow(0.3 * g, power), fp32);
+    }
+  }
   m.table();
-  e.attributes = {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"step", 1}};
+  e.attributes = {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"step", 10}};
 }
 
 void clipped(Maker& m, Example& e) {
-  m.filled(1, 1, 3);
+  m.drawn(1, 1);  // a norm above max_norm
+  double& norm = e.inputs.back().values[0];
+  norm = round_to(1 + std::fabs(norm), fp32);
   e.attributes = {{"max_norm", 1}};
 }
 

@@ -69,8 +69,9 @@ struct Near {
   // A number written in the code or read from an input: FP32 holds its nearest neighbour.
   template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
   Near(Number x) : value(static_cast<double>(x)) {
-    (*this)[Share::steps] = term<"near.read">(
-        (1 + 0x1p-24) * std::fabs(static_cast<double>(static_cast<float>(value)) - value));
+    err_surely(term<"near.read">((1 + 0x1p-24) *
+                                 std::fabs(static_cast<double>(static_cast<float>(value)) - value)),
+               Share::steps);
   }
   explicit operator std::size_t() const { return static_cast<std::size_t>(value); }
 
@@ -250,9 +251,12 @@ inline Near min(const Near& a, const Near& b) {
   return either;
 }
 
-// A number that the code goes on to use more than once. Only Near takes note.
+// A number that the code goes on to use more than once, and one that meets no other of the same
+// origin any more. Only Near and Moment take note.
 inline float shared(float x) { return x; }
 inline double shared(double x) { return x; }
+inline float apart(float x) { return x; }
+inline double apart(double x) { return x; }
 inline Near shared(Near x) {
   x.common += term<"near.shared">(std::sqrt(x.energy));
   x.energy = 0;

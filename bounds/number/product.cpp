@@ -3,6 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "bounds/number/moment.hpp"
 #include "bounds/number/truth.hpp"
 
 namespace plumb {
@@ -68,6 +69,7 @@ void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate)
 
 template void multiply(View<float>, View<float>, float*, std::size_t, bool);
 template void multiply(View<double>, View<double>, double*, std::size_t, bool);
+template void multiply(View<Moment>, View<Moment>, Moment*, std::size_t, bool);
 template void multiply(View<Truth>, View<Truth>, Truth*, std::size_t, bool);
 
 }  // namespace plumb

@@ -70,7 +70,10 @@ T squares_of(const T* x, std::size_t n, const T& mean) {
   } else {
     using std::fma;
     T c = 0;
-    for (std::size_t j = 0; j < n; ++j) c = fma(x[j] - mean, x[j] - mean, c);
+    for (std::size_t j = 0; j < n; ++j) {
+      const T off = x[j] - mean;  // one number, twice: Moment takes note
+      c = fma(off, off, c);
+    }
     return c;
   }
 }

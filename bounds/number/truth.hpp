@@ -47,6 +47,7 @@ class Truth {
   friend Truth sqrt(const Truth& a) { return a.function(2); }
   friend Truth min(const Truth& a, const Truth& b) { return b < a ? b : a; }
   friend Truth shared(const Truth& a) { return a; }
+  friend Truth apart(const Truth& a) { return a; }
 
  private:
   bool less(const Truth& b) const;

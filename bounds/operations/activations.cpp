@@ -79,12 +79,15 @@ std::vector<Matrix<T>> swiglu_backward(const Call<T>& call) {
 }  // namespace
 
 extern const Operation gelu{"gelu", gelu_forward<float>, gelu_forward<double>, gelu_forward<Truth>,
-                            tolerance_by<gelu_forward<Near>>};
+                            tolerance_by<gelu_forward<Near>, gelu_forward<Moment>>};
 extern const Operation gelu_grad{"gelu_grad", gelu_backward<float>, gelu_backward<double>,
-                                 gelu_backward<Truth>, tolerance_by<gelu_backward<Near>>};
+                                 gelu_backward<Truth>,
+                                 tolerance_by<gelu_backward<Near>, gelu_backward<Moment>>};
 extern const Operation swiglu{"swiglu", swiglu_forward<float>, swiglu_forward<double>,
-                              swiglu_forward<Truth>, tolerance_by<swiglu_forward<Near>>};
+                              swiglu_forward<Truth>,
+                              tolerance_by<swiglu_forward<Near>, swiglu_forward<Moment>>};
 extern const Operation swiglu_grad{"swiglu_grad", swiglu_backward<float>, swiglu_backward<double>,
-                                   swiglu_backward<Truth>, tolerance_by<swiglu_backward<Near>>};
+                                   swiglu_backward<Truth>,
+                                   tolerance_by<swiglu_backward<Near>, swiglu_backward<Moment>>};
 
 }  // namespace plumb

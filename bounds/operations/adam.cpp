@@ -43,6 +43,6 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 }  // namespace
 
 extern const Operation adam{"adam", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                            worst_case_by<evaluate<Near>>};
+                            tolerance_by<evaluate<Near>, evaluate<Moment>>};
 
 }  // namespace plumb

@@ -17,6 +17,7 @@ namespace {
 float nearest(float x) { return x; }
 float nearest(double x) { return static_cast<float>(x); }
 float nearest(const Near& x) { return static_cast<float>(x.value); }
+float nearest(const Moment& x) { return static_cast<float>(x.held()); }
 float nearest(const Truth& x) { return static_cast<float>(static_cast<double>(x)); }
 
 float power(float amax, double largest) {
@@ -39,6 +40,6 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 }  // namespace
 
 extern const Operation amax_scale{"amax_scale", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                                  tolerance_by<evaluate<Near>>};
+                                  tolerance_by<evaluate<Near>, evaluate<Moment>>};
 
 }  // namespace plumb

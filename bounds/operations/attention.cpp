@@ -8,9 +8,13 @@
 //   dP = do . v;  D = sum_j P_j dP_j;  dS = P (dP - D), rounded to the output format;
 //   dq = (sum_j dS_j k_j) / sqrt(head_dim);  dk and dv: one chain through the query heads of a
 //   group
+//   moments    what a row shares (largest, sum, D, each exponential, P and dP) is a source of its
+//   own
+#include <algorithm>
 #include <cmath>
 
 #include "bounds/operations/attention.hpp"
+#include "bounds/tolerance.hpp"
 
 namespace plumb {
 namespace {
@@ -23,16 +27,14 @@ Matrix<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, std
   using std::exp;
   for (std::size_t i = 0; i < p.rows; ++i) {
     T* row = p.row(i);
-    T largest = row[0] * of.scale<T>();
-    for (std::size_t j = 0; j <= i; ++j) {
-      row[j] *= of.scale<T>();
-      largest = std::max(largest, row[j]);
-    }
+    for (std::size_t j = 0; j <= i; ++j) row[j] *= of.scale<T>();
+    const T largest = shared(*std::max_element(row, row + i + 1));
     T sum = 0;
     for (std::size_t j = 0; j <= i; ++j) {
-      row[j] = exp(row[j] - largest);
+      row[j] = shared(exp(row[j] - largest));
       sum += row[j];
     }
+    sum = shared(sum);
     for (std::size_t j = 0; j < p.cols; ++j) row[j] = j <= i ? row[j] / sum : T(0);
   }
   call.roundings.round(p, call.how.output);
@@ -56,11 +58,14 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
 
 // dS of one head: P (dP - D), masked entries zero.                                     // (S, S)
 template <class T>
-Matrix<T> score_gradients(const Call<T>& call, const Matrix<T>& p, Matrix<T> dp) {
+Matrix<T> score_gradients(const Call<T>& call, Matrix<T>& p, Matrix<T> dp) {
   using std::fma;
+  for (T& x : p.values) x = shared(x);
+  for (T& x : dp.values) x = shared(x);
   for (std::size_t i = 0; i < p.rows; ++i) {
     T along = 0;
     for (std::size_t j = 0; j <= i; ++j) along = fma(p(i, j), dp(i, j), along);
+    along = shared(along);
     for (std::size_t j = 0; j < p.cols; ++j) {
       dp(i, j) = j <= i ? p(i, j) * (dp(i, j) - along) : T(0);
     }
@@ -79,11 +84,13 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     T* rows = d.row(b * of.sequence);
     for (std::size_t h = 0; h < of.heads; ++h) {
       const bool later = h % of.ratio() != 0;  // continues the chain of its group
-      const Matrix<T> p = probabilities(call, of, b, h);
+      Matrix<T> p = probabilities(call, of, b, h);
       const View<T> d_o = of.block(d_out, b, h * of.dim, false);
-      const Matrix<T> ds =
-          score_gradients(call, p, product(d_o, of.block(qkv, b, of.value(h), true)));
+      Matrix<T> ds = score_gradients(call, p, product(d_o, of.block(qkv, b, of.value(h), true)));
       multiply(view(ds), of.block(qkv, b, of.key(h), false), rows + of.query(h), d.cols);
+      // A row of P and dS goes into dq as a whole, into a row of dk and dv by one element.
+      for (T& x : ds.values) x = apart(x);
+      for (T& x : p.values) x = apart(x);
       multiply(view(ds, true), of.block(qkv, b, of.query(h), false), rows + of.key(h), d.cols,
                later);
       multiply(view(p, true), d_o, rows + of.value(h), d.cols, later);
@@ -99,11 +106,25 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   return {std::move(d)};
 }
 
+// Each element of a row of P knows how it moves with all others: memory grows with the cube.
+constexpr std::size_t most_keys = 256;
+
+// Moments are those of the chains as promised, the worst case that of any order.
+template <auto WorstCase, MomentEvaluation Moments>
+Outcome<Tolerance> tolerance(const ToleranceCall& call) {
+  if (call.mode != Mode::moments) return WorstCase(call);
+  if (call.count("sequence") > most_keys) {
+    return Refusal{Why::unsupported, "moments of attention are derived for sequences of up to " +
+                                         std::to_string(most_keys) + " tokens"};
+  }
+  return tolerance_by_evaluation(call, {nullptr, Moments}, {0});
+}
+
 }  // namespace
 
 extern const Operation attention{"attention", forward<float>, forward<double>, forward<Truth>,
-                                 attention_tolerance};
+                                 tolerance<attention_tolerance, forward<Moment>>};
 extern const Operation attention_grad{"attention_grad", grad<float>, grad<double>, grad<Truth>,
-                                      attention_grad_tolerance};
+                                      tolerance<attention_grad_tolerance, grad<Moment>>};
 
 }  // namespace plumb

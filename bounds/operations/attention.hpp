@@ -43,7 +43,7 @@ struct Heads {
 void softmax_with_error(const double* score, const double* score_error, std::size_t n, double* p,
                         double* error);
 
-// Both refuse all modes but the deterministic one.
+// Worst cases; both refuse the probabilistic mode. Moments: attention.cpp.
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call);
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call);
 

@@ -109,12 +109,13 @@ Outcome<Tolerance> finished(Matrix<Near>&& y, const ToleranceCall& call) {
     x[Share::stored] += x[Share::wire];
     x[Share::wire] = 0;
   }
-  return tolerance_of({std::move(y)}, call, {});
+  return tolerance_of({std::move(y)}, call, false);
 }
 
 std::vector<Refusal> refusals(const ToleranceCall& call) {
   if (call.mode != Mode::deterministic) {
-    return {{Why::unsupported, "only the deterministic tolerance of attention is derived"}};
+    return {{Why::unsupported,
+             "of attention only the deterministic tolerance and the moments are derived"}};
   }
   return refusals_before(call);
 }

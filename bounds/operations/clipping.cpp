@@ -30,6 +30,11 @@ std::vector<Matrix<T>> norm(const Call<T>& call) {
 // root; then one rounding to FP32. Far from a tie both casts agree, which is what `judge` sees.
 Outcome<Tolerance> norm_tolerance(const ToleranceCall& call) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
+  if (call.mode == Mode::moments) {
+    Matrix<Moment> output(1, 1, Moment::unrounded(call.values[0].values[0]).rounded());
+    MomentRoundings().round(output, call.how.output);
+    return moments_of({output}, call);
+  }
   double n = 4;
   for (const Matrix<double>* x : call.inputs) n += static_cast<double>(x->size());
   Near g = Near::of(call.values[0].values[0]);
@@ -39,7 +44,7 @@ Outcome<Tolerance> norm_tolerance(const ToleranceCall& call) {
   }
   Matrix<Near> output(1, 1, g);
   NearRoundings().round(output, call.how.output);
-  return tolerance_of({output}, call, {});
+  return tolerance_of({output}, call, false);
 }
 
 template <class T>
@@ -64,8 +69,8 @@ std::vector<Matrix<T>> scaled(const Call<T>& call) {
 extern const Operation grad_norm{"grad_norm", norm<float>, norm<double>, norm<Truth>,
                                  norm_tolerance};
 extern const Operation clip{"clip", coefficient<float>, coefficient<double>, coefficient<Truth>,
-                            tolerance_by<coefficient<Near>>};
+                            tolerance_by<coefficient<Near>, coefficient<Moment>>};
 extern const Operation scale{"scale", scaled<float>, scaled<double>, scaled<Truth>,
-                             tolerance_by<scaled<Near>>};
+                             tolerance_by<scaled<Near>, scaled<Moment>>};
 
 }  // namespace plumb

@@ -27,6 +27,6 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 }  // namespace
 
 extern const Operation embedding{"embedding", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                                 tolerance_by<evaluate<Near>>};
+                                 tolerance_by<evaluate<Near>, evaluate<Moment>>};
 
 }  // namespace plumb

@@ -31,6 +31,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 }  // namespace
 
 extern const Operation embedding_grad{"embedding_grad", evaluate<float>, evaluate<double>,
-                                      evaluate<Truth>, tolerance_by<evaluate<Near>, 1>};
+                                      evaluate<Truth>,
+                                      tolerance_by<evaluate<Near>, evaluate<Moment>, 1>};
 
 }  // namespace plumb

@@ -94,7 +94,6 @@ Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<floa
   const double ku = static_cast<double>(a.cols) * 0x1p-24;
   const double t = static_cast<double>(a.cols) * 0x1p-149;  // underflow, of s as well
   const Running running = mode == Mode::probabilistic ? running_sums(a, b) : Running();
-  const SumErrors moments = mode == Mode::moments ? errors_in_order(a, b, Order{}) : SumErrors();
   Matrix<Near> part(a.rows, b.cols);
   for (std::size_t e = 0; e < part.size(); ++e) {
     Near& x = part.values[e];
@@ -106,16 +105,41 @@ Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<floa
       x.energy = term<"gemm.energy">(running.squares.values[e]);
       x.drift = term<"gemm.vanishing">(running.vanishing.values[e]);
     }
-    if (mode == Mode::moments) {  // a third of an energy is variance
-      x.energy = 3 * term<"gemm.variance">(moments.variance.values[e]);
-      x.drift = std::fabs(moments.bias.values[e]);
-    }
   }
   return part;
 }
 
+// The chains' moments, and then the evaluation's end.
+Outcome<Tolerance> moments(const ToleranceCall& call) {
+  const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
+  const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
+  std::vector<Matrix<Moment>> parts;
+  for (int p = 0; p < call.how.parts; ++p) {
+    const auto [first, last] = slice(a.cols, call.how.parts, p);
+    const SumErrors errors = errors_in_order(columns(a, first, last), rows(b, first, last), {});
+    Matrix<Moment>& part = parts.emplace_back(a.rows, b.cols);
+    for (std::size_t e = 0; e < part.size(); ++e) {
+      part.values[e] = Moment::of(errors.sum.values[e], errors.bias.values[e],
+                                  term<"gemm.variance">(errors.variance.values[e]));
+    }
+  }
+  MomentRoundings roundings;
+  const Matrix<Moment> none;
+  Matrix<Moment> bias;
+  if (call.inputs.size() == 3) bias = moments_of_input(call[2]);
+  std::vector<const Matrix<Moment>*> inputs{&none, &none};
+  if (call.inputs.size() == 3) inputs.push_back(&bias);
+  return moments_of(
+      finished<Moment>(std::move(parts), {inputs, call.attributes, call.how, roundings}), call);
+}
+
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
+  const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
+  if (call.mode == Mode::moments) {
+    if (repeated) return Refusal{Why::conflict, std::string(data_repeat)};
+    return moments(call);
+  }
   const bool ta = call.attribute("transpose_a") != 0;
   const bool tb = call.attribute("transpose_b") != 0;
   const Matrix<float> a_size = magnitudes(call[0]);
@@ -137,8 +161,7 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   if (call.inputs.size() == 3) inputs.push_back(&bias);
   const auto outputs =
       finished<Near>(std::move(parts), {inputs, call.attributes, call.how, roundings});
-  const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
-  return tolerance_of(outputs, call, repeated ? data_repeat : std::string_view());
+  return tolerance_of(outputs, call, repeated);
 }
 
 }  // namespace

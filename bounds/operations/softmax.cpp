@@ -94,8 +94,9 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
     T sum = 0;
     for (std::size_t r = 0; r < ranks; ++r) sum += exp(call[2 * r + 1].values[t] - largest);
     l.values[t] = largest + log(sum);
+    const T whole = shared(l.values[t]);
     for (std::size_t r = 0; r < ranks; ++r) {
-      const T weight = shared(exp(call[2 * r + 1].values[t] - shared(l.values[t])));
+      const T weight = shared(exp(call[2 * r + 1].values[t] - whole));
       for (std::size_t d = 0; d < o.cols; ++d) o(t, d) = fma(weight, call[2 * r](t, d), o(t, d));
     }
   }
@@ -106,12 +107,12 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
 }  // namespace
 
 extern const Operation softmax{"softmax", forward<float>, forward<double>, forward<Truth>,
-                               tolerance_by<forward<Near>, 0>};
+                               tolerance_by<forward<Near>, forward<Moment>, 0>};
 extern const Operation softmax_grad{"softmax_grad", grad<float>, grad<double>, grad<Truth>,
-                                    tolerance_by<grad<Near>, 0, 1>};
+                                    tolerance_by<grad<Near>, grad<Moment>, 0, 1>};
 extern const Operation log_sum_exp{"log_sum_exp", log_sum<float>, log_sum<double>, log_sum<Truth>,
-                                   tolerance_by<log_sum<Near>, 0>};
+                                   tolerance_by<log_sum<Near>, log_sum<Moment>, 0>};
 extern const Operation softmax_merge{"softmax_merge", merge<float>, merge<double>, merge<Truth>,
-                                     worst_case_by<merge<Near>>};
+                                     tolerance_by<merge<Near>, merge<Moment>>};
 
 }  // namespace plumb

@@ -25,6 +25,7 @@ const std::vector<std::string> by_chance{"gemm",
                                          "softmax",
                                          "softmax_grad",
                                          "log_sum_exp",
+                                         "softmax_merge",
                                          "quantize",
                                          "gelu",
                                          "gelu_grad",
@@ -34,7 +35,8 @@ const std::vector<std::string> by_chance{"gemm",
                                          "cross_entropy_grad",
                                          "grad_norm",
                                          "clip",
-                                         "scale"};
+                                         "scale",
+                                         "adam"};
 
 class ByChance : public testing::TestWithParam<std::string> {};
 
@@ -68,12 +70,10 @@ TEST_P(ByChance, MomentsAreTheSizeOfTheErrors) {
     const Example e = example_of(GetParam(), draw);
     judge(e, evaluation_of(e), all, Mode::moments);
   }
-  // Half of the examples are short numbers, whose squares are refused.
-  ASSERT_LT(all.refusals * 3, 2 * static_cast<std::size_t>(effort(80))) << all.refusal;
-  // 1 for roundings uniform within half a spacing; less where sums are often exact (bf16 inputs) or
-  // a library is better than one ulp; sqrt 3 at most for a single known rounding.
-  EXPECT_GT(all.rms(), 0.3) << GetParam();
-  EXPECT_LT(all.rms(), 1.3) << GetParam();
+  ASSERT_LT(all.refusals * 10, static_cast<std::size_t>(effort(80))) << all.refusal;
+  EXPECT_EQ(all.violations, 0U);
+  EXPECT_GT(all.rms(), 0.8) << GetParam();
+  EXPECT_LT(all.rms(), 1.2) << GetParam();
   RecordProperty("rms", std::to_string(all.rms()));
 }
 
@@ -151,9 +151,15 @@ TEST(Probabilistic, SquaresOfShortNumbersDoNotRoundIndependently) {
   Example e{
       "rmsnorm", {draw.matrix(40, 1024, bf16), draw.matrix(1024, 1, bf16)}, {{"eps", 1e-5}}, {}};
   EXPECT_EQ(tolerance_of(e, Mode::probabilistic)->bound[0], tolerance_of(e)->bound[0]);
-  ASSERT_FALSE(tolerance_of(e, Mode::moments));
-  e.inputs[0] = draw.matrix(40, 1024, fp32);
-  EXPECT_TRUE(tolerance_of(e, Mode::moments));
+  // Moments foretell them; ten deviations off is what they were where this was taken for chance.
+  for (const Format& format : {bf16, fp32}) {
+    e.inputs[0] = draw.matrix(40, 1024, format);
+    Comparison seen;
+    judge(e, evaluation_of(e), seen, Mode::moments);
+    EXPECT_EQ(seen.refusals + seen.violations, 0U);
+    EXPECT_LT(seen.rms(), 1.3) << format.name;
+    EXPECT_LT(seen.largest_ratio, 6) << format.name;
+  }
 }
 
 // Sums that stagnate (theory.md P8): a large number, and then small ones that vanish one by one,
@@ -178,17 +184,20 @@ TEST(Probabilistic, CoversSumsThatStagnate) {
     Comparison moments;
     judge(e, evaluation_of(e), moments, Mode::moments);
     EXPECT_LE(moments.largest_ratio, 3) << id;
+    EXPECT_EQ(moments.violations, 0U) << id;
   }
 }
 
 TEST(Probabilistic, IsRefusedByNameWhereNotDerived) {
-  for (const char* id : {"attention", "attention_grad", "adam"}) {
-    for (const Mode mode : {Mode::probabilistic, Mode::moments}) {
-      Draw draw("plain", 1);
-      const auto tolerance = tolerance_of(example_of(id, draw), mode);
-      ASSERT_FALSE(tolerance);
-      EXPECT_EQ(tolerance.error().why, Why::unsupported);
-    }
+  for (const char* id : {"attention", "attention_grad"}) {
+    Draw draw("plain", 1);
+    Example e = example_of(id, draw);
+    const auto tolerance = tolerance_of(e, Mode::probabilistic);
+    ASSERT_FALSE(tolerance);
+    EXPECT_EQ(tolerance.error().why, Why::unsupported);
+    EXPECT_TRUE(tolerance_of(e, Mode::moments));
+    e.attributes["sequence"] = 257;
+    EXPECT_EQ(tolerance_of(e, Mode::moments).error().why, Why::unsupported);
   }
   Draw draw("plain", 1);
   const Example e = example_of("add", draw);

@@ -1,0 +1,88 @@
+// Are errors as large as the moments say? The goal of the theory, 0.9 to 1.1, operation by
+// operation.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "bounds/examples/shaped.hpp"
+#include "tests/support/effort.hpp"
+
+namespace plumb {
+namespace {
+
+double drawn(bool positive, std::uint64_t call, std::uint64_t input, std::uint64_t element) {
+  const double x = normal_at(1000 * call + input, element);
+  return positive ? std::fabs(x) + 0.25 : x;
+}
+
+struct Kind {
+  const char* id;
+  const char* shape = "12x60";
+};
+
+class Moments : public testing::TestWithParam<Kind> {};
+
+// Errors within a call share sources, those of different calls nothing: the margin is four standard
+// errors of the calls' mean squares.
+TEST_P(Moments, HaveTheSizeOfTheErrors) {
+  const std::string id = GetParam().id;
+  for (const Format& inputs : {fp32, bf16}) {
+    for (const bool positive : {false, true}) {
+      std::vector<double> mean_squares;
+      std::size_t violations = 0;
+      const int calls = std::max(100, effort(100));
+      for (int call = 1; call <= calls; ++call) {
+        const Example e = shaped_example(id, GetParam().shape, inputs, [&](auto i, auto k) {
+          return drawn(positive, static_cast<std::uint64_t>(call), i, k);
+        });
+        Comparison seen;
+        judge(e, evaluation_of(e), seen, Mode::moments);
+        violations += seen.violations;
+        if (seen.elements >= 60) mean_squares.push_back(seen.rms() * seen.rms());
+      }
+      const std::string cell =
+          id + " " + std::string(inputs.name) + (positive ? " positive" : " zero-mean");
+      EXPECT_EQ(violations, 0U) << cell;
+      // Sums of two short numbers and scaled ones are exact.
+      const bool few = mean_squares.size() < static_cast<std::size_t>(calls);
+      EXPECT_TRUE(!few || inputs == bf16) << cell;
+      if (few) continue;
+      double mean = 0, square = 0;
+      for (const double m : mean_squares) {
+        mean += m / calls;
+        square += m * m / calls;
+      }
+      const double margin = 4 * std::sqrt(std::max(square - mean * mean, 0.0) / calls);
+      EXPECT_LT(margin, 0.25) << cell;
+      EXPECT_GT(mean, 0.81 - margin) << cell;
+      EXPECT_LT(mean, 1.21 + margin) << cell;
+      RecordProperty(cell, std::to_string(std::sqrt(mean)));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Bounds, Moments,
+    testing::Values(Kind{"gemm", "8x200x20"}, Kind{"add"}, Kind{"sum"}, Kind{"column_sum", "30x70"},
+                    Kind{"rmsnorm"}, Kind{"rmsnorm_grad"}, Kind{"rmsnorm_wgrad", "30x70"},
+                    Kind{"layernorm"}, Kind{"layernorm_grad"}, Kind{"layernorm_wgrad", "30x70"},
+                    Kind{"rope"}, Kind{"attention", "12x30"}, Kind{"attention_grad", "12x30"},
+                    Kind{"softmax"}, Kind{"softmax_grad"}, Kind{"log_sum_exp", "80x30"},
+                    Kind{"softmax_merge", "24x20"}, Kind{"gelu"}, Kind{"gelu_grad"}, Kind{"swiglu"},
+                    Kind{"swiglu_grad"}, Kind{"cross_entropy", "80x30"}, Kind{"cross_entropy_grad"},
+                    Kind{"quantize"}, Kind{"scale"}, Kind{"adam"}),
+    [](const auto& parameter) { return parameter.param.id; });
+
+TEST(Moment, BiasIsFromTheValueAsGiven) {
+  const Example e = shaped_example("add", "4x4", fp32);
+  std::vector<const Matrix<double>*> inputs{&e.inputs[0], &e.inputs[1]};
+  auto values = value_of(e);
+  values[0].values[3] += 1e-3;
+  const auto moved =
+      find_operation("add")->tolerance({inputs, e.attributes, e.how, Mode::moments, 0, values});
+  EXPECT_NEAR(moved->bias[0].values[3], -1e-3, 1e-12);
+  EXPECT_EQ(moved->bias[0].values[2], 0);
+}
+
+}  // namespace
+}  // namespace plumb
