@@ -119,6 +119,12 @@ Example example_of(std::string_view id, Draw& draw) {
     e.attributes = {{"together", together}};
     const std::size_t n = together * 4 * draw.between(1, 2);  // no rank without an input
     for (std::size_t i = 0; i < n; ++i) give(rows, cols);
+  } else if (id == "all_reduce") {
+    const std::size_t ranks = draw.between(1, 9), algorithm = draw.between(0, 3);
+    e.attributes = {{"algorithm", algorithm}};
+    if (algorithm == 0 && draw.coin())
+      e.attributes["rotation"] = static_cast<double>(draw.between(0, ranks - 1));
+    for (std::size_t i = 0; i < ranks; ++i) give(rows, cols);
   } else if (id == "adam") {
     e.attributes = {{"lr", 1e-3},
                     {"beta1", 0.9},

@@ -172,6 +172,11 @@ void two_tables(Maker& m, Example& e) {
   if (e.id == "sum") e.attributes = {{"together", 1}};
 }
 
+void reduced(Maker& m, Example& e) {  // eight ranks in a ring
+  for (int rank = 0; rank < 8; ++rank) m.table();
+  e.attributes = {{"algorithm", 0}};
+}
+
 struct Form {
   std::string_view id;
   void (*make)(Maker&, Example&);
@@ -182,6 +187,7 @@ constexpr Form forms[] = {
     {"gemm", nullptr, "32x4096x32"},
     {"add", two_tables},
     {"sum", two_tables},
+    {"all_reduce", reduced},
     {"column_sum", one_table, "4096x16"},
     {"embedding", embedded},
     {"embedding_grad", embedded},
