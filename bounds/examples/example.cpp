@@ -140,6 +140,14 @@ Example example_of(std::string_view id, Draw& draw) {
     e.attributes = {{"max_norm", 1}};
     e.inputs.push_back(Matrix<double>(
         1, 1, static_cast<double>(static_cast<float>(std::fabs(draw.normal()) * 2 + 1e-3))));
+  } else if (id == "unscale") {
+    e.inputs.push_back(draw.coin() ? Matrix<double>(1, 1, 65536) : draw.moderate(1, 1, 100, 1000));
+    for (std::size_t i = draw.between(1, 3); i > 0; --i) give(rows, cols);
+  } else if (id == "router") {
+    e.inputs.push_back(draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3));
+    if (draw.kind() == "tiny") e.inputs[0] = draw.matrix(rows, cols);
+    e.attributes = {{"k", static_cast<double>(draw.between(1, cols - 1))}};
+    e.how.parts = 1;
   } else if (id == "scale") {
     give(rows, cols);
     e.inputs.push_back(draw.moderate(1, 1, 1));

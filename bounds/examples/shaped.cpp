@@ -177,6 +177,17 @@ void reduced(Maker& m, Example& e) {  // eight ranks in a ring
   e.attributes = {{"algorithm", 0}};
 }
 
+void unscaled(Maker& m, Example&) {
+  m.filled(1, 1, 65536);
+  m.table();
+}
+
+void routed(Maker& m, Example& e) {
+  if (m.cols_ < 2) throw Failure("router takes TOKENSxEXPERTS, two experts at least");
+  m.table();
+  e.attributes = {{"k", 1}};
+}
+
 struct Form {
   std::string_view id;
   void (*make)(Maker&, Example&);
@@ -204,6 +215,7 @@ constexpr Form forms[] = {
     {"softmax_grad", softmaxes},
     {"log_sum_exp", softmaxes},
     {"softmax_merge", softmaxes},
+    {"router", routed, "256x64"},
     {"gelu", one_table},
     {"gelu_grad", two_tables},
     {"swiglu", gated},
@@ -215,6 +227,7 @@ constexpr Form forms[] = {
     {"grad_norm", one_table},
     {"clip", clipped, "1x1"},
     {"scale", scaled},
+    {"unscale", unscaled},
     {"adam", optimizer},
 };
 
