@@ -49,7 +49,10 @@ Example example_of(std::string_view id, Draw& draw) {
     if (draw.coin()) give(cols, 1);
   } else if (starts("rmsnorm") || starts("layernorm")) {
     e.attributes = {{"eps", 1e-5}};
-    if (id == "layernorm" && draw.between(0, 2) == 0) e.attributes["one_pass"] = 1;
+    if (id == "layernorm") {
+      const std::size_t way = draw.between(0, 2);
+      if (way < 2) e.attributes[way == 0 ? "one_pass" : "welford"] = 1;
+    }
     give(rows, cols);
     e.inputs.push_back(draw.moderate(cols, 1, 0.3, 1));
     if (id == "layernorm") give(cols, 1);
