@@ -54,6 +54,7 @@ TEST(Machine, ACollectiveSaysHowRanksAddUp) {
   EXPECT_EQ(ring.collective->wire, bf16);
   EXPECT_FALSE(ring.collective->rotation);
   EXPECT_FALSE(find_machine("ieee")->collective);
+  EXPECT_EQ(find_machine("ieee-ring8")->collective->ranks, 8);
 }
 
 TEST(Machine, AWrongCollectiveIsOneSentence) {
