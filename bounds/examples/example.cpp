@@ -47,6 +47,13 @@ Example example_of(std::string_view id, Draw& draw) {
     ta ? give(k, rows) : give(rows, k);
     tb ? give(cols, k) : give(k, cols);
     if (draw.coin()) give(cols, 1);
+  } else if (id == "batched_gemm") {
+    const std::size_t batch = draw.between(1, 4), k = draw.between(1, 60);
+    const bool ta = draw.coin(), tb = draw.coin();
+    e.attributes = {
+        {"batch", static_cast<double>(batch)}, {"transpose_a", ta}, {"transpose_b", tb}};
+    ta ? give(batch * k, rows) : give(batch * rows, k);
+    tb ? give(batch * cols, k) : give(batch * k, cols);
   } else if (starts("rmsnorm") || starts("layernorm")) {
     e.attributes = {{"eps", 1e-5}};
     if (id == "layernorm") {

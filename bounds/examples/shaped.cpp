@@ -188,6 +188,12 @@ void routed(Maker& m, Example& e) {
   e.attributes = {{"k", 1}};
 }
 
+void batched(Maker& m, Example& e) {  // four products of ROWS x COLUMNS times COLUMNS x ROWS
+  m.drawn(4 * m.rows_, m.cols_);
+  m.drawn(4 * m.rows_, m.cols_);
+  e.attributes = {{"batch", 4}, {"transpose_a", 0}, {"transpose_b", 1}};
+}
+
 struct Form {
   std::string_view id;
   void (*make)(Maker&, Example&);
@@ -196,6 +202,7 @@ struct Form {
 
 constexpr Form forms[] = {
     {"gemm", nullptr, "32x4096x32"},
+    {"batched_gemm", batched, "16x1024"},
     {"add", two_tables},
     {"sum", two_tables},
     {"all_reduce", reduced},
@@ -276,6 +283,10 @@ Example shaped_example(const std::string& operation, const std::string& shape, c
   const auto n = sizes_of(shape, 2, "ROWSxCOLUMNS, e.g. 16x4096");
   refuse_large(shape, {n[0], n[1]}, most_values, "values in a matrix");
   if (form.make == heads) refuse_large(shape, {n[0], n[0]}, most_values, "scores");
+  if (form.make == batched) {
+    refuse_large(shape, {4, n[0], n[1], n[0]}, most_products, "products");
+    refuse_large(shape, {4, n[0], std::max(n[0], n[1])}, most_values, "values in a matrix");
+  }
   Maker maker(n[0], n[1], inputs, draw, e);
   form.make(maker, e);
   return e;
