@@ -67,8 +67,8 @@ void add_catch(CLI::App& app, Verb& chosen) {
   verb->callback([&chosen] {
     chosen = [] {
       const Bug& bug = find_bug(id);
-      Trace second;
-      CheckOptions options = command.ready(second);
+      Beside beside;
+      CheckOptions options = command.ready(beside);
       if (model.family.empty() && model.load.empty()) {
         model.family = name_of(bug.needs.families.front());
       }
@@ -76,8 +76,8 @@ void add_catch(CLI::App& app, Verb& chosen) {
       refuse_unmet(bug, start.run, dose);
       const bool perturb = std::ranges::find(options.rules, "perturbation") != options.rules.end();
       if (perturb && options.perturbed == nullptr) {
-        second = run_perturbed(start, 1);
-        options.perturbed = &second;
+        beside.perturbed = run_perturbed(start, 1);
+        options.perturbed = &beside.perturbed;
       }
       if (healthy) {
         const Verdict v = check(run_reference(start), run_candidate(start).trace, options);

@@ -20,9 +20,11 @@ void CheckCommand::add_to(CLI::App& verb) {
                   "chance of any false alarm in a healthy run, of rule twins")
       ->capture_default_str()
       ->check(numbers(1e-12, 1));
-  verb.add_option("--twins", options.twins, "further executions of the promise, of rule twins")
-      ->capture_default_str()
+  verb.add_option("--twins", options.twins,
+                  "further executions of the promise, of rule twins (4; 2 with --spreads)")
       ->check(whole_numbers(2, 64));
+  verb.add_option("--spreads", spreads,
+                  "how twins of this model scatter (made by plumb spreads): two twins are enough");
   verb.add_option("--margin", options.margin, "of rule perturbation")
       ->capture_default_str()
       ->check(numbers(1e-6, 1e6));
@@ -37,7 +39,7 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb_ = &verb;
 }
 
-CheckOptions CheckCommand::ready(Trace& second) const {
+CheckOptions CheckCommand::ready(Beside& beside) const {
   CheckOptions ready = options;
   if (!rules.empty()) {
     ready.rules.clear();
@@ -46,6 +48,7 @@ CheckOptions CheckCommand::ready(Trace& second) const {
   }
   for (const auto& [option, rule] : {std::pair{"--false-alarm", "twins"},
                                      {"--twins", "twins"},
+                                     {"--spreads", "twins"},
                                      {"--margin", "perturbation"},
                                      {"--perturbed", "perturbation"}}) {
     const bool asked = std::ranges::find(ready.rules, rule) != ready.rules.end();
@@ -57,16 +60,21 @@ CheckOptions CheckCommand::ready(Trace& second) const {
   const Selection expressions(ready.only, ready.skip);  // that they are some
   const Pattern unmatched(ready.allow_unmatched, "--allow-unmatched");
   if (!perturbed.empty()) {
-    second = load(perturbed).trace;
-    ready.perturbed = &second;
+    beside.perturbed = load(perturbed).trace;
+    ready.perturbed = &beside.perturbed;
+  }
+  if (!spreads.empty()) {
+    beside.spreads = read_spreads(spreads);
+    ready.spreads = &beside.spreads;
+    if (verb_->count("--twins") == 0) ready.twins = 2;
   }
   ready.progress = talk;
   return ready;
 }
 
 Verdict CheckCommand::compare(const std::string& reference, const std::string& candidate) const {
-  Trace second;
-  const CheckOptions asked = ready(second);
+  Beside beside;
+  const CheckOptions asked = ready(beside);
   const Loaded r = load(reference), c = load(candidate);
   const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, asked);
   talk("");

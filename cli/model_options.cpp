@@ -23,7 +23,7 @@ std::string option_of(const Size& size) {
 
 void ModelOptions::add_to(CLI::App& verb) {
   verb.add_option("--family", family, "gpt or llama (gpt)");
-  verb.add_option("--recipe", recipe, "fp32, bf16, bf16-wire32 (bf16)");
+  verb.add_option("--recipe", recipe, "fp32, bf16, bf16-wire32, fp8 (bf16)");
   verb.add_option("--layout", layout, "e.g. dp2,tp2,sp");
   verb.add_option("--data", data, "train on this text instead of the default one");
   verb.add_option("--load", load, "start from the state of this trace (its model wins)");

@@ -58,10 +58,9 @@ const Trace& trained_state(Family family, const std::string& cache) {
   return known.emplace(family, load(folder).trace).first->second;
 }
 
-Start trained_start(Family family, const Layout& layout, const Config& config,
+Start trained_start(Family family, const Recipe& recipe, const Layout& layout, const Config& config,
                     const std::string& cache) {
-  return start_of(config, find_recipe("bf16"), layout, default_text(),
-                  &trained_state(family, cache));
+  return start_of(config, recipe, layout, default_text(), &trained_state(family, cache));
 }
 
 }  // namespace
@@ -95,8 +94,8 @@ void add_run(CLI::App& app, Verb& chosen) {
       const auto end = Clock::now() + std::chrono::duration<double>(60 * minutes);
       Effort lent;
       lent.scale = effort;
-      lent.trained = [](Family f, const Layout& l, const Config& c) {
-        return trained_start(f, l, c, cache);
+      lent.trained = [](Family f, const Recipe& r, const Layout& l, const Config& c) {
+        return trained_start(f, r, l, c, cache);
       };
       lent.progress = talk;
       lent.out_of_time = [&] { return Clock::now() > end; };

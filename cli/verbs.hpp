@@ -23,6 +23,7 @@ void add_replay(CLI::App& app, Verb& chosen);
 void add_inspect(CLI::App& app, Verb& chosen);
 void add_bound(CLI::App& app, Verb& chosen);
 void add_run(CLI::App& app, Verb& chosen);
+void add_spreads(CLI::App& app, Verb& chosen);
 void add_paper(CLI::App& app, Verb& chosen);
 
 // Options of a run that several verbs share.
@@ -43,16 +44,22 @@ struct ModelOptions {
 // --dose of a planted bug; 0: not given.
 CLI::Option* add_dose(CLI::App& verb, double& dose);
 
+// What options of a check point at.
+struct Beside {
+  Trace perturbed;
+  StoredSpreads spreads;
+};
+
 struct CheckCommand {
   CheckOptions options;
-  std::string rules, perturbed;
+  std::string rules, perturbed, spreads;
   std::vector<std::string> reports;
   bool json = false;
 
   void add_to(CLI::App& verb);
-  // Refuses options of rules that are not asked for. Splits --rule, loads --perturbed (kept in
-  // `second`), sets progress.
-  CheckOptions ready(Trace& second) const;
+  // Refuses options of rules that are not asked for. Splits --rule, loads --perturbed and
+  // --spreads into `beside`, sets progress.
+  CheckOptions ready(Beside& beside) const;
   // The verdict on two traces on disk.
   Verdict compare(const std::string& reference, const std::string& candidate) const;
   // Prints to stdout and writes --report files; returns the exit code.

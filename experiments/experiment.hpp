@@ -17,7 +17,7 @@ namespace plumb {
 struct Effort {
   int scale = 1;  // multiplies seeds and runs
   // State of a trained model of a family (made once and cached); data as `config` says.
-  std::function<Start(Family, const Layout&, const Config& config)> trained;
+  std::function<Start(Family, const Recipe&, const Layout&, const Config& config)> trained;
   std::function<void(const std::string&)> progress;
   std::function<bool()> out_of_time;  // a question stops between rows when this says so
 };

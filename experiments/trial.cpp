@@ -31,6 +31,14 @@ Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
   return start;
 }
 
+Start with_data(Start start, std::string_view text, std::uint64_t seed) {
+  start.run.config.seed = seed;
+  for (auto& [id, tensor] : step_data(start.run.config, text, start.run.step)) {
+    start.leaves[id] = tensor;
+  }
+  return start;
+}
+
 Trace run_reference(const Start& start) {
   Training single = start.run;
   single.layout = {};

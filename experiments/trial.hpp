@@ -23,6 +23,9 @@ struct Start {
 Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
                std::string_view text, const Trace* loaded = nullptr);
 
+// The same state with other data.
+Start with_data(Start start, std::string_view text, std::uint64_t seed);
+
 // The single-device reference.
 Trace run_reference(const Start& start);
 // The reference with its embedding output moved by one ulp (rule perturbation).

@@ -23,6 +23,9 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
     no("needs a recipe that promises an FP32 wire, such as " + recipe.id + "; say --recipe " +
        recipe.id);
   }
+  if (recipe.operands && !run.recipe.operands) {
+    no("needs a recipe with short operands, such as " + recipe.id + "; say --recipe " + recipe.id);
+  }
   if (magnitude > 0 && bug.dose.empty()) no("has no dose; leave --dose out");
 }
 

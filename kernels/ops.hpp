@@ -17,6 +17,13 @@ namespace plumb {
 // Every value becomes a number of the format, nearest even. Memory speed for bf16.
 void round_to_format(std::span<float> x, const Format& format);
 
+// NaN if there is one.
+float largest_magnitude(std::span<const float> x);
+// The largest power of two that keeps `amax` within the format, 1 where there is none to speak of.
+float scale_to_fit(float amax, const Format& format);
+// What the format keeps of x times scale, divided by it.
+void quantize(std::span<float> x, float scale, const Format& format);
+
 // Norms. `bias` empty: RMSNorm; else LayerNorm.                                        // x (T, D)
 Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<const float> bias,
                     float eps);

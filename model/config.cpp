@@ -132,4 +132,14 @@ std::vector<Parameter> parameters(const Config& c) {
   return all;
 }
 
+std::vector<Parameter> multiplied(const Config& config) {
+  const bool gpt = config.family == Family::gpt;
+  const std::string looked_up = gpt ? "position.weight" : "embedding.weight";
+  std::vector<Parameter> factors;
+  for (Parameter& p : parameters(config)) {
+    if (p.cols > 1 && p.name != looked_up) factors.push_back(std::move(p));
+  }
+  return factors;
+}
+
 }  // namespace plumb

@@ -70,5 +70,7 @@ struct Parameter {
 
 // In the order of the forward pass. A tied head has no entry of its own.
 std::vector<Parameter> parameters(const Config& config);
+// Those of them that a product takes.
+std::vector<Parameter> multiplied(const Config& config);
 
 }  // namespace plumb

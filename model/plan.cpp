@@ -11,6 +11,7 @@ class Promise {
       : c_(config), r_(recipe), l_(layout), step_(step) {}
 
   Graph made() {
+    weight_operands();
     for (int m = 0; m < c_.micro_batches; ++m) {
       m_ = "m" + std::to_string(m) + "/";
       forward();
@@ -46,7 +47,15 @@ class Promise {
   static std::string weight(const std::string& module) { return module + ".weight/param@previous"; }
   static std::string bias(const std::string& module) { return module + ".bias/param@previous"; }
   bool gpt() const { return c_.family == Family::gpt; }
-  std::string head_weight() const { return weight(gpt() ? "embedding" : "head"); }
+  std::string head() const { return gpt() ? "embedding" : "head"; }
+  // What a product sees of a weight.
+  std::string factor(const std::string& module) const {
+    return r_.operands ? module + ".weight/operand" : weight(module);
+  }
+  // What the backward products see of the input of a layer.
+  std::string kept(const std::string& module, const std::string& x) const {
+    return r_.operands ? at(module, "operand") : x;
+  }
 
   Attributes heads() const {
     return {{"heads", c_.heads},
@@ -61,9 +70,28 @@ class Promise {
     return attributes;
   }
 
+  // --- operands of products ----------------------------------------------------------------------
+  // Returns the id of what a product sees of x: x itself, or, under the name `as`, what `to` keeps
+  // of it.
+  std::string operand(const std::string& x, const std::string& as,
+                      const std::optional<Format>& to) {
+    if (!to) return x;
+    node("amax_scale", {x}, {as + "_scale"}, in_fp32(), {{"largest", to->largest()}});
+    node("quantize", {x, as + "_scale"}, {as}, {1, fp32, *to});
+    return as;
+  }
+
+  // Once a step: all micro-batches multiply the same.
+  void weight_operands() {
+    phase_ = Phase::forward;
+    for (const Parameter& p : multiplied(c_)) {
+      operand(p.name + "/param@previous", p.name + "/operand", r_.operands);
+    }
+  }
+
   // --- modules: forward --------------------------------------------------------------------------
   void linear(const std::string& name, const std::string& x, Evaluation how) {
-    Ids inputs{x, weight(name)};
+    Ids inputs{operand(x, at(name, "operand"), r_.operands), factor(name)};
     if (gpt()) inputs.push_back(bias(name));
     node("gemm", inputs, {at(name, "out")}, how, {{"transpose_a", 0}, {"transpose_b", 0}});
   }
@@ -87,8 +115,9 @@ class Promise {
     node("embedding", lookup, {at("embedding", "out")}, plain());
     for (int l = 0; l < c_.layers; ++l) forward_layer(layer(l), stream(l));
     norm("final_norm", stream(c_.layers));
-    node("gemm", {at("final_norm", "out"), head_weight()}, {at("head", "out")}, plain(),
-         {{"transpose_a", 0}, {"transpose_b", 1}});
+    node("gemm",
+         {operand(at("final_norm", "out"), at("head", "operand"), r_.operands), factor(head())},
+         {at("head", "out")}, plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
     node("cross_entropy",
          {at("head", "out"), at("data", "labels"), at("data", "mask"), "data/count"},
          {at("loss", "lse"), at("loss", "out")}, over_vocabulary());
@@ -119,9 +148,10 @@ class Promise {
   // tokens of dy are sliced.
   void linear_grad(const std::string& name, const std::string& x, const std::string& dy,
                    bool column_parallel) {
-    node("gemm", {dy, weight(name)}, {at(name, "grad_in")}, column_parallel ? across_tp() : plain(),
+    const std::string d = operand(dy, at(name, "grad_operand"), r_.grad_operands);
+    node("gemm", {d, factor(name)}, {at(name, "grad_in")}, column_parallel ? across_tp() : plain(),
          {{"transpose_a", 0}, {"transpose_b", 1}});
-    node("gemm", {x, dy}, {at(name + ".weight", "wgrad")}, in_fp32(),
+    node("gemm", {kept(name, x), d}, {at(name + ".weight", "wgrad")}, in_fp32(),
          {{"transpose_a", 1}, {"transpose_b", 0}});
     if (gpt()) {
       node("column_sum", {dy}, {at(name + ".bias", "wgrad")},
@@ -144,10 +174,11 @@ class Promise {
          {at("head", "out"), at("data", "labels"), at("data", "mask"), "data/count",
           at("loss", "lse")},
          {d_logits}, plain());
-    node("gemm", {d_logits, head_weight()}, {at("head", "grad_in")}, across_tp(),
+    const std::string d = operand(d_logits, at("head", "grad_operand"), r_.grad_operands);
+    node("gemm", {d, factor(head())}, {at("head", "grad_in")}, across_tp(),
          {{"transpose_a", 0}, {"transpose_b", 0}});
-    node("gemm", {d_logits, at("final_norm", "out")}, {at("head.weight", "wgrad")}, in_fp32(),
-         {{"transpose_a", 1}, {"transpose_b", 0}});
+    node("gemm", {d, kept("head", at("final_norm", "out"))}, {at("head.weight", "wgrad")},
+         in_fp32(), {{"transpose_a", 1}, {"transpose_b", 0}});
     norm_grad("final_norm", stream(c_.layers), at("head", "grad_in"));
     std::string dx = at("final_norm", "grad_in");
     for (int l = c_.layers - 1; l >= 0; --l) dx = backward_layer(layer(l), stream(l), dx);

@@ -43,6 +43,10 @@ class Rank {
 
   const Tensor& param(const std::string& name) const { return state.at(name + "/param"); }
   const Tensor& weight(const std::string& module) const { return param(module + ".weight"); }
+  // What products see of a weight: model/layers/operand.hpp.
+  const Tensor& factor(const std::string& module) const {
+    return r.operands ? state.at(module + ".weight/operand") : weight(module);
+  }
   const Tensor& bias(const std::string& module) const { return param(module + ".bias"); }
   bool gpt() const { return c.family == Family::gpt; }
   // First index and end of this rank's slice of n.

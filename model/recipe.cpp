@@ -1,5 +1,7 @@
 #include "model/recipe.hpp"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
@@ -29,6 +31,17 @@ Format format_of(const nlohmann::json& card, const char* field, const std::strin
   return *find_format(name);
 }
 
+// A format that products may see their operands in.
+std::optional<Format> operand_format(const nlohmann::json& card, const char* field,
+                                     const std::string& where) {
+  if (!card.contains("operands") && !card.contains("grad_operands")) return {};
+  const std::string name = text_of(card, field, where);
+  if (name != "e4m3fn" && name != "e5m2") {
+    throw Failure(where + " says " + field + " = '" + name + "'; operands are e4m3fn or e5m2");
+  }
+  return *find_format(name);
+}
+
 }  // namespace
 
 Recipe recipe_from_json(const std::string& text, const std::string& where) {
@@ -36,13 +49,18 @@ Recipe recipe_from_json(const std::string& text, const std::string& where) {
   if (!card.is_object())
     throw Failure(where + " is not a JSON object; see model/recipes/bf16.json");
   for (const auto& [field, value] : card.items()) {
-    if (field != "id" && field != "title" && field != "compute" && field != "wire") {
+    constexpr std::array known{"id", "title", "compute", "wire", "operands", "grad_operands"};
+    if (std::ranges::find(known, field) == known.end()) {
       throw Failure(where + " has an unknown field '" + field +
-                    "'; known: id, title, compute, wire");
+                    "'; known: id, title, compute, wire, operands, grad_operands");
     }
   }
-  return {text_of(card, "id", where), text_of(card, "title", where),
-          format_of(card, "compute", where), format_of(card, "wire", where)};
+  return {text_of(card, "id", where),
+          text_of(card, "title", where),
+          format_of(card, "compute", where),
+          format_of(card, "wire", where),
+          operand_format(card, "operands", where),
+          operand_format(card, "grad_operands", where)};
 }
 
 std::vector<Recipe> all_recipes() {

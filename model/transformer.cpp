@@ -7,6 +7,7 @@
 #include "model/layers/ends.hpp"
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
+#include "model/layers/operand.hpp"
 #include "model/optimizer.hpp"
 #include "model/plan.hpp"
 
@@ -20,15 +21,22 @@ struct Saved {
 };
 
 Tensor layer_forward(Rank& rank, const std::string& name, Tensor x, Saved& s) {
-  s.norm1 = all_tokens(rank, norm_layer(rank, name + ".norm1", x));
+  const auto product_sees = [&](const char* module, Tensor y, Held held) {
+    return operand(rank, name + module + "/operand", std::move(y), held, rank.r.operands);
+  };
+  s.norm1 = product_sees(".attn.qkv", all_tokens(rank, norm_layer(rank, name + ".norm1", x)),
+                         Held::whole);
   s.o = attention_layer(rank, name + ".attn", column_forward(rank, name + ".attn.qkv", s.norm1),
                         s.attention);
+  s.o = product_sees(".attn.proj", std::move(s.o), Held::columns);
   s.middle = residual(rank, name + ".attn.add/out", x, row_forward(rank, name + ".attn.proj", s.o));
-  s.norm2 = all_tokens(rank, norm_layer(rank, name + ".norm2", s.middle));
+  s.norm2 = product_sees(".mlp.fc1", all_tokens(rank, norm_layer(rank, name + ".norm2", s.middle)),
+                         Held::whole);
   s.fc1 = column_forward(rank, name + ".mlp.fc1", s.norm2);
   s.act = rank.gpt() ? gelu_forward(s.fc1) : swiglu_forward(s.fc1);
   rank.round(s.act);
   rank.tap(name + ".mlp.act/out", s.act, Held::columns, rank.r.compute, rank.plain());
+  s.act = product_sees(".mlp.fc2", std::move(s.act), Held::columns);
   s.x = std::move(x);
   return residual(rank, name + ".mlp.add/out", s.middle,
                   row_forward(rank, name + ".mlp.fc2", s.act));
@@ -60,7 +68,9 @@ Tensor micro_batch(Rank& rank, const Batch& batch) {
   }
   rank.where.layer = -1;
   Tensor loss;
-  const Tensor h = all_tokens(rank, norm_layer(rank, "final_norm", x));
+  const Tensor h =
+      operand(rank, "head/operand", all_tokens(rank, norm_layer(rank, "final_norm", x)),
+              Held::whole, rank.r.operands);
   Tensor dx = norm_layer_backward(rank, "final_norm", x, head_and_loss(rank, batch, h, loss));
   for (std::size_t l = saved.size(); l-- > 0;) {
     rank.where.layer = static_cast<int>(l);
@@ -132,6 +142,7 @@ float counted(Rank& rank, const Values& leaves) {
 
 void one_rank(Rank& rank, const Values& leaves, int step) {
   load_state(rank, leaves);
+  weight_operands(rank);
   const float count = counted(rank, leaves);
   Tensor loss(1, 1);
   for (int m = rank.where.dp; m < rank.c.micro_batches; m += rank.where.dp_size) {
@@ -188,7 +199,8 @@ Trace reference_trace(const Training& run, Values values) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       // Adam's state stays in FP32; only the parameter, its last output, is cast.
       const bool state = node.op == "adam" && i + 1 < node.outputs.size();
-      formats[node.outputs[i]] = state ? fp32 : node.how.output;
+      // What is scaled back from a short format is held in FP32.
+      formats[node.outputs[i]] = state || node.op == "quantize" ? fp32 : node.how.output;
       record.ran[node.outputs[i]] = node.how;
     }
   }

@@ -78,6 +78,7 @@ class Check {
   void refuse_nonsense() const {
     refuse_unknown_rules(options_.rules);
     refuse_other_data();
+    if (options_.spreads != nullptr) refuse_other_run(*options_.spreads, candidate_.manifest);
     if (std::ranges::none_of(c_.values, [&](const auto& v) { return select_(v.first); })) {
       throw Failure(
           "--only and --skip leave no tensor to judge; list ids with: plumb inspect TRACE");

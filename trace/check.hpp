@@ -23,6 +23,7 @@
 
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
+#include "trace/store/spreads_file.hpp"
 #include "trace/trace.hpp"
 
 namespace plumb {
@@ -31,8 +32,9 @@ struct CheckOptions {
   std::vector<std::string> rules = {"twins", "replay"};
   double false_alarm = 1e-2;  // of the whole run, twins only
   int twins = 4;
-  std::uint64_t seed = 1;  // of the twins
-  double margin = 2;       // of perturbation
+  std::uint64_t seed = 1;                  // of the twins
+  const StoredSpreads* spreads = nullptr;  // how twins scatter, from earlier batches; or from these
+  double margin = 2;                       // of perturbation
   const Trace* perturbed = nullptr;
   std::string only, skip, allow_unmatched;  // regular expressions on ids; empty: all, none, none
   std::function<void(const std::string&)> progress = [](const std::string&) {};

@@ -114,6 +114,28 @@ ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, const Erro
       extent);
 }
 
+Values with_replaced(const Graph& graph, const Values& base, const Values& others, Extent extent) {
+  Values values = base;
+  std::set<std::string> changed;
+  for (const auto& [id, tensor] : others) {
+    values[id] = tensor;
+    changed.insert(id);
+  }
+  RealRoundings roundings;
+  for (const Node& node : graph.nodes) {
+    const bool reads =
+        std::ranges::any_of(node.inputs, [&](const auto& id) { return changed.contains(id); });
+    if (!reads || node.phase > extent.last) continue;
+    run<float>(node, values, roundings);
+    for (const std::string& id : node.outputs) {
+      const auto replaced = others.find(id);
+      if (replaced != others.end()) values[id] = replaced->second;
+      changed.insert(id);
+    }
+  }
+  return values;
+}
+
 Values perturbed(const Graph& graph, const Values& leaves, const std::string& where,
                  std::uint64_t seed, Extent extent) {
   Values values = leaves;

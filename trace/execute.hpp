@@ -50,6 +50,11 @@ Errors rounding_errors(const Graph& graph, const Values& leaves, Extent extent =
 ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, const Errors& errors,
                             std::uint64_t seed, int k, Extent extent = {});
 
+// `base` again, some outputs replaced before anyone reads them: only what lies downstream is
+// computed.
+Values with_replaced(const Graph& graph, const Values& base, const Values& others,
+                     Extent extent = {});
+
 // The reference with the output `where` moved by a relative +-2^-7 per element before it is used:
 // TTrace's estimate of what rounding does.
 Values perturbed(const Graph& graph, const Values& leaves, const std::string& where,

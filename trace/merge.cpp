@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <set>
 
@@ -74,31 +75,52 @@ class Assembly {
     return true;
   }
 
-  // owner_[e]: 1 + index of the shard that wrote element e; 0: nobody yet.
   void place(Tensor& whole, const Piecewise& p) {
     bool told = false;
     for (const Piece& piece : p.shard->placement.pieces) {
       for (std::size_t i = 0; i < piece.global.rows; ++i) {
-        for (std::size_t j = 0; j < piece.global.cols; ++j) {
-          const std::size_t r = piece.global.row + i;
-          const std::size_t c = piece.global.col + j;
-          const float value = p.shard->values(piece.local.row + i, piece.local.col + j);
-          std::size_t& owner = owner_[r * whole.cols + c];
-          if (owner == 0) {
-            owner = p.rank + 1;
-            whole(r, c) = value;
-          } else if (std::bit_cast<std::uint32_t>(whole(r, c)) !=
-                         std::bit_cast<std::uint32_t>(value) &&
-                     !told) {
-            told = true;
-            found("replicas disagree: ranks " + std::to_string(owner - 1) + " and " +
-                  std::to_string(p.rank) + " hold " + std::to_string(whole(r, c)) + " and " +
-                  std::to_string(value) + " at (" + std::to_string(r) + ", " + std::to_string(c) +
-                  ")");
-          }
+        const std::size_t first = (piece.global.row + i) * whole.cols + piece.global.col;
+        const float* row = p.shard->values.row(piece.local.row + i) + piece.local.col;
+        if (!place_row(whole, first, row, piece.global.cols, p.rank) && !told) {
+          told = true;
+          tell_disagreement(whole, first, row, p.rank);
         }
       }
     }
+  }
+
+  // Writes what nobody has written; false if what somebody has written is something else.
+  bool place_row(Tensor& whole, std::size_t first, const float* row, std::size_t n,
+                 std::size_t rank) {
+    std::uint16_t* owner = &owner_[first];
+    float* to = &whole.values[first];
+    std::size_t owned = 0;
+    for (std::size_t j = 0; j < n; ++j) owned += owner[j] != 0 ? 1 : 0;
+    if (owned == n && n > 0) return std::memcmp(to, row, n * sizeof(float)) == 0;
+    bool agree = true;
+    for (std::size_t j = 0; j < n; ++j) {
+      if (owner[j] != 0) {
+        agree =
+            agree && std::bit_cast<std::uint32_t>(to[j]) == std::bit_cast<std::uint32_t>(row[j]);
+        continue;
+      }
+      owner[j] = static_cast<std::uint16_t>(rank + 1);
+      to[j] = row[j];
+    }
+    return agree;
+  }
+
+  void tell_disagreement(const Tensor& whole, std::size_t first, const float* row,
+                         std::size_t rank) {
+    std::size_t j = 0;
+    while (std::bit_cast<std::uint32_t>(whole.values[first + j]) ==
+           std::bit_cast<std::uint32_t>(row[j])) {
+      ++j;
+    }
+    found("replicas disagree: ranks " + std::to_string(owner_[first + j] - 1) + " and " +
+          std::to_string(rank) + " hold " + std::to_string(whole.values[first + j]) + " and " +
+          std::to_string(row[j]) + " at (" + std::to_string((first + j) / whole.cols) + ", " +
+          std::to_string((first + j) % whole.cols) + ")");
   }
 
   // A sum's parts: one shard per part counts, further ones of the same part are replicas.
@@ -131,6 +153,11 @@ class Assembly {
   }
 
   void check_finite(const Tensor& whole) {
+    std::uint32_t largest = 0;  // magnitudes are in the order of their bits
+    for (const float x : whole.values) {
+      largest = std::max(largest, std::bit_cast<std::uint32_t>(x) & 0x7fffffffU);
+    }
+    if (largest < 0x7f800000U) return;
     for (std::size_t e = 0; e < whole.size(); ++e) {
       if (std::isfinite(whole.values[e])) continue;
       found("element (" + std::to_string(e / whole.cols) + ", " + std::to_string(e % whole.cols) +
@@ -142,7 +169,7 @@ class Assembly {
   const std::string& id_;
   const std::vector<Piecewise>& shards_;
   Merged& out_;
-  std::vector<std::size_t> owner_;
+  std::vector<std::uint16_t> owner_;  // per element: 1 + the rank that wrote it; 0: nobody yet
 };
 
 }  // namespace

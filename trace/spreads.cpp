@@ -15,6 +15,8 @@ constexpr double cap_of_log = 6;    // degrees of a log statistic's t, at most
 constexpr double cap_of_scale = 8;  // prior degrees of scale's t, at most
 constexpr double cap_of_prior = 60;
 constexpr double degrees_of_few = 3;  // where some twins show nothing
+constexpr double degrees_of_learnt = 12;
+constexpr std::size_t draws_of_a_field = 4;
 
 double floor_of(Statistic s) {
   if (s == Statistic::row) return 0.01;
@@ -184,18 +186,95 @@ double Judged::threshold(double level) const {
   return statistic == Statistic::scale ? t * spread : std::exp(center + t * spread);
 }
 
-std::vector<Judged> judge(const std::vector<Measured>& all) {
+namespace {
+
+// "m3/layers.2.norm1/out" -> "layers.2.norm1/out".
+std::string without_micro_batch(const std::string& id) {
+  const std::size_t slash = id.find('/');
+  const bool numbered =
+      id.size() > 1 && id[0] == 'm' && id.find_first_not_of("0123456789", 1) == slash && slash > 1;
+  return numbered ? id.substr(slash + 1) : id;
+}
+
+Row row_of(const Measured& m, std::size_t index, Statistic s) {
+  return s == Statistic::scale ? slopes_of(m, index) : logs_of(m, index, s);
+}
+
+Judged by_learnt(const Measured& m, std::size_t index, Statistic s, double variance) {
+  Judged judged{index, s, Case::live};
+  judged.degrees = degrees_of_learnt;
+  if (s == Statistic::scale) {
+    judged.spread = m.noise * std::sqrt(variance);
+  } else {
+    const double draws = static_cast<double>(m.draws.size());
+    for (const Sample& draw : m.draws) judged.center += std::log(value_of(draw, s)) / draws;
+    judged.spread = std::sqrt(variance * (1 + 1 / draws));
+  }
+  judged.p = judged.p_of(m.candidate);
+  return judged;
+}
+
+}  // namespace
+
+void Learnt::add(const std::vector<Measured>& batch) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    OfTensor& tensor = of_[without_micro_batch(batch[i].id)];
+    for (const Statistic s : all_statistics) {
+      if (special(batch[i], i, s)) continue;
+      Mean& mean = tensor[static_cast<std::size_t>(s)];
+      mean.sum += row_of(batch[i], i, s).variance;
+      ++mean.count;
+    }
+  }
+}
+
+std::optional<double> Learnt::variance(const std::string& id, Statistic s) const {
+  const auto found = of_.find(without_micro_batch(id));
+  if (found == of_.end()) return {};
+  const Mean& mean = found->second[static_cast<std::size_t>(s)];
+  if (mean.count == 0) return {};
+  return mean.sum / mean.count;
+}
+
+double moved_on(const std::vector<Measured>& all, const Learnt& learnt) {
+  std::vector<double> ratios;
+  double nu = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].draws.size() < 2 || special(all[i], i, Statistic::norm)) continue;
+    const auto variance = learnt.variance(all[i].id, Statistic::norm);
+    if (!variance) continue;
+    ratios.push_back(logs_of(all[i], i, Statistic::norm).variance / *variance);
+    nu = static_cast<double>(all[i].draws.size()) - 1;
+  }
+  if (ratios.empty()) return 1;
+  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), middle, ratios.end());
+  const double third = 1 - 2 / (9 * nu);  // Wilson and Hilferty's median of chi-square over nu
+  return *middle / (third * third * third);
+}
+
+std::vector<Judged> judge(const std::vector<Measured>& all, const Learnt* learnt) {
   std::vector<Judged> out;
   for (const Statistic s : all_statistics) {
     std::vector<Row> rows;
     double nu = 0;
+    const bool needs_field = s == Statistic::row || s == Statistic::element;
     for (std::size_t i = 0; i < all.size(); ++i) {
+      if (learnt != nullptr && needs_field && all[i].touched &&
+          all[i].draws.size() < draws_of_a_field) {
+        continue;
+      }
       if (const auto other = special(all[i], i, s)) {
         out.push_back(*other);
         continue;
       }
-      rows.push_back(s == Statistic::scale ? slopes_of(all[i], i) : logs_of(all[i], i, s));
-      nu = static_cast<double>(all[i].draws.size()) - (s == Statistic::scale ? 0 : 1);
+      const auto known = learnt == nullptr ? std::nullopt : learnt->variance(all[i].id, s);
+      if (known) {
+        out.push_back(by_learnt(all[i], i, s, *known));
+      } else {
+        rows.push_back(row_of(all[i], i, s));
+        nu = static_cast<double>(all[i].draws.size()) - (s == Statistic::scale ? 0 : 1);
+      }
     }
     if (!rows.empty()) moderate(rows, all, s, nu, out);
   }

@@ -8,9 +8,16 @@
 // apart). The floors f, the cap of 6 and the prior's cap of 60 are empirical: chosen on clean runs
 // in the study [twins, section 4]; experiments/ false-alarms measures them again on this program.
 //
+// Spreads that were learnt from earlier healthy batches of the same run (Learnt) stand in for all
+// of that: only the means come from this run, so that two twins judge as sharply as many. row and
+// element compare with a field that few draws give too roughly: they need four.
+//
 // TESTED   tests/trace/spreads_test.cpp
 #pragma once
 
+#include <array>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +61,32 @@ struct Judged {
   double p_of(const Sample& sample) const;
 };
 
-std::vector<Judged> judge(const std::vector<Measured>& all);
+// How the statistics of each tensor scatter among twins, of many batches. By the tensor's id
+// without its micro-batch.
+class Learnt {
+ public:
+  struct Mean {
+    double sum = 0, count = 0;
+  };
+  using OfTensor = std::array<Mean, all_statistics.size()>;
+
+  Learnt() = default;
+  explicit Learnt(std::map<std::string, OfTensor> known) : of_(std::move(known)) {}
+  // The twins of one more batch; needs two draws or more. The candidates are not looked at.
+  void add(const std::vector<Measured>& batch);
+  // The variance of ln S (of scale in units of the noise); absent where it was never live.
+  std::optional<double> variance(const std::string& id, Statistic statistic) const;
+  const std::map<std::string, OfTensor>& tensors() const { return of_; }
+
+ private:
+  std::map<std::string, OfTensor> of_;
+};
+
+// The median over tensors of the norm's own variance over the learnt one, in units of what it is
+// where the learnt one is right; 1 where fewer than two draws or no tensor can say.
+double moved_on(const std::vector<Measured>& all, const Learnt& learnt);
+
+// Without learnt spreads: at least two draws each.
+std::vector<Judged> judge(const std::vector<Measured>& all, const Learnt* learnt = nullptr);
 
 }  // namespace plumb

@@ -1,19 +1,81 @@
 #include "trace/statistics.hpp"
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <type_traits>
+
+#include "bounds/number/lanes.hpp"
 
 namespace plumb {
 namespace {
 
 constexpr double tiny = std::numeric_limits<double>::min();
 
-// ulp of a float in the format, from its exponent bits.
-double ulp_of(float x, const Format& format, double at_zero) {
-  const float power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7f800000U);
-  return std::max(static_cast<double>(power) * std::ldexp(2.0, -format.precision), at_zero);
+// Calls f(reference, difference, how many, index of the first) for eight elements of a row at a
+// time; how many is a constant but for the last. Lanes beyond the end hold 0 and 0.
+template <class F>
+void by_eights(const float* reference, const float* other, std::size_t n, const F& f) {
+  using Half = float __attribute__((vector_size(4 * doubles)));
+  const auto at = [&](std::size_t j, const auto& count) {
+    Half r{}, x{};
+    std::memcpy(&r, reference + j, count * sizeof(float));
+    std::memcpy(&x, other + j, count * sizeof(float));
+    const Doubles wide = __builtin_convertvector(r, Doubles);
+    f(wide, __builtin_convertvector(x, Doubles) - wide, count, j);
+  };
+  std::size_t j = 0;
+  for (; j + doubles <= n; j += doubles) at(j, std::integral_constant<std::size_t, doubles>());
+  if (j < n) at(j, n - j);
+}
+
+// The ulp of numbers of a format.
+struct Ulps {
+  double relative, at_zero;
+  explicit Ulps(const Format& format)
+      : relative(std::ldexp(2.0, -format.precision)), at_zero(format.spacing_at_zero()) {}
+  Doubles operator()(const Doubles& x) const {
+    using Wholes = std::int64_t __attribute__((vector_size(8 * doubles)));
+    const Doubles u = (Doubles)((Wholes)x & 0x7ff0000000000000) * relative;
+    return u < at_zero ? Doubles{} + at_zero : u;
+  }
+};
+
+// What one row of a difference e says; u are the ulps of the reference.
+struct RowSums {
+  double energy = 0, along = 0, different = 0;
+  double free = 0;     // largest min(|e|, u)
+  double floor = 0;    // sum of u^2 / 12
+  double element = 0;  // largest max(|e| - u, 0)^2 / (field + u^2 / 12)
+};
+
+// `row` times columns[j] is the field of element j.
+RowSums sums_of(const float* reference, const float* other, std::size_t n, const Ulps& ulps,
+                double row, const double* columns) {
+  constexpr Doubles lane{0, 1, 2, 3, 4, 5, 6, 7};
+  Doubles energy{}, along{}, different{}, free{}, floor{}, element{};
+  by_eights(reference, other, n,
+            [&](const Doubles& r, const Doubles& e, const auto& count, std::size_t j) {
+              Doubles column{};
+              std::memcpy(&column, columns + j, count * sizeof(double));
+              const Doubles u = lane < static_cast<double>(count) ? ulps(r) : Doubles{};
+              const Doubles size = e < 0 ? -e : e;
+              const Doubles small = size < u ? size : u;
+              const Doubles excess = size > u * (1 + 1e-9) ? size - u : Doubles{};
+              const Doubles grain = u * u / 12;
+              const Doubles field = row * column + grain;
+              const Doubles ratio = excess * excess / (field > tiny ? field : Doubles{} + tiny);
+              energy += e * e;
+              along += e * r;
+              different += e != 0 ? Doubles{} + 1 : Doubles{};
+              free = free < small ? small : free;
+              floor += grain;
+              element = element < ratio ? ratio : element;
+            });
+  return {total_of(energy), total_of(along), total_of(different),
+          largest_of(free), total_of(floor), largest_of(element)};
 }
 
 double mean_of(const std::vector<double>& x) {
@@ -35,11 +97,16 @@ Draws::Draws(const Tensor& reference, const Format& format, std::vector<const Te
   for (const Tensor* draw : draws_) {
     std::vector<double> rows(reference.rows), columns(reference.cols);
     for (std::size_t i = 0; i < reference.rows; ++i) {
-      for (std::size_t j = 0; j < reference.cols; ++j) {
-        const double d = static_cast<double>((*draw)(i, j)) - reference(i, j);
-        rows[i] += d * d;
-        columns[j] += d * d;
-      }
+      Doubles row{};
+      by_eights(reference.row(i), draw->row(i), reference.cols,
+                [&](const Doubles&, const Doubles& e, const auto& count, std::size_t j) {
+                  Doubles column{};
+                  std::memcpy(&column, &columns[j], count * sizeof(double));
+                  column += e * e;
+                  std::memcpy(&columns[j], &column, count * sizeof(double));
+                  row += e * e;
+                });
+      rows[i] = total_of(row);
     }
     row_energy_.push_back(std::move(rows));
     column_energy_.push_back(std::move(columns));
@@ -67,33 +134,22 @@ Draws::Field Draws::field(std::optional<std::size_t> without) const {
 }
 
 Sample Draws::measured(const Tensor& x, const Field& f, std::optional<std::size_t> skip) const {
-  const double at_zero = format_.spacing_at_zero();
-  const bool vector = reference_.cols == 1;
+  const Ulps ulps(format_);
+  const bool vector = reference_.cols == 1;  // each element is a row: its field is the row's
+  const std::vector<double> ones(vector ? 1 : 0, 1.0);
+  const double* columns = vector ? ones.data() : f.columns.data();
+  const double share = vector ? 1 : 1 / std::max(f.scale, tiny);
   double norm = 0, along = 0, different = 0, worst_row = 0, worst_element = 0;
   for (std::size_t i = 0; i < reference_.rows; ++i) {
     if (skip == i) continue;
-    const float* r = reference_.row(i);
-    const float* v = x.row(i);
-    double energy = 0, free = 0, floor = 0;
-    for (std::size_t j = 0; j < reference_.cols; ++j) {
-      const double u = ulp_of(r[j], format_, at_zero);
-      floor += u * u / 12;
-      const double e = static_cast<double>(v[j]) - r[j];
-      if (e == 0) continue;
-      ++different;
-      const double size = std::fabs(e);
-      energy += e * e;
-      along += e * r[j];
-      free = std::max(free, std::min(size, u));
-      if (size <= u * (1 + 1e-9)) continue;
-      const double field =
-          (vector ? f.rows[i] : f.rows[i] * f.columns[j] / std::max(f.scale, tiny));
-      const double excess = size - u;
-      worst_element = std::max(worst_element, excess * excess / (field + u * u / 12));
-    }
-    norm += energy;
-    const double left = vector ? energy : std::max(energy - free * free, 0.0);
-    worst_row = std::max(worst_row, left / (f.rows[i] + 0.01 * floor + tiny));
+    const RowSums row =
+        sums_of(reference_.row(i), x.row(i), reference_.cols, ulps, f.rows[i] * share, columns);
+    norm += row.energy;
+    along += row.along;
+    different += row.different;
+    worst_element = std::max(worst_element, row.element);
+    const double left = vector ? row.energy : std::max(row.energy - row.free * row.free, 0.0);
+    worst_row = std::max(worst_row, left / (f.rows[i] + 0.01 * row.floor + tiny));
   }
   Sample s{};
   s[0] = std::sqrt(norm);

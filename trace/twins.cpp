@@ -38,7 +38,9 @@ std::string explained(const Judged& j, const Measured& m, double threshold) {
 class Judgement {
  public:
   Judgement(const std::vector<Measured>& measured, const CheckOptions& options)
-      : measured_(measured), judged_(judge(measured_)), options_(options) {}
+      : measured_(measured),
+        judged_(judge(measured_, options.spreads == nullptr ? nullptr : &options.spreads->learnt)),
+        options_(options) {}
 
   TwinsJudgement run(const Merged& reference, const Merged& candidate,
                      const std::vector<Values>& twins) {
@@ -121,7 +123,25 @@ class Judgement {
   std::vector<double> scales_;
 };
 
+// Twice the variance makes a t of 8 out of one of 6: chances of 1e-6 become some 1e-5.
+constexpr double outgrown = 2;
+
+void refuse_outgrown(const std::vector<Measured>& measured, const Learnt& learnt) {
+  const double ratio = moved_on(measured, learnt);
+  if (ratio <= outgrown) return;
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "the twins scatter %.1f times as much as the stored spreads say: the weights have "
+                "moved on; learn again with plumb spreads, or leave --spreads out",
+                std::sqrt(ratio));
+  throw Failure(text);
+}
+
 }  // namespace
+
+bool judged_by_twins(const Node& node) {
+  return node.phase <= Phase::reduce && node.op != "quantize" && node.op != "amax_scale";
+}
 
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
                                const Graph& candidate_graph, const CheckOptions& options) {
@@ -141,7 +161,7 @@ std::vector<Measured> measure(const Graph& reference_graph, const Merged& refere
   const std::set<std::string> differs = touched(reference_graph, candidate_graph);
   std::vector<Measured> all;
   for (const Node& node : candidate_graph.nodes) {
-    if (node.phase > Phase::reduce) continue;
+    if (!judged_by_twins(node)) continue;
     for (const std::string& id : node.outputs) {
       if (!wanted(id)) continue;
       const Draws draws = draws_of(id, reference, twins);
@@ -168,8 +188,10 @@ TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& refere
   const std::vector<Values> twins =
       make_twins(reference_graph, reference.values, candidate_graph, options);
   options.progress("comparing with the twins");
-  return conclude(measure(reference_graph, reference, candidate_graph, candidate, twins, wanted),
-                  reference, candidate, twins, options);
+  const std::vector<Measured> measured =
+      measure(reference_graph, reference, candidate_graph, candidate, twins, wanted);
+  if (options.spreads != nullptr) refuse_outgrown(measured, options.spreads->learnt);
+  return conclude(measured, reference, candidate, twins, options);
 }
 
 TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& reference,

@@ -18,6 +18,11 @@
 
 namespace plumb {
 
+// Not the optimizer's, and no copies in a short format: where the scale of a tensor sits between
+// two powers of two, a healthy run may round all of it on the other grid. What is made of it is
+// judged.
+bool judged_by_twins(const Node& node);
+
 struct Worst {
   std::string statistic;
   double ratio = 0;

@@ -105,6 +105,9 @@ Example example_of(std::string_view id, Draw& draw) {
       give(rows, cols);
       e.inputs.push_back(draw.moderate(rows, 1, 3));
     }
+  } else if (id == "amax_scale") {
+    give(rows, cols);
+    e.attributes = {{"largest", draw.coin() ? e4m3fn.largest() : e5m2.largest()}};
   } else if (id == "quantize") {
     give(rows, cols);
     double largest = 1e-30;

@@ -165,6 +165,11 @@ void clipped(Maker& m, Example& e) {
   e.attributes = {{"max_norm", 1}};
 }
 
+void to_fit(Maker& m, Example& e) {
+  m.table();
+  e.attributes = {{"largest", e4m3fn.largest()}};
+}
+
 void one_table(Maker& m, Example&) { m.table(); }
 void two_tables(Maker& m, Example& e) {
   m.table();
@@ -230,6 +235,7 @@ constexpr Form forms[] = {
     {"cross_entropy", loss},
     {"cross_entropy_grad", loss},
     {"cast", one_table},
+    {"amax_scale", to_fit},
     {"quantize", scaled},
     {"grad_norm", one_table},
     {"clip", clipped, "1x1"},

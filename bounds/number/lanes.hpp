@@ -21,6 +21,18 @@ using Ints = std::int32_t __attribute__((vector_size(4 * lanes)));
 using Words = std::uint32_t __attribute__((vector_size(4 * lanes)));
 using Longs = std::uint64_t __attribute__((vector_size(4 * lanes)));  // eight
 
+// Eight numbers of FP64.
+inline constexpr std::size_t doubles = 8;
+using Doubles = double __attribute__((vector_size(8 * doubles)));
+inline double total_of(const Doubles& c) {
+  return ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+}
+inline double largest_of(const Doubles& c) {
+  double largest = c[0];
+  for (std::size_t l = 1; l < doubles; ++l) largest = c[l] > largest ? c[l] : largest;
+  return largest;
+}
+
 // product = (low halves of a) m. Of `(a & 0xffffffff) * m` GCC 12 makes the full product of 64
 // bits, three times the work; clang needs no help. (All lanes by a mask: GCC takes its own header's
 // plain form for a use of uninitialised values. Nothing here returns a vector: without AVX-512 that

@@ -20,9 +20,6 @@
 
 namespace plumb {
 
-using Doubles = double __attribute__((vector_size(64)));
-inline constexpr std::size_t doubles = 8;
-
 // f(eight numbers of the row, which of four sums is to take them) for all of them, in order; the
 // last call gets `rest` beyond the end. (One sum alone would wait for each addition before the
 // next.)
@@ -44,8 +41,7 @@ void by_doubles(const double* x, std::size_t n, double rest, const F& f) {
 }
 using FourSums = std::array<Doubles, 4>;
 inline double total_of(const FourSums& sums) {
-  const Doubles c = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  return ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+  return total_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 // The largest of a row of at least one number.
@@ -54,7 +50,7 @@ T largest_of(const T* x, std::size_t n) {
   if constexpr (std::is_same_v<T, double>) {
     Doubles m = Doubles{} + x[0];
     by_doubles(x, n, x[0], [&](const Doubles& v, std::size_t) { m = m < v ? v : m; });
-    return std::max({m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]});
+    return largest_of(m);
   } else {
     return *std::max_element(x, x + n);
   }

@@ -60,9 +60,8 @@ void run(Table& rows, const Effort& effort) {
           const Recipe recipe = find_recipe(std::string(bug->needs.recipe));
           Config config = config_of(name_of(family));
           config.seed = static_cast<std::uint64_t>(seed);
-          Start start = weights == "random" ? start_of(config, recipe, layout, default_text())
-                                            : effort.trained(family, layout, config);
-          start.run.recipe = recipe;
+          const Start start = weights == "random" ? start_of(config, recipe, layout, default_text())
+                                                  : effort.trained(family, recipe, layout, config);
           judge_all(rows, key, start, *bug);
           effort.progress(key[0] + " " + key[1] + " " + weights + " seed " + key[4]);
         }

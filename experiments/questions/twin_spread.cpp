@@ -1,7 +1,9 @@
 // How well do K twins predict how far a healthy run lies from the reference, and K noise draws how
 // far the reference lies from the exact result? Per tensor: root mean square norm of the draws over
-// the observed norm. Beside it the share that a draw reaches against the other draws: a model
-// without fault can do no better than that.
+// the observed norm. Single numbers (losses, the gradient norm) are left out: one normal number is
+// within a factor of 1.25 of its deviation in a fifth of all cases, whoever foretells it. Under dp
+// each rank has two micro-batches, so that sums over ranks have another order. Beside it the share
+// that a draw reaches against the other draws: a model without fault can do no better than that.
 #include <cmath>
 #include <set>
 
@@ -77,9 +79,10 @@ Shares against_twins(const Start& start, int draws) {
   const auto differs = touched(*reference.graph, *candidate.trace.graph);
   Shares shares;
   for (const Node& node : reference.graph->nodes) {
-    if (node.phase > Phase::reduce) continue;
+    if (!judged_by_twins(node)) continue;
     for (const std::string& id : node.outputs) {
       const Tensor& base = *r.values.at(id);
+      if (base.size() == 1) continue;
       const double observed = distance(*c.values.at(id), base);
       if (!differs.contains(id)) {
         ++shares.untouched;
@@ -104,8 +107,9 @@ Shares against_exact(const Start& start, int draws) {
   for (int k = 1; k <= draws; ++k) {
     const ValuesOf<double> noise = noise_draw(graph, start.leaves, errors, 1, k, extent);
     for (const Node& node : graph.nodes) {
-      if (node.phase > extent.last) continue;
+      if (!judged_by_twins(node)) continue;
       for (const std::string& id : node.outputs) {
+        if (truth.at(id)->size() == 1) continue;
         norms[id].push_back(distance(*noise.at(id), *truth.at(id)));
       }
     }
@@ -117,37 +121,56 @@ Shares against_exact(const Start& start, int draws) {
   return shares;
 }
 
+struct Setting {
+  Family family;
+  std::string weights, recipe, layout;
+  int seed;
+
+  bool against_the_exact_run() const { return layout == "exact"; }
+  Layout parsed() const { return parse_layout(against_the_exact_run() ? "dp1" : layout); }
+  std::vector<std::string> key() const {
+    return {name_of(family), weights, recipe,
+            name_of(parsed()) + (against_the_exact_run() ? " against exact" : ""),
+            std::to_string(seed)};
+  }
+};
+
+Shares shares_of(const Setting& s, const Effort& effort) {
+  Config config = config_of(name_of(s.family));
+  config.seed = static_cast<std::uint64_t>(s.seed);
+  config.micro_batches = 2 * s.parsed().dp;
+  const Recipe recipe = find_recipe(s.recipe);
+  const Start start = s.weights == "random" ? start_of(config, recipe, s.parsed(), default_text())
+                                            : effort.trained(s.family, recipe, s.parsed(), config);
+  return s.against_the_exact_run() ? against_exact(start, 8) : against_twins(start, 4);
+}
+
+void add(Table& rows, const Setting& setting, const Effort& effort) {
+  const Shares s = shares_of(setting, effort);
+  std::vector<std::string> row = setting.key();
+  const double n = std::max(s.tensors, 1);
+  for (const std::string& cell_text :
+       {std::to_string(s.tensors), cell(s.near / n), cell(s.within / n),
+        cell(s.others_near / std::max(1.0, static_cast<double>(s.others))), cell(s.least),
+        s.least_id, cell(s.most), s.most_id, std::to_string(s.untouched), std::to_string(s.unequal),
+        joined(s.outside)}) {
+    row.push_back(cell_text);
+  }
+  rows.add(row);
+  effort.progress(row[0] + " " + row[1] + " " + row[2] + " " + row[3] + " seed " + row[4] + ": " +
+                  row[6] + " within [0.8, 1.25]");
+}
+
 void run(Table& rows, const Effort& effort) {
-  const Recipe recipe = find_recipe("bf16");
   for (int seed = 1; seed <= 10 * effort.scale; ++seed) {
     for (const Family family : {Family::gpt, Family::llama}) {
-      for (const std::string weights : {"random", "trained"}) {
-        for (const std::string layout : {"tp2", "dp2", "dp2,tp2,sp", "exact"}) {
-          const std::vector<std::string> key{
-              name_of(family), weights,
-              name_of(parse_layout(layout == "exact" ? "dp1" : layout)) +
-                  (layout == "exact" ? " against exact" : ""),
-              std::to_string(seed)};
-          if (effort.out_of_time()) return;
-          if (rows.has(key)) continue;
-          Config config = config_of(name_of(family));
-          config.seed = static_cast<std::uint64_t>(seed);
-          const Layout l = parse_layout(layout == "exact" ? "dp1" : layout);
-          const Start start = weights == "random" ? start_of(config, recipe, l, default_text())
-                                                  : effort.trained(family, l, config);
-          const Shares s = layout == "exact" ? against_exact(start, 8) : against_twins(start, 4);
-          std::vector<std::string> row = key;
-          const double n = std::max(s.tensors, 1);
-          for (const std::string& cell_text :
-               {std::to_string(s.tensors), cell(s.near / n), cell(s.within / n),
-                cell(s.others_near / std::max(1.0, static_cast<double>(s.others))), cell(s.least),
-                s.least_id, cell(s.most), s.most_id, std::to_string(s.untouched),
-                std::to_string(s.unequal), joined(s.outside)}) {
-            row.push_back(cell_text);
+      for (const char* weights : {"random", "trained"}) {
+        for (const char* recipe : {"bf16", "fp8"}) {
+          for (const char* layout : {"tp2", "tp4", "dp2", "dp2,tp2,sp", "exact"}) {
+            if (effort.out_of_time()) return;
+            const Setting setting{family, weights, recipe, layout, seed};
+            if (!rows.has(setting.key())) add(rows, setting, effort);
           }
-          rows.add(row);
-          effort.progress(key[0] + " " + weights + " " + layout + " seed " + key[3] + ": " +
-                          row[5] + " within [0.8, 1.25]");
         }
       }
     }
@@ -161,11 +184,11 @@ extern const Experiment twin_spread{
     .question =
         "How well do K = 4 twins (8 noise draws against the exact run) predict the distance "
         "of a healthy run?",
-    .columns = {"family", "weights", "layout", "seed", "tensors", "share_in_0.8_1.25",
+    .columns = {"family", "weights", "recipe", "layout", "seed", "tensors", "share_in_0.8_1.25",
                 "share_in_0.5_2", "draw_against_other_draws", "least_ratio", "least_id",
                 "largest_ratio", "largest_id", "untouched", "untouched_but_unequal",
                 "kinds_outside_0.5_2"},
-    .keys = 4,
+    .keys = 5,
     .run = run,
 };
 

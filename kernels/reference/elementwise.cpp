@@ -32,6 +32,27 @@ void round_to_format(std::span<float> x, const Format& format) {
   }
 }
 
+float largest_magnitude(std::span<const float> x) {
+  std::uint32_t largest = 0;  // bits of magnitudes are in their order
+  for (const float v : x) largest = std::max(largest, std::bit_cast<std::uint32_t>(v) << 1);
+  return std::bit_cast<float>(largest >> 1);
+}
+
+float scale_to_fit(float amax, const Format& format) {
+  if (!(amax > 0) || std::isinf(amax)) return 1;
+  const auto largest = static_cast<float>(format.largest());
+  float scale = std::ldexp(1.0F, std::min(std::ilogb(largest) - std::ilogb(amax), 126));
+  if (amax * scale > largest) scale /= 2;
+  return scale;
+}
+
+void quantize(std::span<float> x, float scale, const Format& format) {
+  const float back = 1 / scale;  // a power of two
+  for (float& v : x) v *= scale;
+  round_to_format(x, format);
+  for (float& v : x) v *= back;
+}
+
 Tensor gelu_forward(const Tensor& x) {
   Tensor y = x;
   for (float& v : y.values) v = v * gelu_gate(v);

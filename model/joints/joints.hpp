@@ -5,6 +5,7 @@
 
 #include "bounds/number/format.hpp"
 #include "bounds/number/matrix.hpp"
+#include "bounds/number/product.hpp"
 #include "model/joints/joint.hpp"
 
 namespace plumb {
@@ -16,6 +17,12 @@ struct EmbeddingJoints {
                                                                int first, int last) {
     return id >= first && id < last;
   };
+};
+
+struct LinearJoints {
+  // May touch the product x w of a linear layer's forward pass before anything is done with it.
+  Joint<void(const Where&, const View<float>&, const View<float>&, Tensor&)> after_product =
+      [](const Where&, const View<float>& /*x*/, const View<float>& /*w*/, Tensor& /*y*/) {};
 };
 
 struct RowParallelJoints {
@@ -52,6 +59,7 @@ struct OptimizerJoints {
 
 struct Joints {
   EmbeddingJoints embedding;
+  LinearJoints linear;
   RowParallelJoints row_parallel;
   AttentionJoints attention;
   LossJoints loss;
@@ -60,10 +68,10 @@ struct Joints {
 
   // Was any replaced joint asked?
   bool reached() const {
-    return embedding.keeps_row.reached() || row_parallel.wire.reached() ||
-           row_parallel.bias_before_sum.reached() || attention.after_scores.reached() ||
-           loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
-           optimizer.clip_coefficient.reached();
+    return embedding.keeps_row.reached() || linear.after_product.reached() ||
+           row_parallel.wire.reached() || row_parallel.bias_before_sum.reached() ||
+           attention.after_scores.reached() || loss.denominator.reached() ||
+           gradients.sums_over_sequence.reached() || optimizer.clip_coefficient.reached();
   }
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/layers/linear.hpp"
+#include "model/layers/operand.hpp"
 #include "model/layers/replicated.hpp"
 
 namespace plumb {
@@ -101,7 +102,7 @@ void embed_backward(Rank& rank, const Batch& batch, const Tensor& dx) {
 
 Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& loss) {
   const std::string tied = rank.gpt() ? "embedding" : "head";
-  const Tensor& w = rank.weight(tied);  // (V / tp, D)
+  const Tensor& w = rank.factor(tied);  // (V / tp, D)
   Tensor logits = rank.multiply(view(h), view(w, true));
   rank.round(logits);
   rank.tap("head/out", logits, Held::columns, rank.r.compute, rank.plain());
@@ -133,12 +134,14 @@ Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& lo
   rank.round(logits);
   rank.tap("head/grad_out", logits, Held::columns, rank.r.compute, rank.plain());
 
+  const Tensor d =
+      operand(rank, "head/grad_operand", std::move(logits), Held::columns, rank.r.grad_operands);
   Evaluation ran = rank.plain();
-  Tensor dh = summed_over_ranks(rank, rank.multiply(view(logits), view(w)), rank.r.wire, ran);
+  Tensor dh = summed_over_ranks(rank, rank.multiply(view(d), view(w)), rank.r.wire, ran);
   rank.round(dh);
   rank.tap("head/grad_in", dh, rank.stream(), rank.r.compute, ran);
-  rank.collect(tied + ".weight", "head.weight", rank.multiply(view(logits, true), view(h)),
-               Held::rows, rank.in_fp32());
+  rank.collect(tied + ".weight", "head.weight", rank.multiply(view(d, true), view(h)), Held::rows,
+               rank.in_fp32());
   return dh;
 }
 

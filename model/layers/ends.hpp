@@ -17,8 +17,8 @@ struct Batch {
 Tensor embed(Rank& rank, const Batch& batch);
 void embed_backward(Rank& rank, const Batch& batch, const Tensor& dx);
 
-// Runs head and loss forward and backward; h (T, D) are all tokens. Returns dh for this rank's
-// tokens of the stream; adds the loss share to `loss`.
+// Runs head and loss forward and backward; h (T, D) are all tokens, as the product sees them.
+// Returns dh for this rank's tokens of the stream; adds the loss share to `loss`.
 Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& loss);
 
 }  // namespace plumb

@@ -1,5 +1,6 @@
 #include "model/layers/linear.hpp"
 
+#include "model/layers/operand.hpp"
 #include "model/layers/replicated.hpp"
 
 namespace plumb {
@@ -13,12 +14,20 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
   return rank.own_tokens(part);
 }
 
+// x W, as the joint leaves it.
+static Tensor forward_product(Rank& rank, const std::string& name, const Tensor& x) {
+  const View<float> a = view(x), w = view(rank.factor(name));
+  Tensor y = rank.multiply(a, w);
+  rank.joints.linear.after_product(rank.at(name), a, w, y);
+  return y;
+}
+
 Tensor all_tokens(Rank& rank, const Tensor& x) {
   return rank.l.sp ? rank.mesh.tp.gather_rows(x) : x;
 }
 
 Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x) {
-  Tensor y = rank.multiply(view(x), view(rank.weight(name)));  // (T, F / tp)
+  Tensor y = forward_product(rank, name, x);  // (T, F / tp)
   if (rank.gpt()) add_row(y, rank.bias(name).values);
   rank.round(y);
   rank.tap(name + "/out", y, Held::columns, rank.r.compute, rank.plain());
@@ -26,12 +35,13 @@ Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x) {
 }
 
 Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy) {
+  const Tensor d = operand(rank, name + "/grad_operand", dy, Held::columns, rank.r.grad_operands);
   Evaluation ran = rank.plain();
-  Tensor dx = summed_over_ranks(rank, rank.multiply(view(dy), view(rank.weight(name), true)),
+  Tensor dx = summed_over_ranks(rank, rank.multiply(view(d), view(rank.factor(name), true)),
                                 rank.r.wire, ran);
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, rank.stream(), rank.r.compute, ran);
-  rank.collect(name + ".weight", name + ".weight", rank.multiply(view(x, true), view(dy)),
+  rank.collect(name + ".weight", name + ".weight", rank.multiply(view(x, true), view(d)),
                Held::columns, rank.in_fp32());
   if (rank.gpt()) {
     rank.collect(name + ".bias", name + ".bias", sum_of_rows(dy), Held::rows, rank.in_fp32());
@@ -41,7 +51,7 @@ Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, con
 
 Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x) {
   Evaluation ran = rank.plain();
-  Tensor part = rank.multiply(view(x), view(rank.weight(name)));  // (T, D), one summand
+  Tensor part = forward_product(rank, name, x);  // (T, D), one summand
   const Where where = rank.at(name);
   const bool early = rank.gpt() && rank.joints.row_parallel.bias_before_sum(where);
   if (early) add_row(part, rank.bias(name).values);
@@ -54,11 +64,12 @@ Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x) {
 }
 
 Tensor row_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy) {
-  const Tensor all_dy = all_tokens(rank, dy);  // (T, D)
-  Tensor dx = rank.multiply(view(all_dy), view(rank.weight(name), true));
+  const Tensor d = operand(rank, name + "/grad_operand", all_tokens(rank, dy), Held::whole,
+                           rank.r.grad_operands);  // (T, D)
+  Tensor dx = rank.multiply(view(d), view(rank.factor(name), true));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::columns, rank.r.compute, rank.plain());
-  rank.collect(name + ".weight", name + ".weight", rank.multiply(view(x, true), view(all_dy)),
+  rank.collect(name + ".weight", name + ".weight", rank.multiply(view(x, true), view(d)),
                Held::rows, rank.in_fp32());
   if (rank.gpt()) collect_replicated(rank, name + ".bias", sum_of_rows(dy));
   return dx;

@@ -15,6 +15,7 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
 // All tokens of something in the residual stream.                                       // (T, D)
 Tensor all_tokens(Rank& rank, const Tensor& x);
 
+// x are operands of products (model/layers/operand.hpp), dy are not yet.
 Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x);
 // Returns dx for this rank's tokens of the residual stream.
 Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy);

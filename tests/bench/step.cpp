@@ -1,6 +1,6 @@
-// What emulation and twins cost, as ratios within one run: steps of the reference in FP32 and BF16,
-// a twin of dp2,tp2, and the exact step, taken in turn (round-robin), thread CPU time. Goals: bf16
-// <= 1.3 x fp32; a twin <= 1.5 x the BF16 reference step.
+// What emulation and twins cost, as ratios within one run: steps of the reference in FP32, BF16 and
+// FP8, twins of dp2,tp2, and the exact step, taken in turn (round-robin), thread CPU time. Goals:
+// bf16 <= 1.1 x and fp8 <= 1.3 x fp32; a twin <= 1.3 x its reference step.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -16,37 +16,49 @@
 namespace plumb {
 namespace {
 
+// A recipe's reference, its twin in dp2,tp2 and its exact run.
+struct Runs {
+  Start start;
+  Graph one, split;
+  Values base;
+
+  Runs(const char* family, const char* recipe)
+      : start(start_of(config_of(family), find_recipe(recipe), {}, default_text())),
+        one(plan(start.run.config, start.run.recipe, {})),
+        split(plan(start.run.config, start.run.recipe, parse_layout("dp2,tp2"))),
+        base(reference(one, start.leaves, extent)) {}
+
+  void step() const { benchmark::DoNotOptimize(reference(one, start.leaves, extent)); }
+  void twin_of_it() const { benchmark::DoNotOptimize(twin(split, one, base, 1, 1, extent)); }
+  void exact_step() const { benchmark::DoNotOptimize(exact(one, start.leaves, extent)); }
+
+  static constexpr Extent extent{Phase::reduce};
+};
+
 void steps(benchmark::State& state, const char* family) {
-  const Extent extent{Phase::reduce};
-  const auto started = [&](const char* recipe) {
-    return start_of(config_of(family), find_recipe(recipe), {}, default_text());
-  };
-  const Start full = started("fp32"), half = started("bf16");
-  const Graph graph32 = plan(full.run.config, full.run.recipe, {});
-  const Graph graph16 = plan(half.run.config, half.run.recipe, {});
-  const Graph split = plan(half.run.config, half.run.recipe, parse_layout("dp2,tp2"));
-  const Values base = reference(graph16, half.leaves, extent);
-  const std::array<std::function<void()>, 4> variants{
-      [&] { benchmark::DoNotOptimize(reference(graph32, full.leaves, extent)); },
-      [&] { benchmark::DoNotOptimize(reference(graph16, half.leaves, extent)); },
-      [&] { benchmark::DoNotOptimize(twin(split, graph16, base, 1, 1, extent)); },
-      [&] { benchmark::DoNotOptimize(exact(graph16, half.leaves, extent)); }};
+  const Runs full(family, "fp32"), half(family, "bf16"), eighth(family, "fp8");
+  const std::array<std::function<void()>, 6> variants{
+      [&] { full.step(); },       [&] { half.step(); },         [&] { eighth.step(); },
+      [&] { half.twin_of_it(); }, [&] { eighth.twin_of_it(); }, [&] { half.exact_step(); }};
   for (const auto& variant : variants) variant();  // warm
-  std::array<std::vector<double>, 3> ratios;
+  struct Ratio {
+    const char* name;
+    std::size_t of, over;
+    std::vector<double> seen = {};
+  };
+  std::array<Ratio, 5> ratios{Ratio{"bf16/fp32", 1, 0}, Ratio{"fp8/fp32", 2, 0},
+                              Ratio{"twin/bf16", 3, 1}, Ratio{"twin/fp8", 4, 2},
+                              Ratio{"exact/bf16", 5, 1}};
   for (auto _ : state) {
-    std::array<double, 4> seconds{};
+    std::array<double, variants.size()> seconds{};
     for (std::size_t v = 0; v < variants.size(); ++v) {
       const double before = cpu_seconds();
       variants[v]();
       seconds[v] = cpu_seconds() - before;
     }
-    ratios[0].push_back(seconds[1] / seconds[0]);
-    ratios[1].push_back(seconds[2] / seconds[1]);
-    ratios[2].push_back(seconds[3] / seconds[1]);
+    for (Ratio& ratio : ratios) ratio.seen.push_back(seconds[ratio.of] / seconds[ratio.over]);
   }
-  state.counters["bf16/fp32"] = median(ratios[0]);
-  state.counters["twin/bf16"] = median(ratios[1]);
-  state.counters["exact/bf16"] = median(ratios[2]);
+  for (Ratio& ratio : ratios) state.counters[ratio.name] = median(ratio.seen);
 }
 
 BENCHMARK_CAPTURE(steps, gpt, "gpt")->Iterations(15)->Unit(benchmark::kMillisecond);

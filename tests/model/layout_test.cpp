@@ -30,10 +30,17 @@ TEST(Layout, MustDivideTheModel) {
 TEST(Recipe, IsReadOrRefusedInOneSentence) {
   EXPECT_EQ(find_recipe("bf16").wire, bf16);
   EXPECT_EQ(find_recipe("bf16-wire32").wire, fp32);
+  EXPECT_FALSE(find_recipe("bf16").operands);
+  EXPECT_EQ(find_recipe("fp8").operands, e4m3fn);
+  EXPECT_EQ(find_recipe("fp8").grad_operands, e5m2);
   EXPECT_THROW(find_recipe("int3"), Failure);
   EXPECT_THROW(recipe_from_json("{}", "x"), Failure);
   EXPECT_THROW(recipe_from_json("[", "x"), Failure);
   EXPECT_THROW(recipe_from_json(R"({"id":"a","title":"b","compute":"int3","wire":"fp32"})", "x"),
+               Failure);
+  const std::string half = R"({"id":"a","title":"b","compute":"bf16","wire":"bf16")";
+  EXPECT_THROW(recipe_from_json(half + R"(,"operands":"e4m3fn"})", "x"), Failure);
+  EXPECT_THROW(recipe_from_json(half + R"(,"operands":"e4m3fn","grad_operands":"e9m9"})", "x"),
                Failure);
   EXPECT_THROW(
       recipe_from_json(R"({"id":"a","title":"b","compute":"fp32","wire":"fp32","more":1})", "x"),

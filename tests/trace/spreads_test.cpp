@@ -13,7 +13,7 @@ constexpr int twins = 4;
 
 // Tensors of 20 kinds whose statistics scatter log-normally; scale is normal with the noise as
 // size.
-std::vector<Measured> healthy(unsigned seed) {
+std::vector<Measured> healthy(unsigned seed, int draws = twins) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
   std::vector<Measured> all;
@@ -32,7 +32,7 @@ std::vector<Measured> healthy(unsigned seed) {
       s[static_cast<std::size_t>(Statistic::scale)] = 0.01 * 0.1 * normal(random);
       return s;
     };
-    for (int k = 0; k < twins; ++k) m.draws.push_back(draw());
+    for (int k = 0; k < draws; ++k) m.draws.push_back(draw());
     m.candidate = draw();
     all.push_back(m);
   }
@@ -50,6 +50,61 @@ TEST(Judge, HealthyCandidatesAreRarelyImprobable) {
   EXPECT_EQ(all, 20 * 200 * 5);
   EXPECT_LT(small, 2 * all / 100);  // conservative by the cap on degrees, never twice too many
   EXPECT_GT(small, all / 1000);     // and not blind either
+}
+
+Learnt learnt_from_batches(int batches) {
+  Learnt learnt;
+  for (int b = 0; b < batches; ++b) learnt.add(healthy(1000 + static_cast<unsigned>(b), 8));
+  return learnt;
+}
+
+// The spreads are the true ones, so t is normal: a tail of 12 degrees is a little wide, no more.
+TEST(JudgeByLearnt, TwoTwinsJudgeHealthyCandidatesAtTheLevelAsked) {
+  const Learnt learnt = learnt_from_batches(10);
+  int small = 0, all = 0;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    for (const Judged& j : judge(healthy(seed, 2), &learnt)) {
+      EXPECT_TRUE(j.statistic != Statistic::row && j.statistic != Statistic::element);
+      ++all;
+      small += j.p < 0.01 ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(all, 20 * 200 * 3);  // row and element want four twins
+  EXPECT_LT(small, 15 * all / 1000);
+  EXPECT_GT(small, 3 * all / 1000);
+}
+
+TEST(JudgeByLearnt, ThresholdsAreLowerThanThoseOfTwoTwinsAlone) {
+  const Learnt learnt = learnt_from_batches(10);
+  const std::vector<Measured> all = healthy(3, 2);
+  const auto alone = judge(all), with = judge(all, &learnt);
+  for (std::size_t i = 0; i < 200; ++i) {  // norms
+    EXPECT_LT(with[i].threshold(1e-6), alone[i].threshold(1e-6));
+  }
+}
+
+TEST(JudgeByLearnt, NoticesThatTheTwinsScatterMoreThanTheyDid) {
+  const Learnt learnt = learnt_from_batches(10);
+  for (const int draws : {2, 4, 8}) {
+    std::vector<Measured> now = healthy(77, draws);
+    EXPECT_NEAR(moved_on(now, learnt), 1, 0.45) << draws;
+    for (Measured& m : now) {
+      for (Sample& s : m.draws) s[0] = std::pow(s[0], 2);  // twice the scatter of its logarithm
+    }
+    EXPECT_NEAR(moved_on(now, learnt), 4, 1.8) << draws;
+  }
+}
+
+TEST(JudgeByLearnt, MicroBatchesOfATensorShareWhatIsLearnt) {
+  std::vector<Measured> batch = healthy(5, 8);
+  batch.resize(1);
+  batch[0].id = "m0/layers.1.norm/out";
+  Learnt learnt;
+  learnt.add(batch);
+  const auto known = learnt.variance("m12/layers.1.norm/out", Statistic::norm);
+  ASSERT_TRUE(known.has_value());
+  EXPECT_EQ(*known, *learnt.variance("layers.1.norm/out", Statistic::norm));
+  EXPECT_FALSE(learnt.variance("m0/layers.2.norm/out", Statistic::norm));
 }
 
 TEST(Judge, ALargeStatisticIsImprobableAndItsThresholdIsWhereTheLevelSays) {

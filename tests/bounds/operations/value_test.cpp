@@ -139,6 +139,26 @@ TEST(Value, OfSoftmaxIsThatOfMpfrAndMergesFromParts) {
   }
 }
 
+TEST(Value, OfAmaxScaleIsTheLargestPowerOfTwoThatFits) {
+  for (const Format& to : {e4m3fn, e5m2}) {
+    for (const double amax : {1e-40, 3e-20, 0.4, 7.0, 448.0, 448.5, 1e30}) {
+      const auto x = static_cast<double>(static_cast<float>(amax));
+      const Matrix<double> tensor(1, 3, -x);
+      const double s =
+          value_of({"amax_scale", {tensor}, {{"largest", to.largest()}}, {}})[0].values[0];
+      EXPECT_EQ(s, std::exp2(std::round(std::log2(s))));
+      EXPECT_LE(x * s, to.largest());
+      EXPECT_TRUE(2 * x * s > to.largest() || s == 0x1p126) << amax;
+    }
+  }
+  const auto of = [](double x) {
+    return value_of({"amax_scale", {Matrix<double>(2, 2, x)}, {{"largest", 448}}, {}})[0].values[0];
+  };
+  EXPECT_EQ(of(0), 1);
+  EXPECT_EQ(of(HUGE_VAL), 1);
+  EXPECT_EQ(of(NAN), 1);
+}
+
 TEST(Value, OfQuantizeIsTheNumberItself) {
   Draw draw("plain", 4);
   const Example e = example_of("quantize", draw);

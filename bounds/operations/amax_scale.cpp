@@ -1,0 +1,44 @@
+// amax_scale: s, the largest power of two with max|x| s <= largest: how a tensor is scaled to a
+// format
+//
+//   inputs   x (N, M)        s (1, 1)        attributes   largest (of the format, > 0)
+//   evaluate   comparisons and exponents of FP32 numbers. s = 1 where x is zero or not finite; at
+//              most 2^126, so that x s and 1 / s are normal.
+//   tolerance  0: of the same x every correct evaluation gives the same bits.
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+float nearest(float x) { return x; }
+float nearest(double x) { return static_cast<float>(x); }
+float nearest(const Near& x) { return static_cast<float>(x.value); }
+float nearest(const Truth& x) { return static_cast<float>(static_cast<double>(x)); }
+
+float power(float amax, double largest) {
+  if (amax == 0 || !std::isfinite(amax)) return 1;
+  int of_amax = 0, of_largest = 0;
+  const double m = std::frexp(static_cast<double>(amax), &of_amax);
+  const double l = std::frexp(largest, &of_largest);
+  return std::ldexp(1.0F, std::min(of_largest - of_amax - (m > l ? 1 : 0), 126));
+}
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  std::uint32_t amax = 0;  // magnitudes are in the order of their bits, NaN above all
+  for (const T& x : call[0].values) {
+    amax = std::max(amax, std::bit_cast<std::uint32_t>(nearest(x)) & 0x7fffffffU);
+  }
+  return {Matrix<T>(1, 1, T(power(std::bit_cast<float>(amax), call.attribute("largest"))))};
+}
+
+}  // namespace
+
+extern const Operation amax_scale{"amax_scale", evaluate<float>, evaluate<double>, evaluate<Truth>,
+                                  tolerance_by<evaluate<Near>>};
+
+}  // namespace plumb

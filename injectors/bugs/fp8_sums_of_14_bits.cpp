@@ -1,0 +1,46 @@
+#include <bit>
+#include <cmath>
+
+#include "injectors/bug.hpp"
+
+namespace plumb {
+namespace {
+
+// As FP8 matrix units without promotion keep a sum: 14 significant bits, cut toward zero.
+float cut(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xfffffc00U); }
+
+void short_product(const View<float>& x, const View<float>& w, Tensor& y) {
+  for (std::size_t i = 0; i < y.rows; ++i) {
+    for (std::size_t j = 0; j < y.cols; ++j) {
+      float sum = 0;
+      for (std::size_t k = 0; k < x.cols; ++k) sum = cut(std::fma(x(i, k), w(k, j), sum));
+      y(i, j) = sum;
+    }
+  }
+}
+
+}  // namespace
+
+extern const Bug fp8_sums_of_14_bits{
+    .id = "fp8-sums-of-14-bits",
+    .title = "One FP8 product is accumulated in 14 bits instead of FP32",
+    .story =
+        "The matrix unit keeps 14 bits of the running sum of FP8 products, and nothing moves it to "
+        "an FP32 accumulator in between. Each addition cuts toward zero, so the output shrinks by "
+        "some tenths of a percent: less than FP8's own rounding, and all one way.",
+    .seen_in = "DeepSeek-V3's report on Hopper; DeepGEMM promotes every 128 terms",
+    .klass = 'G',
+    .expected = Expected::T,
+    .needs = {.layout = "tp2", .recipe = "fp8"},
+    .hides_when = "recipes without FP8 operands, or short sums",
+    .bites_at = [](const Config&) { return std::string("m0/layers.1.mlp.fc1/out"); },
+    .plant =
+        [](Joints& joints, const Dose&, const Config&) {
+          joints.linear.after_product.replace(
+              [](const Where& where, const View<float>& x, const View<float>& w, Tensor& y) {
+                if (where.module == "layers.1.mlp.fc1") short_product(x, w, y);
+              });
+        },
+};
+
+}  // namespace plumb

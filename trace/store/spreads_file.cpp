@@ -1,0 +1,96 @@
+#include "trace/store/spreads_file.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bounds/outcome.hpp"
+
+namespace plumb {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* schema = "plumb-spreads/1";
+constexpr std::uintmax_t longest = 64'000'000;
+
+[[noreturn]] void no_spreads(const fs::path& file, const std::string& what) {
+  throw Failure(file.string() + " " + what +
+                "; make a file of spreads with: plumb spreads -o FILE");
+}
+
+double at_least_zero(const json& value) {
+  const double x = value.get<double>();
+  if (!(x >= 0) || std::isinf(x)) throw json::other_error::create(501, "no such number", nullptr);
+  return x;
+}
+
+Learnt learnt_from(const json& tensors) {
+  std::map<std::string, Learnt::OfTensor> known;
+  for (const auto& [id, means] : tensors.items()) {
+    Learnt::OfTensor& tensor = known[id];
+    for (std::size_t s = 0; s < tensor.size(); ++s) {
+      tensor[s] = {at_least_zero(means.at(s).at(0)), at_least_zero(means.at(s).at(1))};
+    }
+  }
+  return Learnt(std::move(known));
+}
+
+}  // namespace
+
+void write_spreads(const StoredSpreads& spreads, const fs::path& file) {
+  if (fs::exists(file)) {
+    throw Failure(file.string() + " exists already; name a new file, or remove it first");
+  }
+  json tensors = json::object();
+  for (const auto& [id, tensor] : spreads.learnt.tensors()) {
+    for (const Learnt::Mean& mean : tensor) tensors[id].push_back({mean.sum, mean.count});
+  }
+  const json all{{"schema", schema},        {"settings", spreads.of.settings},
+                 {"step", spreads.of.step}, {"batches", spreads.batches},
+                 {"twins", spreads.twins},  {"tensors", tensors}};
+  std::error_code ignored;  // the stream then says that it cannot be written
+  fs::create_directories(fs::absolute(file).parent_path(), ignored);
+  std::ofstream out(file);
+  out << all.dump(1) << '\n';
+  out.close();
+  if (!out)
+    throw Failure("cannot write " + file.string() + "; is there room, may you write there?");
+}
+
+StoredSpreads read_spreads(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) no_spreads(file, "is no file");
+  if (fs::file_size(file, error) > longest || error) no_spreads(file, "is too large");
+  std::ifstream in(file);
+  const json all = json::parse(in, nullptr, false);
+  if (!all.is_object() || all.value("schema", json()) != schema) {
+    no_spreads(file, "does not hold " + std::string(schema));
+  }
+  try {
+    StoredSpreads spreads;
+    spreads.of.settings = all.at("settings").get<std::map<std::string, std::string>>();
+    spreads.of.step = all.at("step").get<int>();
+    spreads.batches = all.at("batches").get<int>();
+    spreads.twins = all.at("twins").get<int>();
+    spreads.learnt = learnt_from(all.at("tensors"));
+    return spreads;
+  } catch (const json::exception&) {
+    no_spreads(file, "is damaged");
+  }
+}
+
+void refuse_other_run(const StoredSpreads& spreads, const Manifest& candidate) {
+  for (const auto& [name, of_spreads] : spreads.of.settings) {
+    if (name == "seed" || name == "rate") continue;
+    const auto found = candidate.settings.find(name);
+    const std::string has = found == candidate.settings.end() ? "nothing" : found->second;
+    if (has == of_spreads) continue;
+    throw Failure("the spreads are of runs with " + name + " " + of_spreads +
+                  ", the candidate has " + has +
+                  "; make others with: plumb spreads, or leave --spreads out");
+  }
+}
+
+}  // namespace plumb
