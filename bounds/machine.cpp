@@ -1,5 +1,6 @@
 #include "bounds/machine.hpp"
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <sstream>
@@ -23,6 +24,41 @@ Provenance provenance_of(const std::string& name) {
     if (name == provenances[i]) return static_cast<Provenance>(i);
   }
   throw Failure("provenance '" + name + "' is none of published, measured, assumed");
+}
+
+// The collective of a card. Throws Failure with a sentence for each mistake.
+Collective collective_of(const nlohmann::json& card) {
+  constexpr std::array known{"algorithm", "ranks", "wire", "rotation", "provenance", "source"};
+  for (const auto& [field, value] : card.items()) {
+    if (std::ranges::find(known, field) != known.end()) continue;
+    throw Failure("the collective has a field '" + field +
+                  "'; known: algorithm, ranks, wire, rotation, provenance, source");
+  }
+  for (const char* field : {"algorithm", "ranks", "wire", "provenance", "source"}) {
+    if (!card.contains(field)) throw Failure("the collective has no '" + std::string(field) + "'");
+  }
+  const auto whole = [&](const char* field) {
+    if (card.at(field).is_number_integer()) return card.at(field).get<int>();
+    throw Failure("the collective's " + std::string(field) +
+                  " is no whole number: " + card.at(field).dump());
+  };
+  const auto name = card.at("algorithm").get<std::string>();
+  const auto algorithm = find_algorithm(name);
+  if (!algorithm) {
+    throw Failure("the collective's algorithm '" + name +
+                  "' is none of ring, tree, rank_order, any_order");
+  }
+  const auto wire = card.at("wire").get<std::string>();
+  const Format* format = find_format(wire);
+  if (format == nullptr) throw Failure("the collective's wire '" + wire + "' is no format");
+  provenance_of(card.at("provenance").get<std::string>());
+  if (card.at("source").get<std::string>().empty()) {
+    throw Failure("the collective does not say where it is known from: its source is empty");
+  }
+  Collective collective{*algorithm, whole("ranks"), *format, {}};
+  if (card.contains("rotation")) collective.rotation = whole("rotation");
+  collective.check();
+  return collective;
 }
 
 bool says(const Machine& machine, std::string_view name, std::string_view value) {
@@ -90,13 +126,14 @@ std::optional<Mma> Machine::mma(const Format& input) const {
 Machine parse_machine(std::string_view id, std::string_view text) {
   try {
     const nlohmann::json card = nlohmann::json::parse(text);
-    Machine machine{std::string(id), card.at("title").get<std::string>(), {}};
+    Machine machine{std::string(id), card.at("title").get<std::string>(), {}, {}};
     for (const auto& fact : card.at("facts")) {
       machine.facts.push_back({fact.at("name").get<std::string>(),
                                fact.at("value").get<std::string>(),
                                provenance_of(fact.at("provenance").get<std::string>()),
                                fact.at("source").get<std::string>()});
     }
+    if (card.contains("collective")) machine.collective = collective_of(card.at("collective"));
     return machine;
   } catch (const std::exception& wrong) {
     throw Failure("machine card '" + std::string(id) + "': " + wrong.what() +

@@ -1,7 +1,9 @@
 // bounds/machine.hpp: what is known about a machine's arithmetic, and how we know it.
 //
-// A card is one JSON file of bounds/machines: an id, a sentence, and facts. The derived tolerances
-// hold on machines whose `accumulator` rounds to nearest; is_ieee() says whether a card claims so.
+// A card is one JSON file of bounds/machines: an id, a sentence, facts. It may have a "collective",
+// how its ranks add up: algorithm, ranks, wire, provenance, source, and where it is known rotation
+// (bounds/collective.hpp). The derived tolerances hold on machines whose `accumulator` rounds to
+// nearest; is_ieee() says whether a card claims so.
 // TESTED   tests/bounds/machine_test.cpp
 #pragma once
 
@@ -10,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bounds/collective.hpp"
 #include "bounds/number/format.hpp"
 #include "bounds/order.hpp"
 
@@ -45,6 +48,7 @@ struct Mma {
 struct Machine {
   std::string id, title;
   std::vector<Fact> facts;
+  std::optional<Collective> collective = {};
 
   // Returns the fact of that name, or nullptr.
   const Fact* fact(std::string_view name) const;

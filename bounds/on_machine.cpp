@@ -105,10 +105,30 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
   return t;
 }
 
+// A sum over ranks as the card says that they add up; its additions are FP32's to nearest.
+Outcome<Tolerance> of_ranks(const ToleranceCall& call, const Machine& machine,
+                            const Operation& all_reduce) {
+  const Collective& how = *machine.collective;
+  if (call.inputs.size() != static_cast<std::size_t>(how.ranks)) {
+    return Refusal{Why::unsupported, "machine '" + machine.id + "': its collective has " +
+                                         std::to_string(how.ranks) + " ranks, not " +
+                                         std::to_string(call.inputs.size())};
+  }
+  Attributes attributes{{"algorithm", static_cast<double>(how.algorithm)}};
+  if (how.rotation) attributes["rotation"] = *how.rotation;
+  return all_reduce.tolerance({call.inputs,
+                               attributes,
+                               {1, how.wire, call.how.output},
+                               call.mode,
+                               call.delta,
+                               call.values});
+}
+
 }  // namespace
 
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input) {
+  if (machine.collective && operation.id == "all_reduce") return of_ranks(call, machine, operation);
   const std::optional<Order> order = machine.order();
   if (machine.is_ieee() && (!order || operation.id != "gemm")) return operation.tolerance(call);
   const auto refuse = [&](const std::string& why) {

@@ -2,6 +2,7 @@
 //
 //   order "any", nearest        the operation's own tolerance
 //   a known order, any rounding  gemm: bounds/ordered.hpp; others: their own where it is nearest
+//   a collective                 all_reduce: its algorithm, wire and rotation instead of the call's
 //   a matrix unit               gemm: bounds/mma.hpp; others are refused by name
 //
 // Where a sum's errors are a SumErrors, the modes are

@@ -47,9 +47,19 @@ Example example_of(std::string_view id, Draw& draw) {
     ta ? give(k, rows) : give(rows, k);
     tb ? give(cols, k) : give(k, cols);
     if (draw.coin()) give(cols, 1);
+  } else if (id == "batched_gemm") {
+    const std::size_t batch = draw.between(1, 4), k = draw.between(1, 60);
+    const bool ta = draw.coin(), tb = draw.coin();
+    e.attributes = {
+        {"batch", static_cast<double>(batch)}, {"transpose_a", ta}, {"transpose_b", tb}};
+    ta ? give(batch * k, rows) : give(batch * rows, k);
+    tb ? give(batch * cols, k) : give(batch * k, cols);
   } else if (starts("rmsnorm") || starts("layernorm")) {
     e.attributes = {{"eps", 1e-5}};
-    if (id == "layernorm" && draw.between(0, 2) == 0) e.attributes["one_pass"] = 1;
+    if (id == "layernorm") {
+      const std::size_t way = draw.between(0, 2);
+      if (way < 2) e.attributes[way == 0 ? "one_pass" : "welford"] = 1;
+    }
     give(rows, cols);
     e.inputs.push_back(draw.moderate(cols, 1, 0.3, 1));
     if (id == "layernorm") give(cols, 1);
@@ -122,6 +132,12 @@ Example example_of(std::string_view id, Draw& draw) {
     e.attributes = {{"together", together}};
     const std::size_t n = together * 4 * draw.between(1, 2);  // no rank without an input
     for (std::size_t i = 0; i < n; ++i) give(rows, cols);
+  } else if (id == "all_reduce") {
+    const std::size_t ranks = draw.between(1, 9), algorithm = draw.between(0, 3);
+    e.attributes = {{"algorithm", algorithm}};
+    if (algorithm == 0 && draw.coin())
+      e.attributes["rotation"] = static_cast<double>(draw.between(0, ranks - 1));
+    for (std::size_t i = 0; i < ranks; ++i) give(rows, cols);
   } else if (id == "adam") {
     e.attributes = {{"lr", 1e-3},
                     {"beta1", 0.9},
@@ -137,6 +153,14 @@ Example example_of(std::string_view id, Draw& draw) {
     e.attributes = {{"max_norm", 1}};
     e.inputs.push_back(Matrix<double>(
         1, 1, static_cast<double>(static_cast<float>(std::fabs(draw.normal()) * 2 + 1e-3))));
+  } else if (id == "unscale") {
+    e.inputs.push_back(draw.coin() ? Matrix<double>(1, 1, 65536) : draw.moderate(1, 1, 100, 1000));
+    for (std::size_t i = draw.between(1, 3); i > 0; --i) give(rows, cols);
+  } else if (id == "router") {
+    e.inputs.push_back(draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3));
+    if (draw.kind() == "tiny") e.inputs[0] = draw.matrix(rows, cols);
+    e.attributes = {{"k", static_cast<double>(draw.between(1, cols - 1))}};
+    e.how.parts = 1;
   } else if (id == "scale") {
     give(rows, cols);
     e.inputs.push_back(draw.moderate(1, 1, 1));

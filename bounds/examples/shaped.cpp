@@ -184,6 +184,28 @@ void two_tables(Maker& m, Example& e) {
   if (e.id == "sum") e.attributes = {{"together", 1}};
 }
 
+void reduced(Maker& m, Example& e) {  // eight ranks in a ring
+  for (int rank = 0; rank < 8; ++rank) m.table();
+  e.attributes = {{"algorithm", 0}};
+}
+
+void unscaled(Maker& m, Example&) {
+  m.filled(1, 1, 65536);
+  m.table();
+}
+
+void routed(Maker& m, Example& e) {
+  if (m.cols_ < 2) throw Failure("router takes TOKENSxEXPERTS, two experts at least");
+  m.table();
+  e.attributes = {{"k", 1}};
+}
+
+void batched(Maker& m, Example& e) {  // four products of ROWS x COLUMNS times COLUMNS x ROWS
+  m.drawn(4 * m.rows_, m.cols_);
+  m.drawn(4 * m.rows_, m.cols_);
+  e.attributes = {{"batch", 4}, {"transpose_a", 0}, {"transpose_b", 1}};
+}
+
 struct Form {
   std::string_view id;
   void (*make)(Maker&, Example&);
@@ -192,8 +214,10 @@ struct Form {
 
 constexpr Form forms[] = {
     {"gemm", nullptr, "32x4096x32"},
+    {"batched_gemm", batched, "16x1024"},
     {"add", two_tables},
     {"sum", two_tables},
+    {"all_reduce", reduced},
     {"column_sum", one_table, "4096x16"},
     {"embedding", embedded},
     {"embedding_grad", embedded},
@@ -210,6 +234,7 @@ constexpr Form forms[] = {
     {"softmax_grad", softmaxes},
     {"log_sum_exp", softmaxes},
     {"softmax_merge", softmaxes},
+    {"router", routed, "256x64"},
     {"gelu", one_table},
     {"gelu_grad", two_tables},
     {"swiglu", gated},
@@ -222,6 +247,7 @@ constexpr Form forms[] = {
     {"grad_norm", one_table},
     {"clip", clipped, "1x1"},
     {"scale", scaled},
+    {"unscale", unscaled},
     {"adam", optimizer},
 };
 
@@ -270,6 +296,10 @@ Example shaped_example(const std::string& operation, const std::string& shape, c
   const auto n = sizes_of(shape, 2, "ROWSxCOLUMNS, e.g. 16x4096");
   refuse_large(shape, {n[0], n[1]}, most_values, "values in a matrix");
   if (form.make == heads) refuse_large(shape, {n[0], n[0]}, most_values, "scores");
+  if (form.make == batched) {
+    refuse_large(shape, {4, n[0], n[1], n[0]}, most_products, "products");
+    refuse_large(shape, {4, n[0], std::max(n[0], n[1])}, most_values, "values in a matrix");
+  }
   Maker maker(n[0], n[1], inputs, draw, e);
   form.make(maker, e);
   return e;

@@ -1,6 +1,7 @@
 // bounds/examples/shaped.hpp: a call of an operation in a shape that somebody asks for.
 //
 //   MxKxN           gemm: (M, K) times (K, N)
+//   MxK             batched_gemm: four of (M, K) times (K, M)
 //   ROWSxCOLUMNS    all others; attention and rope: SEQUENCExF, F = 3 head_dim, head_dim even
 //
 // Inputs are what `draw` makes of two keys (which input, which element); weights, labels and

@@ -20,19 +20,28 @@
 
 namespace plumb {
 
-// f(v, eight numbers of the row) for all of them; the last call gets `rest` beyond the end.
+// f(eight numbers of the row, which of four sums is to take them) for all of them, in order; the
+// last call gets `rest` beyond the end. (One sum alone would wait for each addition before the
+// next.)
 template <class F>
 void by_doubles(const double* x, std::size_t n, double rest, const F& f) {
   Doubles v;
   std::size_t j = 0;
-  for (; j + doubles <= n; j += doubles) {
-    std::memcpy(&v, x + j, sizeof v);
-    f(v);
+  for (; j + 4 * doubles <= n; j += 4 * doubles) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      std::memcpy(&v, x + j + doubles * i, sizeof v);
+      f(v, i);
+    }
   }
-  if (j == n) return;
-  v = Doubles{} + rest;
-  std::memcpy(&v, x + j, (n - j) * sizeof(double));
-  f(v);
+  for (; j < n; j += doubles) {
+    v = Doubles{} + rest;
+    std::memcpy(&v, x + j, std::min(doubles, n - j) * sizeof(double));
+    f(v, 0);
+  }
+}
+using FourSums = std::array<Doubles, 4>;
+inline double total_of(const FourSums& sums) {
+  return total_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 // The largest of a row of at least one number.
@@ -40,8 +49,8 @@ template <class T>
 T largest_of(const T* x, std::size_t n) {
   if constexpr (std::is_same_v<T, double>) {
     Doubles m = Doubles{} + x[0];
-    by_doubles(x, n, x[0], [&](const Doubles& v) { m = m < v ? v : m; });
-    return std::max({m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]});
+    by_doubles(x, n, x[0], [&](const Doubles& v, std::size_t) { m = m < v ? v : m; });
+    return largest_of(m);
   } else {
     return *std::max_element(x, x + n);
   }
@@ -51,8 +60,8 @@ T largest_of(const T* x, std::size_t n) {
 template <class T>
 T sum_of(const T* x, std::size_t n) {
   if constexpr (std::is_same_v<T, double>) {
-    Doubles c{};
-    by_doubles(x, n, 0, [&](const Doubles& v) { c += v; });
+    FourSums c{};
+    by_doubles(x, n, 0, [&](const Doubles& v, std::size_t i) { c[i] += v; });
     return total_of(c);
   } else {
     T c = 0;
@@ -64,8 +73,9 @@ T sum_of(const T* x, std::size_t n) {
 template <class T>
 T squares_of(const T* x, std::size_t n, const T& mean) {
   if constexpr (std::is_same_v<T, double>) {
-    Doubles c{};
-    by_doubles(x, n, mean, [&](const Doubles& v) { c += (v - mean) * (v - mean); });
+    FourSums c{};
+    by_doubles(x, n, mean,
+               [&](const Doubles& v, std::size_t i) { c[i] += (v - mean) * (v - mean); });
     return total_of(c);
   } else {
     using std::fma;
@@ -110,7 +120,7 @@ std::vector<T> exponentials(const T* x, std::size_t n, const T& shift) {
   std::vector<T> y(n);
   if constexpr (std::is_same_v<T, double>) {
     std::size_t j = 0;
-    by_doubles(x, n, 0, [&](const Doubles& v) {
+    by_doubles(x, n, 0, [&](const Doubles& v, std::size_t) {
       Doubles z = v - shift;
       exponential(z);
       std::memcpy(&y[j], &z, sizeof(double) * std::min(doubles, n - j));

@@ -2,13 +2,18 @@
 //
 //   inputs   x (T, D), w (D, 1), b (D, 1)        y (T, D)
 //   attributes   eps; one_pass (default 0): the variance as mean of squares less square of mean, as
-//                some kernels take it; its bound grows with (mu / sigma)^2, and so do its errors
+//                some kernels take it; its bound grows with (mu / sigma)^2, and so do its errors;
+//                welford (default 0): mean and sum of squares brought up to date element by
+//                element, m_k = m_{k-1} + (x_k - m_{k-1}) / k,  s_k = s_{k-1} + (x_k - m_{k-1})
+//                (x_k - m_k); its bound grows with mu / sigma
 //   evaluate   two passes: a chain of additions for mu, a chain of fused multiply-adds for the
 //              squares; then each step rounded to FP32; one rounding to the output format
 // Also here: layernorm_grad (dx) and layernorm_wgrad (dw, db).
 //   dx = r (g - mean(g) - xhat mean(g xhat)),  g = dy w,  xhat = (x - mu) r      inputs x, w, dy
 //   dw_j = sum_t dy_tj xhat_tj,  db_j = sum_t dy_tj, tokens in `parts` slices    inputs x, w, dy
+#include <bit>
 #include <cmath>
+#include <stdexcept>
 
 #include "bounds/number/rows.hpp"
 #include "bounds/operations/column_sums.hpp"
@@ -46,12 +51,58 @@ Moments<T> moments(const T* x, std::size_t n, double eps) {
   return {mean, shared(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)))};
 }
 
+// m + (x - m) / k, given off = x - m. Written out for Near, whose steps cannot know that m comes
+// twice and its error counts (1 - 1/k) times only: with 1 + 1/k it would grow n-fold along a row.
+template <class T>
+T brought_up_to_date(const T& m, const T&, const T& off, std::size_t k) {
+  return m + off / static_cast<T>(k);
+}
+Near brought_up_to_date(const Near& m, const Near& x, const Near& off, std::size_t k) {
+  if (k == 1) return x;  // m is 0
+  const double weight = 1 / static_cast<double>(k);
+  Near mean = Near::of(m.value + off.value * weight);
+  mean.carry(term<"welford.mean">((1 - weight) * (1 + 0x1p-40)), m);
+  mean.carry(term<"welford.element">(weight * (1 + 0x1p-40)), x);
+  // Rounding x - m, then the quotient, then the sum; FP64's own steps are far below 2^-24 of these.
+  const double size = off.most() * (1 + 0x1p-22);
+  const double minus = Near::half_spacing_fp32(size);
+  // A quotient by a power of two is exact above the spacing at zero.
+  const double quotient =
+      Near::half_spacing_fp32(std::has_single_bit(k) ? 0x1p-149 : (size + minus) * weight);
+  if (off.most() == 0) return mean;
+  mean.err(term<"welford.minus">(minus * weight), Share::sums);
+  mean.err(term<"welford.quotient">(quotient), Share::sums);
+  return mean.rounded(Share::sums, (size + minus) * weight + quotient);
+}
+
+template <class T>
+Moments<T> welford(const T* x, std::size_t n, double eps) {
+  using std::fma;
+  using std::sqrt;
+  T mean = 0;
+  T squares = 0;
+  for (std::size_t j = 0; j < n; ++j) {
+    const T off = x[j] - mean;
+    mean = shared(brought_up_to_date(mean, x[j], off, j + 1));
+    squares = fma(off, x[j] - mean, squares);
+  }
+  return {mean, shared(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)))};
+}
+
+template <class T>
+auto moments_by(const Call<T>& call) {
+  const bool once = call.attribute("one_pass", 0) != 0,
+             updating = call.attribute("welford", 0) != 0;
+  if (once && updating) throw std::invalid_argument("layernorm: one_pass or welford, not both");
+  return once ? one_pass<T> : updating ? welford<T> : moments<T>;
+}
+
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
   const Matrix<T>& x = call[0];
   const std::vector<T>& w = call[1].values;
   const std::vector<T>& b = call[2].values;
-  const auto moments_of = call.attribute("one_pass", 0) != 0 ? one_pass<T> : moments<T>;
+  const auto moments_of = moments_by(call);
   Matrix<T> y(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const auto [mean, r] = moments_of(x.row(t), x.cols, call.attribute("eps"));

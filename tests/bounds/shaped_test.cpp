@@ -29,6 +29,7 @@ TEST(Shaped, RefusesInASentence) {
                                   {"gemm", "3x4x"},
                                   {"gemm", "0x1x1"},
                                   {"gemm", "9999999x9999999x9999999"},
+                                  {"batched_gemm", "9999x9999"},
                                   {"softmax", "4"},
                                   {"softmax", "4x-1"},
                                   {"softmax", "99999x99999"},

@@ -1,0 +1,161 @@
+// all_reduce: y = x_0 + x_1 + ..., one tensor a rank, as the algorithm of a collective adds them
+//
+//   inputs   x_0 ... x_{R-1}, each (N, M)        y (N, M)
+//   attributes   algorithm: number of a Collective::Algorithm; rotation: of ring, see
+//                bounds/collective.hpp. Without one the evaluation has 0, the tolerance holds for
+//                all
+//   evaluate   each x rounded to `wire`; sums in FP32, rounded to `wire` each (ring, tree) or the
+//   last
+//              alone; one rank sends nothing. At the end one rounding to the output format
+//   tolerance  as the evaluation goes; ring without a rotation: the largest over rotations;
+//   any_order
+//              of n terms x^: (R - 1) u sum |x^| for the sums, whatever their order [JR13]
+#include <cmath>
+#include <stdexcept>
+
+#include "bounds/collective.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+using Algorithm = Collective::Algorithm;
+
+Collective collective_of(const Attributes& attributes, std::size_t ranks, const Format& wire) {
+  const auto attribute = [&](std::string_view name) { return attributes.find(name)->second; };
+  if (!attributes.contains("algorithm")) {
+    throw std::invalid_argument("the operation needs the attribute 'algorithm'");
+  }
+  const double algorithm = attribute("algorithm");
+  if (!(algorithm >= 0 && algorithm < algorithm_names.size())) {
+    throw std::invalid_argument("all_reduce: algorithm " + std::to_string(algorithm) +
+                                "; 0 is ring, 1 tree, 2 rank_order, 3 any_order");
+  }
+  Collective c{
+      static_cast<Algorithm>(static_cast<int>(algorithm)), static_cast<int>(ranks), wire, {}};
+  if (attributes.contains("rotation")) c.rotation = static_cast<int>(attribute("rotation"));
+  c.check();
+  return c;
+}
+
+// Ranks [first, last) of the tree.
+template <class T>
+Matrix<T> by_halves(std::vector<Matrix<T>>& parts, std::size_t first, std::size_t last,
+                    const Call<T>& call) {
+  if (last - first == 1) return std::move(parts[first]);
+  const std::size_t middle = first + (last - first) / 2;
+  Matrix<T> sum = by_halves(parts, first, middle, call);
+  const Matrix<T> other = by_halves(parts, middle, last, call);
+  for (std::size_t e = 0; e < sum.size(); ++e) sum.values[e] += other.values[e];
+  call.roundings.round(sum, call.how.wire);
+  return sum;
+}
+
+// One rank after the other; chunk c of the elements begins at rank (c + rotation) % ranks, or all
+// of them at rank 0.
+template <class T>
+Matrix<T> in_turn(const std::vector<Matrix<T>>& parts, const Collective& how, const Call<T>& call) {
+  const std::size_t ranks = parts.size();
+  const bool ring = how.algorithm == Algorithm::ring;
+  const auto rotation = static_cast<std::size_t>(how.rotation.value_or(0));
+  Matrix<T> sum(parts[0].rows, parts[0].cols);
+  for (std::size_t k = 0; k < ranks; ++k) {
+    for (std::size_t c = 0; c < ranks; ++c) {
+      const auto [first, last] = slice(sum.size(), how.ranks, static_cast<int>(c));
+      const Matrix<T>& part = parts[ring ? (c + rotation + k) % ranks : k];
+      for (std::size_t e = first; e < last; ++e) {
+        if (k == 0) sum.values[e] = part.values[e];
+        if (k > 0) sum.values[e] += part.values[e];
+      }
+    }
+    // Between, FP32 sums stay as they are.
+    if (k > 0) call.roundings.round(sum, ring || k + 1 == ranks ? call.how.wire : fp32);
+  }
+  return sum;
+}
+
+template <class T>
+std::vector<Matrix<T>> sent(const Call<T>& call) {
+  std::vector<Matrix<T>> parts;
+  for (const Matrix<T>* x : call.inputs) parts.push_back(*x);
+  if (parts.size() == 1) return parts;
+  call.roundings.before_parts(parts, call.how.wire);
+  for (Matrix<T>& part : parts) call.roundings.round(part, call.how.wire);
+  return parts;
+}
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const Collective how = collective_of(call.attributes, call.inputs.size(), call.how.wire);
+  std::vector<Matrix<T>> parts = sent(call);
+  Matrix<T> y = how.algorithm == Algorithm::tree ? by_halves(parts, 0, parts.size(), call)
+                                                 : in_turn(parts, how, call);
+  call.roundings.round(y, call.how.output);
+  return alone(std::move(y));
+}
+
+// What is known of a sum whose order is not: that of its parts' errors, and what FP32 may lose.
+std::vector<Matrix<Near>> in_any_order(const Call<Near>& call) {
+  const std::vector<Matrix<Near>> parts = sent(call);
+  Matrix<Near> y(parts[0].rows, parts[0].cols);
+  for (std::size_t e = 0; e < y.size(); ++e) {
+    Near& sum = y.values[e];
+    double size = 0, value = 0, lost = 0;
+    for (const Matrix<Near>& part : parts) {
+      const Near& x = part.values[e];
+      sum.carry(term<"all_reduce.sent">(1), x);
+      size += x.most();
+      lost += Near::lost(value, x.value, value + x.value);
+      value += x.value;
+    }
+    sum.value = value;
+    // Sums of FP32 numbers do not underflow [Hig02 2.8]; 2^-40 covers FP64's own roundings of size.
+    const double steps = static_cast<double>(parts.size()) - 1;
+    sum.err_surely(term<"all_reduce.any_order">(steps * 0x1p-24 * size * (1 + 0x1p-40)) + lost,
+                   Share::sums);
+  }
+  for (std::size_t k = 1; k < parts.size(); ++k) {  // as the evaluation counts them
+    call.roundings.round(y, k + 1 == parts.size() ? call.how.wire : fp32);
+  }
+  call.roundings.round(y, call.how.output);
+  return alone(std::move(y));
+}
+
+void widen(Tolerance& t, const Tolerance& other) {
+  Matrix<double>& bound = t.bound[0];
+  const auto largest = [](const Matrix<double>& m) { return std::ranges::max(m.values); };
+  if (bound.size() > 0 && largest(other.bound[0]) > largest(bound)) t.terms = other.terms;
+  for (std::size_t e = 0; e < bound.size(); ++e) {
+    bound.values[e] = std::max(bound.values[e], other.bound[0].values[e]);
+  }
+}
+
+Outcome<Tolerance> tolerance(const ToleranceCall& call) {
+  const Collective how = collective_of(call.attributes, call.inputs.size(), call.how.wire);
+  if (how.algorithm == Algorithm::any_order) {
+    if (call.mode == Mode::moments) {
+      return Refusal{Why::unsupported, "moments of a sum need its order; a switch has none"};
+    }
+    return tolerance_by<in_any_order>(call);
+  }
+  if (how.algorithm != Algorithm::ring || how.rotation) return tolerance_by<evaluate<Near>>(call);
+  Attributes attributes = call.attributes;
+  attributes["rotation"] = 0;
+  const ToleranceCall turned{call.inputs, attributes, call.how, call.mode, call.delta, call.values};
+  std::optional<Tolerance> widest;
+  for (int r = 0; r < how.ranks; ++r) {
+    attributes["rotation"] = r;
+    const Outcome<Tolerance> t = tolerance_by<evaluate<Near>>(turned);
+    if (!t) return t;
+    if (!widest) widest = *t;
+    widen(*widest, *t);
+  }
+  return *widest;
+}
+
+}  // namespace
+
+extern const Operation all_reduce{"all_reduce", evaluate<float>, evaluate<double>, evaluate<Truth>,
+                                  tolerance};
+
+}  // namespace plumb

@@ -1,0 +1,70 @@
+// router: probabilities of experts, and by how much the choice of the first k was decided
+//
+//   inputs   x (T, E): logits                  outputs   p (T, E), m (T, 1)
+//   attributes   k: so many experts a token, 1 <= k < E
+//   p_tj = exp(x_tj - max_t) / sum_i exp(x_ti - max_t),   m_t = x_t(k) - x_t(k+1), in falling order
+//
+//   evaluate   the sum of exponentials from expert to expert, each step rounded to FP32; p once to
+//   the
+//              output format; m, a difference of two logits, stays FP32
+// The choice itself is no output: see bounds/operations/router.hpp.
+#include "bounds/operations/router.hpp"
+
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+
+#include "bounds/number/rows.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+T margin_of(const T* x, std::size_t n, std::size_t k) {
+  std::vector<T> falling(x, x + n);
+  std::ranges::sort(falling, [](const T& a, const T& b) { return b < a; });
+  return falling[k - 1] - falling[k];
+}
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const Matrix<T>& x = call[0];
+  const std::size_t k = call.count("k");
+  if (k < 1 || k >= x.cols) {
+    throw std::invalid_argument("router: " + std::to_string(k) + " of " + std::to_string(x.cols) +
+                                " experts; k is at least 1, and one expert is not chosen");
+  }
+  Matrix<T> p(x.rows, x.cols), margins(x.rows, 1);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    const std::vector<T> e = exponentials(x.row(t), x.cols, largest_of(x.row(t), x.cols));
+    const T sum = shared(sum_of(e.data(), x.cols));
+    for (std::size_t j = 0; j < x.cols; ++j) p(t, j) = e[j] / sum;
+    margins.values[t] = margin_of(x.row(t), x.cols, k);
+  }
+  call.roundings.round(p, call.how.output);
+  std::vector<Matrix<T>> outputs = alone(std::move(p));
+  outputs.push_back(std::move(margins));
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<std::size_t> undecided(const Matrix<double>& margins, const Matrix<double>& logit_error,
+                                   const Matrix<double>& margin_error) {
+  if (margins.size() != logit_error.size() || margins.size() != margin_error.size()) {
+    throw std::invalid_argument("undecided: one error of the logits and one of the margin a row");
+  }
+  std::vector<std::size_t> rows;
+  for (std::size_t t = 0; t < margins.size(); ++t) {
+    const double needed = term<"router.logits">(2 * logit_error.values[t]) +
+                          term<"router.margin">(margin_error.values[t]);
+    if (!(margins.values[t] > needed * (1 + 0x1p-50))) rows.push_back(t);
+  }
+  return rows;
+}
+
+extern const Operation router{"router", evaluate<float>, evaluate<double>, evaluate<Truth>,
+                              tolerance_by<evaluate<Near>, 0>};
+
+}  // namespace plumb

@@ -1,0 +1,46 @@
+// unscale: gradients of a scaled loss, times 1 / scale
+//
+//   inputs   s (1, 1), g_0, g_1, ... (each N, M)     outputs   y_0, y_1, ... and f (1, 1)
+//   evaluate   1 / s and each product rounded to FP32, one rounding to the output format; f is 1
+//   where
+//              any g is an infinity or a NaN (the step is to be left out), else 0
+//   tolerance   powers of two cost nothing, unless a product underflows; infinities and NaNs are
+//               refused: there is nothing to bound in a step that is left out
+#include <cmath>
+
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+bool finite(float x) { return std::isfinite(x); }
+bool finite(double x) { return std::isfinite(x); }
+template <class T>
+bool finite(const T&) {  // what bounds and truths are asked of was looked at before
+  return true;
+}
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const T inverse = shared(T(1) / call[0].values[0]);
+  bool all_finite = true;
+  std::vector<Matrix<T>> outputs;
+  for (std::size_t i = 1; i < call.inputs.size(); ++i) {
+    Matrix<T> y = call[i];
+    for (T& x : y.values) {
+      all_finite = all_finite && finite(x);
+      x *= inverse;
+    }
+    call.roundings.round(y, call.how.output);
+    outputs.push_back(std::move(y));
+  }
+  outputs.emplace_back(1, 1, all_finite ? T(0) : T(1));
+  return outputs;
+}
+
+}  // namespace
+
+extern const Operation unscale{"unscale", evaluate<float>, evaluate<double>, evaluate<Truth>,
+                               tolerance_by<evaluate<Near>>};
+
+}  // namespace plumb
