@@ -132,20 +132,22 @@ void widen(Tolerance& t, const Tolerance& other) {
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   const Collective how = collective_of(call.attributes, call.inputs.size(), call.how.wire);
-  if (how.algorithm == Algorithm::any_order) {
-    if (call.mode == Mode::moments) {
-      return Refusal{Why::unsupported, "moments of a sum need its order; a switch has none"};
-    }
-    return tolerance_by<in_any_order>(call);
+  const bool any_order = how.algorithm == Algorithm::any_order;
+  const bool any_rotation = how.algorithm == Algorithm::ring && !how.rotation;
+  if (call.mode == Mode::moments && (any_order || any_rotation)) {
+    return Refusal{Why::unsupported,
+                   any_order ? "moments of a sum need its order; a switch has none"
+                             : "moments of a sum need its order; name the ring's rotation"};
   }
-  if (how.algorithm != Algorithm::ring || how.rotation) return tolerance_by<evaluate<Near>>(call);
+  if (any_order) return tolerance_by_evaluation(call, {in_any_order, nullptr}, {});
+  if (!any_rotation) return tolerance_by<evaluate<Near>, evaluate<Moment>>(call);
   Attributes attributes = call.attributes;
   attributes["rotation"] = 0;
   const ToleranceCall turned{call.inputs, attributes, call.how, call.mode, call.delta, call.values};
   std::optional<Tolerance> widest;
   for (int r = 0; r < how.ranks; ++r) {
     attributes["rotation"] = r;
-    const Outcome<Tolerance> t = tolerance_by<evaluate<Near>>(turned);
+    const Outcome<Tolerance> t = tolerance_by<evaluate<Near>, evaluate<Moment>>(turned);
     if (!t) return t;
     if (!widest) widest = *t;
     widen(*widest, *t);

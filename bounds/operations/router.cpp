@@ -65,6 +65,6 @@ std::vector<std::size_t> undecided(const Matrix<double>& margins, const Matrix<d
 }
 
 extern const Operation router{"router", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                              tolerance_by<evaluate<Near>, 0>};
+                              tolerance_by<evaluate<Near>, evaluate<Moment>, 0>};
 
 }  // namespace plumb

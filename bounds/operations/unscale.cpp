@@ -41,6 +41,6 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 }  // namespace
 
 extern const Operation unscale{"unscale", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                               tolerance_by<evaluate<Near>>};
+                               tolerance_by<evaluate<Near>, evaluate<Moment>>};
 
 }  // namespace plumb
