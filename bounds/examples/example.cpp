@@ -35,7 +35,8 @@ Example example_of(std::string_view id, Draw& draw) {
   const std::size_t cols = 2 * draw.between(1, 24);
   const auto starts = [&](std::string_view with) { return e.id.rfind(with, 0) == 0; };
   // The activations' cubes and squares leave FP32's range where huge products do not.
-  const bool cubes = draw.kind() == "huge" && (starts("gelu") || starts("swiglu"));
+  const bool cubes =
+      draw.kind() == "huge" && (starts("gelu") || starts("silu") || starts("swiglu"));
   const auto give = [&](std::size_t r, std::size_t c) {
     e.inputs.push_back(cubes ? draw.moderate(r, c, 1e9) : draw.matrix(r, c, in));
   };
@@ -167,9 +168,10 @@ Example example_of(std::string_view id, Draw& draw) {
   } else if (starts("swiglu_grad")) {
     give(rows, cols);
     give(rows, cols / 2);
-  } else {  // add, column_sum, cast, gelu, swiglu, gelu_grad, grad_norm
+  } else {  // add, column_sum, cast, grad_norm, activations and their gradients
     give(rows, cols);
-    if (id == "add" || id == "gelu_grad" || id == "grad_norm") give(rows, cols);
+    const bool gradient = e.id.ends_with("_grad");
+    if (id == "add" || gradient || id == "grad_norm") give(rows, cols);
   }
   return e;
 }

@@ -12,8 +12,9 @@
 //
 //   LEMMAS  with a^ = a + bias the number that FP32 is expected to hold, and so for b:
 //     a + b     1, 1      a b   b^, a^ (a number times itself: 2 a^)      a / b   1 / b^, -q^ / b^
-//     sqrt a    1 / (2 root)      exp a   exp(a^)      log a   1 / a^
-//     rounding  what can be lost: bounds/number/grid.hpp, with h the spacing at |x^| and g a power
+//     sqrt a    1 / (2 root)      exp a   exp(a^)      log a   1 / a^      erf a   2 exp(-a^2) /
+//     sqrt(pi) rounding  what can be lost: bounds/number/grid.hpp, with h the spacing at |x^| and g
+//     a power
 //               of two that FP32's number is a multiple of. Nothing where g >= h. An input, and
 //               what is made of inputs without loss, is an odd multiple of its g.
 //     vanishing what is added to a number of FP32 and is a constant or below four spacings h of the
@@ -27,7 +28,8 @@
 // ASSUMES  what can be lost is equally likely, and independent from rounding to rounding. Data that
 //          repeat break that; it is the caller's to ask.
 //          exp and log round once: errors next to that rounding are nothing. moment_test.cpp
-//          measures it of this machine's library, which promises less (an ulp, as Near takes it).
+//          measures it of this machine's library, which promises less (an ulp, as Near takes it). erf's
+//          own errors add a twentieth to the square.
 //          Errors are small next to what they act on.
 // REFUSES  beyond FP32's range and where a divisor may be zero the variance is infinite or NaN.
 // SOURCES  theory.md D3, P5, P7, P8
@@ -159,6 +161,12 @@ struct Moment {
   }
   friend Moment log(const Moment& a) {
     return of_function(a, std::log(a.value), std::log(a.held()), 1 / a.held()).rounded();
+  }
+  friend Moment erf(const Moment& a) {
+    const double slope = 1.1283791670955126 * std::exp(-a.held() * a.held());  // 2 / sqrt(pi)
+    Moment y = of_function(a, std::erf(a.value), std::erf(a.held()), slope);
+    if (a.known && std::fabs(a.held()) > 6) y.settle();  // FP32 holds 1 there, or -1
+    return y.rounded();
   }
   // 1 / (1 + exp(-z)). Beyond FP32's range exp(-z) is infinite there, and the result zero.
   friend Moment sigmoid(const Moment& z) {

@@ -6,13 +6,14 @@
 //
 //   CLAIM   Let x^ be what the FP32 evaluation holds where this one holds a Near x. Then
 //           |x^ - x.value| <= x.worst(), provided float operations round to nearest, subnormals
-//           are kept and exp, log have an error below one ulp (c_e = 2, in units of u).
+//           are kept and exp, log, erf have an error below one ulp (c_e = 2, in units of u).
 //   LEMMAS  with a^ = a + da, |da| <= A, |a^| <= |a| + A, and so for b:
 //     a + b     da + db                                                    [Hig02 3.4]
 //     a b       |b| A + (|a| + A) B
 //     a / b     (A + |a / b| B) / (|b| - B)                  infinite if B >= |b|
 //     sqrt a    min(sqrt A, A / (sqrt a + sqrt(a - A)))
 //     exp a     exp(a) (e^A - 1), then one ulp;   log a    -log(1 - A / a), then one ulp
+//     erf a     A 2 exp(-(|a| - A)^2) / sqrt(pi), then one ulp
 //     rounding  half a spacing at |x| + worst: FP32's after each step, another format's at a cast;
 //               nothing when operands are exact and the result fits.
 //           Where there is no bound, worst() is infinite or NaN, and stays so.
@@ -204,7 +205,9 @@ inline Near function_result(Near x) {
 inline Near exp(const Near& a) {
   Near y = Near::of(std::exp(a.value));
   const double e = a.worst();
-  if (e != 0) y.carry(term<"near.exp">(y.value * std::expm1(e) / e * (1 + 0x1p-40)), a);
+  // Far below zero y and the first form are 0 and infinite: there without the 1, which is nothing.
+  const double slope = e < 300 ? y.value * std::expm1(e) / e : std::exp(a.value + e) / e;
+  if (e != 0) y.carry(term<"near.exp">(slope * (1 + 0x1p-40)), a);
   return function_result(y);
 }
 
@@ -217,6 +220,15 @@ inline Near log(const Near& a) {
         relative < 1 ? -std::log1p(-relative) / e : std::numeric_limits<double>::infinity();
     y.carry(term<"near.log">(slope * (1 + 0x1p-40)), a);
   }
+  return function_result(y);
+}
+
+// The slope 2 exp(-a^2) / sqrt(pi) is largest at the end of the interval that is nearest to zero.
+inline Near erf(const Near& a) {
+  Near y = Near::of(std::erf(a.value));
+  const double nearest = std::max(std::fabs(a.value) - a.worst(), 0.0);
+  const double slope = 1.1283791670955126 * std::exp(-nearest * nearest) * (1 + 0x1p-40);
+  if (a.worst() != 0) y.carry(term<"near.erf">(slope), a);
   return function_result(y);
 }
 

@@ -55,7 +55,10 @@ bool Truth::less(const Truth& b) const { return number_->value < b.number_->valu
 Truth Truth::function(int which) const {
   Truth y;
   const Fine& x = number_->value;
-  y.number_->value = which == 0 ? Fine(exp(x)) : which == 1 ? Fine(log(x)) : Fine(sqrt(x));
+  y.number_->value = which == 0   ? Fine(exp(x))
+                     : which == 1 ? Fine(log(x))
+                     : which == 2 ? Fine(sqrt(x))
+                                  : Fine(erf(x));
   return y;
 }
 

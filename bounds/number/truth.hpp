@@ -44,6 +44,7 @@ class Truth {
   friend Truth fma(const Truth& a, const Truth& b, const Truth& c) { return a * b + c; }
   friend Truth exp(const Truth& a) { return a.function(0); }
   friend Truth log(const Truth& a) { return a.function(1); }
+  friend Truth erf(const Truth& a) { return a.function(3); }
   friend Truth sqrt(const Truth& a) { return a.function(2); }
   friend Truth min(const Truth& a, const Truth& b) { return b < a ? b : a; }
   friend Truth shared(const Truth& a) { return a; }

@@ -1,7 +1,9 @@
-// gelu, swiglu and their gradients; sigma(z) = 1 / (1 + exp(-z))
+// gelu, gelu_erf, silu, swiglu and their gradients; sigma(z) = 1 / (1 + exp(-z))
 //
 //   gelu     y = x sigma(2 c (x + a x^3)), c = sqrt(2/pi), a = 0.044715: the tanh form, written so
 //            that nothing cancels                                  inputs x; grad: x, dy
+//   gelu_erf y = x (1 + erf(x / sqrt 2)) / 2                        inputs x; grad: x, dy
+//   silu     y = x sigma(x)                                         inputs x; grad: x, dy
 //   swiglu   y_i = g_i sigma(g_i) u_i, with g_i = x_2i, u_i = x_2i+1 (gate and up are neighbours,
 //   so
 //            that a tensor-parallel slice is contiguous)           inputs x; grad: x, dy
@@ -35,19 +37,65 @@ T gelu_slope(T x) {
 }
 
 template <class T>
-std::vector<Matrix<T>> gelu_forward(const Call<T>& call) {
-  Matrix<T> y = call[0];
-  for (T& x : y.values) x = gelu_of(x);
-  call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+T normal_share(T x) {  // of what is below x
+  using std::erf;
+  constexpr double root_half = 0.70710678118654752;
+  return static_cast<T>(0.5) * (T(1) + erf(x * static_cast<T>(root_half)));
 }
 
 template <class T>
-std::vector<Matrix<T>> gelu_backward(const Call<T>& call) {
+T gelu_erf_slope(T x) {
+  using std::exp;
+  constexpr double density_at_0 = 0.39894228040143268;
+  return normal_share(x) + x * (exp(static_cast<T>(-0.5) * x * x) * static_cast<T>(density_at_0));
+}
+
+template <class T>
+T silu_slope(T x) {
+  const T s = shared(sigmoid(x));
+  return s + x * s * (T(1) - s);
+}
+
+// y = f(x), and dx = dy slope(x).
+template <class T, class F>
+std::vector<Matrix<T>> each(const Call<T>& call, const F& f) {
+  Matrix<T> y = call[0];
+  for (T& x : y.values) x = f(x);
+  call.roundings.round(y, call.how.output);
+  return alone(std::move(y));
+}
+template <class T, class F>
+std::vector<Matrix<T>> each_slope(const Call<T>& call, const F& slope) {
   Matrix<T> dx = call[1];
-  for (std::size_t e = 0; e < dx.size(); ++e) dx.values[e] *= gelu_slope(call[0].values[e]);
+  for (std::size_t e = 0; e < dx.size(); ++e) dx.values[e] *= slope(call[0].values[e]);
   call.roundings.round(dx, call.how.output);
-  return {std::move(dx)};
+  return alone(std::move(dx));
+}
+
+template <class T>
+std::vector<Matrix<T>> gelu_erf_forward(const Call<T>& call) {
+  return each(call, [](const T& x) { return x * normal_share(x); });
+}
+template <class T>
+std::vector<Matrix<T>> gelu_erf_backward(const Call<T>& call) {
+  return each_slope(call, [](const T& x) { return gelu_erf_slope(x); });
+}
+template <class T>
+std::vector<Matrix<T>> silu_forward(const Call<T>& call) {
+  return each(call, [](const T& x) { return x * sigmoid(x); });
+}
+template <class T>
+std::vector<Matrix<T>> silu_backward(const Call<T>& call) {
+  return each_slope(call, [](const T& x) { return silu_slope(x); });
+}
+
+template <class T>
+std::vector<Matrix<T>> gelu_forward(const Call<T>& call) {
+  return each(call, [](const T& x) { return gelu_of(x); });
+}
+template <class T>
+std::vector<Matrix<T>> gelu_backward(const Call<T>& call) {
+  return each_slope(call, [](const T& x) { return gelu_slope(x); });
 }
 
 template <class T>
@@ -83,6 +131,17 @@ extern const Operation gelu{"gelu", gelu_forward<float>, gelu_forward<double>, g
 extern const Operation gelu_grad{"gelu_grad", gelu_backward<float>, gelu_backward<double>,
                                  gelu_backward<Truth>,
                                  tolerance_by<gelu_backward<Near>, gelu_backward<Moment>>};
+extern const Operation gelu_erf{"gelu_erf", gelu_erf_forward<float>, gelu_erf_forward<double>,
+                                gelu_erf_forward<Truth>,
+                                tolerance_by<gelu_erf_forward<Near>, gelu_erf_forward<Moment>>};
+extern const Operation gelu_erf_grad{
+    "gelu_erf_grad", gelu_erf_backward<float>, gelu_erf_backward<double>, gelu_erf_backward<Truth>,
+    tolerance_by<gelu_erf_backward<Near>, gelu_erf_backward<Moment>>};
+extern const Operation silu{"silu", silu_forward<float>, silu_forward<double>, silu_forward<Truth>,
+                            tolerance_by<silu_forward<Near>, silu_forward<Moment>>};
+extern const Operation silu_grad{"silu_grad", silu_backward<float>, silu_backward<double>,
+                                 silu_backward<Truth>,
+                                 tolerance_by<silu_backward<Near>, silu_backward<Moment>>};
 extern const Operation swiglu{"swiglu", swiglu_forward<float>, swiglu_forward<double>,
                               swiglu_forward<Truth>,
                               tolerance_by<swiglu_forward<Near>, swiglu_forward<Moment>>};

@@ -45,7 +45,8 @@ struct Tally {
 constexpr double sizes[] = {0, 0x1p-23, 0x1p-12, 0x1p-4, 0.4};
 
 TEST(Near, HoldsForEveryLemmaAndIsAttained) {
-  Tally sum, difference, product, fused, quotient, root, exponential, logarithm, sigma;
+  Tally sum, difference, product, fused, quotient, root, exponential, logarithm, error_function,
+      sigma;
   for (const char* kind : input_kinds) {
     Draw draw(kind, 11);
     for (int i = 0; i < effort(6000); ++i) {
@@ -64,6 +65,7 @@ TEST(Near, HoldsForEveryLemmaAndIsAttained) {
       if (std::fabs(logit.held) < 80) {
         exponential.add(exp(logit.near), std::exp(logit.held), "exp");
       }
+      error_function.add(erf(logit.near), std::erf(logit.held), "erf");
       sigma.add(sigmoid(logit.near), 1 / (1 + std::exp(-logit.held)), "sigmoid");
       const Near q = a.near / b.near;
       if (std::isfinite(q.worst())) quotient.add(q, a.held / b.held, "quotient");
@@ -79,6 +81,7 @@ TEST(Near, HoldsForEveryLemmaAndIsAttained) {
   }
   EXPECT_GT(exponential.largest_ratio, 0.45);
   EXPECT_GT(logarithm.largest_ratio, 0.45);
+  EXPECT_GT(error_function.largest_ratio, 0.45);
   EXPECT_GT(sigma.largest_ratio, 0.3);
 }
 

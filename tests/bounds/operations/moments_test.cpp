@@ -68,9 +68,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"layernorm"}, Kind{"layernorm_grad"}, Kind{"layernorm_wgrad", "30x70"},
                     Kind{"rope"}, Kind{"attention", "12x30"}, Kind{"attention_grad", "12x30"},
                     Kind{"softmax"}, Kind{"softmax_grad"}, Kind{"log_sum_exp", "80x30"},
-                    Kind{"softmax_merge", "24x20"}, Kind{"gelu"}, Kind{"gelu_grad"}, Kind{"swiglu"},
-                    Kind{"swiglu_grad"}, Kind{"cross_entropy", "80x30"}, Kind{"cross_entropy_grad"},
-                    Kind{"quantize"}, Kind{"scale"}, Kind{"adam"}),
+                    Kind{"softmax_merge", "24x20"}, Kind{"gelu"}, Kind{"gelu_grad"},
+                    Kind{"gelu_erf"}, Kind{"gelu_erf_grad"}, Kind{"silu"}, Kind{"silu_grad"},
+                    Kind{"swiglu"}, Kind{"swiglu_grad"}, Kind{"cross_entropy", "80x30"},
+                    Kind{"cross_entropy_grad"}, Kind{"quantize"}, Kind{"scale"}, Kind{"adam"}),
     [](const auto& parameter) { return parameter.param.id; });
 
 TEST(Moment, BiasIsFromTheValueAsGiven) {

@@ -177,6 +177,16 @@ TEST(Value, OfGeluIsTheTanhForm) {
   }
 }
 
+TEST(Value, OfGeluErfAndSiluAreTheirFormulas) {
+  for (double x = -6; x < 6; x += 0.37) {
+    const auto of = [x](const char* id) {
+      return value_of({id, {Matrix<double>(1, 1, x)}, {}, {}})[0].values[0];
+    };
+    EXPECT_NEAR(of("gelu_erf"), x * std::erfc(-x / std::sqrt(2)) / 2, 1e-15);
+    EXPECT_NEAR(of("silu"), x / (1 + std::exp(-x)), 1e-15);
+  }
+}
+
 TEST(Value, OfAttentionIsSoftmaxTimesValues) {
   Draw draw("plain", 2);
   const Matrix<double> qkv = draw.moderate(5, 12, 1);  // one head of 4, one key, one value
@@ -271,6 +281,9 @@ TEST(Value, OfGradientsMatchesCentralDifferences) {
   expect_gradient({"softmax", {x}, {}, {}}, dy, 0, value("softmax_grad", {p, dy}, {})[0],
                   "softmax");
   expect_gradient({"gelu", {x}, {}, {}}, dy, 0, value("gelu_grad", {x, dy}, {})[0], "gelu");
+  expect_gradient({"gelu_erf", {x}, {}, {}}, dy, 0, value("gelu_erf_grad", {x, dy}, {})[0],
+                  "gelu_erf");
+  expect_gradient({"silu", {x}, {}, {}}, dy, 0, value("silu_grad", {x, dy}, {})[0], "silu");
   const Matrix<double> half = draw.moderate(3, 4, 1);
   expect_gradient({"swiglu", {x}, {}, {}}, half, 0, value("swiglu_grad", {x, half}, {})[0],
                   "swiglu");
