@@ -68,13 +68,16 @@ TEST_P(ByChance, AProbabilisticToleranceIsKeptAndNeverWider) {
 }
 
 TEST_P(ByChance, MomentsAreTheSizeOfTheErrors) {
+  // A clip has one element per draw: of 80 evenly spread errors the RMS scatters by
+  // sqrt(0.8 / 80) / 2 = 0.05, and 0.2 is four of those. Checked builds may not draw fewer.
+  const int draws = std::max(80, effort(80));
   Comparison all;
-  for (int seed = 1; seed <= effort(80); ++seed) {
+  for (int seed = 1; seed <= draws; ++seed) {
     Draw draw("plain", 2000 + static_cast<unsigned>(seed));
     const Example e = example_of(GetParam(), draw);
     judge(e, evaluation_of(e), all, Mode::moments);
   }
-  ASSERT_LT(all.refusals * 10, static_cast<std::size_t>(effort(80))) << all.refusal;
+  ASSERT_LT(all.refusals * 10, static_cast<std::size_t>(draws)) << all.refusal;
   EXPECT_EQ(all.violations, 0U);
   EXPECT_GT(all.rms(), 0.8) << GetParam();
   EXPECT_LT(all.rms(), 1.2) << GetParam();
