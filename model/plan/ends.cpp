@@ -1,0 +1,51 @@
+#include "model/plan/parts.hpp"
+
+namespace plumb {
+
+// x = E[ids] (+ P[position])                              (T, C)
+std::string embedding(Promise& p) {
+  Ids lookup{p.at("data", "ids"), Promise::weight("embedding")};
+  if (p.gpt()) lookup.push_back(Promise::weight("position"));
+  const std::string x = p.at("embedding", "out");
+  p.node("embedding", lookup, {x}, p.plain());
+  return x;
+}
+
+void embedding_grad(Promise& p, const std::string& dy) {
+  p.node("embedding_grad", {p.at("data", "ids"), dy}, {p.at("embedding.weight", "wgrad")},
+         Promise::in_fp32(), {{"rows", p.c.vocabulary}, {"period", 0}});
+  if (p.gpt()) {
+    p.node("embedding_grad", {p.at("data", "ids"), dy}, {p.at("position.weight", "wgrad")},
+           p.over_tokens(), {{"rows", p.c.sequence}, {"period", p.c.sequence}});
+  }
+}
+
+// logits = h W'                                           (T, V) = (T, C) (V, C)'
+// loss = sum over counted tokens of lse(logits) - logits[label], over all counted tokens of the
+// step
+void head_and_loss(Promise& p, const std::string& x) {
+  const std::string h = norm(p, "final_norm", x);
+  p.node("gemm", {p.operand(h, p.at("head", "operand"), p.r.operands), p.factor(p.head())},
+         {p.at("head", "out")}, p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
+  p.node("cross_entropy",
+         {p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count"},
+         {p.at("loss", "lse"), p.at("loss", "out")}, p.over_vocabulary());
+}
+
+// dh (T, C), dW (V, C)
+std::string head_and_loss_grad(Promise& p) {
+  const std::string d_logits = p.at("head", "grad_out");
+  p.node("cross_entropy_grad",
+         {p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count",
+          p.at("loss", "lse")},
+         {d_logits}, p.plain());
+  const std::string d = p.operand(d_logits, p.at("head", "grad_operand"), p.r.grad_operands);
+  const std::string dh = p.at("head", "grad_in");
+  p.node("gemm", {d, p.factor(p.head())}, {dh}, p.across_tp(),
+         {{"transpose_a", 0}, {"transpose_b", 0}});
+  p.node("gemm", {d, p.kept("head", p.at("final_norm", "out"))}, {p.at("head.weight", "wgrad")},
+         Promise::in_fp32(), {{"transpose_a", 1}, {"transpose_b", 0}});
+  return dh;
+}
+
+}  // namespace plumb

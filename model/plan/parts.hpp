@@ -1,0 +1,43 @@
+// model/plan/parts.hpp: the parts of a plan, each in the file of its name.
+//
+// x, dy: ids of what a module takes in, and of the gradient of what it puts out. A _grad returns
+// the id of the gradient of its input. (T, C): tokens, width; shapes are of the whole tensors.
+#pragma once
+
+#include "model/plan/promise.hpp"
+
+namespace plumb {
+
+// linear.cpp: y = x W (+ b); column-parallel layers share the backward sum, row-parallel ones the
+// forward sum.
+enum class Split { columns, rows };
+std::string linear(Promise& p, const std::string& name, const std::string& x, Split split);
+std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
+                        const std::string& dy, Split split);
+void weight_operands(Promise& p);  // once a step: all micro-batches multiply the same
+
+// norm.cpp
+std::string norm(Promise& p, const std::string& name, const std::string& x);
+std::string norm_grad(Promise& p, const std::string& name, const std::string& x,
+                      const std::string& dy);
+std::string add(Promise& p, const std::string& a, const std::string& b, const std::string& as);
+
+// attention.cpp: qkv, rotation, core, projection of layer `name`
+std::string attention(Promise& p, const std::string& name, const std::string& x);
+std::string attention_grad(Promise& p, const std::string& name, const std::string& dy);
+
+// mlp.cpp: fc1, activation, fc2 of layer `name`
+std::string mlp(Promise& p, const std::string& name, const std::string& x);
+std::string mlp_grad(Promise& p, const std::string& name, const std::string& dy);
+
+// ends.cpp: what comes before the first layer and after the last
+std::string embedding(Promise& p);
+void embedding_grad(Promise& p, const std::string& dy);
+void head_and_loss(Promise& p, const std::string& x);
+std::string head_and_loss_grad(Promise& p);
+
+// step.cpp: what follows the last micro-batch
+void reduce(Promise& p);
+void optimize(Promise& p, int step);
+
+}  // namespace plumb

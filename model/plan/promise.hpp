@@ -1,0 +1,82 @@
+// model/plan/promise.hpp: what the parts of a plan share: names, evaluations, and the graph that
+// grows.
+//
+// A part promises what one module makes, forward and backward side by side; names as in plan.hpp.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/config.hpp"
+#include "model/layout.hpp"
+#include "model/recipe.hpp"
+#include "trace/graph.hpp"
+
+namespace plumb {
+
+using Ids = std::vector<std::string>;
+
+class Promise {
+ public:
+  Promise(const Config& config, const Recipe& recipe, const Layout& layout)
+      : c(config), r(recipe), l(layout) {}
+
+  const Config& c;
+  const Recipe& r;
+  const Layout& l;
+  Phase phase = Phase::forward;  // of the nodes that follow
+  int micro_batch = 0;           // that ids speak of
+  Graph graph;
+
+  void node(std::string op, Ids inputs, Ids outputs, Evaluation how, Attributes attributes = {}) {
+    graph.nodes.push_back(
+        {std::move(op), std::move(inputs), std::move(outputs), std::move(attributes), how, phase});
+  }
+
+  // --- evaluations ---
+  Evaluation plain() const { return {1, fp32, r.compute}; }
+  static Evaluation in_fp32() { return {1, fp32, fp32}; }
+  // A contraction that tensor-parallel ranks share; its parts travel in the recipe's wire format.
+  Evaluation across_tp() const { return l.tp == 1 ? plain() : Evaluation{l.tp, r.wire, r.compute}; }
+  // Sums over tokens for a replicated parameter: sequence-parallel ranks each hold a slice.
+  Evaluation over_tokens() const { return {l.sp ? l.tp : 1, fp32, fp32}; }
+  Evaluation over_vocabulary() const { return {l.tp, fp32, fp32}; }
+  Evaluation over_dp() const { return {l.dp, fp32, fp32}; }
+
+  // --- names ---
+  static std::string of(int m, const std::string& module, const std::string& kind) {
+    return "m" + std::to_string(m) + "/" + module + "/" + kind;
+  }
+  std::string at(const std::string& module, const std::string& kind) const {
+    return of(micro_batch, module, kind);
+  }
+  static std::string weight(const std::string& module) { return module + ".weight/param@previous"; }
+  static std::string bias(const std::string& module) { return module + ".bias/param@previous"; }
+  static std::string layer(int n) { return "layers." + std::to_string(n); }
+  bool gpt() const { return c.family == Family::gpt; }
+  // The matrix that the head multiplies with.
+  std::string head() const { return gpt() ? "embedding" : "head"; }
+
+  // --- operands of products ---
+  // Returns the id of what a product sees of x: x itself, or, under the name `as`, what `to` keeps
+  // of it.
+  std::string operand(const std::string& x, const std::string& as,
+                      const std::optional<Format>& to) {
+    if (!to) return x;
+    node("amax_scale", {x}, {as + "_scale"}, in_fp32(), {{"largest", to->largest()}});
+    node("quantize", {x, as + "_scale"}, {as}, {1, fp32, *to});
+    return as;
+  }
+  // What a product sees of a weight.
+  std::string factor(const std::string& module) const {
+    return r.operands ? module + ".weight/operand" : weight(module);
+  }
+  // What the backward products see of the input of a layer.
+  std::string kept(const std::string& module, const std::string& x) const {
+    return r.operands ? at(module, "operand") : x;
+  }
+};
+
+}  // namespace plumb
