@@ -65,7 +65,7 @@ class Pipeline {
     if (!is_last(t)) return send(t, t.stage + 1, x);
     const Tensor h =
         operand(rank_, "head/operand", all_tokens(rank_, norm_layer(rank_, "final_norm", x)),
-                Held::whole, rank_.r.operands);
+                Held::tokens, rank_.r.operands);
     Tensor loss;
     pass.from_top =
         norm_layer_backward(rank_, "final_norm", x, head_and_loss(rank_, batch(t), h, loss));

@@ -52,6 +52,14 @@ struct GradientJoints {
   // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
   // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
+  // Is a gradient, of which each context-parallel rank has its tokens' part, summed over them?
+  Joint<bool(const Where&)> sums_over_contexts = [](const Where&) { return true; };
+};
+
+struct ContextJoints {
+  // Which tokens of each sequence a rank of the group has, ascending; `promised`: zigzag.
+  Joint<std::vector<std::size_t>(const Where&, int, std::vector<std::size_t>)> positions =
+      [](const Where&, int /*rank*/, std::vector<std::size_t> promised) { return promised; };
 };
 
 struct PipelineJoints {
@@ -82,6 +90,7 @@ struct Joints {
   AttentionJoints attention;
   LossJoints loss;
   GradientJoints gradients;
+  ContextJoints context;
   PipelineJoints pipeline;
   ZeroJoints zero;
   OptimizerJoints optimizer;
@@ -91,7 +100,8 @@ struct Joints {
     return embedding.keeps_row.reached() || linear.after_product.reached() ||
            row_parallel.wire.reached() || row_parallel.bias_before_sum.reached() ||
            attention.after_scores.reached() || loss.denominator.reached() ||
-           gradients.sums_over_sequence.reached() || pipeline.layers.reached() ||
+           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
+           context.positions.reached() || pipeline.layers.reached() ||
            pipeline.ties_gradients.reached() || zero.share.reached() ||
            optimizer.clip_coefficient.reached();
   }

@@ -10,7 +10,8 @@ struct Quantized {
 
 Quantized quantized(Rank& rank, Tensor x, Held held, const Format& to) {
   Tensor amax(1, 1, largest_magnitude(x.values));
-  if (held != Held::whole) rank.mesh.tp.max(amax.values);
+  if (held != Held::whole && held != Held::tokens) rank.mesh.tp.max(amax.values);
+  if (held == Held::tokens || held == Held::token_columns) rank.mesh.cp.max(amax.values);
   const float scale = scale_to_fit(amax.values[0], to);
   quantize(x.values, scale, to);
   return {std::move(x), Tensor(1, 1, scale)};

@@ -13,7 +13,7 @@ std::string embedding(Promise& p) {
 
 void embedding_grad(Promise& p, const std::string& dy) {
   p.node("embedding_grad", {p.at("data", "ids"), dy}, {p.at("embedding.weight", "wgrad")},
-         Promise::in_fp32(), {{"rows", p.c.vocabulary}, {"period", 0}});
+         p.over_contexts(), {{"rows", p.c.vocabulary}, {"period", 0}});
   if (p.gpt()) {
     p.node("embedding_grad", {p.at("data", "ids"), dy}, {p.at("position.weight", "wgrad")},
            p.over_tokens(), {{"rows", p.c.sequence}, {"period", p.c.sequence}});
@@ -44,7 +44,7 @@ std::string head_and_loss_grad(Promise& p) {
   p.node("gemm", {d, p.factor(p.head())}, {dh}, p.across_tp(),
          {{"transpose_a", 0}, {"transpose_b", 0}});
   p.node("gemm", {d, p.kept("head", p.at("final_norm", "out"))}, {p.at("head.weight", "wgrad")},
-         Promise::in_fp32(), {{"transpose_a", 1}, {"transpose_b", 0}});
+         p.over_contexts(), {{"transpose_a", 1}, {"transpose_b", 0}});
   return dh;
 }
 

@@ -21,11 +21,11 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
   const std::string dx = p.at(name, "grad_in");
   p.node("gemm", {d, p.factor(name)}, {dx}, columns ? p.across_tp() : p.plain(),
          {{"transpose_a", 0}, {"transpose_b", 1}});
-  p.node("gemm", {p.kept(name, x), d}, {p.at(name + ".weight", "wgrad")}, Promise::in_fp32(),
+  p.node("gemm", {p.kept(name, x), d}, {p.at(name + ".weight", "wgrad")}, p.over_contexts(),
          {{"transpose_a", 1}, {"transpose_b", 0}});
   if (p.gpt()) {
     p.node("column_sum", {dy}, {p.at(name + ".bias", "wgrad")},
-           columns ? Promise::in_fp32() : p.over_tokens());
+           columns ? p.over_contexts() : p.over_tokens());
   }
   return dx;
 }
