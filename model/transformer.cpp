@@ -22,7 +22,7 @@ struct Saved {
 
 Tensor layer_forward(Rank& rank, const std::string& name, Tensor x, Saved& s) {
   const auto product_sees = [&](const char* module, Tensor y, Held held) {
-    return operand(rank, name + module + "/operand", std::move(y), held, rank.r.operands);
+    return input_operand(rank, name + module, std::move(y), held);
   };
   s.norm1 = product_sees(".attn.qkv", all_tokens(rank, norm_layer(rank, name + ".norm1", x)),
                          Held::whole);
@@ -69,8 +69,7 @@ Tensor micro_batch(Rank& rank, const Batch& batch) {
   rank.where.layer = -1;
   Tensor loss;
   const Tensor h =
-      operand(rank, "head/operand", all_tokens(rank, norm_layer(rank, "final_norm", x)),
-              Held::whole, rank.r.operands);
+      input_operand(rank, "head", all_tokens(rank, norm_layer(rank, "final_norm", x)), Held::whole);
   Tensor dx = norm_layer_backward(rank, "final_norm", x, head_and_loss(rank, batch, h, loss));
   for (std::size_t l = saved.size(); l-- > 0;) {
     rank.where.layer = static_cast<int>(l);
@@ -161,6 +160,7 @@ Manifest manifest_of(const Training& run) {
   manifest.step = run.step;
   manifest.settings = settings_of(run.config);
   manifest.settings["recipe"] = run.recipe.id;
+  if (!run.recipe.card.empty()) manifest.settings["recipe_card"] = run.recipe.card;
   manifest.settings["layout"] = name_of(run.layout);
   return manifest;
 }
@@ -173,8 +173,10 @@ Training run_from(const Manifest& manifest) {
     }
     return found->second;
   };
-  return {config_from(manifest.settings), find_recipe(setting("recipe")),
-          parse_layout(setting("layout")), manifest.step};
+  const Recipe recipe = manifest.settings.contains("recipe_card")
+                            ? recipe_from_json(setting("recipe_card"), "the recipe in the manifest")
+                            : find_recipe(setting("recipe"));
+  return {config_from(manifest.settings), recipe, parse_layout(setting("layout")), manifest.step};
 }
 
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,

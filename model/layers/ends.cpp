@@ -134,8 +134,7 @@ Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& lo
   rank.round(logits);
   rank.tap("head/grad_out", logits, Held::columns, rank.r.compute, rank.plain());
 
-  const Tensor d =
-      operand(rank, "head/grad_operand", std::move(logits), Held::columns, rank.r.grad_operands);
+  const Tensor d = gradient_operand(rank, "head", std::move(logits), Held::columns);
   Evaluation ran = rank.plain();
   Tensor dh = summed_over_ranks(rank, rank.multiply(view(d), view(w)), rank.r.wire, ran);
   rank.round(dh);

@@ -35,7 +35,7 @@ Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x) {
 }
 
 Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy) {
-  const Tensor d = operand(rank, name + "/grad_operand", dy, Held::columns, rank.r.grad_operands);
+  const Tensor d = gradient_operand(rank, name, dy, Held::columns);
   Evaluation ran = rank.plain();
   Tensor dx = summed_over_ranks(rank, rank.multiply(view(d), view(rank.factor(name), true)),
                                 rank.r.wire, ran);
@@ -64,8 +64,7 @@ Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x) {
 }
 
 Tensor row_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy) {
-  const Tensor d = operand(rank, name + "/grad_operand", all_tokens(rank, dy), Held::whole,
-                           rank.r.grad_operands);  // (T, D)
+  const Tensor d = gradient_operand(rank, name, all_tokens(rank, dy), Held::whole);  // (T, D)
   Tensor dx = rank.multiply(view(d), view(rank.factor(name), true));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::columns, rank.r.compute, rank.plain());

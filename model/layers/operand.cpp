@@ -3,28 +3,38 @@
 namespace plumb {
 namespace {
 
-struct Quantized {
-  Tensor values;
-  Tensor scale;  // (1, 1)
-};
+// Records a tensor of a micro-batch or of the step.
+using Tap = void (Rank::*)(const std::string&, const Tensor&, Held, const Format&,
+                           const Evaluation&);
 
-Quantized quantized(Rank& rank, Tensor x, Held held, const Format& to) {
+Tensor operand(Rank& rank, Tap tap, const std::string& name, Tensor x, Held held,
+               const OperandCast& how) {
+  if (how.scaling == Scaling::none) {
+    round_to_format(x.values, how.format);
+    (rank.*tap)(name, x, held, how.format, {1, fp32, how.format});
+    return x;
+  }
   Tensor amax(1, 1, largest_magnitude(x.values));
   if (held != Held::whole) rank.mesh.tp.max(amax.values);
-  const float scale = scale_to_fit(amax.values[0], to);
-  quantize(x.values, scale, to);
-  return {std::move(x), Tensor(1, 1, scale)};
+  const float scale = scale_to_fit(amax.values[0], how.format);
+  quantize(x.values, scale, how.format);
+  (rank.*tap)(name + "_scale", Tensor(1, 1, scale), Held::whole, fp32, rank.in_fp32());
+  (rank.*tap)(name, x, held, fp32, {1, fp32, how.format});
+  return x;
 }
 
 }  // namespace
 
-Tensor operand(Rank& rank, const std::string& name, Tensor x, Held held,
-               const std::optional<Format>& to) {
-  if (!to) return x;
-  Quantized q = quantized(rank, std::move(x), held, *to);
-  rank.tap(name + "_scale", q.scale, Held::whole, fp32, rank.in_fp32());
-  rank.tap(name, q.values, held, fp32, {1, fp32, *to});
-  return std::move(q.values);
+Tensor input_operand(Rank& rank, const std::string& name, Tensor x, Held held) {
+  if (!rank.r.operands) return x;
+  return operand(rank, &Rank::tap, name + "/operand", std::move(x), held,
+                 rank.r.operands->activations);
+}
+
+Tensor gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held held) {
+  if (!rank.r.operands) return dy;
+  return operand(rank, &Rank::tap, name + "/grad_operand", std::move(dy), held,
+                 rank.r.operands->gradients);
 }
 
 void weight_operands(Rank& rank) {
@@ -32,10 +42,8 @@ void weight_operands(Rank& rank) {
   for (const Parameter& p : multiplied(rank.c)) {
     const std::string name = p.name + "/operand";
     const Held held = p.sharding == Sharding::rows ? Held::rows : Held::columns;
-    Quantized q = quantized(rank, rank.param(p.name), held, *rank.r.operands);
-    rank.tap_step(name + "_scale", q.scale, Held::whole, fp32, rank.in_fp32());
-    rank.tap_step(name, q.values, held, fp32, {1, fp32, *rank.r.operands});
-    rank.state[name] = std::move(q.values);
+    rank.state[name] =
+        operand(rank, &Rank::tap_step, name, rank.param(p.name), held, rank.r.operands->weights);
   }
 }
 

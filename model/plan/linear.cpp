@@ -4,7 +4,7 @@ namespace plumb {
 
 // y = x W + b                                             (T, F) = (T, C) (C, F) + (F)
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split) {
-  Ids inputs{p.operand(x, p.at(name, "operand"), p.r.operands), p.factor(name)};
+  Ids inputs{input_operand(p, name, x), p.factor(name)};
   if (p.gpt()) inputs.push_back(Promise::bias(name));
   const std::string y = p.at(name, "out");
   p.node("gemm", inputs, {y}, split == Split::rows ? p.across_tp() : p.plain(),
@@ -17,7 +17,7 @@ std::string linear(Promise& p, const std::string& name, const std::string& x, Sp
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
                         const std::string& dy, Split split) {
   const bool columns = split == Split::columns;
-  const std::string d = p.operand(dy, p.at(name, "grad_operand"), p.r.grad_operands);
+  const std::string d = gradient_operand(p, name, dy);
   const std::string dx = p.at(name, "grad_in");
   p.node("gemm", {d, p.factor(name)}, {dx}, columns ? p.across_tp() : p.plain(),
          {{"transpose_a", 0}, {"transpose_b", 1}});
@@ -28,12 +28,6 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
            columns ? Promise::in_fp32() : p.over_tokens());
   }
   return dx;
-}
-
-void weight_operands(Promise& p) {
-  for (const Parameter& each : multiplied(p.c)) {
-    p.operand(each.name + "/param@previous", each.name + "/operand", p.r.operands);
-  }
 }
 
 }  // namespace plumb

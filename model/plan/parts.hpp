@@ -14,6 +14,11 @@ enum class Split { columns, rows };
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split);
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
                         const std::string& dy, Split split);
+
+// operands.cpp: the id of what a product sees of x: x itself, or, as x comes before a layer of that
+// name or as a gradient leaves it, what the recipe's cast keeps of it
+std::string input_operand(Promise& p, const std::string& name, const std::string& x);
+std::string gradient_operand(Promise& p, const std::string& name, const std::string& dy);
 void weight_operands(Promise& p);  // once a step: all micro-batches multiply the same
 
 // norm.cpp

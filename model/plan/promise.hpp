@@ -4,7 +4,6 @@
 // A part promises what one module makes, forward and backward side by side; names as in plan.hpp.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,16 +58,7 @@ class Promise {
   // The matrix that the head multiplies with.
   std::string head() const { return gpt() ? "embedding" : "head"; }
 
-  // --- operands of products ---
-  // Returns the id of what a product sees of x: x itself, or, under the name `as`, what `to` keeps
-  // of it.
-  std::string operand(const std::string& x, const std::string& as,
-                      const std::optional<Format>& to) {
-    if (!to) return x;
-    node("amax_scale", {x}, {as + "_scale"}, in_fp32(), {{"largest", to->largest()}});
-    node("quantize", {x, as + "_scale"}, {as}, {1, fp32, *to});
-    return as;
-  }
+  // --- operands of products: operands.cpp ---
   // What a product sees of a weight.
   std::string factor(const std::string& module) const {
     return r.operands ? module + ".weight/operand" : weight(module);

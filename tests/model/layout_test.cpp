@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "bounds/outcome.hpp"
-#include "model/recipe.hpp"
 
 namespace plumb {
 namespace {
@@ -25,26 +24,6 @@ TEST(Layout, MustDivideTheModel) {
   EXPECT_THROW(check_layout({1, 3, false}, c), Failure);
   EXPECT_THROW(check_layout({1, 8, false}, c), Failure);
   EXPECT_THROW(check_layout({3, 1, false}, c), Failure);
-}
-
-TEST(Recipe, IsReadOrRefusedInOneSentence) {
-  EXPECT_EQ(find_recipe("bf16").wire, bf16);
-  EXPECT_EQ(find_recipe("bf16-wire32").wire, fp32);
-  EXPECT_FALSE(find_recipe("bf16").operands);
-  EXPECT_EQ(find_recipe("fp8").operands, e4m3fn);
-  EXPECT_EQ(find_recipe("fp8").grad_operands, e5m2);
-  EXPECT_THROW(find_recipe("int3"), Failure);
-  EXPECT_THROW(recipe_from_json("{}", "x"), Failure);
-  EXPECT_THROW(recipe_from_json("[", "x"), Failure);
-  EXPECT_THROW(recipe_from_json(R"({"id":"a","title":"b","compute":"int3","wire":"fp32"})", "x"),
-               Failure);
-  const std::string half = R"({"id":"a","title":"b","compute":"bf16","wire":"bf16")";
-  EXPECT_THROW(recipe_from_json(half + R"(,"operands":"e4m3fn"})", "x"), Failure);
-  EXPECT_THROW(recipe_from_json(half + R"(,"operands":"e4m3fn","grad_operands":"e9m9"})", "x"),
-               Failure);
-  EXPECT_THROW(
-      recipe_from_json(R"({"id":"a","title":"b","compute":"fp32","wire":"fp32","more":1})", "x"),
-      Failure);
 }
 
 }  // namespace
