@@ -21,8 +21,14 @@ enum class Held { whole, rows, columns };
 class Rank {
  public:
   Rank(const Config& config, const Recipe& recipe, const Layout& layout, const Joints& decisions,
-       const Backend& products, Mesh groups)
-      : c(config), r(recipe), l(layout), joints(decisions), backend(products), mesh(groups) {
+       const Backend& products, Mesh groups, int of_step)
+      : c(config),
+        r(recipe),
+        l(layout),
+        joints(decisions),
+        backend(products),
+        mesh(groups),
+        step(of_step) {
     where.dp = mesh.dp.rank();
     where.dp_size = mesh.dp.size();
     where.tp = mesh.tp.rank();
@@ -35,6 +41,7 @@ class Rank {
   const Joints& joints;
   const Backend& backend;
   Mesh mesh;
+  int step;
   Where where;
   RankRecord record;
 
@@ -43,9 +50,10 @@ class Rank {
 
   const Tensor& param(const std::string& name) const { return state.at(name + "/param"); }
   const Tensor& weight(const std::string& module) const { return param(module + ".weight"); }
-  // What products see of a weight: model/layers/operand.hpp.
-  const Tensor& factor(const std::string& module) const {
-    return r.operands ? state.at(module + ".weight/operand") : weight(module);
+  // What products that sum over that axis see of a weight: model/layers/operand.hpp.
+  const Tensor& factor(const std::string& module, Contracted axis) const {
+    if (!r.operands) return weight(module);
+    return state.at(r.operands->weights.copy_of(module + ".weight/operand", axis));
   }
   const Tensor& bias(const std::string& module) const { return param(module + ".bias"); }
   bool gpt() const { return c.family == Family::gpt; }

@@ -7,6 +7,7 @@
 #include <span>
 #include <sstream>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "bounds/outcome.hpp"
@@ -57,6 +58,17 @@ class Card {
   Format format(const char* field, const Names& possible) const {
     return *find_format(choice(field, possible));
   }
+  // [1, 32]: of a block, across and along the axis that a product sums over.
+  std::pair<int, int> two_sizes(const char* field) const {
+    const json sizes = has(field) ? fields_[field] : json();
+    const auto whole = [](const json& n) { return n.is_number_integer() && n >= 1 && n <= 4096; };
+    if (sizes.is_array() && sizes.size() == 2 && whole(sizes[0]) && whole(sizes[1])) {
+      return {sizes[0], sizes[1]};
+    }
+    throw Failure(where_ + " lacks '" + field +
+                  "', two whole numbers up to 4096: [1, 32] are 32 "
+                  "along the axis that a product sums over");
+  }
   Card inner(const char* field, const Names& known) const {
     return {has(field) ? fields_[field] : json(), where_ + ", field '" + field + "',", known};
   }
@@ -66,16 +78,38 @@ class Card {
   std::string where_;
 };
 
-OperandCast cast_of(const Card& of) {
-  const bool scaled = of.choice("scaling", {"none", "tensor"}) == "tensor";
-  return {scaled ? of.format("format", {"e4m3fn", "e5m2"}) : of.format("format", {"tf32"}),
-          scaled ? Scaling::tensor : Scaling::none};
+// The formats that a scale is written in, and what they make of a block's largest magnitude.
+constexpr std::pair<std::string_view, ScaleRule> scale_formats[] = {
+    {"e8m0", ScaleRule::ceil}, {"fp32", ScaleRule::exact}, {"e4m3fn", ScaleRule::nested}};
+
+OperandCast blocks_of(const Card& of) {
+  OperandCast cast{of.format("format", {"e4m3fn", "e5m2", "e3m2", "e2m3", "e2m1"}), Scaling::block};
+  std::tie(cast.across, cast.along) = of.two_sizes("block");
+  const std::string scale = of.choice("scale", {"e8m0", "fp32", "e4m3fn"});
+  for (const auto& [format, rule] : scale_formats) {
+    if (format == scale) cast.rule = rule;
+  }
+  if (of.has("rounding")) {
+    cast.stochastic = of.choice("rounding", {"nearest", "stochastic"}) == "stochastic";
+  }
+  return cast;
+}
+
+OperandCast cast_of(const Card& card, const char* field) {
+  const auto with = [&](Names more) {
+    more.insert(more.end(), {"format", "scaling"});
+    return card.inner(field, more);
+  };
+  const Names of_blocks{"block", "scale", "rounding"};
+  const std::string scaling = with(of_blocks).choice("scaling", {"none", "tensor", "block"});
+  if (scaling == "block") return blocks_of(with(of_blocks));
+  if (scaling == "tensor") return {with({}).format("format", {"e4m3fn", "e5m2"}), Scaling::tensor};
+  return {with({}).format("format", {"tf32"})};
 }
 
 OperandCasts casts_of(const Card& card) {
   const Card all = card.inner("operands", {"activations", "weights", "gradients"});
-  const auto one = [&](const char* of) { return cast_of(all.inner(of, {"format", "scaling"})); };
-  return {one("activations"), one("weights"), one("gradients")};
+  return {cast_of(all, "activations"), cast_of(all, "weights"), cast_of(all, "gradients")};
 }
 
 std::string contents(const std::string& file) {

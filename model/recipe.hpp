@@ -7,18 +7,31 @@
 #include <utility>
 #include <vector>
 
-#include "bounds/number/format.hpp"
+#include "bounds/number/blocks.hpp"
 
 namespace plumb {
 
 // none: cast as it is. tensor: times a power of two first, so that the largest magnitude of this
-// very tensor just fits (current scaling).
-enum class Scaling { none, tensor };
+// very tensor just fits (current scaling). block: each block divided by a scale of its own.
+enum class Scaling { none, tensor, block };
+// The axis of a tensor that a product sums over.
+enum class Contracted { columns, rows };
 
 // How one class of tensors is cast before a product takes it.
 struct OperandCast {
   Format format;
   Scaling scaling = Scaling::none;
+  // Of blocks: how far they reach along the axis that the product sums over, and across it.
+  int along = 0, across = 0;
+  ScaleRule rule = ScaleRule::ceil;
+  bool stochastic = false;  // rounded by chance: model/rounding_key.hpp
+
+  // Blocks that are not square lie otherwise for products that sum over the other axis.
+  bool two_copies() const { return scaling == Scaling::block && along != across; }
+  // What the copy is called that such a product takes; `id` is that of the one over the columns.
+  std::string copy_of(const std::string& id, Contracted axis) const {
+    return two_copies() && axis == Contracted::rows ? id + "_t" : id;
+  }
 };
 struct OperandCasts {
   OperandCast activations, weights, gradients;

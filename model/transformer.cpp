@@ -16,7 +16,8 @@ namespace {
 
 // What backward needs of one layer.
 struct Saved {
-  Tensor x, norm1, o, middle, norm2, fc1, act;
+  Tensor x, middle, fc1;
+  Operand norm1, o, norm2, act;
   Attention attention;
 };
 
@@ -26,17 +27,19 @@ Tensor layer_forward(Rank& rank, const std::string& name, Tensor x, Saved& s) {
   };
   s.norm1 = product_sees(".attn.qkv", all_tokens(rank, norm_layer(rank, name + ".norm1", x)),
                          Held::whole);
-  s.o = attention_layer(rank, name + ".attn", column_forward(rank, name + ".attn.qkv", s.norm1),
-                        s.attention);
-  s.o = product_sees(".attn.proj", std::move(s.o), Held::columns);
+  s.o =
+      product_sees(".attn.proj",
+                   attention_layer(rank, name + ".attn",
+                                   column_forward(rank, name + ".attn.qkv", s.norm1), s.attention),
+                   Held::columns);
   s.middle = residual(rank, name + ".attn.add/out", x, row_forward(rank, name + ".attn.proj", s.o));
   s.norm2 = product_sees(".mlp.fc1", all_tokens(rank, norm_layer(rank, name + ".norm2", s.middle)),
                          Held::whole);
   s.fc1 = column_forward(rank, name + ".mlp.fc1", s.norm2);
-  s.act = rank.gpt() ? gelu_forward(s.fc1) : swiglu_forward(s.fc1);
-  rank.round(s.act);
-  rank.tap(name + ".mlp.act/out", s.act, Held::columns, rank.r.compute, rank.plain());
-  s.act = product_sees(".mlp.fc2", std::move(s.act), Held::columns);
+  Tensor act = rank.gpt() ? gelu_forward(s.fc1) : swiglu_forward(s.fc1);
+  rank.round(act);
+  rank.tap(name + ".mlp.act/out", act, Held::columns, rank.r.compute, rank.plain());
+  s.act = product_sees(".mlp.fc2", std::move(act), Held::columns);
   s.x = std::move(x);
   return residual(rank, name + ".mlp.add/out", s.middle,
                   row_forward(rank, name + ".mlp.fc2", s.act));
@@ -68,7 +71,7 @@ Tensor micro_batch(Rank& rank, const Batch& batch) {
   }
   rank.where.layer = -1;
   Tensor loss;
-  const Tensor h =
+  const Operand h =
       input_operand(rank, "head", all_tokens(rank, norm_layer(rank, "final_norm", x)), Held::whole);
   Tensor dx = norm_layer_backward(rank, "final_norm", x, head_and_loss(rank, batch, h, loss));
   for (std::size_t l = saved.size(); l-- > 0;) {
@@ -139,7 +142,7 @@ float counted(Rank& rank, const Values& leaves) {
   return count.values[0];
 }
 
-void one_rank(Rank& rank, const Values& leaves, int step) {
+void one_rank(Rank& rank, const Values& leaves) {
   load_state(rank, leaves);
   weight_operands(rank);
   const float count = counted(rank, leaves);
@@ -149,7 +152,7 @@ void one_rank(Rank& rank, const Values& leaves, int step) {
     add_to(loss, micro_batch(rank, load_batch(rank, leaves, m, count)));
   }
   rank.where.micro_batch = -1;
-  finish_step(rank, std::move(loss), step);
+  finish_step(rank, std::move(loss));
 }
 
 }  // namespace
@@ -186,8 +189,8 @@ Trace train_step(const Training& run, const Values& leaves, const Joints& joints
   if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
   on_threads(run.layout.dp, run.layout.tp, [&](int number, Mesh mesh) {
-    Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh);
-    one_rank(rank, leaves, run.step);
+    Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh, run.step);
+    one_rank(rank, leaves);
     trace.ranks[static_cast<std::size_t>(number)] = std::move(rank.record);
   });
   return trace;
@@ -201,8 +204,9 @@ Trace reference_trace(const Training& run, Values values) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       // Adam's state stays in FP32; only the parameter, its last output, is cast.
       const bool state = node.op == "adam" && i + 1 < node.outputs.size();
-      // What is scaled back from a short format is held in FP32.
-      formats[node.outputs[i]] = state || node.op == "quantize" ? fp32 : node.how.output;
+      // Scales and what is scaled back from a short format are held in FP32.
+      const bool scaled = node.op.starts_with("quantize") || node.op == "block_scales";
+      formats[node.outputs[i]] = state || scaled ? fp32 : node.how.output;
       record.ran[node.outputs[i]] = node.how;
     }
   }

@@ -1,6 +1,5 @@
 #include "model/layers/linear.hpp"
 
-#include "model/layers/operand.hpp"
 #include "model/layers/replicated.hpp"
 
 namespace plumb {
@@ -15,8 +14,8 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
 }
 
 // x W, as the joint leaves it.
-static Tensor forward_product(Rank& rank, const std::string& name, const Tensor& x) {
-  const View<float> a = view(x), w = view(rank.factor(name));
+static Tensor forward_product(Rank& rank, const std::string& name, const Operand& x) {
+  const View<float> a = view(x.by_columns()), w = view(rank.factor(name, Contracted::rows));
   Tensor y = rank.multiply(a, w);
   rank.joints.linear.after_product(rank.at(name), a, w, y);
   return y;
@@ -26,7 +25,7 @@ Tensor all_tokens(Rank& rank, const Tensor& x) {
   return rank.l.sp ? rank.mesh.tp.gather_rows(x) : x;
 }
 
-Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x) {
+Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = forward_product(rank, name, x);  // (T, F / tp)
   if (rank.gpt()) add_row(y, rank.bias(name).values);
   rank.round(y);
@@ -34,22 +33,24 @@ Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x) {
   return y;
 }
 
-Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy) {
-  const Tensor d = gradient_operand(rank, name, dy, Held::columns);
+Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
+  const Operand d = gradient_operand(rank, name, dy, Held::columns);
   Evaluation ran = rank.plain();
-  Tensor dx = summed_over_ranks(rank, rank.multiply(view(d), view(rank.factor(name), true)),
-                                rank.r.wire, ran);
+  Tensor dx = summed_over_ranks(
+      rank, rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true)),
+      rank.r.wire, ran);
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, rank.stream(), rank.r.compute, ran);
-  rank.collect(name + ".weight", name + ".weight", rank.multiply(view(x, true), view(d)),
-               Held::columns, rank.in_fp32());
+  rank.collect(name + ".weight", name + ".weight",
+               rank.multiply(view(x.by_rows(), true), view(d.by_rows())), Held::columns,
+               rank.in_fp32());
   if (rank.gpt()) {
     rank.collect(name + ".bias", name + ".bias", sum_of_rows(dy), Held::rows, rank.in_fp32());
   }
   return dx;
 }
 
-Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x) {
+Tensor row_forward(Rank& rank, const std::string& name, const Operand& x) {
   Evaluation ran = rank.plain();
   Tensor part = forward_product(rank, name, x);  // (T, D), one summand
   const Where where = rank.at(name);
@@ -63,13 +64,15 @@ Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x) {
   return y;
 }
 
-Tensor row_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy) {
-  const Tensor d = gradient_operand(rank, name, all_tokens(rank, dy), Held::whole);  // (T, D)
-  Tensor dx = rank.multiply(view(d), view(rank.factor(name), true));
+Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
+  const Operand d = gradient_operand(rank, name, all_tokens(rank, dy), Held::whole);  // (T, D)
+  Tensor dx =
+      rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::columns, rank.r.compute, rank.plain());
-  rank.collect(name + ".weight", name + ".weight", rank.multiply(view(x, true), view(d)),
-               Held::rows, rank.in_fp32());
+  rank.collect(name + ".weight", name + ".weight",
+               rank.multiply(view(x.by_rows(), true), view(d.by_rows())), Held::rows,
+               rank.in_fp32());
   if (rank.gpt()) collect_replicated(rank, name + ".bias", sum_of_rows(dy));
   return dx;
 }

@@ -1,49 +1,133 @@
 #include "model/layers/operand.hpp"
 
+#include "model/rounding_key.hpp"
+
 namespace plumb {
 namespace {
 
-// Records a tensor of a micro-batch or of the step.
-using Tap = void (Rank::*)(const std::string&, const Tensor&, Held, const Format&,
-                           const Evaluation&);
+// Casts one tensor; what it records belongs to the micro-batch, or to the step.
+class Caster {
+ public:
+  Caster(Rank& rank, bool of_step, Held held, const OperandCast& how)
+      : rank_(rank), of_step_(of_step), held_(held), how_(how) {}
 
-Tensor operand(Rank& rank, Tap tap, const std::string& name, Tensor x, Held held,
-               const OperandCast& how) {
-  if (how.scaling == Scaling::none) {
-    round_to_format(x.values, how.format);
-    (rank.*tap)(name, x, held, how.format, {1, fp32, how.format});
+  Operand operator()(const std::string& name, Tensor x) const {
+    if (how_.scaling == Scaling::none) return {unscaled(name, std::move(x)), {}};
+    if (how_.scaling == Scaling::tensor) return {scaled(name, std::move(x)), {}};
+    Operand both;
+    if (how_.two_copies()) {
+      both.of_rows = in_blocks(how_.copy_of(name, Contracted::rows), x, {along(), across()});
+    }
+    both.of_columns = in_blocks(name, std::move(x), {across(), along()});
+    return both;
+  }
+
+ private:
+  std::size_t along() const { return static_cast<std::size_t>(how_.along); }
+  std::size_t across() const { return static_cast<std::size_t>(how_.across); }
+
+  std::string id_of(const std::string& name) const {
+    return of_step_ ? name : "m" + std::to_string(rank_.where.micro_batch) + "/" + name;
+  }
+  void record(const std::string& name, const Tensor& x, Held held, const Format& format,
+              const Evaluation& ran) const {
+    rank_.tap_step(id_of(name), x, held, format, ran);
+  }
+  float over_ranks(float amax) const {
+    if (held_ != Held::whole) rank_.mesh.tp.max({&amax, 1});
+    return amax;
+  }
+
+  Tensor unscaled(const std::string& name, Tensor x) const {
+    round_to_format(x.values, how_.format);
+    record(name, x, held_, how_.format, {1, fp32, how_.format});
     return x;
   }
-  Tensor amax(1, 1, largest_magnitude(x.values));
-  if (held != Held::whole) rank.mesh.tp.max(amax.values);
-  const float scale = scale_to_fit(amax.values[0], how.format);
-  quantize(x.values, scale, how.format);
-  (rank.*tap)(name + "_scale", Tensor(1, 1, scale), Held::whole, fp32, rank.in_fp32());
-  (rank.*tap)(name, x, held, fp32, {1, fp32, how.format});
-  return x;
-}
+
+  Tensor scaled(const std::string& name, Tensor x) const {
+    const float scale = scale_to_fit(over_ranks(largest_magnitude(x.values)), how_.format);
+    quantize(x.values, scale, how_.format);
+    record(name + "_scale", Tensor(1, 1, scale), Held::whole, fp32, rank_.in_fp32());
+    record(name, x, held_, fp32, {1, fp32, how_.format});
+    return x;
+  }
+
+  // The blocks of this rank's piece are those of the whole if they fit into it; if not, blocks
+  // begin anew in every rank's piece.
+  Evaluation ran_as(const Tensor& x, const BlockSize& block) const {
+    const bool fits = held_ == Held::whole ||
+                      (held_ == Held::rows ? x.rows % block.rows : x.cols % block.cols) == 0;
+    return {fits ? 1 : rank_.where.tp_size, fp32, how_.format};
+  }
+
+  // Along an axis that the ranks do not share, they have the same scales.
+  Tensor scales_of(const std::string& name, const Tensor& x, const BlockSize& block,
+                   const Evaluation& ran) const {
+    Tensor scales = block_magnitudes(x, block);
+    float grid = 1;
+    if (how_.rule == ScaleRule::nested) {
+      grid = grid_of_scales(over_ranks(largest_magnitude(scales.values)), how_.format);
+      record(name + "_tensor_scale", Tensor(1, 1, grid), Held::whole, fp32, ran);
+    }
+    const BlockScale kind = how_.rule == ScaleRule::ceil    ? BlockScale::power_of_two
+                            : how_.rule == ScaleRule::exact ? BlockScale::wide
+                                                            : BlockScale::e4m3_on_grid;
+    for (float& s : scales.values) s = block_scale_to_fit(s, kind, how_.format, grid);
+    record(name + "_scale", scales, held_, fp32, ran);
+    return scales;
+  }
+
+  void round(const std::string& name, Tensor& x) const {
+    if (!how_.stochastic) return round_to_format(x.values, how_.format);
+    const auto tp = static_cast<std::size_t>(rank_.where.tp);
+    const auto size = static_cast<std::size_t>(rank_.where.tp_size);
+    const bool columns = held_ == Held::columns;
+    round_stochastic(x, how_.format, rounding_key(rank_.c, rank_.step, id_of(name)),
+                     held_ == Held::rows ? tp * x.rows : 0, columns ? tp * x.cols : 0,
+                     columns ? size * x.cols : x.cols);
+  }
+
+  Tensor in_blocks(const std::string& name, Tensor x, const BlockSize& block) const {
+    const Evaluation ran = ran_as(x, block);
+    const Tensor scales = scales_of(name, x, block, ran);
+    divide_blocks(x, scales, block);
+    saturate(x.values, how_.format);
+    round(name, x);
+    multiply_blocks(x, scales, block);
+    record(name, x, held_, fp32, ran);
+    return x;
+  }
+
+  Rank& rank_;
+  bool of_step_;
+  Held held_;
+  const OperandCast& how_;
+};
 
 }  // namespace
 
-Tensor input_operand(Rank& rank, const std::string& name, Tensor x, Held held) {
-  if (!rank.r.operands) return x;
-  return operand(rank, &Rank::tap, name + "/operand", std::move(x), held,
-                 rank.r.operands->activations);
+Operand input_operand(Rank& rank, const std::string& name, Tensor x, Held held) {
+  if (!rank.r.operands) return {std::move(x), {}};
+  return Caster(rank, false, held, rank.r.operands->activations)(name + "/operand", std::move(x));
 }
 
-Tensor gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held held) {
-  if (!rank.r.operands) return dy;
-  return operand(rank, &Rank::tap, name + "/grad_operand", std::move(dy), held,
-                 rank.r.operands->gradients);
+Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held held) {
+  if (!rank.r.operands) return {std::move(dy), {}};
+  return Caster(rank, false, held, rank.r.operands->gradients)(name + "/grad_operand",
+                                                               std::move(dy));
 }
 
 void weight_operands(Rank& rank) {
   if (!rank.r.operands) return;
+  const OperandCast& how = rank.r.operands->weights;
   for (const Parameter& p : multiplied(rank.c)) {
-    const std::string name = p.name + "/operand";
     const Held held = p.sharding == Sharding::rows ? Held::rows : Held::columns;
-    rank.state[name] =
-        operand(rank, &Rank::tap_step, name, rank.param(p.name), held, rank.r.operands->weights);
+    const std::string name = p.name + "/operand";
+    Operand seen = Caster(rank, true, held, how)(name, rank.param(p.name));
+    if (seen.of_rows) {
+      rank.state[how.copy_of(name, Contracted::rows)] = std::move(*seen.of_rows);
+    }
+    rank.state[name] = std::move(seen.of_columns);
   }
 }
 

@@ -1,10 +1,24 @@
+#include <stdexcept>
+
 #include "model/plan/parts.hpp"
 
 namespace plumb {
+namespace {
+
+Parameter weight_of(const Promise& p, const std::string& name) {
+  for (Parameter& each : parameters(p.c)) {
+    if (each.name == name + ".weight") return std::move(each);
+  }
+  throw std::logic_error("no layer " + name);
+}
+
+}  // namespace
 
 // y = x W + b                                             (T, F) = (T, C) (C, F) + (F)
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split) {
-  Ids inputs{input_operand(p, name, x), p.factor(name)};
+  Slices sliced;
+  if (split == Split::rows) sliced = {Sharding::columns, weight_of(p, name).rows};
+  Ids inputs{input_operand(p, name, x, sliced).by_columns, seen_weight(p, name).by_rows};
   if (p.gpt()) inputs.push_back(Promise::bias(name));
   const std::string y = p.at(name, "out");
   p.node("gemm", inputs, {y}, split == Split::rows ? p.across_tp() : p.plain(),
@@ -17,12 +31,14 @@ std::string linear(Promise& p, const std::string& name, const std::string& x, Sp
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
                         const std::string& dy, Split split) {
   const bool columns = split == Split::columns;
-  const std::string d = gradient_operand(p, name, dy);
+  Slices sliced;
+  if (columns) sliced = {Sharding::columns, weight_of(p, name).cols};
+  const Seen d = gradient_operand(p, name, dy, sliced);
   const std::string dx = p.at(name, "grad_in");
-  p.node("gemm", {d, p.factor(name)}, {dx}, columns ? p.across_tp() : p.plain(),
-         {{"transpose_a", 0}, {"transpose_b", 1}});
-  p.node("gemm", {p.kept(name, x), d}, {p.at(name + ".weight", "wgrad")}, Promise::in_fp32(),
-         {{"transpose_a", 1}, {"transpose_b", 0}});
+  p.node("gemm", {d.by_columns, seen_weight(p, name).by_columns}, {dx},
+         columns ? p.across_tp() : p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
+  p.node("gemm", {seen_input(p, name, x).by_rows, d.by_rows}, {p.at(name + ".weight", "wgrad")},
+         Promise::in_fp32(), {{"transpose_a", 1}, {"transpose_b", 0}});
   if (p.gpt()) {
     p.node("column_sum", {dy}, {p.at(name + ".bias", "wgrad")},
            columns ? Promise::in_fp32() : p.over_tokens());

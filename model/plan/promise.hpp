@@ -19,12 +19,13 @@ using Ids = std::vector<std::string>;
 
 class Promise {
  public:
-  Promise(const Config& config, const Recipe& recipe, const Layout& layout)
-      : c(config), r(recipe), l(layout) {}
+  Promise(const Config& config, const Recipe& recipe, const Layout& layout, int of_step)
+      : c(config), r(recipe), l(layout), step(of_step) {}
 
   const Config& c;
   const Recipe& r;
   const Layout& l;
+  int step;
   Phase phase = Phase::forward;  // of the nodes that follow
   int micro_batch = 0;           // that ids speak of
   Graph graph;
@@ -57,16 +58,6 @@ class Promise {
   bool gpt() const { return c.family == Family::gpt; }
   // The matrix that the head multiplies with.
   std::string head() const { return gpt() ? "embedding" : "head"; }
-
-  // --- operands of products: operands.cpp ---
-  // What a product sees of a weight.
-  std::string factor(const std::string& module) const {
-    return r.operands ? module + ".weight/operand" : weight(module);
-  }
-  // What the backward products see of the input of a layer.
-  std::string kept(const std::string& module, const std::string& x) const {
-    return r.operands ? at(module, "operand") : x;
-  }
 };
 
 }  // namespace plumb
