@@ -121,13 +121,14 @@ void weight_operands(Rank& rank) {
   if (!rank.r.operands) return;
   const OperandCast& how = rank.r.operands->weights;
   for (const Parameter& p : multiplied(rank.c)) {
-    const Held held = p.sharding == Sharding::rows ? Held::rows : Held::columns;
+    if (!rank.holds(p)) continue;
     const std::string name = p.name + "/operand";
-    Operand seen = Caster(rank, true, held, how)(name, rank.param(p.name));
+    Operand seen = Caster(rank, true, held(p), how)(name, rank.param(p.name));
     if (seen.of_rows) {
       rank.state[how.copy_of(name, Contracted::rows)] = std::move(*seen.of_rows);
     }
     rank.state[name] = std::move(seen.of_columns);
+    rank.release();
   }
 }
 

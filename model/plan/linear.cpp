@@ -1,23 +1,11 @@
-#include <stdexcept>
-
 #include "model/plan/parts.hpp"
 
 namespace plumb {
-namespace {
-
-Parameter weight_of(const Promise& p, const std::string& name) {
-  for (Parameter& each : parameters(p.c)) {
-    if (each.name == name + ".weight") return std::move(each);
-  }
-  throw std::logic_error("no layer " + name);
-}
-
-}  // namespace
 
 // y = x W + b                                             (T, F) = (T, C) (C, F) + (F)
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split) {
   Slices sliced;
-  if (split == Split::rows) sliced = {Sharding::columns, weight_of(p, name).rows};
+  if (split == Split::rows) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").rows};
   Ids inputs{input_operand(p, name, x, sliced).by_columns, seen_weight(p, name).by_rows};
   if (p.gpt()) inputs.push_back(Promise::bias(name));
   const std::string y = p.at(name, "out");
@@ -32,7 +20,7 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
                         const std::string& dy, Split split) {
   const bool columns = split == Split::columns;
   Slices sliced;
-  if (columns) sliced = {Sharding::columns, weight_of(p, name).cols};
+  if (columns) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").cols};
   const Seen d = gradient_operand(p, name, dy, sliced);
   const std::string dx = p.at(name, "grad_in");
   p.node("gemm", {d.by_columns, seen_weight(p, name).by_columns}, {dx},
