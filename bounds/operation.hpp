@@ -11,7 +11,9 @@
 // TESTED   tests/bounds/operations/*_test.cpp
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +64,11 @@ struct Call {
   }
   std::size_t count(std::string_view name) const {
     return static_cast<std::size_t>(attribute(name));
+  }
+  // The attribute `key` of operations that may round stochastically: below 2^53, as a double is.
+  std::optional<std::uint64_t> random_key() const {
+    if (!attributes.contains("key")) return {};
+    return static_cast<std::uint64_t>(attribute("key"));
   }
 };
 

@@ -6,6 +6,7 @@
 // TESTED   tests/model/one_rank_test.cpp (bit for bit the promise), tests/model/gradient_test.cpp
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,24 @@ float largest_magnitude(std::span<const float> x);
 float scale_to_fit(float amax, const Format& format);
 // What the format keeps of x times scale, divided by it.
 void quantize(std::span<float> x, float scale, const Format& format);
+
+// Blocks, from the tensor's first element on; those at the ends may be smaller.
+struct BlockSize {
+  std::size_t rows, cols;
+};
+enum class BlockScale { power_of_two, wide, e4m3_on_grid };  // wide: of FP32
+Tensor block_magnitudes(const Tensor& x, const BlockSize& block);  // largest finite, one a block
+// What an E4M3 scale of one stands for, given the whole tensor's largest magnitude.
+float grid_of_scales(float amax, const Format& format);
+float block_scale_to_fit(float amax, BlockScale kind, const Format& format, float grid);
+void divide_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
+void multiply_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
+// Beyond the format's largest number it becomes that.
+void saturate(std::span<float> x, const Format& format);
+// x is a piece of a tensor with `whole_cols` columns; every element rounds as it would in the
+// whole.
+void round_stochastic(Tensor& x, const Format& format, std::uint64_t key, std::size_t first_row,
+                      std::size_t first_col, std::size_t whole_cols);
 
 // Norms. `bias` empty: RMSNorm; else LayerNorm.                                        // x (T, D)
 Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<const float> bias,

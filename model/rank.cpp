@@ -1,5 +1,7 @@
 #include "model/rank.hpp"
 
+#include <numeric>
+
 #include "model/zero.hpp"
 
 namespace plumb {
@@ -33,8 +35,14 @@ Held held(const Parameter& p) {
 }
 
 Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
-           const Joints& decisions, const Backend& products, Mesh groups)
-    : c(config), r(recipe), l(layout), joints(decisions), backend(products), mesh(groups) {
+           const Joints& decisions, const Backend& products, Mesh groups, int of_step)
+    : c(config),
+      r(recipe),
+      l(layout),
+      joints(decisions),
+      backend(products),
+      mesh(groups),
+      step(of_step) {
   where.dp = mesh.dp.rank();
   where.dp_size = mesh.dp.size();
   where.tp = mesh.tp.rank();
@@ -95,18 +103,26 @@ Placement Rank::placed(const Tensor& x, Held held) const {
     return column_slice(x.rows, x.cols * n, x.cols * mine, x.cols * (mine + 1));
   }
   const bool sliced = held == Held::token_columns;
-  const auto length = static_cast<std::size_t>(c.sequence);
-  const auto tokens = static_cast<std::size_t>(c.tokens());
-  std::vector<std::size_t> rows;
-  for (std::size_t start = 0; start < tokens; start += length) {
-    for (const std::size_t p : positions_of(where.cp)) rows.push_back(start + p);
+  const std::size_t cols = sliced ? x.cols * n : x.cols;
+  const std::size_t column = sliced ? x.cols * mine : 0;
+  const std::vector<std::size_t> rows = token_rows(x.rows, held == Held::own_tokens && l.sp);
+  return {l.cp * x.rows * (held == Held::own_tokens && l.sp ? n : 1), cols,
+          pieces_of(rows, column, x.cols)};
+}
+
+// Of a tensor with a row per token, or with some rows per chunk of tokens (scales of blocks).
+std::vector<std::size_t> Rank::token_rows(std::size_t here, bool slice_of_context) const {
+  const std::size_t in_context = slice_of_context ? here * where.tp_size : here;
+  const std::size_t before = slice_of_context ? here * where.tp : 0;
+  std::vector<std::size_t> rows(here);
+  std::iota(rows.begin(), rows.end(), before);
+  if (l.cp == 1) return rows;
+  const std::size_t per_chunk = in_context / (c.tokens() / l.cp / chunk());
+  for (std::size_t& row : rows) {
+    const std::size_t number = token(row / per_chunk * chunk()) / chunk();  // of the chunk
+    row = number * per_chunk + row % per_chunk;
   }
-  if (held == Held::own_tokens && l.sp) {
-    rows = {rows.begin() + static_cast<std::ptrdiff_t>(first(rows.size())),
-            rows.begin() + static_cast<std::ptrdiff_t>(last(rows.size()))};
-  }
-  return {tokens, sliced ? x.cols * n : x.cols,
-          pieces_of(rows, sliced ? x.cols * mine : 0, x.cols)};
+  return rows;
 }
 
 void Rank::tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format) {

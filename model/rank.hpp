@@ -22,7 +22,7 @@ enum class Held { whole, rows, columns, tokens, own_tokens, token_columns };
 class Rank {
  public:
   Rank(const Config& config, const Recipe& recipe, const Layout& layout, const Joints& decisions,
-       const Backend& products, Mesh groups);
+       const Backend& products, Mesh groups, int of_step);
 
   const Config& c;
   const Recipe& r;
@@ -30,6 +30,7 @@ class Rank {
   const Joints& joints;
   const Backend& backend;
   Mesh mesh;
+  int step;
   Where where;
   RankRecord record;
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
@@ -42,9 +43,10 @@ class Rank {
   const Tensor& param(const std::string& name);
   void release() { gathered_.clear(); }
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
-  // What products see of a weight: model/layers/operand.hpp.
-  const Tensor& factor(const std::string& module) {
-    return r.operands ? state.at(module + ".weight/operand") : weight(module);
+  // What products that sum over that axis see of a weight: model/layers/operand.hpp.
+  const Tensor& factor(const std::string& module, Contracted axis) {
+    if (!r.operands) return weight(module);
+    return state.at(r.operands->weights.copy_of(module + ".weight/operand", axis));
   }
   const Tensor& bias(const std::string& module) { return param(module + ".bias"); }
   bool gpt() const { return c.family == Family::gpt; }
@@ -53,6 +55,12 @@ class Rank {
   std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
   // This rank's tokens of the residual stream, from those of its context.
   Tensor own_tokens(const Tensor& x) const;
+  // Tokens that are neighbours in a sequence also here, and which token of all a row here is.
+  std::size_t chunk() const { return c.sequence / (l.cp == 1 ? 1 : 2 * l.cp); }
+  std::size_t token(std::size_t row) const {
+    const std::vector<std::size_t>& of = positions_of(where.cp);
+    return row / of.size() * c.sequence + of[row % of.size()];
+  }
   // Which tokens of each sequence a context-parallel rank has.
   const std::vector<std::size_t>& positions_of(int rank) const {
     return positions_[static_cast<std::size_t>(rank)];
@@ -98,6 +106,7 @@ class Rank {
 
  private:
   Placement placed(const Tensor& x, Held held) const;
+  std::vector<std::size_t> token_rows(std::size_t here, bool slice_of_context) const;
 
   std::vector<std::vector<std::size_t>> positions_;  // by context-parallel rank
   std::map<std::string, Tensor> gathered_;           // whole slices, under ZeRO-3

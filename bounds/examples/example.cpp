@@ -124,6 +124,20 @@ Example example_of(std::string_view id, Draw& draw) {
   } else if (id == "amax_scale") {
     give(rows, cols);
     e.attributes = {{"largest", draw.coin() ? e4m3fn.largest() : e5m2.largest()}};
+  } else if (id == "block_scales" || id == "quantize_blocks") {
+    give(rows, cols);
+    e.attributes = {{"rows", draw.between(1, 4)},
+                    {"cols", draw.between(1, 20)},
+                    {"rule", draw.between(0, 4)},
+                    {"sliced_rows", draw.coin()}};
+    constexpr std::array elements{e4m3fn, e5m2, e2m1, e2m3};
+    e.how = {parts[draw.between(0, 2)], fp32, elements[draw.between(0, 3)]};
+    if (id == "quantize_blocks") {
+      e.id = "block_scales";
+      e.inputs.push_back(value_of(e)[0]);
+      e.id = id;
+      if (draw.coin()) e.attributes["key"] = static_cast<double>(draw.between(0, 1U << 30));
+    }
   } else if (id == "quantize") {
     give(rows, cols);
     double largest = 1e-30;
@@ -134,6 +148,10 @@ Example example_of(std::string_view id, Draw& draw) {
     e.inputs.push_back(Matrix<double>(
         1, 1, draw.coin() || exponent > 120 ? most : static_cast<double>(static_cast<float>(s))));
     e.how.output = draw.coin() ? e4m3fn : e5m2;
+    if (draw.coin()) {  // of a larger tensor than this one was scaled for
+      e.attributes["saturate"] = 1;
+      for (double& v : e.inputs[1].values) v *= 4;
+    }
   } else if (starts("embedding")) {
     e.inputs.push_back(draw.whole(rows, 7));
     if (id == "embedding") {
@@ -181,7 +199,10 @@ Example example_of(std::string_view id, Draw& draw) {
   } else if (starts("swiglu_grad")) {
     give(rows, cols);
     give(rows, cols / 2);
-  } else {  // add, column_sum, cast, grad_norm, activations and their gradients
+  } else if (id == "cast") {
+    give(rows, cols);
+    if (draw.coin()) e.attributes["key"] = static_cast<double>(draw.between(0, 1U << 30));
+  } else {  // add, column_sum, grad_norm, activations and their gradients
     give(rows, cols);
     const bool gradient = e.id.ends_with("_grad");
     if (id == "add" || gradient || id == "grad_norm") give(rows, cols);

@@ -2,7 +2,6 @@
 
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
-#include "model/layers/operand.hpp"
 
 namespace plumb {
 
@@ -15,21 +14,21 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
   rank.where.layer = layer;
   const std::string name = "layers." + std::to_string(layer);
   const auto product_sees = [&](const char* module, Tensor y, Held held) {
-    return operand(rank, name + module + "/operand", std::move(y), held, rank.r.operands);
+    return input_operand(rank, name + module, std::move(y), held);
   };
   s.norm1 = product_sees(".attn.qkv", all_tokens(rank, norm_layer(rank, name + ".norm1", x)),
                          Held::tokens);
-  s.o = attention_layer(rank, name + ".attn", column_forward(rank, name + ".attn.qkv", s.norm1),
-                        s.attention);
-  s.o = product_sees(".attn.proj", std::move(s.o), Held::token_columns);
+  Tensor o = attention_layer(rank, name + ".attn",
+                             column_forward(rank, name + ".attn.qkv", s.norm1), s.attention);
+  s.o = product_sees(".attn.proj", std::move(o), Held::token_columns);
   s.middle = residual(rank, name + ".attn.add/out", x, row_forward(rank, name + ".attn.proj", s.o));
   s.norm2 = product_sees(".mlp.fc1", all_tokens(rank, norm_layer(rank, name + ".norm2", s.middle)),
                          Held::tokens);
   s.fc1 = column_forward(rank, name + ".mlp.fc1", s.norm2);
-  s.act = rank.gpt() ? gelu_forward(s.fc1) : swiglu_forward(s.fc1);
-  rank.round(s.act);
-  rank.tap(name + ".mlp.act/out", s.act, Held::token_columns, rank.r.compute, rank.plain());
-  s.act = product_sees(".mlp.fc2", std::move(s.act), Held::token_columns);
+  Tensor act = rank.gpt() ? gelu_forward(s.fc1) : swiglu_forward(s.fc1);
+  rank.round(act);
+  rank.tap(name + ".mlp.act/out", act, Held::token_columns, rank.r.compute, rank.plain());
+  s.act = product_sees(".mlp.fc2", std::move(act), Held::token_columns);
   s.x = std::move(x);
   Tensor y =
       residual(rank, name + ".mlp.add/out", s.middle, row_forward(rank, name + ".mlp.fc2", s.act));

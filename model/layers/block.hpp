@@ -3,13 +3,15 @@
 #pragma once
 
 #include "model/layers/attention.hpp"
+#include "model/layers/operand.hpp"
 #include "model/rank.hpp"
 
 namespace plumb {
 
 // What backward needs of one layer.
 struct Saved {
-  Tensor x, norm1, o, middle, norm2, fc1, act;
+  Tensor x, middle, fc1;
+  Operand norm1, o, norm2, act;
   Attention attention;
 };
 

@@ -5,7 +5,6 @@
 #include "model/layers/context.hpp"
 #include "model/layers/gradients.hpp"
 #include "model/layers/linear.hpp"
-#include "model/layers/operand.hpp"
 
 namespace plumb {
 namespace {
@@ -114,10 +113,10 @@ void embed_backward(Rank& rank, const Batch& batch, const Tensor& dx) {
   collect_replicated(rank, "position.weight", std::move(gradient));
 }
 
-Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& loss) {
+Tensor head_and_loss(Rank& rank, const Batch& batch, const Operand& h, Tensor& loss) {
   const std::string tied = rank.gpt() ? "embedding" : "head";
-  const Tensor& w = rank.factor(tied);  // (V / tp, D)
-  Tensor logits = rank.multiply(view(h), view(w, true));
+  const Tensor& w = rank.factor(tied, Contracted::columns);  // (V / tp, D)
+  Tensor logits = rank.multiply(view(h.by_columns()), view(w, true));
   rank.round(logits);
   rank.tap("head/out", logits, Held::token_columns, rank.r.compute, rank.plain());
 
@@ -147,13 +146,15 @@ Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& lo
   rank.round(logits);
   rank.tap("head/grad_out", logits, Held::token_columns, rank.r.compute, rank.plain());
 
-  const Tensor d = operand(rank, "head/grad_operand", std::move(logits), Held::token_columns,
-                           rank.r.grad_operands);
+  const Operand d = gradient_operand(rank, "head", std::move(logits), Held::token_columns);
   Evaluation ran = rank.plain();
-  Tensor dh = summed_over_ranks(rank, rank.multiply(view(d), view(w)), rank.r.wire, ran);
+  Tensor dh = summed_over_ranks(
+      rank, rank.multiply(view(d.by_columns()), view(rank.factor(tied, Contracted::rows))),
+      rank.r.wire, ran);
   rank.round(dh);
   rank.tap("head/grad_in", dh, Held::own_tokens, rank.r.compute, ran);
-  collect_slice(rank, "head.weight", rank.multiply(view(d, true), view(h)), Held::rows);
+  collect_slice(rank, "head.weight", rank.multiply(view(d.by_rows(), true), view(h.by_rows())),
+                Held::rows);
   return dh;
 }
 

@@ -5,7 +5,6 @@
 
 #include "bounds/outcome.hpp"
 #include "model/mesh.hpp"
-#include "model/recipe.hpp"
 
 namespace plumb {
 namespace {
@@ -68,26 +67,6 @@ TEST(Mesh, NeighboursAreTensorParallel) {
   EXPECT_TRUE(together(4, 0) && together(4, 4) && together(4, 5) && !together(4, 3));
   EXPECT_TRUE(together(5, 0) && !together(5, 3) && !together(5, 5));
   EXPECT_EQ(coordinates(parse_layout("tp2,cp2"), 2), (Coordinates{0, 0, 1, 0}));
-}
-
-TEST(Recipe, IsReadOrRefusedInOneSentence) {
-  EXPECT_EQ(find_recipe("bf16").wire, bf16);
-  EXPECT_EQ(find_recipe("bf16-wire32").wire, fp32);
-  EXPECT_FALSE(find_recipe("bf16").operands);
-  EXPECT_EQ(find_recipe("fp8").operands, e4m3fn);
-  EXPECT_EQ(find_recipe("fp8").grad_operands, e5m2);
-  EXPECT_THROW(find_recipe("int3"), Failure);
-  EXPECT_THROW(recipe_from_json("{}", "x"), Failure);
-  EXPECT_THROW(recipe_from_json("[", "x"), Failure);
-  EXPECT_THROW(recipe_from_json(R"({"id":"a","title":"b","compute":"int3","wire":"fp32"})", "x"),
-               Failure);
-  const std::string half = R"({"id":"a","title":"b","compute":"bf16","wire":"bf16")";
-  EXPECT_THROW(recipe_from_json(half + R"(,"operands":"e4m3fn"})", "x"), Failure);
-  EXPECT_THROW(recipe_from_json(half + R"(,"operands":"e4m3fn","grad_operands":"e9m9"})", "x"),
-               Failure);
-  EXPECT_THROW(
-      recipe_from_json(R"({"id":"a","title":"b","compute":"fp32","wire":"fp32","more":1})", "x"),
-      Failure);
 }
 
 }  // namespace

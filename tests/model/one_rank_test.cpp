@@ -63,7 +63,9 @@ TEST_P(Promise, IsKeptInEveryLayout) {
 
 INSTANTIATE_TEST_SUITE_P(Of, Promise,
                          testing::Combine(testing::Values("gpt", "llama"),
-                                          testing::Values("fp32", "bf16", "bf16-wire32", "fp8")));
+                                          testing::Values("fp32", "tf32", "bf16", "bf16-wire32",
+                                                          "mxfp8", "fp8-block", "nvfp4",
+                                                          "fp8-current")));
 
 }  // namespace
 }  // namespace plumb
