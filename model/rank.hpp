@@ -33,8 +33,9 @@ class Rank {
   RankRecord record;
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
 
-  std::map<std::string, Tensor> state;      // this rank's slice: name + /param, /master, ...
-  std::map<std::string, Tensor> main_grad;  // accumulated over this rank's micro-batches
+  std::map<std::string, Tensor> state;        // this rank's slice: name + /param, /master, ...
+  std::map<std::string, float> largest_seen;  // of this step, by id: for delayed scaling
+  std::map<std::string, Tensor> main_grad;    // accumulated over this rank's micro-batches
 
   // This rank's slice of a parameter. Under ZeRO-3 it is gathered for it: every data-parallel rank
   // asks in the same order, and may let go of what it gathered.
@@ -51,6 +52,13 @@ class Rank {
   // First index and end of this rank's slice of n.
   std::size_t first(std::size_t n) const { return n * where.tp / where.tp_size; }
   std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
+  // Where its piece of (rows, cols) lies in the whole tensor.
+  Window window(std::size_t rows, std::size_t cols, Held how) const {
+    const auto tp = static_cast<std::size_t>(where.tp);
+    const bool columns = how == Held::columns;
+    return {how == Held::rows ? tp * rows : 0, columns ? tp * cols : 0, cols,
+            columns ? cols * static_cast<std::size_t>(where.tp_size) : cols};
+  }
   // Where this rank's tokens of the residual stream begin and end.
   Tensor own_tokens(const Tensor& x) const;
 

@@ -67,10 +67,14 @@ void saturate(std::span<float> x, const Format& format) {
   }
 }
 
-void round_stochastic(Tensor& x, const Format& format, std::uint64_t key, std::size_t first_row,
-                      std::size_t first_col, std::size_t whole_cols) {
-  for (std::size_t i = 0; i < x.rows; ++i) {
-    round_stochastically({x.row(i), x.cols}, format, key, (first_row + i) * whole_cols + first_col);
+void round_stochastic(std::span<float> x, const Format& format, std::uint64_t key,
+                      const Window& window, std::size_t first) {
+  for (std::size_t e = 0; e < x.size();) {
+    const std::size_t row = (first + e) / window.cols, col = (first + e) % window.cols;
+    const std::size_t n = std::min(window.cols - col, x.size() - e);
+    const std::size_t global = (window.top + row) * window.whole_cols + window.left + col;
+    round_stochastically(x.subspan(e, n), format, key, global);
+    e += n;
   }
 }
 

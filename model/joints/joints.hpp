@@ -70,7 +70,17 @@ struct ZeroJoints {
                                                             Slice promised) { return promised; };
 };
 
+struct ScalingJoints {
+  // Is the largest magnitude that goes into a tensor's history that of all ranks of the group?
+  Joint<bool(const Where&)> reduces_over_tp = [](const Where&) { return true; };
+  Joint<bool(const Where&)> reduces_over_dp = [](const Where&) { return true; };
+};
+
 struct OptimizerJoints {
+  // Is this step left out, given whether gradients here, or of any rank, left the range?
+  Joint<bool(const Where&, bool, bool)> skips = [](const Where&, bool /*here*/, bool anywhere) {
+    return anywhere;
+  };
   Joint<float(const Where&, float, float)> clip_coefficient =
       [](const Where&, float norm, float limit) { return std::min(1.0F, limit / (norm + 1e-6F)); };
 };
@@ -84,6 +94,7 @@ struct Joints {
   GradientJoints gradients;
   PipelineJoints pipeline;
   ZeroJoints zero;
+  ScalingJoints scaling;
   OptimizerJoints optimizer;
 
   // Was any replaced joint asked?
@@ -93,7 +104,8 @@ struct Joints {
            attention.after_scores.reached() || loss.denominator.reached() ||
            gradients.sums_over_sequence.reached() || pipeline.layers.reached() ||
            pipeline.ties_gradients.reached() || zero.share.reached() ||
-           optimizer.clip_coefficient.reached();
+           scaling.reduces_over_tp.reached() || scaling.reduces_over_dp.reached() ||
+           optimizer.skips.reached() || optimizer.clip_coefficient.reached();
   }
 };
 

@@ -14,6 +14,7 @@ class Caster {
   Operand operator()(const std::string& name, Tensor x) const {
     if (how_.scaling == Scaling::none) return {unscaled(name, std::move(x)), {}};
     if (how_.scaling == Scaling::tensor) return {scaled(name, std::move(x)), {}};
+    if (how_.scaling == Scaling::delayed) return {scaled_by_history(name, std::move(x)), {}};
     Operand both;
     if (how_.two_copies()) {
       both.of_rows = in_blocks(how_.copy_of(name, Contracted::rows), x, {along(), across()});
@@ -46,8 +47,17 @@ class Caster {
 
   Tensor scaled(const std::string& name, Tensor x) const {
     const float scale = scale_to_fit(over_ranks(largest_magnitude(x.values)), how_.format);
-    quantize(x.values, scale, how_.format);
+    quantize(x.values, scale, how_.format, Beyond::overflows);
     record(name + "_scale", Tensor(1, 1, scale), Held::whole, fp32, rank_.in_fp32());
+    record(name, x, held_, fp32, {1, fp32, how_.format});
+    return x;
+  }
+
+  // The scale is that of the last steps; this step's magnitude is for the next ones.
+  Tensor scaled_by_history(const std::string& name, Tensor x) const {
+    float& largest = rank_.largest_seen[name];
+    largest = std::max(largest, largest_finite(x.values));
+    quantize(x.values, rank_.state.at(name + "_scale").values[0], how_.format, Beyond::saturates);
     record(name, x, held_, fp32, {1, fp32, how_.format});
     return x;
   }
@@ -79,12 +89,8 @@ class Caster {
 
   void round(const std::string& name, Tensor& x) const {
     if (!how_.stochastic) return round_to_format(x.values, how_.format);
-    const auto tp = static_cast<std::size_t>(rank_.where.tp);
-    const auto size = static_cast<std::size_t>(rank_.where.tp_size);
-    const bool columns = held_ == Held::columns;
-    round_stochastic(x, how_.format, rounding_key(rank_.c, rank_.step, id_of(name)),
-                     held_ == Held::rows ? tp * x.rows : 0, columns ? tp * x.cols : 0,
-                     columns ? size * x.cols : x.cols);
+    round_stochastic(x.values, how_.format, rounding_key(rank_.c, rank_.step, id_of(name)),
+                     rank_.window(x.rows, x.cols, held_));
   }
 
   Tensor in_blocks(const std::string& name, Tensor x, const BlockSize& block) const {
@@ -117,8 +123,32 @@ Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held he
                                                                std::move(dy));
 }
 
+// The scales that this step takes from the histories.
+static void delayed_scales(Rank& rank) {
+  for (const auto& [id, how, weight] : delayed_operands(rank.c, rank.r)) {
+    if (!rank.holds(parameter_of(rank.c, weight))) continue;
+    const float amax = largest_finite(rank.state.at(id + "_history").values);
+    const Tensor scale(1, 1, scale_to_fit(amax, how->format));
+    rank.tap_step(id + "_scale", scale, Held::whole, fp32, rank.in_fp32());
+    rank.state[id + "_scale"] = scale;
+  }
+}
+
+void keep_histories(Rank& rank) {
+  for (auto& [id, largest] : rank.largest_seen) {
+    const Where where = rank.at(id);
+    if (rank.joints.scaling.reduces_over_tp(where)) rank.mesh.tp.max({&largest, 1});
+    if (rank.joints.scaling.reduces_over_dp(where)) rank.mesh.dp.max({&largest, 1});
+    Tensor& history = rank.state.at(id + "_history");
+    std::rotate(history.values.begin(), history.values.end() - 1, history.values.end());
+    history.values[0] = largest;
+    rank.tap_step(id + "_history", history, Held::whole, fp32, rank.in_fp32());
+  }
+}
+
 void weight_operands(Rank& rank) {
   if (!rank.r.operands) return;
+  delayed_scales(rank);
   const OperandCast& how = rank.r.operands->weights;
   for (const Parameter& p : multiplied(rank.c)) {
     if (!rank.holds(p)) continue;

@@ -10,6 +10,11 @@ int slices(const Promise& p, const Slices& x, int rows, int cols) {
   return x.length / p.l.tp % (x.axis == Sharding::rows ? rows : cols) == 0 ? 1 : p.l.tp;
 }
 
+std::string without_micro_batch(const Promise& p, const std::string& id) {
+  const std::string prefix = "m" + std::to_string(p.micro_batch) + "/";
+  return id.starts_with(prefix) ? id.substr(prefix.size()) : id;
+}
+
 void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const std::string& as,
                  const OperandCast& how, Contracted axis) {
   const bool along = axis == Contracted::columns;
@@ -38,6 +43,11 @@ void cast(Promise& p, const std::string& x, const Slices& sliced, const std::str
       p.node("amax_scale", {x}, {as + "_scale"}, Promise::in_fp32(),
              {{"largest", how.format.largest()}});
       return p.node("quantize", {x, as + "_scale"}, {as}, {1, fp32, how.format});
+    case Scaling::delayed: {
+      const std::string id = without_micro_batch(p, as);
+      p.delayed[id].push_back(x);
+      return p.node("quantize", {x, id + "_scale"}, {as}, {1, fp32, how.format}, {{"saturate", 1}});
+    }
     case Scaling::block:
       cast_blocks(p, x, sliced, as, how, Contracted::columns);
       if (how.two_copies()) {
@@ -81,6 +91,10 @@ Seen seen_weight(const Promise& p, const std::string& module) {
 
 void weight_operands(Promise& p) {
   if (!p.r.operands) return;
+  for (const auto& [id, how, weight] : delayed_operands(p.c, p.r)) {
+    p.node("amax_scale", {id + "_history@previous"}, {id + "_scale"}, Promise::in_fp32(),
+           {{"largest", how->format.largest()}});
+  }
   for (const Parameter& each : multiplied(p.c)) {
     cast(p, each.name + "/param@previous",
          {each.sharding, each.sharding == Sharding::rows ? each.rows : each.cols},
