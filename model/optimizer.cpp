@@ -124,10 +124,15 @@ Tensor updated_from(Rank& rank, const Parameter& p) {
 
 void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
   if (!rank.r.stochastic_update) return rank.round(x);
-  const LocalShape shape = local_shape(rank, p);
-  const std::size_t first = rank.l.zero == 0 ? 0 : share_of(rank, shape.rows * shape.cols).first;
-  round_stochastic(x.values, rank.r.compute, rounding_key(rank.c, rank.step, p.name + "/param"),
-                   rank.window(shape.rows, shape.cols, held(p)), first);
+  const std::uint64_t key = rounding_key(rank.c, rank.step, p.name + "/param");
+  const Tensor slice(local_shape(rank, p).rows, local_shape(rank, p).cols);
+  const Placement lies = rank.placed(slice, held(p));
+  if (rank.l.zero == 0) return rank.round_stochastically(x, lies, rank.r.compute, key);
+  Shard share = shard_of(rank, x, {slice.rows, slice.cols}, lies, rank.r.compute);
+  rank.round_stochastically(share.values, share.placement, rank.r.compute, key);
+  const std::size_t skipped = share_of(rank, slice.size()).first % slice.cols;
+  std::copy_n(share.values.values.begin() + static_cast<std::ptrdiff_t>(skipped), x.size(),
+              x.values.begin());
 }
 
 void keep_moment(Rank& rank, const Parameter& p, const std::string& kind, Tensor& moment) {

@@ -64,7 +64,7 @@ class Pipeline {
     }
     if (!is_last(t)) return send(t, t.stage + 1, x);
     const Operand h = input_operand(
-        rank_, "head", all_tokens(rank_, norm_layer(rank_, "final_norm", x)), Held::whole);
+        rank_, "head", all_tokens(rank_, norm_layer(rank_, "final_norm", x)), Held::tokens);
     Tensor loss;
     pass.from_top =
         norm_layer_backward(rank_, "final_norm", x, head_and_loss(rank_, batch(t), h, loss));

@@ -5,16 +5,18 @@
 namespace plumb {
 namespace {
 
-Placement placed(const Tensor& x, Held held, int tp, int tp_size) {
-  const auto size = static_cast<std::size_t>(tp_size);
-  const auto mine = static_cast<std::size_t>(tp);
-  if (held == Held::rows) {
-    return row_slice(x.rows * size, x.cols, x.rows * mine, x.rows * (mine + 1));
+// Rows of the whole that lie below one another here, as few blocks as they make.
+std::vector<Piece> pieces_of(const std::vector<std::size_t>& rows, std::size_t column,
+                             std::size_t columns) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i == 0 || rows[i] != rows[i - 1] + 1) {
+      pieces.push_back({{rows[i], column, 0, columns}, {i, 0, 0, columns}});
+    }
+    ++pieces.back().global.rows;
+    ++pieces.back().local.rows;
   }
-  if (held == Held::columns) {
-    return column_slice(x.rows, x.cols * size, x.cols * mine, x.cols * (mine + 1));
-  }
-  return whole(x.rows, x.cols);
+  return pieces;
 }
 
 // "layers.3.attn.qkv.weight": 3; -1 outside the layers.
@@ -43,8 +45,18 @@ Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
   where.dp_size = mesh.dp.size();
   where.tp = mesh.tp.rank();
   where.tp_size = mesh.tp.size();
+  where.cp = mesh.cp.rank();
+  where.cp_size = mesh.cp.size();
   where.pp = mesh.pp.rank();
   where.pp_size = mesh.pp.size();
+  const std::vector<std::size_t> order = dealt_rows(c.sequence, {l.cp, c.sequence});
+  for (int other = 0; other < l.cp; ++other) {
+    const auto [from, to] = slice(order.size(), l.cp, other);
+    positions_.push_back(
+        joints.context.positions(where, other,
+                                 {order.begin() + static_cast<std::ptrdiff_t>(from),
+                                  order.begin() + static_cast<std::ptrdiff_t>(to)}));
+  }
   stages = stages_of(l, c);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     stages[s] = joints.pipeline.layers(where, static_cast<int>(s), stages[s]);
@@ -78,23 +90,61 @@ Tensor Rank::own_tokens(const Tensor& x) const {
   return mine;
 }
 
+Placement Rank::placed(const Tensor& x, Held held) const {
+  const auto n = static_cast<std::size_t>(where.tp_size);
+  const auto mine = static_cast<std::size_t>(where.tp);
+  if (held == Held::whole) return whole(x.rows, x.cols);
+  if (held == Held::rows) {
+    return row_slice(x.rows * n, x.cols, x.rows * mine, x.rows * (mine + 1));
+  }
+  if (held == Held::columns) {
+    return column_slice(x.rows, x.cols * n, x.cols * mine, x.cols * (mine + 1));
+  }
+  const bool sliced = held == Held::token_columns;
+  const auto length = static_cast<std::size_t>(c.sequence);
+  const auto tokens = static_cast<std::size_t>(c.tokens());
+  std::vector<std::size_t> rows;
+  for (std::size_t start = 0; start < tokens; start += length) {
+    for (const std::size_t p : positions_of(where.cp)) rows.push_back(start + p);
+  }
+  if (held == Held::own_tokens && l.sp) {
+    rows = {rows.begin() + static_cast<std::ptrdiff_t>(first(rows.size())),
+            rows.begin() + static_cast<std::ptrdiff_t>(last(rows.size()))};
+  }
+  return {tokens, sliced ? x.cols * n : x.cols,
+          pieces_of(rows, sliced ? x.cols * mine : 0, x.cols)};
+}
+
+std::string Rank::recorded_as(const std::string& id) const {
+  return where.recomputing ? id + "@recompute" : id;
+}
+
+void Rank::round_stochastically(Tensor& x, const Placement& lies, const Format& format,
+                                std::uint64_t key) {
+  for (const Piece& piece : lies.pieces) {
+    for (std::size_t i = 0; i < piece.global.rows; ++i) {
+      const std::size_t first = (piece.global.row + i) * lies.cols + piece.global.col;
+      float* row = x.row(piece.local.row + i) + piece.local.col;
+      round_by_chance({row, piece.global.cols}, format, key, first);
+    }
+  }
+}
+
 void Rank::tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format) {
-  const std::string as = where.recomputing ? id + "@recompute" : id;
-  record.shards[as] = {placed(x, held, where.tp, where.tp_size), x, format};
+  record.shards[recorded_as(id)] = {placed(x, held), x, format};
 }
 
 void Rank::tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                      const Format& format) {
   const LocalShape shape = local_shape(*this, p);
-  const Placement of_slice =
-      placed(Tensor(shape.rows, shape.cols), held(p), where.tp, where.tp_size);
+  const Placement of_slice = placed(Tensor(shape.rows, shape.cols), held(p));
   record.shards[id] = shard_of(*this, share, shape, of_slice, format);
 }
 
 void Rank::tap_step(const std::string& id, const Tensor& x, Held held, const Format& format,
                     const Evaluation& ran) {
   tap_leaf(id, x, held, format);
-  record.ran[where.recomputing ? id + "@recompute" : id] = ran;
+  record.ran[recorded_as(id)] = ran;
 }
 
 void Rank::tap(const std::string& name, const Tensor& x, Held held, const Format& format,

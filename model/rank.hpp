@@ -14,8 +14,10 @@
 
 namespace plumb {
 
-// How a tensor of this rank lies in the whole one.
-enum class Held { whole, rows, columns };
+// How a tensor of this rank lies in the whole one: all of it, or the tensor-parallel slice of its
+// rows or columns; or, of a tensor with a row per token, this context's tokens, of these the
+// sequence-parallel slice (as in the residual stream), or a slice of their columns.
+enum class Held { whole, rows, columns, tokens, own_tokens, token_columns };
 
 class Rank {
  public:
@@ -52,15 +54,12 @@ class Rank {
   // First index and end of this rank's slice of n.
   std::size_t first(std::size_t n) const { return n * where.tp / where.tp_size; }
   std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
-  // Where its piece of (rows, cols) lies in the whole tensor.
-  Window window(std::size_t rows, std::size_t cols, Held how) const {
-    const auto tp = static_cast<std::size_t>(where.tp);
-    const bool columns = how == Held::columns;
-    return {how == Held::rows ? tp * rows : 0, columns ? tp * cols : 0, cols,
-            columns ? cols * static_cast<std::size_t>(where.tp_size) : cols};
-  }
-  // Where this rank's tokens of the residual stream begin and end.
+  // This rank's tokens of the residual stream, from those of its context.
   Tensor own_tokens(const Tensor& x) const;
+  // Which tokens of each sequence a context-parallel rank has.
+  const std::vector<std::size_t>& positions_of(int rank) const {
+    return positions_[static_cast<std::size_t>(rank)];
+  }
 
   // Does this rank have the first stage, with the embedding? The last, with head and loss?
   bool begins() const { return where.pp == 0; }
@@ -75,9 +74,8 @@ class Rank {
     return w;
   }
 
-  // Records a tensor under m<micro-batch>/<name>, and how it came about. Held::rows of a tensor
-  // that is not sliced (tp = 1) is the whole. What backward computes again is recorded beside what
-  // forward made, as a replica of it.
+  // Records a tensor under m<micro-batch>/<name>, and how it came about. What backward computes
+  // again is recorded beside what forward made, as a replica of it.
   void tap(const std::string& name, const Tensor& x, Held held, const Format& format,
            const Evaluation& ran);
   // The same without the micro-batch in front.
@@ -89,8 +87,14 @@ class Rank {
   void tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                  const Format& format);
 
-  // Activations of the residual stream: sliced by tokens under sequence parallelism.
-  Held stream() const { return l.sp ? Held::rows : Held::whole; }
+  // The id under which a tensor is recorded now.
+  std::string recorded_as(const std::string& id) const;
+  // Where x lies in the whole tensor.
+  Placement placed(const Tensor& x, Held held) const;
+  // Every element by what `key` and its place in the whole tensor draw.
+  static void round_stochastically(Tensor& x, const Placement& lies, const Format& format,
+                                   std::uint64_t key);
+
   // Evaluations as executed.
   Evaluation plain() const { return {1, fp32, r.compute}; }
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
@@ -104,7 +108,8 @@ class Rank {
                const Evaluation& ran);
 
  private:
-  std::map<std::string, Tensor> gathered_;  // whole slices, under ZeRO-3
+  std::vector<std::vector<std::size_t>> positions_;  // by context-parallel rank
+  std::map<std::string, Tensor> gathered_;           // whole slices, under ZeRO-3
 };
 
 // How a rank holds its slice of a parameter.

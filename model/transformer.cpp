@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "bounds/outcome.hpp"
+#include "model/layers/context.hpp"
 #include "model/layers/operand.hpp"
 #include "model/optimizer.hpp"
 #include "model/pipeline.hpp"
@@ -61,11 +62,11 @@ void load_state(Rank& rank, const Values& leaves) {
 
 Batch load_batch(Rank& rank, const Values& leaves, int m, float count) {
   const std::string prefix = "m" + std::to_string(m) + "/data/";
-  Batch batch{m, leaf(leaves, prefix + "ids"), leaf(leaves, prefix + "labels"),
-              leaf(leaves, prefix + "mask"), count};
-  rank.tap_leaf(prefix + "ids", batch.ids, Held::whole, fp32);
-  rank.tap_leaf(prefix + "labels", batch.labels, Held::whole, fp32);
-  rank.tap_leaf(prefix + "mask", batch.mask, Held::whole, fp32);
+  const auto own = [&](const char* what) { return own_context(rank, leaf(leaves, prefix + what)); };
+  Batch batch{m, own("ids"), own("labels"), own("mask"), count};
+  rank.tap_leaf(prefix + "ids", batch.ids, Held::tokens, fp32);
+  rank.tap_leaf(prefix + "labels", batch.labels, Held::tokens, fp32);
+  rank.tap_leaf(prefix + "mask", batch.mask, Held::tokens, fp32);
   return batch;
 }
 
@@ -73,10 +74,10 @@ Batch load_batch(Rank& rank, const Values& leaves, int m, float count) {
 float counted(Rank& rank, const Values& leaves) {
   Tensor count(1, 1);
   for (int m = rank.where.dp; m < rank.c.micro_batches; m += rank.where.dp_size) {
-    for (const float x : leaf(leaves, "m" + std::to_string(m) + "/data/mask").values) {
-      count.values[0] += x;
-    }
+    const Tensor& mask = leaf(leaves, "m" + std::to_string(m) + "/data/mask");
+    for (const float x : own_context(rank, mask).values) count.values[0] += x;
   }
+  rank.mesh.cp.sum(count.values, fp32);
   rank.mesh.dp.sum(count.values, fp32);
   rank.tap_leaf("data/count", count, Held::whole, fp32);
   return count.values[0];

@@ -24,6 +24,21 @@ Matrix<double> value_of_softmax(const Matrix<double>& x) {
   return p;
 }
 
+// Half of the contractions over tokens are shared by two ranks in zigzag, where that divides.
+void deal_tokens(Example& e, Draw& draw) {
+  const bool attention = e.id == "attention_grad";
+  const bool gemm =
+      e.id == "gemm" && e.attributes["transpose_a"] != 0 && e.attributes["transpose_b"] == 0;
+  const bool sums = e.id == "column_sum" || e.id == "embedding_grad" || e.id.ends_with("_wgrad");
+  if (!attention && !gemm && !sums) return;
+  const std::size_t sequence =
+      attention ? static_cast<std::size_t>(e.attributes["sequence"]) : e.inputs[0].rows;
+  if (draw.coin() || sequence % 4 != 0) return;
+  e.how.deal = {2, static_cast<int>(sequence)};
+  e.how.parts = attention ? 2 : std::max(e.how.parts, 2);
+  if (attention) e.how.wire = fp32;
+}
+
 }  // namespace
 
 Example example_of(std::string_view id, Draw& draw) {
@@ -205,6 +220,7 @@ Example example_of(std::string_view id, Draw& draw) {
     const bool gradient = e.id.ends_with("_grad");
     if (id == "add" || gradient || id == "grad_norm") give(rows, cols);
   }
+  deal_tokens(e, draw);
   return e;
 }
 

@@ -67,15 +67,9 @@ void saturate(std::span<float> x, const Format& format) {
   }
 }
 
-void round_stochastic(std::span<float> x, const Format& format, std::uint64_t key,
-                      const Window& window, std::size_t first) {
-  for (std::size_t e = 0; e < x.size();) {
-    const std::size_t row = (first + e) / window.cols, col = (first + e) % window.cols;
-    const std::size_t n = std::min(window.cols - col, x.size() - e);
-    const std::size_t global = (window.top + row) * window.whole_cols + window.left + col;
-    round_stochastically(x.subspan(e, n), format, key, global);
-    e += n;
-  }
+void round_by_chance(std::span<float> x, const Format& format, std::uint64_t key,
+                     std::size_t first) {
+  round_stochastically(x, format, key, first);
 }
 
 }  // namespace plumb

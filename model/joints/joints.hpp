@@ -52,6 +52,14 @@ struct GradientJoints {
   // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
   // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
+  // Is a gradient, of which each context-parallel rank has its tokens' part, summed over them?
+  Joint<bool(const Where&)> sums_over_contexts = [](const Where&) { return true; };
+};
+
+struct ContextJoints {
+  // Which tokens of each sequence a rank of the group has, ascending; `promised`: zigzag.
+  Joint<std::vector<std::size_t>(const Where&, int, std::vector<std::size_t>)> positions =
+      [](const Where&, int /*rank*/, std::vector<std::size_t> promised) { return promised; };
 };
 
 struct PipelineJoints {
@@ -71,9 +79,10 @@ struct ZeroJoints {
 };
 
 struct ScalingJoints {
-  // Is the largest magnitude that goes into a tensor's history that of all ranks of the group?
-  Joint<bool(const Where&)> reduces_over_tp = [](const Where&) { return true; };
-  Joint<bool(const Where&)> reduces_over_dp = [](const Where&) { return true; };
+  // Is the largest magnitude that goes into a tensor's history that of all ranks along this axis
+  // (tp, cp or dp)?
+  Joint<bool(const Where&, std::string_view)> reduces_over =
+      [](const Where&, std::string_view /*axis*/) { return true; };
 };
 
 struct OptimizerJoints {
@@ -92,6 +101,7 @@ struct Joints {
   AttentionJoints attention;
   LossJoints loss;
   GradientJoints gradients;
+  ContextJoints context;
   PipelineJoints pipeline;
   ZeroJoints zero;
   ScalingJoints scaling;
@@ -102,10 +112,11 @@ struct Joints {
     return embedding.keeps_row.reached() || linear.after_product.reached() ||
            row_parallel.wire.reached() || row_parallel.bias_before_sum.reached() ||
            attention.after_scores.reached() || loss.denominator.reached() ||
-           gradients.sums_over_sequence.reached() || pipeline.layers.reached() ||
+           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
+           context.positions.reached() || pipeline.layers.reached() ||
            pipeline.ties_gradients.reached() || zero.share.reached() ||
-           scaling.reduces_over_tp.reached() || scaling.reduces_over_dp.reached() ||
-           optimizer.skips.reached() || optimizer.clip_coefficient.reached();
+           scaling.reduces_over.reached() || optimizer.skips.reached() ||
+           optimizer.clip_coefficient.reached();
   }
 };
 

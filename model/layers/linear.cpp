@@ -1,6 +1,6 @@
 #include "model/layers/linear.hpp"
 
-#include "model/layers/replicated.hpp"
+#include "model/layers/gradients.hpp"
 
 namespace plumb {
 
@@ -29,22 +29,22 @@ Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = forward_product(rank, name, x);  // (T, F / tp)
   if (rank.gpt()) add_row(y, rank.bias(name).values);
   rank.round(y);
-  rank.tap(name + "/out", y, Held::columns, rank.r.compute, rank.plain());
+  rank.tap(name + "/out", y, Held::token_columns, rank.r.compute, rank.plain());
   return y;
 }
 
 Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
-  const Operand d = gradient_operand(rank, name, dy, Held::columns);
+  const Operand d = gradient_operand(rank, name, dy, Held::token_columns);
   Evaluation ran = rank.plain();
   Tensor dx = summed_over_ranks(
       rank, rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true)),
       rank.r.wire, ran);
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, rank.stream(), rank.r.compute, ran);
-  rank.collect(name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
-               Held::columns, rank.in_fp32());
+  rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, ran);
+  collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
+                Held::columns);
   if (rank.gpt()) {
-    rank.collect(name + ".bias", sum_of_rows(dy), Held::rows, rank.in_fp32());
+    collect_slice(rank, name + ".bias", sum_of_rows(dy), Held::rows);
   }
   return dx;
 }
@@ -59,18 +59,18 @@ Tensor row_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = summed_over_ranks(rank, std::move(part), wire, ran);
   if (rank.gpt() && !early) add_row(y, rank.bias(name).values);
   rank.round(y);
-  rank.tap(name + "/out", y, rank.stream(), rank.r.compute, ran);
+  rank.tap(name + "/out", y, Held::own_tokens, rank.r.compute, ran);
   return y;
 }
 
 Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
-  const Operand d = gradient_operand(rank, name, all_tokens(rank, dy), Held::whole);  // (T, D)
+  const Operand d = gradient_operand(rank, name, all_tokens(rank, dy), Held::tokens);  // (T, D)
   Tensor dx =
       rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true));
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Held::columns, rank.r.compute, rank.plain());
-  rank.collect(name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
-               Held::rows, rank.in_fp32());
+  rank.tap(name + "/grad_in", dx, Held::token_columns, rank.r.compute, rank.plain());
+  collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
+                Held::rows);
   if (rank.gpt()) collect_replicated(rank, name + ".bias", sum_of_rows(dy));
   return dx;
 }

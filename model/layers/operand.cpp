@@ -35,7 +35,8 @@ class Caster {
     rank_.tap_step(id_of(name), x, held, format, ran);
   }
   float over_ranks(float amax) const {
-    if (held_ != Held::whole) rank_.mesh.tp.max({&amax, 1});
+    if (held_ != Held::whole && held_ != Held::tokens) rank_.mesh.tp.max({&amax, 1});
+    if (of_tokens()) rank_.mesh.cp.max({&amax, 1});
     return amax;
   }
 
@@ -65,9 +66,17 @@ class Caster {
   // The blocks of this rank's piece are those of the whole if they fit into it; if not, blocks
   // begin anew in every rank's piece.
   Evaluation ran_as(const Tensor& x, const BlockSize& block) const {
-    const bool fits = held_ == Held::whole ||
-                      (held_ == Held::rows ? x.rows % block.rows : x.cols % block.cols) == 0;
-    return {fits ? 1 : rank_.where.tp_size, fp32, how_.format};
+    const bool columns = held_ == Held::columns || held_ == Held::token_columns;
+    const bool fits = (columns ? x.cols % block.cols : x.rows % block.rows) == 0;
+    const bool sliced = columns || held_ == Held::rows;
+    Evaluation ran{sliced && !fits ? rank_.where.tp_size : 1, fp32, how_.format};
+    if (deals(block)) ran.deal = {rank_.where.cp_size, rank_.c.sequence};
+    return ran;
+  }
+  bool of_tokens() const { return held_ == Held::tokens || held_ == Held::token_columns; }
+  // Blocks of several tokens are made of those that a context has, in its order.
+  bool deals(const BlockSize& block) const {
+    return of_tokens() && block.rows > 1 && rank_.where.cp_size > 1;
   }
 
   // Along an axis that the ranks do not share, they have the same scales.
@@ -83,14 +92,29 @@ class Caster {
                             : how_.rule == ScaleRule::exact ? BlockScale::wide
                                                             : BlockScale::e4m3_on_grid;
     for (float& s : scales.values) s = block_scale_to_fit(s, kind, how_.format, grid);
-    record(name + "_scale", scales, held_, fp32, ran);
+    if (of_tokens() && block.rows > 1) {
+      rank_.record.shards[rank_.recorded_as(id_of(name + "_scale"))] = {scales_of_contexts(scales),
+                                                                        scales, fp32};
+      rank_.record.ran[rank_.recorded_as(id_of(name + "_scale"))] = ran;
+    } else {
+      record(name + "_scale", scales, held_, fp32, ran);
+    }
     return scales;
+  }
+
+  // Below one another, in the order of the contexts.
+  Placement scales_of_contexts(const Tensor& scales) const {
+    const auto cp = static_cast<std::size_t>(rank_.where.cp);
+    const std::size_t cols = scales.cols, left = held_ == Held::tokens ? 0 : rank_.where.tp * cols;
+    const std::size_t whole = held_ == Held::tokens ? cols : rank_.where.tp_size * cols;
+    const Block here{cp * scales.rows, left, scales.rows, cols};
+    return {rank_.where.cp_size * scales.rows, whole, {{here, {0, 0, scales.rows, cols}}}};
   }
 
   void round(const std::string& name, Tensor& x) const {
     if (!how_.stochastic) return round_to_format(x.values, how_.format);
-    round_stochastic(x.values, how_.format, rounding_key(rank_.c, rank_.step, id_of(name)),
-                     rank_.window(x.rows, x.cols, held_));
+    rank_.round_stochastically(x, rank_.placed(x, held_), how_.format,
+                               rounding_key(rank_.c, rank_.step, id_of(name)));
   }
 
   Tensor in_blocks(const std::string& name, Tensor x, const BlockSize& block) const {
@@ -137,8 +161,11 @@ static void delayed_scales(Rank& rank) {
 void keep_histories(Rank& rank) {
   for (auto& [id, largest] : rank.largest_seen) {
     const Where where = rank.at(id);
-    if (rank.joints.scaling.reduces_over_tp(where)) rank.mesh.tp.max({&largest, 1});
-    if (rank.joints.scaling.reduces_over_dp(where)) rank.mesh.dp.max({&largest, 1});
+    for (const auto& [axis, group] :
+         {std::pair{"tp", &rank.mesh.tp}, std::pair{"cp", &rank.mesh.cp},
+          std::pair{"dp", &rank.mesh.dp}}) {
+      if (rank.joints.scaling.reduces_over(where, axis)) group->max({&largest, 1});
+    }
     Tensor& history = rank.state.at(id + "_history");
     std::rotate(history.values.begin(), history.values.end() - 1, history.values.end());
     history.values[0] = largest;

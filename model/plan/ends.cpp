@@ -13,7 +13,7 @@ std::string embedding(Promise& p) {
 
 void embedding_grad(Promise& p, const std::string& dy) {
   p.node("embedding_grad", {p.at("data", "ids"), dy}, {p.at("embedding.weight", "wgrad")},
-         Promise::in_fp32(), {{"rows", p.c.vocabulary}, {"period", 0}});
+         p.over_contexts(), {{"rows", p.c.vocabulary}, {"period", 0}});
   if (p.gpt()) {
     p.node("embedding_grad", {p.at("data", "ids"), dy}, {p.at("position.weight", "wgrad")},
            p.over_tokens(), {{"rows", p.c.sequence}, {"period", p.c.sequence}});
@@ -44,7 +44,7 @@ std::string head_and_loss_grad(Promise& p) {
   const std::string dh = p.at("head", "grad_in");
   p.node("gemm", {d.by_columns, seen_weight(p, p.head()).by_rows}, {dh}, p.across_tp(),
          {{"transpose_a", 0}, {"transpose_b", 0}});
-  p.node("gemm", {d.by_rows, h}, {p.at("head.weight", "wgrad")}, Promise::in_fp32(),
+  p.node("gemm", {d.by_rows, h}, {p.at("head.weight", "wgrad")}, p.over_contexts(),
          {{"transpose_a", 1}, {"transpose_b", 0}});
   return dh;
 }

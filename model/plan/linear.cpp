@@ -26,10 +26,10 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
   p.node("gemm", {d.by_columns, seen_weight(p, name).by_columns}, {dx},
          columns ? p.across_tp() : p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
   p.node("gemm", {seen_input(p, name, x).by_rows, d.by_rows}, {p.at(name + ".weight", "wgrad")},
-         Promise::in_fp32(), {{"transpose_a", 1}, {"transpose_b", 0}});
+         p.over_contexts(), {{"transpose_a", 1}, {"transpose_b", 0}});
   if (p.gpt()) {
     p.node("column_sum", {dy}, {p.at(name + ".bias", "wgrad")},
-           columns ? Promise::in_fp32() : p.over_tokens());
+           columns ? p.over_contexts() : p.over_tokens());
   }
   return dx;
 }

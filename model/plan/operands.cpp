@@ -19,7 +19,8 @@ void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const s
                  const OperandCast& how, Contracted axis) {
   const bool along = axis == Contracted::columns;
   const int rows = along ? how.across : how.along, cols = along ? how.along : how.across;
-  const Evaluation evaluation{slices(p, sliced, rows, cols), fp32, how.format};
+  Evaluation evaluation{slices(p, sliced, rows, cols), fp32, how.format};
+  if (sliced.tokens && rows > 1 && p.l.cp > 1) evaluation.deal = {p.l.cp, p.c.sequence};
   Attributes blocks{{"rows", rows},
                     {"cols", cols},
                     {"rule", static_cast<double>(how.rule)},
@@ -97,7 +98,7 @@ void weight_operands(Promise& p) {
   }
   for (const Parameter& each : multiplied(p.c)) {
     cast(p, each.name + "/param@previous",
-         {each.sharding, each.sharding == Sharding::rows ? each.rows : each.cols},
+         {each.sharding, each.sharding == Sharding::rows ? each.rows : each.cols, false},
          each.name + "/operand", p.r.operands->weights);
   }
 }

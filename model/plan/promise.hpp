@@ -43,8 +43,14 @@ class Promise {
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
   // A contraction that tensor-parallel ranks share; its parts travel in the recipe's wire format.
   Evaluation across_tp() const { return l.tp == 1 ? plain() : Evaluation{l.tp, r.wire, r.compute}; }
-  // Sums over tokens for a replicated parameter: sequence-parallel ranks each hold a slice.
-  Evaluation over_tokens() const { return {l.sp ? l.tp : 1, fp32, fp32}; }
+  // Sums over tokens, of which each context-parallel rank has some; for a replicated parameter,
+  // sequence-parallel ranks each hold a slice of those.
+  Evaluation over_contexts() const { return {l.cp, fp32, fp32, {l.cp, l.cp > 1 ? c.sequence : 0}}; }
+  Evaluation over_tokens() const {
+    Evaluation how = over_contexts();
+    if (l.sp) how.parts *= l.tp;
+    return how;
+  }
   Evaluation over_vocabulary() const { return {l.tp, fp32, fp32}; }
   Evaluation over_dp() const { return {l.dp, fp32, fp32}; }
 

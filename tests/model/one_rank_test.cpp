@@ -43,7 +43,8 @@ TEST_P(Promise, IsKeptInEveryLayout) {
   const Values alone = reference(one, leaves);
   for (const std::string layout :
        {"dp2,tp2", "dp2,tp2,sp", "tp4", "dp4", "pp2", "dp2,tp2,sp,pp2", "pp2:1+1,recompute",
-        "dp2,zero1", "dp2,tp2,zero2", "dp4,zero3", "dp2,pp2,tp2,sp,zero3,recompute:selective"}) {
+        "dp2,zero1", "dp2,tp2,zero2", "dp4,zero3", "dp2,pp2,tp2,sp,zero3,recompute:selective",
+        "cp2", "cp2:ulysses", "cp4", "dp2,cp2,tp2,sp", "cp2:ulysses,pp2,zero2,recompute"}) {
     if (layout == "tp4" && std::string(family) == "llama") continue;  // 2 KV heads
     const Training run = small_run(family, recipe, layout);
     const Graph many = plan(run.config, run.recipe, run.layout);
