@@ -8,6 +8,7 @@
 #include "model/optimizer.hpp"
 #include "model/pipeline.hpp"
 #include "model/plan.hpp"
+#include "model/state.hpp"
 #include "model/zero.hpp"
 #include "trace/store/store.hpp"
 
@@ -35,21 +36,27 @@ const Tensor& leaf(const Values& leaves, const std::string& id) {
 }
 
 // The parameter itself is shared under ZeRO-3 only, Adam's state under any.
+void load_like(Rank& rank, const Kept& k, const Tensor& whole) {
+  const Parameter p = parameter_of(rank.c, k.parameter);
+  Tensor mine = sliced(whole, p.sharding, rank);
+  if (rank.l.zero >= (k.id.ends_with("/param") ? 3 : 1)) {
+    mine = own_share(rank, mine);
+    rank.tap_share(k.id + "@previous", mine, p, k.format);
+  } else {
+    rank.tap_leaf(k.id + "@previous", mine, held(p), k.format);
+  }
+  rank.state[k.id] = std::move(mine);
+}
+
 void load_state(Rank& rank, const Values& leaves) {
-  for (const Parameter& p : parameters(rank.c)) {
-    if (!rank.holds(p)) continue;
-    for (const char* kind : {"/param", "/master", "/exp_avg", "/exp_avg_sq"}) {
-      const std::string id = p.name + kind;
-      const bool compute = std::string_view(kind) == "/param";
-      const Format& format = compute ? rank.r.compute : fp32;
-      Tensor mine = sliced(leaf(leaves, id + "@previous"), p.sharding, rank);
-      if (rank.l.zero >= (compute ? 3 : 1)) {
-        mine = own_share(rank, mine);
-        rank.tap_share(id + "@previous", mine, p, format);
-      } else {
-        rank.tap_leaf(id + "@previous", mine, held(p), format);
-      }
-      rank.state[id] = std::move(mine);
+  for (const Kept& k : kept(rank.c, rank.r)) {
+    if (!k.parameter.empty() && !rank.holds(parameter_of(rank.c, k.parameter))) continue;
+    const Tensor& whole = leaf(leaves, k.id + "@previous");
+    if (k.like_it) {
+      load_like(rank, k, whole);
+    } else {
+      rank.tap_leaf(k.id + "@previous", whole, Held::whole, k.format);
+      rank.state[k.id] = whole;
     }
   }
 }
@@ -140,18 +147,16 @@ Trace reference_trace(const Training& run, Values values) {
   std::map<std::string, Format> formats;
   for (const Node& node : trace.graph->nodes) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      // Adam's state stays in FP32; only the parameter, its last output, is cast.
-      const bool state = node.op == "adam" && i + 1 < node.outputs.size();
       // Scales and what is scaled back from a short format are held in FP32.
       const bool scaled = node.op.starts_with("quantize") || node.op == "block_scales";
-      formats[node.outputs[i]] = state || scaled ? fp32 : node.how.output;
+      formats[node.outputs[i]] = scaled ? fp32 : node.how.output;
       record.ran[node.outputs[i]] = node.how;
     }
   }
+  for (const Kept& k : kept(run.config, run.recipe)) formats[k.id + "@previous"] = k.format;
   for (const auto& [id, tensor] : values) {
     const auto known = formats.find(id);
-    Format format = known == formats.end() ? fp32 : known->second;
-    if (id.ends_with("/param@previous")) format = run.recipe.compute;
+    const Format format = known == formats.end() ? fp32 : known->second;
     record.shards[id] = {whole(tensor->rows, tensor->cols), *tensor, format};
   }
   trace.ranks.push_back(std::move(record));

@@ -3,10 +3,6 @@
 namespace plumb {
 namespace {
 
-Slice share_of(const Rank& rank, std::size_t n) {
-  return rank.joints.zero.share(rank.where, n, slice(n, rank.where.dp_size, rank.where.dp));
-}
-
 // Appends a row, or makes the last piece taller.
 void add_row(const Block& global, const Block& local, std::vector<Piece>& pieces) {
   if (!pieces.empty()) {
@@ -21,6 +17,10 @@ void add_row(const Block& global, const Block& local, std::vector<Piece>& pieces
 }
 
 }  // namespace
+
+Slice share_of(const Rank& rank, std::size_t n) {
+  return rank.joints.zero.share(rank.where, n, slice(n, rank.where.dp_size, rank.where.dp));
+}
 
 LocalShape local_shape(const Rank& rank, const Parameter& p) {
   const auto n = static_cast<std::size_t>(rank.where.tp_size);

@@ -15,6 +15,8 @@ struct LocalShape {
 // Of this rank's slice of a parameter.
 LocalShape local_shape(const Rank& rank, const Parameter& p);
 
+// Which of n elements of its slice this rank has.
+Slice share_of(const Rank& rank, std::size_t n);
 // This rank's share of its slice, and the slice out of the shares of all data-parallel ranks.
 Tensor own_share(const Rank& rank, const Tensor& slice);                     // (n, 1)
 Tensor gathered(const Rank& rank, const Tensor& share, const Parameter& p);  // (rows, cols)

@@ -93,7 +93,7 @@ TEST(Merge, FindsWhatIsNotFinite) {
   Tensor bad = filled(1, 2, 1);
   bad.values[0] = std::numeric_limits<float>::quiet_NaN();
   const auto findings =
-      merge(two_ranks({whole(1, 2), bad, fp32}, {whole(1, 2), bad, fp32})).findings;
+      merge(two_ranks({whole(1, 2), bad, fp32}, {whole(1, 2), bad, fp32})).not_finite;
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_NE(findings[0].detail.find("not finite"), std::string::npos);
 }
