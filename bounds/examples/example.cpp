@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bounds/examples/routed.hpp"
 #include "bounds/number/term.hpp"
 
 namespace plumb {
@@ -17,14 +18,14 @@ Matrix<double> row_maxima(const Matrix<double>& x, double above) {
   return m;
 }
 
+}  // namespace
+
 Matrix<double> value_of_softmax(const Matrix<double>& x) {
   ExactRoundings none;
   Matrix<double> p = find_operation("softmax")->value({{&x}, {}, {}, none})[0];
   for (double& v : p.values) v = static_cast<double>(static_cast<float>(v));
   return p;
 }
-
-}  // namespace
 
 Example example_of(std::string_view id, Draw& draw) {
   Example e{std::string(id), {}, {}, {}};
@@ -157,11 +158,8 @@ Example example_of(std::string_view id, Draw& draw) {
   } else if (id == "unscale") {
     e.inputs.push_back(draw.coin() ? Matrix<double>(1, 1, 65536) : draw.moderate(1, 1, 100, 1000));
     for (std::size_t i = draw.between(1, 3); i > 0; --i) give(rows, cols);
-  } else if (id == "router") {
-    e.inputs.push_back(draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3));
-    if (draw.kind() == "tiny") e.inputs[0] = draw.matrix(rows, cols);
-    e.attributes = {{"k", static_cast<double>(draw.between(1, cols - 1))}};
-    e.how.parts = 1;
+  } else if (is_routed(id)) {
+    routed(e, draw, in);
   } else if (id == "scale") {
     give(rows, cols);
     e.inputs.push_back(draw.moderate(1, 1, 1));
