@@ -132,6 +132,13 @@ std::vector<Parameter> parameters(const Config& c) {
   return all;
 }
 
+Parameter parameter_of(const Config& config, const std::string& name) {
+  for (Parameter& p : parameters(config)) {
+    if (p.name == name) return std::move(p);
+  }
+  throw Failure("the model has no parameter '" + name + "'");
+}
+
 std::vector<Parameter> multiplied(const Config& config) {
   const bool gpt = config.family == Family::gpt;
   const std::string looked_up = gpt ? "position.weight" : "embedding.weight";

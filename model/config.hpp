@@ -70,6 +70,8 @@ struct Parameter {
 
 // In the order of the forward pass. A tied head has no entry of its own.
 std::vector<Parameter> parameters(const Config& config);
+// The one of that name. Throws Failure if there is none.
+Parameter parameter_of(const Config& config, const std::string& name);
 // Those of them that a product takes.
 std::vector<Parameter> multiplied(const Config& config);
 

@@ -1,5 +1,7 @@
 #include "model/layout.hpp"
 
+#include <charconv>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -10,19 +12,67 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& part) {
   throw Failure("layout part '" + part +
-                "' is not understood; write for example dp2,tp2,sp: each of dpN, tpN (N from 1 to "
-                "64) and sp at most once");
+                "' is not understood; write for example dp2,tp2,sp: each of dpN, tpN, ppN or "
+                "ppN:3+1 (layers of each stage), vppN (N from 1 to 64), sp, zero1 to zero3, and "
+                "recompute, recompute:uniformN or recompute:selective at most once");
 }
 
-int degree(const std::string& part) {
-  const std::string digits = part.substr(2);
-  if (digits.empty() || digits.size() > 2 ||
-      digits.find_first_not_of("0123456789") != std::string::npos) {
+// The whole number that `digits` is.
+int number(const std::string& digits, const std::string& part, int least, int most) {
+  int n = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  const bool whole = read.ec == std::errc() && read.ptr == digits.data() + digits.size();
+  if (!whole || n < least || n > most) refuse(part);
+  return n;
+}
+
+std::vector<int> layers_of_stages(const std::string& text, const std::string& part) {
+  std::vector<int> layers;
+  std::istringstream sizes(text);
+  for (std::string n; std::getline(sizes, n, '+');) layers.push_back(number(n, part, 1, 4096));
+  if (layers.empty()) refuse(part);
+  return layers;
+}
+
+void read_recompute(Layout& layout, const std::string& variant, const std::string& part) {
+  if (variant == "selective") {
+    layout.selective = true;
+  } else if (variant.starts_with("uniform")) {
+    layout.recompute = number(variant.substr(7), part, 1, 4096);
+  } else if (variant.empty() || variant == "full") {
+    layout.recompute = 1;
+  } else {
     refuse(part);
   }
-  const int n = std::stoi(digits);
-  if (n < 1 || n > 64) refuse(part);
-  return n;
+}
+
+// A part is name, number and variant: "pp2:3+1" is pp, 2, 3+1.
+void read_part(Layout& layout, const std::string& part, std::set<std::string>& seen) {
+  const std::string head = part.substr(0, part.find(':'));
+  const std::string variant = head.size() == part.size() ? "" : part.substr(head.size() + 1);
+  const std::string name = head.substr(0, head.find_first_of("0123456789-"));
+  const std::string digits = head.substr(name.size());
+  if (!seen.insert(name).second) refuse(part);
+  if (name != "pp" && name != "recompute" && head != part) refuse(part);
+  const auto degree = [&] { return number(digits, part, 1, 64); };
+  if (name == "dp") {
+    layout.dp = degree();
+  } else if (name == "tp") {
+    layout.tp = degree();
+  } else if (name == "pp") {
+    layout.pp = degree();
+    if (head != part) layout.stage_layers = layers_of_stages(variant, part);
+  } else if (name == "vpp") {
+    layout.vpp = degree();
+  } else if (name == "zero") {
+    layout.zero = number(digits, part, 0, 3);
+  } else if (head == "sp") {
+    layout.sp = true;
+  } else if (head == "recompute") {
+    read_recompute(layout, variant, part);
+  } else {
+    refuse(part);
+  }
 }
 
 void divides(int n, int size, const std::string& axis, const std::string& what) {
@@ -31,40 +81,71 @@ void divides(int n, int size, const std::string& axis, const std::string& what) 
                 what + "; choose a degree that does");
 }
 
+void check_stages(const Layout& l, const Config& c) {
+  if (l.vpp > 1 && l.pp == 1) {
+    throw Failure("vpp" + std::to_string(l.vpp) + " splits the stages of a pipeline; add pp2");
+  }
+  if (l.stages() > c.layers) {
+    throw Failure(std::to_string(l.stages()) + " stages need as many layers, the model has " +
+                  std::to_string(c.layers) + "; choose fewer stages");
+  }
+  if (l.stage_layers.empty()) return;
+  const auto said = static_cast<int>(l.stage_layers.size());
+  const int sum = std::accumulate(l.stage_layers.begin(), l.stage_layers.end(), 0);
+  if (said == l.stages() && sum == c.layers) return;
+  throw Failure("the layout gives " + std::to_string(sum) + " layers to " + std::to_string(said) +
+                " stages, the model has " + std::to_string(c.layers) + " layers and the layout " +
+                std::to_string(l.stages()) + " stages; make them agree");
+}
+
 }  // namespace
 
 Layout parse_layout(const std::string& text) {
   Layout layout;
   std::set<std::string> seen;
   std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const std::string axis = part.substr(0, 2);
-    if (!seen.insert(axis).second) refuse(part);
-    if (part == "sp") {
-      layout.sp = true;
-    } else if (axis == "dp") {
-      layout.dp = degree(part);
-    } else if (axis == "tp") {
-      layout.tp = degree(part);
-    } else {
-      refuse(part);
-    }
-  }
+  for (std::string part; std::getline(parts, part, ',');) read_part(layout, part, seen);
   return layout;
 }
 
-std::string name_of(const Layout& layout) {
-  return "dp" + std::to_string(layout.dp) + ",tp" + std::to_string(layout.tp) +
-         (layout.sp ? ",sp" : "");
+std::string name_of(const Layout& l) {
+  std::string name = "dp" + std::to_string(l.dp) + ",tp" + std::to_string(l.tp);
+  if (l.sp) name += ",sp";
+  if (l.pp > 1) name += ",pp" + std::to_string(l.pp);
+  for (std::size_t s = 0; s < l.stage_layers.size(); ++s) {
+    name += (s == 0 ? ":" : "+") + std::to_string(l.stage_layers[s]);
+  }
+  if (l.vpp > 1) name += ",vpp" + std::to_string(l.vpp);
+  if (l.zero > 0) name += ",zero" + std::to_string(l.zero);
+  if (l.selective) name += ",recompute:selective";
+  if (l.recompute > 0) name += ",recompute:uniform" + std::to_string(l.recompute);
+  return name;
 }
 
-void check_layout(const Layout& layout, const Config& c) {
-  divides(layout.tp, c.heads, "tp", "heads");
-  divides(layout.tp, c.kv_heads, "tp", "key/value heads");
-  divides(layout.tp, c.hidden, "tp", "units of the MLP");
-  divides(layout.tp, c.vocabulary, "tp", "rows of the vocabulary");
-  divides(layout.dp, c.micro_batches, "dp", "micro-batches");
-  if (layout.sp) divides(layout.tp, c.tokens(), "sp over tp", "tokens of a micro-batch");
+void check_layout(const Layout& l, const Config& c) {
+  if (l.world_size() > 64) {
+    throw Failure(std::to_string(l.world_size()) +
+                  " ranks are more than the 64 that one process runs; choose smaller degrees");
+  }
+  divides(l.tp, c.heads, "tp", "heads");
+  divides(l.tp, c.kv_heads, "tp", "key/value heads");
+  divides(l.tp, c.hidden, "tp", "units of the MLP");
+  divides(l.tp, c.vocabulary, "tp", "rows of the vocabulary");
+  divides(l.dp, c.micro_batches, "dp", "micro-batches");
+  if (l.sp) divides(l.tp, c.tokens(), "sp over tp", "tokens of a micro-batch");
+  check_stages(l, c);
+}
+
+std::vector<Stage> stages_of(const Layout& l, const Config& c) {
+  std::vector<Stage> stages;
+  const int n = l.stages();
+  for (int s = 0, first = 0; s < n; ++s) {
+    const int even = c.layers / n + (s < c.layers % n ? 1 : 0);
+    const int size = l.stage_layers.empty() ? even : l.stage_layers[static_cast<std::size_t>(s)];
+    stages.push_back({first, first + size});
+    first += size;
+  }
+  return stages;
 }
 
 }  // namespace plumb

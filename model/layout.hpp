@@ -1,7 +1,10 @@
-// model/layout.hpp: how a run is spread over ranks. Grammar: "dp2,tp2,sp", each part once.
+// model/layout.hpp: how a run is spread over ranks, and how it goes through a step.
+//
+// Grammar: parts, each once, in any order: "dp2,tp2,sp,pp2:3+1,vpp2,zero1,recompute:selective".
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/config.hpp"
 
@@ -11,14 +14,32 @@ struct Layout {
   int dp = 1;       // micro-batch m goes to data-parallel rank m mod dp
   int tp = 1;       // heads, MLP units and vocabulary in tp contiguous slices
   bool sp = false;  // tokens of norms and residuals in tp contiguous slices
-  int world_size() const { return dp * tp; }
+  int pp = 1;       // layers in pp x vpp stages one after another; stage s lives on rank s mod pp
+  int vpp = 1;
+  std::vector<int> stage_layers =
+      {};  // of each stage; empty: as even as it goes, longer ones first
+  // What data-parallel ranks do not all keep: 1 optimizer state, 2 also summed gradients, 3 also
+  // parameters. Each has a contiguous share of every tensor's elements.
+  int zero = 0;
+  int recompute = 0;       // backward computes that many layers at a time again; 0: nothing
+  bool selective = false;  // backward computes attention's probabilities again
+
+  int world_size() const { return dp * tp * pp; }
+  int stages() const { return pp * vpp; }
   bool operator==(const Layout&) const = default;
 };
 
 // Throws Failure on a part that is not in the grammar.
 Layout parse_layout(const std::string& text);
 std::string name_of(const Layout& layout);
-// Throws Failure unless the layout divides the model (heads, units, vocabulary, tokens, batches).
+// Throws Failure unless the layout divides the model (heads, units, vocabulary, tokens, batches,
+// layers) and has at most 64 ranks.
 void check_layout(const Layout& layout, const Config& config);
+
+// Layers [first, last) of a stage.
+struct Stage {
+  int first, last;
+};
+std::vector<Stage> stages_of(const Layout& layout, const Config& config);
 
 }  // namespace plumb

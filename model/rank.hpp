@@ -8,10 +8,9 @@
 #include "kernels/ops.hpp"
 #include "model/config.hpp"
 #include "model/joints/joints.hpp"
-#include "model/layout.hpp"
+#include "model/mesh.hpp"
 #include "model/recipe.hpp"
 #include "trace/trace.hpp"
-#include "world/world.hpp"
 
 namespace plumb {
 
@@ -21,13 +20,7 @@ enum class Held { whole, rows, columns };
 class Rank {
  public:
   Rank(const Config& config, const Recipe& recipe, const Layout& layout, const Joints& decisions,
-       const Backend& products, Mesh groups)
-      : c(config), r(recipe), l(layout), joints(decisions), backend(products), mesh(groups) {
-    where.dp = mesh.dp.rank();
-    where.dp_size = mesh.dp.size();
-    where.tp = mesh.tp.rank();
-    where.tp_size = mesh.tp.size();
-  }
+       const Backend& products, Mesh groups);
 
   const Config& c;
   const Recipe& r;
@@ -37,23 +30,34 @@ class Rank {
   Mesh mesh;
   Where where;
   RankRecord record;
+  std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
 
   std::map<std::string, Tensor> state;      // this rank's slice: name + /param, /master, ...
   std::map<std::string, Tensor> main_grad;  // accumulated over this rank's micro-batches
 
-  const Tensor& param(const std::string& name) const { return state.at(name + "/param"); }
-  const Tensor& weight(const std::string& module) const { return param(module + ".weight"); }
+  // This rank's slice of a parameter. Under ZeRO-3 it is gathered for it: every data-parallel rank
+  // asks in the same order, and may let go of what it gathered.
+  const Tensor& param(const std::string& name);
+  void release() { gathered_.clear(); }
+  const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
   // What products see of a weight: model/layers/operand.hpp.
-  const Tensor& factor(const std::string& module) const {
+  const Tensor& factor(const std::string& module) {
     return r.operands ? state.at(module + ".weight/operand") : weight(module);
   }
-  const Tensor& bias(const std::string& module) const { return param(module + ".bias"); }
+  const Tensor& bias(const std::string& module) { return param(module + ".bias"); }
   bool gpt() const { return c.family == Family::gpt; }
   // First index and end of this rank's slice of n.
   std::size_t first(std::size_t n) const { return n * where.tp / where.tp_size; }
   std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
   // Where this rank's tokens of the residual stream begin and end.
   Tensor own_tokens(const Tensor& x) const;
+
+  // Does this rank have the first stage, with the embedding? The last, with head and loss?
+  bool begins() const { return where.pp == 0; }
+  bool ends() const { return where.pp == where.pp_size - 1; }
+  bool holds(const Parameter& p) const;
+  // A tied matrix lives on the first and on the last stage.
+  bool tied(const Parameter& p) const { return gpt() && p.name == "embedding.weight"; }
 
   Where at(const std::string& module) const {
     Where w = where;
@@ -62,7 +66,8 @@ class Rank {
   }
 
   // Records a tensor under m<micro-batch>/<name>, and how it came about. Held::rows of a tensor
-  // that is not sliced (tp = 1) is the whole.
+  // that is not sliced (tp = 1) is the whole. What backward computes again is recorded beside what
+  // forward made, as a replica of it.
   void tap(const std::string& name, const Tensor& x, Held held, const Format& format,
            const Evaluation& ran);
   // The same without the micro-batch in front.
@@ -70,6 +75,9 @@ class Rank {
                 const Evaluation& ran);
   // A leaf: recorded, but nothing says how it came about.
   void tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format);
+  // This rank's share of the elements of its slice of a parameter: model/zero.hpp.     // (n, 1)
+  void tap_share(const std::string& id, const Tensor& share, const Parameter& p,
+                 const Format& format);
 
   // Activations of the residual stream: sliced by tokens under sequence parallelism.
   Held stream() const { return l.sp ? Held::rows : Held::whole; }
@@ -82,8 +90,14 @@ class Rank {
   Tensor multiply(View<float> a, View<float> b) const;
 
   // Adds a micro-batch's gradient of a parameter to what the rank has, and records it.
-  void collect(const std::string& parameter, const std::string& as, const Tensor& gradient,
-               Held held, const Evaluation& ran);
+  void collect(const std::string& parameter, const Tensor& gradient, Held held,
+               const Evaluation& ran);
+
+ private:
+  std::map<std::string, Tensor> gathered_;  // whole slices, under ZeRO-3
 };
+
+// How a rank holds its slice of a parameter.
+Held held(const Parameter& p);
 
 }  // namespace plumb

@@ -3,83 +3,14 @@
 #include <cmath>
 
 #include "bounds/outcome.hpp"
-#include "model/layers/attention.hpp"
-#include "model/layers/ends.hpp"
-#include "model/layers/linear.hpp"
-#include "model/layers/norm.hpp"
 #include "model/layers/operand.hpp"
 #include "model/optimizer.hpp"
+#include "model/pipeline.hpp"
 #include "model/plan.hpp"
+#include "model/zero.hpp"
 
 namespace plumb {
 namespace {
-
-// What backward needs of one layer.
-struct Saved {
-  Tensor x, norm1, o, middle, norm2, fc1, act;
-  Attention attention;
-};
-
-Tensor layer_forward(Rank& rank, const std::string& name, Tensor x, Saved& s) {
-  const auto product_sees = [&](const char* module, Tensor y, Held held) {
-    return operand(rank, name + module + "/operand", std::move(y), held, rank.r.operands);
-  };
-  s.norm1 = product_sees(".attn.qkv", all_tokens(rank, norm_layer(rank, name + ".norm1", x)),
-                         Held::whole);
-  s.o = attention_layer(rank, name + ".attn", column_forward(rank, name + ".attn.qkv", s.norm1),
-                        s.attention);
-  s.o = product_sees(".attn.proj", std::move(s.o), Held::columns);
-  s.middle = residual(rank, name + ".attn.add/out", x, row_forward(rank, name + ".attn.proj", s.o));
-  s.norm2 = product_sees(".mlp.fc1", all_tokens(rank, norm_layer(rank, name + ".norm2", s.middle)),
-                         Held::whole);
-  s.fc1 = column_forward(rank, name + ".mlp.fc1", s.norm2);
-  s.act = rank.gpt() ? gelu_forward(s.fc1) : swiglu_forward(s.fc1);
-  rank.round(s.act);
-  rank.tap(name + ".mlp.act/out", s.act, Held::columns, rank.r.compute, rank.plain());
-  s.act = product_sees(".mlp.fc2", std::move(s.act), Held::columns);
-  s.x = std::move(x);
-  return residual(rank, name + ".mlp.add/out", s.middle,
-                  row_forward(rank, name + ".mlp.fc2", s.act));
-}
-
-Tensor layer_backward(Rank& rank, const std::string& name, const Saved& s, const Tensor& dy) {
-  const Tensor d_act = row_backward(rank, name + ".mlp.fc2", s.act, dy);
-  Tensor d_fc1 = rank.gpt() ? gelu_backward(s.fc1, d_act) : swiglu_backward(s.fc1, d_act);
-  rank.round(d_fc1);
-  rank.tap(name + ".mlp.act/grad_in", d_fc1, Held::columns, rank.r.compute, rank.plain());
-  const Tensor d_norm2 = column_backward(rank, name + ".mlp.fc1", s.norm2, d_fc1);
-  const Tensor d_middle = residual(rank, name + ".attn.add/grad_out", dy,
-                                   norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
-  const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, d_middle);
-  const Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, d_o);
-  const Tensor d_norm1 = column_backward(rank, name + ".attn.qkv", s.norm1, d_qkv);
-  return residual(rank, name + ".add/grad_out", d_middle,
-                  norm_layer_backward(rank, name + ".norm1", s.x, d_norm1));
-}
-
-// Forward and backward of one micro-batch; returns its share of the loss.
-Tensor micro_batch(Rank& rank, const Batch& batch) {
-  std::vector<Saved> saved(static_cast<std::size_t>(rank.c.layers));
-  const auto name = [](std::size_t l) { return "layers." + std::to_string(l); };
-  Tensor x = embed(rank, batch);
-  for (std::size_t l = 0; l < saved.size(); ++l) {
-    rank.where.layer = static_cast<int>(l);
-    x = layer_forward(rank, name(l), std::move(x), saved[l]);
-  }
-  rank.where.layer = -1;
-  Tensor loss;
-  const Tensor h =
-      operand(rank, "head/operand", all_tokens(rank, norm_layer(rank, "final_norm", x)),
-              Held::whole, rank.r.operands);
-  Tensor dx = norm_layer_backward(rank, "final_norm", x, head_and_loss(rank, batch, h, loss));
-  for (std::size_t l = saved.size(); l-- > 0;) {
-    rank.where.layer = static_cast<int>(l);
-    dx = layer_backward(rank, name(l), saved[l], dx);
-  }
-  rank.where.layer = -1;
-  embed_backward(rank, batch, dx);
-  return loss;
-}
 
 Tensor sliced(const Tensor& x, Sharding how, const Rank& rank) {
   if (how == Sharding::none || rank.where.tp_size == 1) return x;
@@ -95,23 +26,27 @@ Tensor sliced(const Tensor& x, Sharding how, const Rank& rank) {
   return mine;
 }
 
-Held held(Sharding how) {
-  return how == Sharding::none ? Held::whole : how == Sharding::rows ? Held::rows : Held::columns;
-}
-
 const Tensor& leaf(const Values& leaves, const std::string& id) {
   const auto found = leaves.find(id);
   if (found == leaves.end()) throw Failure("the state lacks '" + id + "'; trace again");
   return *found->second;
 }
 
+// The parameter itself is shared under ZeRO-3 only, Adam's state under any.
 void load_state(Rank& rank, const Values& leaves) {
   for (const Parameter& p : parameters(rank.c)) {
+    if (!rank.holds(p)) continue;
     for (const char* kind : {"/param", "/master", "/exp_avg", "/exp_avg_sq"}) {
       const std::string id = p.name + kind;
-      Tensor mine = sliced(leaf(leaves, id + "@previous"), p.sharding, rank);
       const bool compute = std::string_view(kind) == "/param";
-      rank.tap_leaf(id + "@previous", mine, held(p.sharding), compute ? rank.r.compute : fp32);
+      const Format& format = compute ? rank.r.compute : fp32;
+      Tensor mine = sliced(leaf(leaves, id + "@previous"), p.sharding, rank);
+      if (rank.l.zero >= (compute ? 3 : 1)) {
+        mine = own_share(rank, mine);
+        rank.tap_share(id + "@previous", mine, p, format);
+      } else {
+        rank.tap_leaf(id + "@previous", mine, held(p), format);
+      }
       rank.state[id] = std::move(mine);
     }
   }
@@ -119,7 +54,7 @@ void load_state(Rank& rank, const Values& leaves) {
 
 Batch load_batch(Rank& rank, const Values& leaves, int m, float count) {
   const std::string prefix = "m" + std::to_string(m) + "/data/";
-  Batch batch{leaf(leaves, prefix + "ids"), leaf(leaves, prefix + "labels"),
+  Batch batch{m, leaf(leaves, prefix + "ids"), leaf(leaves, prefix + "labels"),
               leaf(leaves, prefix + "mask"), count};
   rank.tap_leaf(prefix + "ids", batch.ids, Held::whole, fp32);
   rank.tap_leaf(prefix + "labels", batch.labels, Held::whole, fp32);
@@ -144,13 +79,11 @@ void one_rank(Rank& rank, const Values& leaves, int step) {
   load_state(rank, leaves);
   weight_operands(rank);
   const float count = counted(rank, leaves);
-  Tensor loss(1, 1);
+  std::vector<Batch> batches;
   for (int m = rank.where.dp; m < rank.c.micro_batches; m += rank.where.dp_size) {
-    rank.where.micro_batch = m;
-    add_to(loss, micro_batch(rank, load_batch(rank, leaves, m, count)));
+    batches.push_back(load_batch(rank, leaves, m, count));
   }
-  rank.where.micro_batch = -1;
-  finish_step(rank, std::move(loss), step);
+  finish_step(rank, forward_and_backward(rank, batches), step);
 }
 
 }  // namespace
@@ -183,8 +116,9 @@ Trace train_step(const Training& run, const Values& leaves, const Joints& joints
   // Its products may differ from the promised chain in their last bits, whole or sliced.
   if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
-  on_threads(run.layout.dp, run.layout.tp, [&](int number, Mesh mesh) {
-    Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh);
+  const auto divisions = divisions_of(run.layout);
+  on_threads(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
+    Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh_of(groups));
     one_rank(rank, leaves, run.step);
     trace.ranks[static_cast<std::size_t>(number)] = std::move(rank.record);
   });

@@ -179,10 +179,17 @@ std::string why_not_whole(const Merged& merged, const std::string& id) {
   return found == merged.findings.end() ? "" : " (" + found->detail + ")";
 }
 
+std::string without_recompute(const std::string& id) {
+  constexpr std::string_view mark = "@recompute";
+  return id.ends_with(mark) ? id.substr(0, id.size() - mark.size()) : id;
+}
+
 Merged merge(const Trace& trace) {
   std::map<std::string, std::vector<Piecewise>> by_id;
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
-    for (const auto& [id, shard] : trace.ranks[r].shards) by_id[id].push_back({r, &shard});
+    for (const auto& [id, shard] : trace.ranks[r].shards) {
+      by_id[without_recompute(id)].push_back({r, &shard});
+    }
   }
   Merged merged;
   for (const auto& [id, shards] : by_id) Assembly(id, shards, merged).run();

@@ -21,6 +21,9 @@ struct Merged {
   std::vector<Finding> findings;  // statistic "structure"
 };
 
+// The id of the tensor that a record is a replica of: without its "@recompute".
+std::string without_recompute(const std::string& id);
+
 // Why the pieces of `id` made no whole tensor, in parentheses; empty if nothing is known of it.
 std::string why_not_whole(const Merged& merged, const std::string& id);
 

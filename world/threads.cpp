@@ -1,8 +1,13 @@
 #include <atomic>
 #include <barrier>
+#include <condition_variable>
+#include <deque>
 #include <exception>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "bounds/number/rounding.hpp"
 #include "world/world.hpp"
@@ -10,7 +15,7 @@
 namespace plumb {
 namespace {
 
-// What the ranks of one group share: a slot each, and a barrier.
+// What the ranks of one group share: a slot each, a barrier, and letters under way.
 class Shared {
  public:
   Shared(int size, std::atomic<bool>& lost) : slots(size), barrier_(size), lost_(lost) {}
@@ -19,13 +24,37 @@ class Shared {
     barrier_.arrive_and_wait();
     if (lost_) throw RankLost();
   }
-  void leave() { barrier_.arrive_and_drop(); }
+  // A rank that failed, or lost another one, will not come to any meeting.
+  void leave() {
+    barrier_.arrive_and_drop();
+    const std::lock_guard lock(mutex_);
+    arrived_.notify_all();
+  }
+
+  void post(int from, int to, int tag, Tensor x) {
+    const std::lock_guard lock(mutex_);
+    letters_[{from, to, tag}].push_back(std::move(x));
+    arrived_.notify_all();
+  }
+  Tensor collect(int from, int to, int tag) {
+    std::unique_lock lock(mutex_);
+    std::deque<Tensor>& box = letters_[{from, to, tag}];
+    arrived_.wait(lock, [&] { return !box.empty() || lost_; });
+    if (box.empty()) throw RankLost();
+    Tensor x = std::move(box.front());
+    box.pop_front();
+    return x;
+  }
 
   std::vector<const void*> slots;
 
  private:
   std::barrier<> barrier_;
   std::atomic<bool>& lost_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  // By sender, receiver, tag.
+  std::map<std::tuple<int, int, int>, std::deque<Tensor>> letters_;
 };
 
 class ThreadRank final : public Communicator {
@@ -39,7 +68,7 @@ class ThreadRank final : public Communicator {
     if (size() == 1) return;
     round_in_place(x, wire);
     std::vector<float> total(x.begin(), x.end());
-    exchange(x.data(), [&] {
+    show(x.data(), [&] {
       std::copy_n(slot<float>(0), x.size(), total.begin());
       for (int r = 1; r < size(); ++r) {
         const float* other = slot<float>(r);
@@ -52,7 +81,7 @@ class ThreadRank final : public Communicator {
 
   void sum(double& x) override {
     double total = 0;
-    exchange(&x, [&] {
+    show(&x, [&] {
       for (int r = 0; r < size(); ++r) total += *slot<double>(r);
     });
     x = total;
@@ -60,7 +89,7 @@ class ThreadRank final : public Communicator {
 
   void max(std::span<float> x) override {
     std::vector<float> largest(x.begin(), x.end());
-    exchange(x.data(), [&] {
+    show(x.data(), [&] {
       for (int r = 0; r < size(); ++r) {
         for (std::size_t i = 0; i < x.size(); ++i) {
           largest[i] = std::max(largest[i], slot<float>(r)[i]);
@@ -72,7 +101,7 @@ class ThreadRank final : public Communicator {
 
   Tensor gather_rows(const Tensor& x) override {
     Tensor all(0, x.cols);
-    exchange(&x, [&] {
+    show(&x, [&] {
       for (int r = 0; r < size(); ++r) {
         const Tensor& other = *slot<Tensor>(r);
         all.values.insert(all.values.end(), other.values.begin(), other.values.end());
@@ -82,6 +111,17 @@ class ThreadRank final : public Communicator {
     return all;
   }
 
+  std::vector<Tensor> exchange(const std::vector<Tensor>& to) override {
+    std::vector<Tensor> got;
+    show(&to, [&] {
+      for (int r = 0; r < size(); ++r) got.push_back(slot<std::vector<Tensor>>(r)->at(rank_));
+    });
+    return got;
+  }
+
+  void send(int to, int tag, const Tensor& x) override { shared_.post(rank_, to, tag, x); }
+  Tensor receive(int from, int tag) override { return shared_.collect(from, rank_, tag); }
+
  private:
   template <class T>
   const T* slot(int r) const {
@@ -90,7 +130,7 @@ class ThreadRank final : public Communicator {
 
   // Everybody shows something, everybody reads, nobody changes it before all have read.
   template <class Read>
-  void exchange(const void* mine, const Read& read) {
+  void show(const void* mine, const Read& read) {
     shared_.slots[rank_] = mine;
     if (size() > 1) shared_.meet();
     read();
@@ -101,48 +141,73 @@ class ThreadRank final : public Communicator {
   int rank_;
 };
 
-}  // namespace
-
-void on_threads(int dp, int tp, const std::function<void(int, Mesh)>& body) {
-  std::atomic<bool> lost = false;
-  std::vector<std::unique_ptr<Shared>> tp_groups, dp_groups;
-  for (int d = 0; d < dp; ++d) tp_groups.push_back(std::make_unique<Shared>(tp, lost));
-  for (int t = 0; t < tp; ++t) dp_groups.push_back(std::make_unique<Shared>(dp, lost));
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(dp * tp));
-  const auto rank_body = [&](int d, int t) {
-    ThreadRank in_tp(*tp_groups[d], t);
-    ThreadRank in_dp(*dp_groups[t], d);
-    try {
-      body(d * tp + t, {in_tp, in_dp});
-    } catch (...) {
-      errors[d * tp + t] = std::current_exception();
-      lost = true;
-    }
-    if (lost) {
-      tp_groups[d]->leave();
-      dp_groups[t]->leave();
-    }
+// The groups of one division, and each rank's place in its own.
+struct Divided {
+  struct Place {
+    Shared* group;
+    int rank;
   };
-  if (dp * tp == 1) {
-    rank_body(0, 0);
-  } else {
-    std::vector<std::jthread> threads;
-    for (int d = 0; d < dp; ++d) {
-      for (int t = 0; t < tp; ++t) threads.emplace_back(rank_body, d, t);
+  std::map<int, std::unique_ptr<Shared>> groups;
+  std::vector<Place> places;
+
+  Divided(int size, const Division& colour, std::atomic<bool>& lost) {
+    std::map<int, int> members;
+    for (int r = 0; r < size; ++r) ++members[colour(r)];
+    for (const auto& [c, n] : members) groups[c] = std::make_unique<Shared>(n, lost);
+    members.clear();
+    for (int r = 0; r < size; ++r) {
+      places.push_back({groups.at(colour(r)).get(), members[colour(r)]++});
     }
   }
+};
+
+// A lost rank is a consequence: the cause is thrown where there is one.
+void throw_cause(const std::vector<std::exception_ptr>& errors) {
   std::exception_ptr first;
   for (const std::exception_ptr& error : errors) {
     if (!error) continue;
     if (!first) first = error;
     try {
       std::rethrow_exception(error);
-    } catch (const RankLost&) {  // a consequence, not the cause
+    } catch (const RankLost&) {  // go on looking
     } catch (...) {
       throw;
     }
   }
   if (first) std::rethrow_exception(first);
+}
+
+}  // namespace
+
+void on_threads(int size, std::span<const Division> divisions,
+                const std::function<void(int, Groups&)>& body) {
+  std::atomic<bool> lost = false;
+  std::vector<std::unique_ptr<Divided>> divided;
+  for (const Division& colour : divisions) {
+    divided.push_back(std::make_unique<Divided>(size, colour, lost));
+  }
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(size));
+  const auto one = [&](int rank) {
+    Groups groups;
+    for (const auto& d : divided) {
+      groups.push_back(std::make_unique<ThreadRank>(*d->places[rank].group, d->places[rank].rank));
+    }
+    try {
+      body(rank, groups);
+    } catch (...) {
+      errors[rank] = std::current_exception();
+      lost = true;
+    }
+    if (!lost) return;
+    for (const auto& d : divided) d->places[rank].group->leave();
+  };
+  if (size == 1) {
+    one(0);
+  } else {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < size; ++rank) threads.emplace_back(one, rank);
+  }
+  throw_cause(errors);
 }
 
 }  // namespace plumb

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -32,19 +33,25 @@ class Communicator {
   virtual void sum(std::span<float> x, const Format& wire) = 0;
   virtual void sum(double& x) = 0;
   virtual void max(std::span<float> x) = 0;
-  // The ranks' tensors below one another, in rank order.                       // (sum of rows,
-  // cols)
+  // The ranks' tensors below one another, in rank order.          // (sum of rows, cols)
   virtual Tensor gather_rows(const Tensor& x) = 0;
+  // to[r] goes to rank r; returns what each rank sent here, in rank order.
+  virtual std::vector<Tensor> exchange(const std::vector<Tensor>& to) = 0;
+
+  // From one rank to another of the group. Sending never waits for the receiver; tensors of one tag
+  // arrive in the order in which they were sent.
+  virtual void send(int to, int tag, const Tensor& x) = 0;
+  virtual Tensor receive(int from, int tag) = 0;
 };
 
-// The handle of a rank: its group along each axis of a dp x tp mesh (rank = dp * tp_size + tp).
-struct Mesh {
-  Communicator& tp;
-  Communicator& dp;
-};
+// A division of the world into groups: ranks of one colour form a group, in rank order.
+using Division = std::function<int(int rank)>;
+// A rank's group in each division, in their order. Valid while the rank's body runs.
+using Groups = std::vector<std::unique_ptr<Communicator>>;
 
-// Runs `body(rank, mesh)` for every rank of a dp x tp mesh, on threads; returns when all are done.
+// Runs `body(rank, groups)` for each of `size` ranks, on threads; returns when all are done.
 // Throws what the lowest failing rank threw.
-void on_threads(int dp, int tp, const std::function<void(int rank, Mesh mesh)>& body);
+void on_threads(int size, std::span<const Division> divisions,
+                const std::function<void(int rank, Groups& groups)>& body);
 
 }  // namespace plumb

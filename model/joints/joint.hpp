@@ -14,8 +14,10 @@ namespace plumb {
 struct Where {
   int dp = 0, dp_size = 1;
   int tp = 0, tp_size = 1;
+  int pp = 0, pp_size = 1;
   int micro_batch = -1;
   int layer = -1;
+  bool recomputing = false;  // backward computes a forward again
   std::string module;
 };
 

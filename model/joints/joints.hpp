@@ -6,7 +6,9 @@
 #include "bounds/number/format.hpp"
 #include "bounds/number/matrix.hpp"
 #include "bounds/number/product.hpp"
+#include "bounds/operation.hpp"
 #include "model/joints/joint.hpp"
+#include "model/layout.hpp"
 
 namespace plumb {
 
@@ -52,6 +54,22 @@ struct GradientJoints {
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
 };
 
+struct PipelineJoints {
+  // Which layers a stage has; `promised` by the layout.
+  Joint<Stage(const Where&, int, Stage)> layers = [](const Where&, int /*stage*/, Stage promised) {
+    return promised;
+  };
+  // Are the gradients of a tied matrix, as head on the last stage and as embedding on the first,
+  // summed?
+  Joint<bool(const Where&)> ties_gradients = [](const Where&) { return true; };
+};
+
+struct ZeroJoints {
+  // Which of n elements this rank keeps; `promised`: an even share in rank order.
+  Joint<Slice(const Where&, std::size_t, Slice)> share = [](const Where&, std::size_t /*n*/,
+                                                            Slice promised) { return promised; };
+};
+
 struct OptimizerJoints {
   Joint<float(const Where&, float, float)> clip_coefficient =
       [](const Where&, float norm, float limit) { return std::min(1.0F, limit / (norm + 1e-6F)); };
@@ -64,6 +82,8 @@ struct Joints {
   AttentionJoints attention;
   LossJoints loss;
   GradientJoints gradients;
+  PipelineJoints pipeline;
+  ZeroJoints zero;
   OptimizerJoints optimizer;
 
   // Was any replaced joint asked?
@@ -71,7 +91,9 @@ struct Joints {
     return embedding.keeps_row.reached() || linear.after_product.reached() ||
            row_parallel.wire.reached() || row_parallel.bias_before_sum.reached() ||
            attention.after_scores.reached() || loss.denominator.reached() ||
-           gradients.sums_over_sequence.reached() || optimizer.clip_coefficient.reached();
+           gradients.sums_over_sequence.reached() || pipeline.layers.reached() ||
+           pipeline.ties_gradients.reached() || zero.share.reached() ||
+           optimizer.clip_coefficient.reached();
   }
 };
 

@@ -9,15 +9,9 @@ HeadShape local_shape(const Rank& rank) {
           static_cast<std::size_t>(rank.c.sequence)};
 }
 
-}  // namespace
-
-Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved) {
+// Softmax(q k') v of every head of every sequence here; `saved` keeps the probabilities.
+Tensor core(Rank& rank, const std::string& name, const Tensor& qkv, std::vector<Tensor>& saved) {
   const HeadShape shape = local_shape(rank);
-  if (!rank.gpt()) {
-    rotate_heads(qkv, shape, rank.c.rope_base, 1);
-    rank.round(qkv);
-    rank.tap(name + ".rope/out", qkv, Held::columns, rank.r.compute, rank.plain());
-  }
   Tensor o(qkv.rows, shape.heads * shape.dim);
   const Where where = rank.at(name + ".core");
   for (std::size_t s = 0; s < qkv.rows / shape.sequence; ++s) {
@@ -27,17 +21,35 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
       causal_softmax(p);
       rank.round(p);
       attend(rank.backend, p, qkv, shape, s, h, o);
-      saved.p.push_back(std::move(p));
+      saved.push_back(std::move(p));
     }
   }
   rank.round(o);
   rank.tap(name + ".core/out", o, Held::columns, rank.r.compute, rank.plain());
-  saved.qkv = std::move(qkv);
   return o;
 }
 
-Tensor attention_layer_backward(Rank& rank, const std::string& name, const Attention& saved,
+}  // namespace
+
+Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved) {
+  if (!rank.gpt()) {
+    rotate_heads(qkv, local_shape(rank), rank.c.rope_base, 1);
+    rank.round(qkv);
+    rank.tap(name + ".rope/out", qkv, Held::columns, rank.r.compute, rank.plain());
+  }
+  saved.qkv = std::move(qkv);
+  Tensor o = core(rank, name, saved.qkv, saved.p);
+  if (rank.l.selective) saved.p.clear();
+  return o;
+}
+
+Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved,
                                 const Tensor& d_o) {
+  if (saved.p.empty()) {
+    rank.where.recomputing = true;
+    core(rank, name, saved.qkv, saved.p);
+    rank.where.recomputing = false;
+  }
   const HeadShape shape = local_shape(rank);
   Tensor d(saved.qkv.rows, saved.qkv.cols);
   for (std::size_t s = 0; s < d.rows / shape.sequence; ++s) {

@@ -8,12 +8,13 @@
 namespace plumb {
 
 struct Attention {
-  Tensor qkv;             // what the scores were made of (rotated for llama)
-  std::vector<Tensor> p;  // rounded probabilities per sequence and head                // (S, S)
+  Tensor qkv;  // what the scores were made of (rotated for llama)
+  // Rounded probabilities per sequence and head; none where backward computes them again. // (S, S)
+  std::vector<Tensor> p;
 };
 
 Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved);
-Tensor attention_layer_backward(Rank& rank, const std::string& name, const Attention& saved,
+Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved,
                                 const Tensor& d_o);
 
 }  // namespace plumb

@@ -86,9 +86,8 @@ Tensor embed(Rank& rank, const Batch& batch) {
 }
 
 void embed_backward(Rank& rank, const Batch& batch, const Tensor& dx) {
-  rank.collect("embedding.weight", "embedding.weight",
-               own_rows_gradient(rank, batch.ids, all_tokens(rank, dx)), Held::rows,
-               rank.in_fp32());
+  rank.collect("embedding.weight", own_rows_gradient(rank, batch.ids, all_tokens(rank, dx)),
+               Held::rows, rank.in_fp32());
   if (!rank.gpt()) return;
   const std::size_t start = rank.l.sp ? rank.first(batch.ids.rows) : 0;
   Tensor positions(static_cast<std::size_t>(rank.c.sequence), dx.cols);
@@ -140,8 +139,7 @@ Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& lo
   Tensor dh = summed_over_ranks(rank, rank.multiply(view(d), view(w)), rank.r.wire, ran);
   rank.round(dh);
   rank.tap("head/grad_in", dh, rank.stream(), rank.r.compute, ran);
-  rank.collect(tied + ".weight", "head.weight", rank.multiply(view(d, true), view(h)), Held::rows,
-               rank.in_fp32());
+  rank.collect("head.weight", rank.multiply(view(d, true), view(h)), Held::rows, rank.in_fp32());
   return dh;
 }
 

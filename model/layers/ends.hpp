@@ -10,6 +10,7 @@
 namespace plumb {
 
 struct Batch {
+  int number = 0;            // of the micro-batch, global
   Tensor ids, labels, mask;  // (T, 1) each
   float count = 0;           // counted tokens of the whole step
 };

@@ -41,10 +41,10 @@ Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, con
                                 rank.r.wire, ran);
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, rank.stream(), rank.r.compute, ran);
-  rank.collect(name + ".weight", name + ".weight", rank.multiply(view(x, true), view(d)),
-               Held::columns, rank.in_fp32());
+  rank.collect(name + ".weight", rank.multiply(view(x, true), view(d)), Held::columns,
+               rank.in_fp32());
   if (rank.gpt()) {
-    rank.collect(name + ".bias", name + ".bias", sum_of_rows(dy), Held::rows, rank.in_fp32());
+    rank.collect(name + ".bias", sum_of_rows(dy), Held::rows, rank.in_fp32());
   }
   return dx;
 }
@@ -69,8 +69,7 @@ Tensor row_backward(Rank& rank, const std::string& name, const Tensor& x, const 
   Tensor dx = rank.multiply(view(d), view(rank.factor(name), true));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::columns, rank.r.compute, rank.plain());
-  rank.collect(name + ".weight", name + ".weight", rank.multiply(view(x, true), view(d)),
-               Held::rows, rank.in_fp32());
+  rank.collect(name + ".weight", rank.multiply(view(x, true), view(d)), Held::rows, rank.in_fp32());
   if (rank.gpt()) collect_replicated(rank, name + ".bias", sum_of_rows(dy));
   return dx;
 }

@@ -30,12 +30,13 @@ Tensor operand(Rank& rank, const std::string& name, Tensor x, Held held,
 void weight_operands(Rank& rank) {
   if (!rank.r.operands) return;
   for (const Parameter& p : multiplied(rank.c)) {
+    if (!rank.holds(p)) continue;
     const std::string name = p.name + "/operand";
-    const Held held = p.sharding == Sharding::rows ? Held::rows : Held::columns;
-    Quantized q = quantized(rank, rank.param(p.name), held, *rank.r.operands);
+    Quantized q = quantized(rank, rank.param(p.name), held(p), *rank.r.operands);
     rank.tap_step(name + "_scale", q.scale, Held::whole, fp32, rank.in_fp32());
-    rank.tap_step(name, q.values, held, fp32, {1, fp32, *rank.r.operands});
+    rank.tap_step(name, q.values, held(p), fp32, {1, fp32, *rank.r.operands});
     rank.state[name] = std::move(q.values);
+    rank.release();
   }
 }
 

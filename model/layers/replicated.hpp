@@ -14,7 +14,7 @@ inline void collect_replicated(Rank& rank, const std::string& parameter, Tensor 
     rank.mesh.tp.sum(gradient.values, fp32);
     ran.parts = rank.where.tp_size;
   }
-  rank.collect(parameter, parameter, gradient, Held::whole, ran);
+  rank.collect(parameter, gradient, Held::whole, ran);
 }
 
 }  // namespace plumb

@@ -3,15 +3,12 @@
 namespace plumb {
 namespace {
 
-// The gradients of a parameter, in the order in which a rank adds them up. A tied weight collects
-// two from each micro-batch: as head, then as embedding.
-Ids gradients_of(const Promise& p, const Parameter& parameter, bool tied) {
+// The sum of a parameter's gradients over all micro-batches.
+std::string accumulated(Promise& p, const std::string& wgrad, const std::string& as) {
   Ids parts;
-  for (int m = 0; m < p.c.micro_batches; ++m) {
-    if (tied) parts.push_back(Promise::of(m, "head.weight", "wgrad"));
-    parts.push_back(Promise::of(m, parameter.name, "wgrad"));
-  }
-  return parts;
+  for (int m = 0; m < p.c.micro_batches; ++m) parts.push_back(Promise::of(m, wgrad, "wgrad"));
+  p.node("sum", parts, {as + "/main_grad"}, p.over_dp());
+  return as + "/main_grad";
 }
 
 }  // namespace
@@ -19,12 +16,16 @@ Ids gradients_of(const Promise& p, const Parameter& parameter, bool tied) {
 void reduce(Promise& p) {
   Ids losses, all;
   for (int m = 0; m < p.c.micro_batches; ++m) losses.push_back(Promise::of(m, "loss", "out"));
-  p.node("sum", losses, {"loss/out"}, p.over_dp(), {{"together", 1}});
+  p.node("sum", losses, {"loss/out"}, p.over_dp());
   for (const Parameter& each : parameters(p.c)) {
-    const bool tied = p.gpt() && each.name == "embedding.weight";
     all.push_back(each.name + "/main_grad");
-    p.node("sum", gradients_of(p, each, tied), {all.back()}, p.over_dp(),
-           {{"together", tied ? 2 : 1}});
+    if (p.gpt() && each.name == "embedding.weight") {  // tied: on two stages of a pipeline
+      const std::string looked_up = accumulated(p, each.name, "embedding.lookup");
+      const std::string multiplied = accumulated(p, "head.weight", "head.weight");
+      p.node("add", {looked_up, multiplied}, {all.back()}, Promise::in_fp32());
+    } else {
+      accumulated(p, each.name, each.name);
+    }
   }
   p.node("grad_norm", all, {"clip/grad_norm"}, Promise::in_fp32());
 }

@@ -4,27 +4,67 @@
 #include <gtest/gtest.h>
 
 #include "bounds/outcome.hpp"
+#include "model/mesh.hpp"
 #include "model/recipe.hpp"
 
 namespace plumb {
 namespace {
 
 TEST(Layout, ReadsItsGrammar) {
-  EXPECT_EQ(parse_layout("dp2,tp4,sp"), (Layout{2, 4, true}));
-  EXPECT_EQ(parse_layout("tp2"), (Layout{1, 2, false}));
-  EXPECT_EQ(parse_layout(name_of(Layout{2, 4, true})), (Layout{2, 4, true}));
-  for (const char* bad : {"tp", "tp0", "tp-1", "tp2,tp2", "xp2", "sp2", "tp999", "2", "tp2 dp2"}) {
+  EXPECT_EQ(parse_layout("dp2,tp4,sp"), (Layout{.dp = 2, .tp = 4, .sp = true}));
+  EXPECT_EQ(parse_layout("tp2"), (Layout{.tp = 2}));
+  EXPECT_EQ(parse_layout("vpp2,pp2:1+1+1+1"),
+            (Layout{.pp = 2, .vpp = 2, .stage_layers = {1, 1, 1, 1}}));
+  EXPECT_EQ(parse_layout("recompute"), (Layout{.recompute = 1}));
+  for (const char* text : {"dp2,tp4,sp", "pp2:3+1,zero3", "pp2,vpp2,recompute:uniform2",
+                           "dp4,zero1,recompute:selective"}) {
+    EXPECT_EQ(parse_layout(name_of(parse_layout(text))), parse_layout(text)) << text;
+  }
+  for (const char* bad : {"tp", "tp0", "tp-1", "tp2,tp2", "xp2", "sp2", "tp999", "2", "tp2 dp2",
+                          "pp2:", "pp2:a", "tp2:3+1", "zero4", "zero", "recompute:much",
+                          "recompute:uniform", "recompute3", "pp2:3+0"}) {
     EXPECT_THROW(parse_layout(bad), Failure) << bad;
   }
 }
 
 TEST(Layout, MustDivideTheModel) {
-  Config c = config_of("llama");  // 8 heads, 4 KV heads
+  Config c = config_of("llama");  // 8 heads, 4 KV heads, 4 layers
   c.micro_batches = 4;
-  EXPECT_NO_THROW(check_layout({4, 4, true}, c));
-  EXPECT_THROW(check_layout({1, 3, false}, c), Failure);
-  EXPECT_THROW(check_layout({1, 8, false}, c), Failure);
-  EXPECT_THROW(check_layout({3, 1, false}, c), Failure);
+  for (const char* good : {"dp4,tp4,sp", "pp4", "pp3", "pp2,vpp2", "pp2:3+1", "dp4,tp4,pp4"}) {
+    EXPECT_NO_THROW(check_layout(parse_layout(good), c)) << good;
+  }
+  for (const char* bad : {"tp3", "tp8", "dp3", "pp5", "pp2:3+2", "pp2:4", "vpp2", "pp4,vpp2",
+                          "pp2,vpp2:1+1", "dp8,tp4,pp4"}) {
+    EXPECT_THROW(check_layout(parse_layout(bad), c), Failure) << bad;
+  }
+}
+
+TEST(Layout, StagesAreAsEvenAsTheyGo) {
+  Config c = config_of("gpt");
+  c.layers = 5;
+  const std::vector<Stage> even = stages_of(parse_layout("pp3"), c);
+  ASSERT_EQ(even.size(), 3U);
+  EXPECT_EQ(even[0].last, 2);
+  EXPECT_EQ(even[1].last, 4);
+  EXPECT_EQ(even[2].last, 5);
+  EXPECT_EQ(stages_of(parse_layout("pp2:1+4"), c)[1].first, 1);
+}
+
+TEST(Mesh, NeighboursAreTensorParallel) {
+  const Layout layout = parse_layout("dp2,tp2,pp2");
+  EXPECT_EQ(coordinates(layout, 0), (Coordinates{0, 0, 0}));
+  EXPECT_EQ(coordinates(layout, 1), (Coordinates{0, 0, 1}));
+  EXPECT_EQ(coordinates(layout, 2), (Coordinates{0, 1, 0}));
+  EXPECT_EQ(coordinates(layout, 4), (Coordinates{1, 0, 0}));
+  // Ranks 1, 3, 5, 7 by the axis along which each shares a group with rank 1.
+  const std::vector<Division> divisions = divisions_of(layout);
+  const auto together = [&](std::size_t axis, int other) {
+    return divisions[axis](1) == divisions[axis](other);
+  };
+  EXPECT_TRUE(together(0, 0) && !together(0, 3) && !together(0, 5));
+  EXPECT_TRUE(together(1, 3) && !together(1, 0) && !together(1, 5));
+  EXPECT_TRUE(together(2, 5) && !together(2, 0) && !together(2, 3));
+  EXPECT_TRUE(together(3, 0) && together(3, 4) && together(3, 5) && !together(3, 3));
 }
 
 TEST(Recipe, IsReadOrRefusedInOneSentence) {

@@ -1,0 +1,59 @@
+#include "model/layers/block.hpp"
+
+#include "model/layers/linear.hpp"
+#include "model/layers/norm.hpp"
+#include "model/layers/operand.hpp"
+
+namespace plumb {
+
+static void leave_layer(Rank& rank) {
+  rank.where.layer = -1;
+  rank.release();
+}
+
+Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
+  rank.where.layer = layer;
+  const std::string name = "layers." + std::to_string(layer);
+  const auto product_sees = [&](const char* module, Tensor y, Held held) {
+    return operand(rank, name + module + "/operand", std::move(y), held, rank.r.operands);
+  };
+  s.norm1 = product_sees(".attn.qkv", all_tokens(rank, norm_layer(rank, name + ".norm1", x)),
+                         Held::whole);
+  s.o = attention_layer(rank, name + ".attn", column_forward(rank, name + ".attn.qkv", s.norm1),
+                        s.attention);
+  s.o = product_sees(".attn.proj", std::move(s.o), Held::columns);
+  s.middle = residual(rank, name + ".attn.add/out", x, row_forward(rank, name + ".attn.proj", s.o));
+  s.norm2 = product_sees(".mlp.fc1", all_tokens(rank, norm_layer(rank, name + ".norm2", s.middle)),
+                         Held::whole);
+  s.fc1 = column_forward(rank, name + ".mlp.fc1", s.norm2);
+  s.act = rank.gpt() ? gelu_forward(s.fc1) : swiglu_forward(s.fc1);
+  rank.round(s.act);
+  rank.tap(name + ".mlp.act/out", s.act, Held::columns, rank.r.compute, rank.plain());
+  s.act = product_sees(".mlp.fc2", std::move(s.act), Held::columns);
+  s.x = std::move(x);
+  Tensor y =
+      residual(rank, name + ".mlp.add/out", s.middle, row_forward(rank, name + ".mlp.fc2", s.act));
+  leave_layer(rank);
+  return y;
+}
+
+Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
+  rank.where.layer = layer;
+  const std::string name = "layers." + std::to_string(layer);
+  const Tensor d_act = row_backward(rank, name + ".mlp.fc2", s.act, dy);
+  Tensor d_fc1 = rank.gpt() ? gelu_backward(s.fc1, d_act) : swiglu_backward(s.fc1, d_act);
+  rank.round(d_fc1);
+  rank.tap(name + ".mlp.act/grad_in", d_fc1, Held::columns, rank.r.compute, rank.plain());
+  const Tensor d_norm2 = column_backward(rank, name + ".mlp.fc1", s.norm2, d_fc1);
+  const Tensor d_middle = residual(rank, name + ".attn.add/grad_out", dy,
+                                   norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
+  const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, d_middle);
+  const Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, d_o);
+  const Tensor d_norm1 = column_backward(rank, name + ".attn.qkv", s.norm1, d_qkv);
+  Tensor dx = residual(rank, name + ".add/grad_out", d_middle,
+                       norm_layer_backward(rank, name + ".norm1", s.x, d_norm1));
+  leave_layer(rank);
+  return dx;
+}
+
+}  // namespace plumb

@@ -1,0 +1,29 @@
+// model/mesh.hpp: where a rank stands in a layout, and whom it talks to.
+//
+// Neighbours in a tensor-parallel group have neighbouring numbers; then come data-parallel groups,
+// then the stages of the pipeline: rank = (pp * DP + dp) * TP + tp.
+// TESTED   tests/model/layout_test.cpp
+#pragma once
+
+#include <vector>
+
+#include "model/layout.hpp"
+#include "world/world.hpp"
+
+namespace plumb {
+
+struct Coordinates {
+  int pp = 0, dp = 0, tp = 0;
+  bool operator==(const Coordinates&) const = default;
+};
+Coordinates coordinates(const Layout& layout, int rank);
+
+// The groups of a rank along each axis, and `model`: all that hold one copy of the model.
+struct Mesh {
+  Communicator &tp, &dp, &pp, &model;
+};
+// How the world is divided for that, in the order that mesh_of expects.
+std::vector<Division> divisions_of(const Layout& layout);
+Mesh mesh_of(Groups& groups);
+
+}  // namespace plumb
