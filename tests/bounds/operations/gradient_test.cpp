@@ -183,7 +183,7 @@ TEST_F(Gradient, OfTheRouter) {
   const Exact logits = normal(4, 3), d_p = normal(4, 3), counts = exactly(draw.whole(3, 9));
   const Attributes how{{"k", 2}, {"balance", 0.75}, {"z", 0.25}};
   const auto p_of = [&](const Exact& x) { return of("router", {x}, how)[0]; };
-  const auto lse_of = [](const Exact& x) { return of("log_sum_exp", {x})[0]; };
+  const auto lse_of = [&](const Exact& x) { return of("router", {x}, how)[2]; };
   const Scalar loss = [&](const Inputs& i) {
     return along(p_of(i[0]), d_p) + of("balance_loss", {p_of(i[0]), counts}, how)[0].values[0] +
            of("z_loss", {lse_of(i[0])}, how)[0].values[0];
