@@ -129,7 +129,8 @@ void check_layout(const Layout& l, const Config& c) {
   }
   divides(l.tp, c.heads, "tp", "heads");
   divides(l.tp, c.kv_heads, "tp", "key/value heads");
-  divides(l.tp, c.hidden, "tp", "units of the MLP");
+  divides(l.tp, c.hidden, "tp", c.experts > 0 ? "units of an expert" : "units of the MLP");
+  divides(l.tp, c.shared, "tp", "units of the shared expert");
   divides(l.tp, c.vocabulary, "tp", "rows of the vocabulary");
   divides(l.dp, c.micro_batches, "dp", "micro-batches");
   if (l.sp) divides(l.tp, c.tokens(), "sp over tp", "tokens of a micro-batch");

@@ -101,6 +101,10 @@ void update(Rank& rank, const Parameter& p, float coefficient, int step) {
 void finish_step(Rank& rank, Tensor loss, int step) {
   rank.mesh.dp.sum(loss.values, fp32);
   if (rank.ends()) rank.tap_step("loss/out", loss, Held::whole, fp32, over_dp(rank));
+  for (auto& [id, total] : rank.router_losses) {
+    rank.mesh.dp.sum(total.values, fp32);
+    rank.tap_step(id, total, Held::whole, fp32, over_dp(rank));
+  }
   reduce_gradients(rank);
   const float norm = gradient_norm(rank);
   const float coefficient = rank.joints.optimizer.clip_coefficient(

@@ -32,8 +32,10 @@ class Rank {
   RankRecord record;
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
 
-  std::map<std::string, Tensor> state;      // this rank's slice: name + /param, /master, ...
-  std::map<std::string, Tensor> main_grad;  // accumulated over this rank's micro-batches
+  std::map<std::string, Tensor> state;  // this rank's slice: name + /param, /master, ...
+  // Accumulated over this rank's micro-batches:
+  std::map<std::string, Tensor> main_grad;
+  std::map<std::string, Tensor> router_losses;  // by id, without the micro-batch
 
   // This rank's slice of a parameter. Under ZeRO-3 it is gathered for it: every data-parallel rank
   // asks in the same order, and may let go of what it gathered.

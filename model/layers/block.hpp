@@ -1,16 +1,19 @@
-// model/layers/block.hpp: one layer of the Transformer: attention and MLP, each behind a norm and
-// beside a residual.
+// model/layers/block.hpp: one layer of the Transformer: attention and MLP or experts, each behind a
+// norm and beside a residual.
 #pragma once
 
 #include "model/layers/attention.hpp"
+#include "model/layers/experts.hpp"
 #include "model/rank.hpp"
 
 namespace plumb {
 
 // What backward needs of one layer.
 struct Saved {
-  Tensor x, norm1, o, middle, norm2, fc1, act;
+  Tensor x, norm1, o, middle;
   Attention attention;
+  Mlp mlp;  // one of the two
+  Experts experts;
 };
 
 // x: this rank's tokens of the residual stream.                     // (T or T / tp, C) in and out

@@ -11,12 +11,25 @@ std::string accumulated(Promise& p, const std::string& wgrad, const std::string&
   return as + "/main_grad";
 }
 
+// A loss of each router, over all micro-batches.
+void router_losses(Promise& p) {
+  for (int n = 0; n < p.c.layers; ++n) {
+    const std::string router = Promise::layer(n) + ".mlp.router";
+    for (const std::string loss : {"balance_loss", "z_loss"}) {
+      Ids parts;
+      for (int m = 0; m < p.c.micro_batches; ++m) parts.push_back(Promise::of(m, router, loss));
+      p.node("sum", parts, {router + "/" + loss}, p.over_dp());
+    }
+  }
+}
+
 }  // namespace
 
 void reduce(Promise& p) {
   Ids losses, all;
   for (int m = 0; m < p.c.micro_batches; ++m) losses.push_back(Promise::of(m, "loss", "out"));
   p.node("sum", losses, {"loss/out"}, p.over_dp());
+  if (p.c.experts > 0) router_losses(p);
   for (const Parameter& each : parameters(p.c)) {
     all.push_back(each.name + "/main_grad");
     if (p.gpt() && each.name == "embedding.weight") {  // tied: on two stages of a pipeline

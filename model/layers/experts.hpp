@@ -1,0 +1,25 @@
+// model/layers/experts.hpp: a mixture of experts in place of an MLP: router, copies of the tokens
+// to their experts, and their weighed sum; beside them, perhaps, a shared expert that takes all.
+//
+//   x, y, dy, dx: this rank's tokens of the stream. Each tensor-parallel rank holds a slice of
+//   every expert, as of an MLP, and all T k rows.
+#pragma once
+
+#include "model/layers/mlp.hpp"
+#include "model/layers/router.hpp"
+
+namespace plumb {
+
+struct Experts {
+  Routed routed;
+  Tensor rows;      // as fc1 multiplies them                                    // (T k, D)
+  Tensor fc1, act;  // act as fc2 multiplies it                                  // (T k, H / tp)
+  Tensor fc2;       // (T k, D)
+  Mlp shared;
+};
+
+Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Experts& saved);
+Tensor experts_backward(Rank& rank, const std::string& name, const Experts& saved,
+                        const Tensor& dy);
+
+}  // namespace plumb
