@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bounds/number/philox.hpp"
+#include "trace/decisions.hpp"
 
 namespace plumb {
 namespace {
@@ -86,6 +87,10 @@ Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std
   }
   for (const Node& node : graph.nodes) {
     if (node.phase > extent.last || !differs.contains(node.outputs.front())) continue;
+    if (is_decision(node)) {
+      values[node.outputs.front()] = base.at(node.outputs.front());
+      continue;
+    }
     TwinRoundings roundings(node_key(seed, k, node));
     run<float>(node, values, roundings);
   }
@@ -118,6 +123,8 @@ Values with_replaced(const Graph& graph, const Values& base, const Values& other
   Values values = base;
   std::set<std::string> changed;
   for (const auto& [id, tensor] : others) {
+    const auto before = base.find(id);
+    if (before != base.end() && *before->second == *tensor) continue;
     values[id] = tensor;
     changed.insert(id);
   }

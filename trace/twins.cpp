@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "bounds/levels.hpp"
+#include "trace/decisions.hpp"
 #include "trace/execute.hpp"
 
 namespace plumb {
@@ -82,7 +83,8 @@ class Judgement {
     if (j.statistic == Statistic::norm) {
       const bool sharp = j.how == Case::bitwise || threshold / m.norm_of_reference <= 0.5;
       out_.could_fail = out_.could_fail || sharp;
-      if (!sharp) ++out_.vacuous;
+      // What no twin moves (zeros, counts) is no noise.
+      if (!sharp && j.how != Case::undecidable) ++out_.vacuous;
     }
     if (!rejected) return;
     Finding& finding = by_id_[m.id];
@@ -140,7 +142,8 @@ void refuse_outgrown(const std::vector<Measured>& measured, const Learnt& learnt
 }  // namespace
 
 bool judged_by_twins(const Node& node) {
-  return node.phase <= Phase::reduce && node.op != "quantize" && node.op != "amax_scale";
+  return node.phase <= Phase::reduce && node.op != "quantize" && node.op != "amax_scale" &&
+         !is_decision(node);
 }
 
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
