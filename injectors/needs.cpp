@@ -9,8 +9,11 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   const auto no = [&](const std::string& what) { throw Failure(std::string(bug.id) + " " + what); };
   const auto& families = bug.needs.families;
   if (std::ranges::find(families, run.config.family) == families.end()) {
-    no("needs the family " + name_of(families.front()) + "; say --family " +
-       name_of(families.front()));
+    const std::string family = bug.needs.family(families.front());
+    no("needs the family " + family + "; say --family " + family);
+  }
+  if (bug.needs.experts && run.config.experts == 0) {
+    no("needs a mixture of experts; say --family " + family_of(run.config) + "-moe");
   }
   const Layout needed = parse_layout(std::string(bug.needs.layout));
   const Layout& l = run.layout;
