@@ -12,6 +12,14 @@ void MomentRoundings::round(Matrix<Moment>& x, const Format& to) {
   for (Moment& value : x.values) value.rounded(to);
 }
 
+void MomentRoundings::round_as(Matrix<Moment>& x, const Format& to, const Manner& manner) {
+  if (to == fp32 || to == fp64) return;
+  for (Moment& value : x.values) {
+    if (manner.saturate) value.saturated(to.largest());
+    manner.key ? value.rounded_stochastically(to) : value.rounded(to);
+  }
+}
+
 Matrix<Moment> moments_of_input(const Matrix<double>& x) {
   Matrix<Moment> m(x.rows, x.cols);
   std::transform(x.values.begin(), x.values.end(), m.values.begin(), Moment::input);

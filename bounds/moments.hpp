@@ -19,6 +19,7 @@ namespace plumb {
 class MomentRoundings final : public Roundings<Moment> {
  public:
   void round(Matrix<Moment>& x, const Format& to) override;
+  void round_as(Matrix<Moment>& x, const Format& to, const Manner& manner) override;
   void before_parts(std::vector<Matrix<Moment>>&, const Format&) override {}
 };
 

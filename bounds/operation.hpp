@@ -11,7 +11,9 @@
 // TESTED   tests/bounds/operations/*_test.cpp
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,12 +29,23 @@ namespace plumb {
 
 using Attributes = std::map<std::string, double, std::less<>>;
 
+// How rows of tokens lie on the ranks that share a contraction over them: in contiguous slices, or,
+// ranks > 1, each sequence in 2 * ranks chunks, dealt to the ranks there and back (zigzag).
+struct Deal {
+  int ranks = 1;
+  int sequence = 0;  // rows of a sequence
+  bool operator==(const Deal&) const = default;
+};
+// The numbers of n rows in rank order; then `parts` equal slices of them are the ranks'.
+std::vector<std::size_t> dealt_rows(std::size_t n, const Deal& deal);
+
 // How a node's sum and its result lose bits. Two runs share a rounding if and only if their
 // evaluations of that node are equal.
 struct Evaluation {
   int parts = 1;         // slices of the contraction, each made by another rank, in rank order
   Format wire = fp32;    // the format each part and each running sum of parts is rounded to
   Format output = fp32;  // the format of the result
+  Deal deal = {};        // which tokens each part has, where parts are of tokens
   bool operator==(const Evaluation&) const = default;
 };
 
@@ -51,6 +64,11 @@ struct Call {
   }
   std::size_t count(std::string_view name) const {
     return static_cast<std::size_t>(attribute(name));
+  }
+  // The attribute `key` of operations that may round stochastically: below 2^53, as a double is.
+  std::optional<std::uint64_t> random_key() const {
+    if (!attributes.contains("key")) return {};
+    return static_cast<std::uint64_t>(attribute("key"));
   }
 };
 
@@ -106,6 +124,15 @@ const Operation* find_operation(std::string_view id);
 // wire format, in rank order. One part is returned as it is. Used by every operation with a sum.
 template <class T>
 Matrix<T> combined(std::vector<Matrix<T>>&& parts, const Evaluation& how, Roundings<T>& roundings);
+
+// Rows in rank order: what slices are cut from where parts are of tokens.
+template <class T>
+Matrix<T> dealt(const Matrix<T>& x, const Deal& deal) {
+  Matrix<T> y(x.rows, x.cols);
+  const std::vector<std::size_t> order = dealt_rows(x.rows, deal);
+  for (std::size_t i = 0; i < y.rows; ++i) std::copy_n(x.row(order[i]), x.cols, y.row(i));
+  return y;
+}
 
 // The outputs of an operation that has one. ({std::move(y)} would copy it.)
 template <class T>

@@ -1,4 +1,5 @@
 #include <array>
+#include <numeric>
 #include <stdexcept>
 
 #include "bounds/number/moment.hpp"
@@ -54,6 +55,26 @@ template struct Call<Truth>;
 
 double ToleranceCall::attribute(std::string_view name) const {
   return attribute_of(attributes, name);
+}
+
+std::vector<std::size_t> dealt_rows(std::size_t n, const Deal& deal) {
+  std::vector<std::size_t> rows;
+  if (deal.ranks == 1) {
+    rows.resize(n);
+    std::iota(rows.begin(), rows.end(), std::size_t(0));
+    return rows;
+  }
+  const auto ranks = static_cast<std::size_t>(deal.ranks);
+  const auto sequence = static_cast<std::size_t>(deal.sequence);
+  const std::size_t chunk = sequence / (2 * ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t first = 0; first < n; first += sequence) {
+      for (const std::size_t c : {r, 2 * ranks - 1 - r}) {
+        for (std::size_t i = 0; i < chunk; ++i) rows.push_back(first + c * chunk + i);
+      }
+    }
+  }
+  return rows;
 }
 
 template <class T>

@@ -60,6 +60,18 @@ void transfer(Matrix<float>& a, Matrix<float>& b, const Format& wire, std::uint6
 
 }  // namespace
 
+void RealRoundings::round_as(Matrix<float>& x, const Format& to, const Manner& manner) {
+  if (manner.saturate) {
+    const auto largest = static_cast<float>(to.largest());
+    for (float& v : x.values) v = v > largest ? largest : v < -largest ? -largest : v;
+  }
+  if (manner.key) {
+    round_stochastically(x.values, to, *manner.key);
+  } else {
+    round_in_place(x.values, to);
+  }
+}
+
 void TwinRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format& wire) {
   const std::size_t n = parts.size();
   if (n < 2) return;
@@ -71,9 +83,20 @@ void TwinRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format
 }
 
 void RecordedRoundings::round(Matrix<float>& x, const Format& to) {
-  Tensor error = x;
+  const Tensor before = x;
   RealRoundings::round(x, to);
-  for (std::size_t e = 0; e < x.size(); ++e) error.values[e] = x.values[e] - error.values[e];
+  keep(before, x);
+}
+
+void RecordedRoundings::round_as(Matrix<float>& x, const Format& to, const Manner& manner) {
+  const Tensor before = x;
+  RealRoundings::round_as(x, to, manner);
+  keep(before, x);
+}
+
+void RecordedRoundings::keep(const Tensor& before, const Tensor& after) {
+  Tensor error = after;
+  for (std::size_t e = 0; e < error.size(); ++e) error.values[e] -= before.values[e];
   errors_.push_back(std::move(error));
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "bounds/number/matrix.hpp"
@@ -15,12 +16,19 @@
 
 namespace plumb {
 
+// A cast that is not to nearest even, or that must not overflow.
+struct Manner {
+  bool saturate = false;             // beyond the largest number the largest number
+  std::optional<std::uint64_t> key;  // stochastic: element e is rounded with random_word(key, e)
+};
+
 template <class T>
 class Roundings {
  public:
   virtual ~Roundings() = default;
   // x becomes what the format can hold.                                              // (N, M)
   virtual void round(Matrix<T>& x, const Format& to) = 0;
+  virtual void round_as(Matrix<T>& x, const Format& to, const Manner& manner) = 0;
   // Called with the parts of a sum before each is rounded to `wire`.
   virtual void before_parts(std::vector<Matrix<T>>& parts, const Format& wire) = 0;
 };
@@ -29,6 +37,7 @@ class Roundings {
 class RealRoundings : public Roundings<float> {
  public:
   void round(Matrix<float>& x, const Format& to) override { round_in_place(x.values, to); }
+  void round_as(Matrix<float>& x, const Format& to, const Manner& manner) override;
   void before_parts(std::vector<Matrix<float>>&, const Format&) override {}
 };
 
@@ -49,6 +58,7 @@ template <class T>
 class NoRoundings final : public Roundings<T> {
  public:
   void round(Matrix<T>&, const Format&) override {}
+  void round_as(Matrix<T>&, const Format&, const Manner&) override {}
   void before_parts(std::vector<Matrix<T>>&, const Format&) override {}
 };
 using ExactRoundings = NoRoundings<double>;
@@ -59,8 +69,10 @@ class RecordedRoundings final : public RealRoundings {
   // What round() changed, one entry a call; kept by the caller.
   explicit RecordedRoundings(std::vector<Tensor>& errors) : errors_(errors) {}
   void round(Matrix<float>& x, const Format& to) override;
+  void round_as(Matrix<float>& x, const Format& to, const Manner& manner) override;
 
  private:
+  void keep(const Tensor& before, const Tensor& after);
   std::vector<Tensor>& errors_;
 };
 
@@ -73,6 +85,7 @@ class SignedRoundings final : public Roundings<double> {
   SignedRoundings(const std::vector<Tensor>& errors, std::uint64_t key)
       : errors_(errors), key_(key) {}
   void round(Matrix<double>& x, const Format& to) override;
+  void round_as(Matrix<double>& x, const Format& to, const Manner&) override { round(x, to); }
   void before_parts(std::vector<Matrix<double>>&, const Format&) override {}
 
  private:

@@ -18,12 +18,25 @@ class CastError {
       : to_(to), u_(to.unit_roundoff()), at_zero_(to.spacing_at_zero()), largest_(to.largest()) {}
   double operator()(const Near& x) const {
     const double m = x.most();
-    if (x.exact() && round_to(x.value, to_) == x.value) return 0;
+    if (fits(x)) return 0;
     const double half = half_spacing(m, u_, at_zero_);
     return m + half <= largest_ ? half : std::numeric_limits<double>::infinity();
   }
+  // Of a stochastic cast a whole spacing; what saturates loses what it has beyond the largest.
+  double operator()(const Near& x, const Manner& manner) const {
+    if (!manner.saturate && !manner.key) return (*this)(x);
+    const double m = x.most();
+    if (fits(x)) return 0;
+    const double within = half_spacing(std::min(m, largest_), u_, at_zero_);
+    const double c = manner.key ? term<"tolerance.stochastic">(2 * within) : within;
+    if (m <= largest_) return c;
+    return manner.saturate ? std::max(c, term<"tolerance.saturated">((m - largest_) * outward))
+                           : std::numeric_limits<double>::infinity();
+  }
 
  private:
+  bool fits(const Near& x) const { return x.exact() && round_to(x.value, to_) == x.value; }
+
   const Format& to_;
   double u_, at_zero_, largest_;
 };
@@ -107,6 +120,14 @@ void NearRoundings::round(Matrix<Near>& x, const Format& to) {
     const double c = error(value);
     if (wire) value.err(term<"tolerance.wire">(c), Share::wire);
     if (!wire) value[Share::stored] += term<"tolerance.stored">(c);
+  }
+}
+
+void NearRoundings::round_as(Matrix<Near>& x, const Format& to, const Manner& manner) {
+  if (to == fp32 || to == fp64) return;
+  const CastError error(to);
+  for (Near& value : x.values) {
+    value[Share::stored] += term<"tolerance.stored">(error(value, manner));
   }
 }
 

@@ -30,6 +30,7 @@ namespace plumb {
 class NearRoundings final : public Roundings<Near> {
  public:
   void round(Matrix<Near>& x, const Format& to) override;
+  void round_as(Matrix<Near>& x, const Format& to, const Manner& manner) override;
   void before_parts(std::vector<Matrix<Near>>& parts, const Format& wire) override;
 
  private:

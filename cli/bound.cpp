@@ -50,9 +50,10 @@ double largest_of(const Matrix<double>& m) {
 
 Answer answer_to(const BoundCommand& asked, const std::string& op, const std::string& shape,
                  Mode mode) {
-  const Recipe recipe = find_recipe(asked.recipe);
+  const Recipe recipe = recipe_from(asked.recipe);
   Example e = shaped_example(op, shape, recipe.compute);
-  const bool to_short = op == "quantize";  // has a result format of its own
+  const bool to_short =
+      op.find("quantize") == 0 || op == "block_scales";  // has a result format of its own
   e.how = {asked.parts, recipe.wire, to_short ? e.how.output : recipe.compute};
   const std::vector<Matrix<double>> values = value_of(e);
   std::vector<const Matrix<double>*> inputs;

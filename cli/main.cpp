@@ -16,8 +16,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "plumb " PLUMB_VERSION);
   Verb chosen;
-  for (const auto add : {add_demo, add_bugs, add_catch, add_train, add_check, add_localize,
-                         add_replay, add_inspect, add_bound, add_spreads, add_run, add_paper}) {
+  for (const auto add :
+       {add_demo, add_bugs, add_catch, add_train, add_check, add_localize, add_replay, add_inspect,
+        add_bound, add_recipes, add_spreads, add_run, add_paper}) {
     add(app, chosen);
   }
   app.footer("A first look: plumb demo. One verb: plumb VERB --help.");

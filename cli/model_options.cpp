@@ -23,7 +23,9 @@ std::string option_of(const Size& size) {
 
 void ModelOptions::add_to(CLI::App& verb) {
   verb.add_option("--family", family, "gpt, llama, gpt-moe or llama-moe (gpt)");
-  verb.add_option("--recipe", recipe, "fp32, bf16, bf16-wire32, fp8 (bf16)");
+  verb.add_option(
+      "--recipe", recipe,
+      "a recipe (list: plumb recipes), or a file of one's own that ends in .json (bf16)");
   verb.add_option("--layout", layout, "e.g. dp2,tp2,sp");
   verb.add_option("--data", data, "train on this text instead of the default one");
   verb.add_option("--load", load, "start from the state of this trace (its model wins)");
@@ -69,7 +71,7 @@ void ModelOptions::refuse_another_model(const Config& loaded) const {
 Start ModelOptions::start(const std::string& layout_if_none,
                           const std::string& recipe_if_none) const {
   const Layout where = parse_layout(layout.empty() ? layout_if_none : layout);
-  const Recipe how = find_recipe(recipe.empty() ? recipe_if_none : recipe);
+  const Recipe how = recipe_from(recipe.empty() ? recipe_if_none : recipe);
   const std::string text = text_from(data);
   const Config fresh = config_of(family.empty() ? "gpt" : family);
   if (load.empty()) return start_of(changed(fresh), how, where, text);

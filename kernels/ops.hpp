@@ -6,7 +6,9 @@
 // TESTED   tests/model/one_rank_test.cpp (bit for bit the promise), tests/model/gradient_test.cpp
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "bounds/number/format.hpp"
 #include "bounds/number/matrix.hpp"
@@ -24,6 +26,24 @@ float scale_to_fit(float amax, const Format& format);
 // What the format keeps of x times scale, divided by it.
 void quantize(std::span<float> x, float scale, const Format& format);
 
+// Blocks, from the tensor's first element on; those at the ends may be smaller.
+struct BlockSize {
+  std::size_t rows, cols;
+};
+enum class BlockScale { power_of_two, wide, e4m3_on_grid };        // wide: of FP32
+Tensor block_magnitudes(const Tensor& x, const BlockSize& block);  // largest finite, one a block
+// What an E4M3 scale of one stands for, given the whole tensor's largest magnitude.
+float grid_of_scales(float amax, const Format& format);
+float block_scale_to_fit(float amax, BlockScale kind, const Format& format, float grid);
+void divide_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
+void multiply_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
+// Beyond the format's largest number it becomes that.
+void saturate(std::span<float> x, const Format& format);
+// x is a piece of a tensor with `whole_cols` columns; every element rounds as it would in the
+// whole.
+void round_stochastic(Tensor& x, const Format& format, std::uint64_t key, std::size_t first_row,
+                      std::size_t first_col, std::size_t whole_cols);
+
 // Norms. `bias` empty: RMSNorm; else LayerNorm.                                        // x (T, D)
 Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<const float> bias,
                     float eps);
@@ -34,27 +54,36 @@ struct NormGradients {
 NormGradients norm_backward(const Tensor& x, std::span<const float> weight, const Tensor& dy,
                             bool layer_norm, float eps);
 
-// Rotates the query and key heads of packed qkv; direction -1 rotates back.    // (T, F) in place
+// Heads of packed qkv. A rank may have some tokens of each sequence only: `positions`, ascending;
+// what it asks of keys and values comes in a tensor of all tokens.
 struct HeadShape {
-  std::size_t heads, kv_heads, dim, sequence;
+  std::size_t heads, kv_heads, dim;
+  std::size_t sequence;                // tokens of a sequence
+  std::vector<std::size_t> positions;  // of this rank's tokens in each
+  std::size_t queries() const { return positions.size(); }
 };
+// Rotates the query and key heads of this rank's tokens; direction -1 rotates back.   // in place
 void rotate_heads(Tensor& qkv, const HeadShape& shape, double base, int direction);
 
-// Scaled scores of one head over one sequence, before softmax; entries above the diagonal unused.
-Tensor attention_scores(const Backend& backend, const Tensor& qkv, const HeadShape& shape,
-                        std::size_t sequence, std::size_t head);  // (S, S)
-// Causal softmax in place, upper triangle zero.
-void causal_softmax(Tensor& scores);
-// o += nothing: writes the block of head and sequence in o (T, heads dim) from rounded P.
-void attend(const Backend& backend, const Tensor& p, const Tensor& qkv, const HeadShape& shape,
+// Scaled scores of one head over one sequence, before softmax; those of later keys are unused.
+// q, d_o: this rank's tokens; kv: all tokens, which is q where a rank has all.         // (Q, S)
+Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
+                        const HeadShape& shape, std::size_t sequence, std::size_t head);
+// Causal softmax in place, later keys zero.
+void causal_softmax(Tensor& scores, const HeadShape& shape);
+// o += nothing: writes the block of head and sequence in o (Q, heads dim) from rounded P.
+void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& shape,
             std::size_t sequence, std::size_t head, Tensor& o);
-// Gradient of one head. `ds` (S, S) before rounding is made by score_gradient; attention_grad then
-// writes (first head of its group) or continues (later heads) the blocks of dqkv, unscaled.
-Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& qkv, const Tensor& d_o,
+// Gradient of one head. `ds` (Q, S) before rounding is made by score_gradient; the other two then
+// write (first head of its group) or continue (later heads) blocks, unscaled: of queries in d_q,
+// this rank's tokens; of keys and values in d_kv, all tokens.
+Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv, const Tensor& d_o,
                       const HeadShape& shape, std::size_t sequence, std::size_t head);
-void attention_gradient(const Backend& backend, const Tensor& p, const Tensor& ds,
-                        const Tensor& qkv, const Tensor& d_o, const HeadShape& shape,
-                        std::size_t sequence, std::size_t head, Tensor& d_qkv);
+void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv,
+                    const HeadShape& shape, std::size_t sequence, std::size_t head, Tensor& d_q);
+void key_value_gradient(const Backend& backend, const Tensor& p, const Tensor& ds, const Tensor& q,
+                        const Tensor& d_o, const HeadShape& shape, std::size_t sequence,
+                        std::size_t head, Tensor& d_kv);
 void scale_queries_and_keys(Tensor& d_qkv, const HeadShape& shape);
 
 Tensor gelu_forward(const Tensor& x);

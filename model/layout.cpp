@@ -12,9 +12,10 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& part) {
   throw Failure("layout part '" + part +
-                "' is not understood; write for example dp2,tp2,sp: each of dpN, tpN, ppN or "
-                "ppN:3+1 (layers of each stage), vppN (N from 1 to 64), sp, zero1 to zero3, and "
-                "recompute, recompute:uniformN or recompute:selective at most once");
+                "' is not understood; write for example dp2,tp2,sp: each of dpN, tpN, cpN, "
+                "cpN:allgather or cpN:ulysses, ppN or ppN:3+1 (layers of each stage), vppN (N from "
+                "1 to 64), sp, zero1 to zero3, and recompute, recompute:uniformN or "
+                "recompute:selective at most once");
 }
 
 // The whole number that `digits` is.
@@ -46,6 +47,12 @@ void read_recompute(Layout& layout, const std::string& variant, const std::strin
   }
 }
 
+Context context_of(const std::string& variant, const std::string& part) {
+  if (variant == "allgather") return Context::allgather;
+  if (variant != "ulysses") refuse(part);
+  return Context::ulysses;
+}
+
 // A part is name, number and variant: "pp2:3+1" is pp, 2, 3+1.
 void read_part(Layout& layout, const std::string& part, std::set<std::string>& seen) {
   const std::string head = part.substr(0, part.find(':'));
@@ -53,7 +60,7 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
   const std::string name = head.substr(0, head.find_first_of("0123456789-"));
   const std::string digits = head.substr(name.size());
   if (!seen.insert(name).second) refuse(part);
-  if (name != "pp" && name != "recompute" && head != part) refuse(part);
+  if (name != "pp" && name != "cp" && name != "recompute" && head != part) refuse(part);
   const auto degree = [&] { return number(digits, part, 1, 64); };
   if (name == "dp") {
     layout.dp = degree();
@@ -62,6 +69,9 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
   } else if (name == "pp") {
     layout.pp = degree();
     if (head != part) layout.stage_layers = layers_of_stages(variant, part);
+  } else if (name == "cp") {
+    layout.cp = degree();
+    if (head != part) layout.context = context_of(variant, part);
   } else if (name == "vpp") {
     layout.vpp = degree();
   } else if (name == "zero") {
@@ -111,6 +121,8 @@ Layout parse_layout(const std::string& text) {
 std::string name_of(const Layout& l) {
   std::string name = "dp" + std::to_string(l.dp) + ",tp" + std::to_string(l.tp);
   if (l.sp) name += ",sp";
+  if (l.cp > 1) name += ",cp" + std::to_string(l.cp);
+  if (l.cp > 1 && l.context == Context::ulysses) name += ":ulysses";
   if (l.pp > 1) name += ",pp" + std::to_string(l.pp);
   for (std::size_t s = 0; s < l.stage_layers.size(); ++s) {
     name += (s == 0 ? ":" : "+") + std::to_string(l.stage_layers[s]);
@@ -133,7 +145,15 @@ void check_layout(const Layout& l, const Config& c) {
   divides(l.tp, c.shared, "tp", "units of the shared expert");
   divides(l.tp, c.vocabulary, "tp", "rows of the vocabulary");
   divides(l.dp, c.micro_batches, "dp", "micro-batches");
-  if (l.sp) divides(l.tp, c.tokens(), "sp over tp", "tokens of a micro-batch");
+  if (l.cp > 1 && c.experts > 0) {
+    throw Failure(
+        "context parallelism and a mixture of experts do not go together yet; leave cp out");
+  }
+  if (l.cp > 1) divides(2 * l.cp, c.sequence, "twice cp: ", "tokens of a sequence");
+  if (l.cp > 1 && l.context == Context::ulysses) {
+    divides(l.tp * l.cp, c.kv_heads, "ulysses over tp x cp = ", "key/value heads");
+  }
+  if (l.sp) divides(l.tp * l.cp, c.tokens(), "sp over tp x cp = ", "tokens of a micro-batch");
   check_stages(l, c);
 }
 

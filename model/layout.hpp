@@ -1,6 +1,7 @@
 // model/layout.hpp: how a run is spread over ranks, and how it goes through a step.
 //
-// Grammar: parts, each once, in any order: "dp2,tp2,sp,pp2:3+1,vpp2,zero1,recompute:selective".
+// Grammar: parts, each once, in any order:
+// "dp2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1,recompute:selective".
 #pragma once
 
 #include <string>
@@ -9,6 +10,10 @@
 #include "model/config.hpp"
 
 namespace plumb {
+
+// How attention looks at the tokens of other context-parallel ranks: it gathers their keys and
+// values, or trades its tokens of all heads for all tokens of some (ulysses).
+enum class Context { allgather, ulysses };
 
 struct Layout {
   int dp = 1;       // micro-batch m goes to data-parallel rank m mod dp
@@ -21,10 +26,13 @@ struct Layout {
   // What data-parallel ranks do not all keep: 1 optimizer state, 2 also summed gradients, 3 also
   // parameters. Each has a contiguous share of every tensor's elements.
   int zero = 0;
+  // Each of cp ranks has two chunks of every sequence, of 2 cp: c and 2 cp - 1 - c (zigzag).
+  int cp = 1;
+  Context context = Context::allgather;
   int recompute = 0;       // backward computes that many layers at a time again; 0: nothing
   bool selective = false;  // backward computes attention's probabilities again
 
-  int world_size() const { return dp * tp * pp; }
+  int world_size() const { return dp * tp * pp * cp; }
   int stages() const { return pp * vpp; }
   bool operator==(const Layout&) const = default;
 };

@@ -3,25 +3,25 @@
 namespace plumb {
 
 Coordinates coordinates(const Layout& l, int rank) {
-  return {rank / (l.tp * l.dp), rank / l.tp % l.dp, rank % l.tp};
+  return {rank / (l.tp * l.cp * l.dp), rank / (l.tp * l.cp) % l.dp, rank / l.tp % l.cp,
+          rank % l.tp};
 }
 
 std::vector<Division> divisions_of(const Layout& l) {
-  const auto number = [l](Coordinates c) { return (c.pp * l.dp + c.dp) * l.tp + c.tp; };
   // Ranks that agree in what is left after an axis is wiped out are one group along that axis.
-  const auto along = [l, number](auto wipe) {
-    return [l, number, wipe](int rank) {
+  const auto along = [l](auto wipe) {
+    return [l, wipe](int rank) {
       Coordinates c = coordinates(l, rank);
       wipe(c);
-      return number(c);
+      return ((c.pp * l.dp + c.dp) * l.cp + c.cp) * l.tp + c.tp;
     };
   };
-  return {along([](Coordinates& c) { c.tp = 0; }), along([](Coordinates& c) { c.dp = 0; }),
-          along([](Coordinates& c) { c.pp = 0; }), along([](Coordinates& c) { c.tp = c.pp = 0; })};
+  using C = Coordinates;
+  return {along([](C& c) { c.tp = 0; }),        along([](C& c) { c.cp = 0; }),
+          along([](C& c) { c.dp = 0; }),        along([](C& c) { c.pp = 0; }),
+          along([](C& c) { c.tp = c.pp = 0; }), along([](C& c) { c.tp = c.cp = 0; })};
 }
 
-Mesh mesh_of(Groups& groups) {
-  return {*groups.at(0), *groups.at(1), *groups.at(2), *groups.at(3)};
-}
+Mesh mesh_of(Groups& g) { return {*g.at(0), *g.at(1), *g.at(2), *g.at(3), *g.at(4), *g.at(5)}; }
 
 }  // namespace plumb

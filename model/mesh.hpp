@@ -1,8 +1,8 @@
 // model/mesh.hpp: where a rank stands in a layout, and whom it talks to.
 //
-// Neighbours in a tensor-parallel group have neighbouring numbers; then come data-parallel groups,
-// then the stages of the pipeline: rank = (pp * DP + dp) * TP + tp.
-// TESTED   tests/model/layout_test.cpp
+// Neighbours in a tensor-parallel group have neighbouring numbers; then come context- and
+// data-parallel groups, then the stages of the pipeline: rank = ((pp * DP + dp) * CP + cp) * TP +
+// tp. TESTED   tests/model/layout_test.cpp
 #pragma once
 
 #include <vector>
@@ -13,14 +13,15 @@
 namespace plumb {
 
 struct Coordinates {
-  int pp = 0, dp = 0, tp = 0;
+  int pp = 0, dp = 0, cp = 0, tp = 0;
   bool operator==(const Coordinates&) const = default;
 };
 Coordinates coordinates(const Layout& layout, int rank);
 
-// The groups of a rank along each axis, and `model`: all that hold one copy of the model.
+// The groups of a rank along each axis; `model`: along tp and pp, where slices of one copy of the
+// model lie; `tokens`: along cp and tp, where slices of the tokens lie.
 struct Mesh {
-  Communicator &tp, &dp, &pp, &model;
+  Communicator &tp, &cp, &dp, &pp, &model, &tokens;
 };
 // How the world is divided for that, in the order that mesh_of expects.
 std::vector<Division> divisions_of(const Layout& layout);

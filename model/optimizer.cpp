@@ -76,7 +76,7 @@ float gradient_norm(Rank& rank) {
   return static_cast<float>(std::sqrt(squares));
 }
 
-void update(Rank& rank, const Parameter& p, float coefficient, int step) {
+void update(Rank& rank, const Parameter& p, float coefficient) {
   Tensor gradient = std::move(rank.main_grad.at(p.name));
   if (rank.l.zero == 1) gradient = own_share(rank, gradient);
   for (float& g : gradient.values) g *= coefficient;
@@ -84,7 +84,7 @@ void update(Rank& rank, const Parameter& p, float coefficient, int step) {
   Tensor& master = rank.state.at(p.name + "/master");
   Tensor& average = rank.state.at(p.name + "/exp_avg");
   Tensor& square = rank.state.at(p.name + "/exp_avg_sq");
-  adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, step}, gradient, master,
+  adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step}, gradient, master,
             average, square);
   Tensor parameter = master;
   rank.round(parameter);
@@ -98,7 +98,7 @@ void update(Rank& rank, const Parameter& p, float coefficient, int step) {
 
 }  // namespace
 
-void finish_step(Rank& rank, Tensor loss, int step) {
+void finish_step(Rank& rank, Tensor loss) {
   rank.mesh.dp.sum(loss.values, fp32);
   if (rank.ends()) rank.tap_step("loss/out", loss, Held::whole, fp32, over_dp(rank));
   for (auto& [id, total] : rank.router_losses) {
@@ -112,7 +112,7 @@ void finish_step(Rank& rank, Tensor loss, int step) {
   rank.tap_step("clip/grad_norm", Tensor(1, 1, norm), Held::whole, fp32, rank.in_fp32());
   rank.tap_step("clip/coefficient", Tensor(1, 1, coefficient), Held::whole, fp32, rank.in_fp32());
   for (const Parameter& p : parameters(rank.c)) {
-    if (rank.holds(p)) update(rank, p, coefficient, step);
+    if (rank.holds(p)) update(rank, p, coefficient);
   }
 }
 

@@ -6,6 +6,6 @@
 namespace plumb {
 
 // `loss`: this rank's micro-batches' share. Records everything from main_grad to param.
-void finish_step(Rank& rank, Tensor loss, int step);
+void finish_step(Rank& rank, Tensor loss);
 
 }  // namespace plumb

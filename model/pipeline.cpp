@@ -63,9 +63,8 @@ class Pipeline {
       if (rank_.l.recompute > 0) forget(saved, (l - first) % rank_.l.recompute == 0);
     }
     if (!is_last(t)) return send(t, t.stage + 1, x);
-    const Tensor h =
-        operand(rank_, "head/operand", all_tokens(rank_, norm_layer(rank_, "final_norm", x)),
-                Held::whole, rank_.r.operands);
+    const Operand h = input_operand(
+        rank_, "head", all_tokens(rank_, norm_layer(rank_, "final_norm", x)), Held::tokens);
     Tensor loss;
     pass.from_top =
         norm_layer_backward(rank_, "final_norm", x, head_and_loss(rank_, batch(t), h, loss));
@@ -80,7 +79,7 @@ class Pipeline {
     const auto [first, last] = layers(t);
     for (int l = last - 1; l >= first; --l) {
       const auto i = static_cast<std::size_t>(l - first);
-      if (pass.layers[i].norm1.size() == 0) compute_again(pass, first, l);
+      if (pass.layers[i].norm1.by_columns().size() == 0) compute_again(pass, first, l);
       dx = layer_backward(rank_, l, pass.layers[i], dx);
       pass.layers[i] = {};
     }

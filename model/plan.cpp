@@ -50,7 +50,7 @@ void backward(Promise& p) {
 
 Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int step) {
   check_layout(layout, config);
-  Promise p(config, recipe, layout);
+  Promise p(config, recipe, layout, step);
   weight_operands(p);
   for (p.micro_batch = 0; p.micro_batch < config.micro_batches; ++p.micro_batch) {
     forward(p);
@@ -59,7 +59,7 @@ Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int
   p.phase = Phase::reduce;
   reduce(p);
   p.phase = Phase::optimizer;
-  optimize(p, step);
+  optimize(p);
   return std::move(p.graph);
 }
 

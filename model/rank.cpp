@@ -1,20 +1,24 @@
 #include "model/rank.hpp"
 
+#include <numeric>
+
 #include "model/zero.hpp"
 
 namespace plumb {
 namespace {
 
-Placement placed(const Tensor& x, Held held, int tp, int tp_size) {
-  const auto size = static_cast<std::size_t>(tp_size);
-  const auto mine = static_cast<std::size_t>(tp);
-  if (held == Held::rows) {
-    return row_slice(x.rows * size, x.cols, x.rows * mine, x.rows * (mine + 1));
+// Rows of the whole that lie below one another here, as few blocks as they make.
+std::vector<Piece> pieces_of(const std::vector<std::size_t>& rows, std::size_t column,
+                             std::size_t columns) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i == 0 || rows[i] != rows[i - 1] + 1) {
+      pieces.push_back({{rows[i], column, 0, columns}, {i, 0, 0, columns}});
+    }
+    ++pieces.back().global.rows;
+    ++pieces.back().local.rows;
   }
-  if (held == Held::columns) {
-    return column_slice(x.rows, x.cols * size, x.cols * mine, x.cols * (mine + 1));
-  }
-  return whole(x.rows, x.cols);
+  return pieces;
 }
 
 // "layers.3.attn.qkv.weight": 3; -1 outside the layers.
@@ -31,14 +35,30 @@ Held held(const Parameter& p) {
 }
 
 Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
-           const Joints& decisions, const Backend& products, Mesh groups)
-    : c(config), r(recipe), l(layout), joints(decisions), backend(products), mesh(groups) {
+           const Joints& decisions, const Backend& products, Mesh groups, int of_step)
+    : c(config),
+      r(recipe),
+      l(layout),
+      joints(decisions),
+      backend(products),
+      mesh(groups),
+      step(of_step) {
   where.dp = mesh.dp.rank();
   where.dp_size = mesh.dp.size();
   where.tp = mesh.tp.rank();
   where.tp_size = mesh.tp.size();
+  where.cp = mesh.cp.rank();
+  where.cp_size = mesh.cp.size();
   where.pp = mesh.pp.rank();
   where.pp_size = mesh.pp.size();
+  const std::vector<std::size_t> order = dealt_rows(c.sequence, {l.cp, c.sequence});
+  for (int other = 0; other < l.cp; ++other) {
+    const auto [from, to] = slice(order.size(), l.cp, other);
+    positions_.push_back(
+        joints.context.positions(where, other,
+                                 {order.begin() + static_cast<std::ptrdiff_t>(from),
+                                  order.begin() + static_cast<std::ptrdiff_t>(to)}));
+  }
   stages = stages_of(l, c);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     stages[s] = joints.pipeline.layers(where, static_cast<int>(s), stages[s]);
@@ -72,16 +92,48 @@ Tensor Rank::own_tokens(const Tensor& x) const {
   return mine;
 }
 
+Placement Rank::placed(const Tensor& x, Held held) const {
+  const auto n = static_cast<std::size_t>(where.tp_size);
+  const auto mine = static_cast<std::size_t>(where.tp);
+  if (held == Held::whole) return whole(x.rows, x.cols);
+  if (held == Held::rows) {
+    return row_slice(x.rows * n, x.cols, x.rows * mine, x.rows * (mine + 1));
+  }
+  if (held == Held::columns) {
+    return column_slice(x.rows, x.cols * n, x.cols * mine, x.cols * (mine + 1));
+  }
+  const bool sliced = held == Held::token_columns;
+  const std::size_t cols = sliced ? x.cols * n : x.cols;
+  const std::size_t column = sliced ? x.cols * mine : 0;
+  const std::vector<std::size_t> rows = token_rows(x.rows, held == Held::own_tokens && l.sp);
+  return {l.cp * x.rows * (held == Held::own_tokens && l.sp ? n : 1), cols,
+          pieces_of(rows, column, x.cols)};
+}
+
+// Of a tensor with a row per token, or with some rows per chunk of tokens (scales of blocks).
+std::vector<std::size_t> Rank::token_rows(std::size_t here, bool slice_of_context) const {
+  const std::size_t in_context = slice_of_context ? here * where.tp_size : here;
+  const std::size_t before = slice_of_context ? here * where.tp : 0;
+  std::vector<std::size_t> rows(here);
+  std::iota(rows.begin(), rows.end(), before);
+  if (l.cp == 1) return rows;
+  const std::size_t per_chunk = in_context / (c.tokens() / l.cp / chunk());
+  for (std::size_t& row : rows) {
+    const std::size_t number = token(row / per_chunk * chunk()) / chunk();  // of the chunk
+    row = number * per_chunk + row % per_chunk;
+  }
+  return rows;
+}
+
 void Rank::tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format) {
   const std::string as = where.recomputing ? id + "@recompute" : id;
-  record.shards[as] = {placed(x, held, where.tp, where.tp_size), x, format};
+  record.shards[as] = {placed(x, held), x, format};
 }
 
 void Rank::tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                      const Format& format) {
   const LocalShape shape = local_shape(*this, p);
-  const Placement of_slice =
-      placed(Tensor(shape.rows, shape.cols), held(p), where.tp, where.tp_size);
+  const Placement of_slice = placed(Tensor(shape.rows, shape.cols), held(p));
   record.shards[id] = shard_of(*this, share, shape, of_slice, format);
 }
 

@@ -14,13 +14,15 @@
 
 namespace plumb {
 
-// How a tensor of this rank lies in the whole one.
-enum class Held { whole, rows, columns };
+// How a tensor of this rank lies in the whole one: all of it, or the tensor-parallel slice of its
+// rows or columns; or, of a tensor with a row per token, this context's tokens, of these the
+// sequence-parallel slice (as in the residual stream), or a slice of their columns.
+enum class Held { whole, rows, columns, tokens, own_tokens, token_columns };
 
 class Rank {
  public:
   Rank(const Config& config, const Recipe& recipe, const Layout& layout, const Joints& decisions,
-       const Backend& products, Mesh groups);
+       const Backend& products, Mesh groups, int of_step);
 
   const Config& c;
   const Recipe& r;
@@ -28,6 +30,7 @@ class Rank {
   const Joints& joints;
   const Backend& backend;
   Mesh mesh;
+  int step;
   Where where;
   RankRecord record;
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
@@ -42,17 +45,28 @@ class Rank {
   const Tensor& param(const std::string& name);
   void release() { gathered_.clear(); }
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
-  // What products see of a weight: model/layers/operand.hpp.
-  const Tensor& factor(const std::string& module) {
-    return r.operands ? state.at(module + ".weight/operand") : weight(module);
+  // What products that sum over that axis see of a weight: model/layers/operand.hpp.
+  const Tensor& factor(const std::string& module, Contracted axis) {
+    if (!r.operands) return weight(module);
+    return state.at(r.operands->weights.copy_of(module + ".weight/operand", axis));
   }
   const Tensor& bias(const std::string& module) { return param(module + ".bias"); }
   bool gpt() const { return c.family == Family::gpt; }
   // First index and end of this rank's slice of n.
   std::size_t first(std::size_t n) const { return n * where.tp / where.tp_size; }
   std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
-  // Where this rank's tokens of the residual stream begin and end.
+  // This rank's tokens of the residual stream, from those of its context.
   Tensor own_tokens(const Tensor& x) const;
+  // Tokens that are neighbours in a sequence also here, and which token of all a row here is.
+  std::size_t chunk() const { return c.sequence / (l.cp == 1 ? 1 : 2 * l.cp); }
+  std::size_t token(std::size_t row) const {
+    const std::vector<std::size_t>& of = positions_of(where.cp);
+    return row / of.size() * c.sequence + of[row % of.size()];
+  }
+  // Which tokens of each sequence a context-parallel rank has.
+  const std::vector<std::size_t>& positions_of(int rank) const {
+    return positions_[static_cast<std::size_t>(rank)];
+  }
 
   // Does this rank have the first stage, with the embedding? The last, with head and loss?
   bool begins() const { return where.pp == 0; }
@@ -67,9 +81,8 @@ class Rank {
     return w;
   }
 
-  // Records a tensor under m<micro-batch>/<name>, and how it came about. Held::rows of a tensor
-  // that is not sliced (tp = 1) is the whole. What backward computes again is recorded beside what
-  // forward made, as a replica of it.
+  // Records a tensor under m<micro-batch>/<name>, and how it came about. What backward computes
+  // again is recorded beside what forward made, as a replica of it.
   void tap(const std::string& name, const Tensor& x, Held held, const Format& format,
            const Evaluation& ran);
   // The same without the micro-batch in front.
@@ -81,8 +94,6 @@ class Rank {
   void tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                  const Format& format);
 
-  // Activations of the residual stream: sliced by tokens under sequence parallelism.
-  Held stream() const { return l.sp ? Held::rows : Held::whole; }
   // Evaluations as executed.
   Evaluation plain() const { return {1, fp32, r.compute}; }
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
@@ -96,7 +107,11 @@ class Rank {
                const Evaluation& ran);
 
  private:
-  std::map<std::string, Tensor> gathered_;  // whole slices, under ZeRO-3
+  Placement placed(const Tensor& x, Held held) const;
+  std::vector<std::size_t> token_rows(std::size_t here, bool slice_of_context) const;
+
+  std::vector<std::vector<std::size_t>> positions_;  // by context-parallel rank
+  std::map<std::string, Tensor> gathered_;           // whole slices, under ZeRO-3
 };
 
 // How a rank holds its slice of a parameter.

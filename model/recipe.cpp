@@ -1,10 +1,13 @@
 #include "model/recipe.hpp"
 
 #include <algorithm>
-#include <array>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <sstream>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "bounds/outcome.hpp"
@@ -15,58 +18,132 @@ std::span<const std::pair<std::string_view, std::string_view>> recipe_cards();  
 
 namespace {
 
-std::string text_of(const nlohmann::json& card, const char* field, const std::string& where) {
-  if (!card.contains(field) || !card[field].is_string()) {
-    throw Failure(where + " lacks the text field '" + field + "'; see model/recipes/bf16.json");
-  }
-  return card[field];
+using Names = std::vector<std::string_view>;
+using json = nlohmann::json;
+
+std::string listed(const Names& names) {
+  std::string all;
+  for (const std::string_view name : names) all.append(all.empty() ? "" : ", ").append(name);
+  return all;
 }
 
-Format format_of(const nlohmann::json& card, const char* field, const std::string& where) {
-  const std::string name = text_of(card, field, where);
-  if (name != "fp32" && name != "bf16") {
-    throw Failure(where + " says " + field + " = '" + name +
-                  "'; the model computes in fp32 and bf16 so far");
-  }
-  return *find_format(name);
+bool holds(const Names& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
-// A format that products may see their operands in.
-std::optional<Format> operand_format(const nlohmann::json& card, const char* field,
-                                     const std::string& where) {
-  if (!card.contains("operands") && !card.contains("grad_operands")) return {};
-  const std::string name = text_of(card, field, where);
-  if (name != "e4m3fn" && name != "e5m2") {
-    throw Failure(where + " says " + field + " = '" + name + "'; operands are e4m3fn or e5m2");
+// An object of a recipe, and what to call it in a sentence.
+class Card {
+ public:
+  Card(const json& fields, std::string where, const Names& known)
+      : fields_(fields), where_(std::move(where)) {
+    if (!fields.is_object()) {
+      throw Failure(where_ + " is not a JSON object; see model/recipes/bf16.json");
+    }
+    for (const auto& [field, value] : fields.items()) {
+      if (holds(known, field)) continue;
+      throw Failure(where_ + " has an unknown field '" + field + "'; known: " + listed(known));
+    }
   }
-  return *find_format(name);
+
+  bool has(const char* field) const { return fields_.contains(field); }
+  std::string text(const char* field) const {
+    if (has(field) && fields_[field].is_string()) return fields_[field];
+    throw Failure(where_ + " lacks the text field '" + field + "'; see model/recipes/bf16.json");
+  }
+  std::string choice(const char* field, const Names& possible) const {
+    const std::string name = text(field);
+    if (holds(possible, name)) return name;
+    throw Failure(where_ + " says " + field + " = '" + name + "'; choose " + listed(possible));
+  }
+  Format format(const char* field, const Names& possible) const {
+    return *find_format(choice(field, possible));
+  }
+  // [1, 32]: of a block, across and along the axis that a product sums over.
+  std::pair<int, int> two_sizes(const char* field) const {
+    const json sizes = has(field) ? fields_[field] : json();
+    const auto whole = [](const json& n) { return n.is_number_integer() && n >= 1 && n <= 4096; };
+    if (sizes.is_array() && sizes.size() == 2 && whole(sizes[0]) && whole(sizes[1])) {
+      return {sizes[0], sizes[1]};
+    }
+    throw Failure(where_ + " lacks '" + field +
+                  "', two whole numbers up to 4096: [1, 32] are 32 "
+                  "along the axis that a product sums over");
+  }
+  Card inner(const char* field, const Names& known) const {
+    return {has(field) ? fields_[field] : json(), where_ + ", field '" + field + "',", known};
+  }
+
+ private:
+  const json fields_;
+  std::string where_;
+};
+
+// The formats that a scale is written in, and what they make of a block's largest magnitude.
+constexpr std::pair<std::string_view, ScaleRule> scale_formats[] = {
+    {"e8m0", ScaleRule::ceil}, {"fp32", ScaleRule::exact}, {"e4m3fn", ScaleRule::nested}};
+
+OperandCast blocks_of(const Card& of) {
+  OperandCast cast{of.format("format", {"e4m3fn", "e5m2", "e3m2", "e2m3", "e2m1"}), Scaling::block};
+  std::tie(cast.across, cast.along) = of.two_sizes("block");
+  const std::string scale = of.choice("scale", {"e8m0", "fp32", "e4m3fn"});
+  for (const auto& [format, rule] : scale_formats) {
+    if (format == scale) cast.rule = rule;
+  }
+  if (of.has("rounding")) {
+    cast.stochastic = of.choice("rounding", {"nearest", "stochastic"}) == "stochastic";
+  }
+  return cast;
+}
+
+OperandCast cast_of(const Card& card, const char* field) {
+  const auto with = [&](Names more) {
+    more.insert(more.end(), {"format", "scaling"});
+    return card.inner(field, more);
+  };
+  const Names of_blocks{"block", "scale", "rounding"};
+  const std::string scaling = with(of_blocks).choice("scaling", {"none", "tensor", "block"});
+  if (scaling == "block") return blocks_of(with(of_blocks));
+  if (scaling == "tensor") return {with({}).format("format", {"e4m3fn", "e5m2"}), Scaling::tensor};
+  return {with({}).format("format", {"tf32"})};
+}
+
+OperandCasts casts_of(const Card& card) {
+  const Card all = card.inner("operands", {"activations", "weights", "gradients"});
+  return {cast_of(all, "activations"), cast_of(all, "weights"), cast_of(all, "gradients")};
+}
+
+std::string contents(const std::string& file) {
+  namespace fs = std::filesystem;
+  constexpr std::uintmax_t longest = 1 << 20;
+  if (!fs::is_regular_file(file) || fs::file_size(file) > longest) {
+    throw Failure("there is no recipe file " + file + "; name a JSON file below 1 MiB, such as " +
+                  "model/recipes/bf16.json");
+  }
+  std::ostringstream all;
+  all << std::ifstream(file, std::ios::binary).rdbuf();
+  return all.str();
 }
 
 }  // namespace
 
 Recipe recipe_from_json(const std::string& text, const std::string& where) {
-  const auto card = nlohmann::json::parse(text, nullptr, false);
-  if (!card.is_object())
-    throw Failure(where + " is not a JSON object; see model/recipes/bf16.json");
-  for (const auto& [field, value] : card.items()) {
-    constexpr std::array known{"id", "title", "compute", "wire", "operands", "grad_operands"};
-    if (std::ranges::find(known, field) == known.end()) {
-      throw Failure(where + " has an unknown field '" + field +
-                    "'; known: id, title, compute, wire, operands, grad_operands");
-    }
-  }
-  return {text_of(card, "id", where),
-          text_of(card, "title", where),
-          format_of(card, "compute", where),
-          format_of(card, "wire", where),
-          operand_format(card, "operands", where),
-          operand_format(card, "grad_operands", where)};
+  const json fields = json::parse(text, nullptr, false);
+  const Card card(fields, where, {"id", "title", "compute", "wire", "operands"});
+  Recipe recipe{card.text("id"),
+                card.text("title"),
+                card.format("compute", {"fp32", "bf16"}),
+                card.format("wire", {"fp32", "bf16"}),
+                {},
+                fields.dump()};
+  if (card.has("operands")) recipe.operands = casts_of(card);
+  return recipe;
 }
 
 std::vector<Recipe> all_recipes() {
   std::vector<Recipe> recipes;
   for (const auto& [name, text] : recipe_cards()) {
     recipes.push_back(recipe_from_json(std::string(text), "recipe " + std::string(name)));
+    recipes.back().card.clear();
   }
   return recipes;
 }
@@ -77,7 +154,19 @@ Recipe find_recipe(const std::string& id) {
     if (recipe.id == id) return recipe;
     known += (known.empty() ? "" : ", ") + recipe.id;
   }
-  throw Failure("unknown recipe '" + id + "'; known: " + known);
+  throw Failure("unknown recipe '" + id + "'; known: " + known +
+                "; or name a file that ends in .json");
+}
+
+Recipe recipe_from(const std::string& id_or_file) {
+  if (!id_or_file.ends_with(".json")) return find_recipe(id_or_file);
+  Recipe recipe = recipe_from_json(contents(id_or_file), id_or_file);
+  for (const Recipe& shipped : all_recipes()) {
+    if (shipped.id != recipe.id) continue;
+    throw Failure(id_or_file + " calls itself '" + recipe.id +
+                  "', as a shipped recipe does; give it an id of its own");
+  }
+  return recipe;
 }
 
 }  // namespace plumb

@@ -1,31 +1,65 @@
-// model/recipe.hpp: which number lives in which format. Recipes are data: model/recipes/*.json.
+// model/recipe.hpp: which number lives in which format. Recipes are data: model/recipes/*.json, or
+// a file of one's own. model/README.md says what each field means.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "bounds/number/format.hpp"
+#include "bounds/number/blocks.hpp"
 
 namespace plumb {
+
+// none: cast as it is. tensor: times a power of two first, so that the largest magnitude of this
+// very tensor just fits (current scaling). block: each block divided by a scale of its own.
+enum class Scaling { none, tensor, block };
+// The axis of a tensor that a product sums over.
+enum class Contracted { columns, rows };
+
+// How one class of tensors is cast before a product takes it.
+struct OperandCast {
+  Format format;
+  Scaling scaling = Scaling::none;
+  // Of blocks: how far they reach along the axis that the product sums over, and across it.
+  int along = 0, across = 0;
+  ScaleRule rule = ScaleRule::ceil;
+  bool stochastic = false;  // rounded by chance: model/rounding_key.hpp
+
+  // Blocks that are not square lie otherwise for products that sum over the other axis.
+  bool two_copies() const { return scaling == Scaling::block && along != across; }
+  // What the copy is called that such a product takes; `id` is that of the one over the columns.
+  std::string copy_of(const std::string& id, Contracted axis) const {
+    return two_copies() && axis == Contracted::rows ? id + "_t" : id;
+  }
+};
+struct OperandCasts {
+  OperandCast activations, weights, gradients;
+};
 
 struct Recipe {
   std::string id;
   std::string title;
   Format compute = fp32;  // activations, their gradients, and the parameters that products see
   Format wire = fp32;     // in which parts of an activation travel between ranks
-  // What linear layers and the head multiply is cast further, each tensor scaled by a power of two
-  // so that its largest magnitude just fits (current scaling): activations and weights to one
-  // format, gradients to another. Attention's products stay in `compute`.
-  std::optional<Format> operands, grad_operands;  // both or none
+  // What linear layers and the head multiply, where that is not as wide as `compute`. Attention's
+  // products always take what `compute` holds.
+  std::optional<OperandCasts> operands;
   // Everything else is FP32: accumulation, weight gradients and their reduction, masters, Adam.
+
+  std::string card;  // the JSON that it was read from; empty for those shipped
 };
 
-// Shipped recipes: fp32, bf16, bf16-wire32, fp8. Throws Failure on an unknown id, listing the
-// known.
+// Throws Failure on an unknown id, listing the known.
 Recipe find_recipe(const std::string& id);
+// The shipped ones, in the order of their names.
 std::vector<Recipe> all_recipes();
-// Throws Failure on anything but a recipe file's fields, one sentence each.
+// Throws Failure on anything but a recipe's fields, one sentence each; `where` names the text.
 Recipe recipe_from_json(const std::string& text, const std::string& where);
+// A shipped recipe by its id, or a file ending in .json. Throws Failure if there is none, or if a
+// file takes the id of a shipped recipe.
+Recipe recipe_from(const std::string& id_or_file);
+// Every field by name and in words; the same fields in the same order for all recipes.
+std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe);
 
 }  // namespace plumb

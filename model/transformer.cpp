@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "bounds/outcome.hpp"
+#include "model/layers/context.hpp"
 #include "model/layers/operand.hpp"
 #include "model/optimizer.hpp"
 #include "model/pipeline.hpp"
@@ -54,11 +55,11 @@ void load_state(Rank& rank, const Values& leaves) {
 
 Batch load_batch(Rank& rank, const Values& leaves, int m, float count) {
   const std::string prefix = "m" + std::to_string(m) + "/data/";
-  Batch batch{m, leaf(leaves, prefix + "ids"), leaf(leaves, prefix + "labels"),
-              leaf(leaves, prefix + "mask"), count};
-  rank.tap_leaf(prefix + "ids", batch.ids, Held::whole, fp32);
-  rank.tap_leaf(prefix + "labels", batch.labels, Held::whole, fp32);
-  rank.tap_leaf(prefix + "mask", batch.mask, Held::whole, fp32);
+  const auto own = [&](const char* what) { return own_context(rank, leaf(leaves, prefix + what)); };
+  Batch batch{m, own("ids"), own("labels"), own("mask"), count};
+  rank.tap_leaf(prefix + "ids", batch.ids, Held::tokens, fp32);
+  rank.tap_leaf(prefix + "labels", batch.labels, Held::tokens, fp32);
+  rank.tap_leaf(prefix + "mask", batch.mask, Held::tokens, fp32);
   return batch;
 }
 
@@ -66,16 +67,16 @@ Batch load_batch(Rank& rank, const Values& leaves, int m, float count) {
 float counted(Rank& rank, const Values& leaves) {
   Tensor count(1, 1);
   for (int m = rank.where.dp; m < rank.c.micro_batches; m += rank.where.dp_size) {
-    for (const float x : leaf(leaves, "m" + std::to_string(m) + "/data/mask").values) {
-      count.values[0] += x;
-    }
+    const Tensor& mask = leaf(leaves, "m" + std::to_string(m) + "/data/mask");
+    for (const float x : own_context(rank, mask).values) count.values[0] += x;
   }
+  rank.mesh.cp.sum(count.values, fp32);
   rank.mesh.dp.sum(count.values, fp32);
   rank.tap_leaf("data/count", count, Held::whole, fp32);
   return count.values[0];
 }
 
-void one_rank(Rank& rank, const Values& leaves, int step) {
+void one_rank(Rank& rank, const Values& leaves) {
   load_state(rank, leaves);
   weight_operands(rank);
   const float count = counted(rank, leaves);
@@ -83,7 +84,7 @@ void one_rank(Rank& rank, const Values& leaves, int step) {
   for (int m = rank.where.dp; m < rank.c.micro_batches; m += rank.where.dp_size) {
     batches.push_back(load_batch(rank, leaves, m, count));
   }
-  finish_step(rank, forward_and_backward(rank, batches), step);
+  finish_step(rank, forward_and_backward(rank, batches));
 }
 
 }  // namespace
@@ -94,6 +95,7 @@ Manifest manifest_of(const Training& run) {
   manifest.step = run.step;
   manifest.settings = settings_of(run.config);
   manifest.settings["recipe"] = run.recipe.id;
+  if (!run.recipe.card.empty()) manifest.settings["recipe_card"] = run.recipe.card;
   manifest.settings["layout"] = name_of(run.layout);
   return manifest;
 }
@@ -106,8 +108,10 @@ Training run_from(const Manifest& manifest) {
     }
     return found->second;
   };
-  return {config_from(manifest.settings), find_recipe(setting("recipe")),
-          parse_layout(setting("layout")), manifest.step};
+  const Recipe recipe = manifest.settings.contains("recipe_card")
+                            ? recipe_from_json(setting("recipe_card"), "the recipe in the manifest")
+                            : find_recipe(setting("recipe"));
+  return {config_from(manifest.settings), recipe, parse_layout(setting("layout")), manifest.step};
 }
 
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
@@ -118,8 +122,8 @@ Trace train_step(const Training& run, const Values& leaves, const Joints& joints
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
   const auto divisions = divisions_of(run.layout);
   on_threads(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
-    Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh_of(groups));
-    one_rank(rank, leaves, run.step);
+    Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh_of(groups), run.step);
+    one_rank(rank, leaves);
     trace.ranks[static_cast<std::size_t>(number)] = std::move(rank.record);
   });
   return trace;
@@ -133,8 +137,9 @@ Trace reference_trace(const Training& run, Values values) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       // Adam's state stays in FP32; only the parameter, its last output, is cast.
       const bool state = node.op == "adam" && i + 1 < node.outputs.size();
-      // What is scaled back from a short format is held in FP32.
-      formats[node.outputs[i]] = state || node.op == "quantize" ? fp32 : node.how.output;
+      // Scales and what is scaled back from a short format are held in FP32.
+      const bool scaled = node.op.starts_with("quantize") || node.op == "block_scales";
+      formats[node.outputs[i]] = state || scaled ? fp32 : node.how.output;
       record.ran[node.outputs[i]] = node.how;
     }
   }

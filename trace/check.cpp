@@ -49,6 +49,9 @@ class Check {
     for (Finding& f : structure_findings(r_, candidate_, c_, options_.allow_unmatched)) {
       if (select_(f.id)) verdict_.findings.push_back(std::move(f));
     }
+    for (const std::string& id : shaped_by_layout(candidate_)) {
+      if (c_.values.contains(id) && select_(id)) lines_[id] = {id, "", 0, 0};
+    }
     for (const auto& [id, tensor] : c_.values) {
       if (!judgeable(id)) continue;
       const Difference d = difference(tensor->values, r_.values.at(id)->values);
@@ -74,7 +77,7 @@ class Check {
   // Whether the size of its difference says anything: a single number has none to average over, and
   // Adam's first step turns a flipped sign of a tiny gradient into a whole step.
   bool has_a_size(const std::string& id) const {
-    return c_.values.at(id)->size() > 1 && order_.phase_of(id) != Phase::optimizer;
+    return judgeable(id) && c_.values.at(id)->size() > 1 && order_.phase_of(id) != Phase::optimizer;
   }
 
   void refuse_nonsense() const {

@@ -1,12 +1,17 @@
 // trace/structure.hpp: what must hold exactly: ids, shapes, leaves, replicas, what ran.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
 
 namespace plumb {
+
+// Tensors that have another shape in another layout: scales of blocks that begin anew on each rank.
+std::set<std::string> shaped_by_layout(const Trace& candidate);
 
 // Findings of statistic "structure". Throws Failure if ids exist on one side only and do not match
 // `allow_unmatched`.

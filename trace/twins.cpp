@@ -142,8 +142,8 @@ void refuse_outgrown(const std::vector<Measured>& measured, const Learnt& learnt
 }  // namespace
 
 bool judged_by_twins(const Node& node) {
-  return node.phase <= Phase::reduce && node.op != "quantize" && node.op != "amax_scale" &&
-         !is_decision(node);
+  return node.phase <= Phase::reduce && !node.op.starts_with("quantize") &&
+         node.op != "amax_scale" && node.op != "block_scales" && !is_decision(node);
 }
 
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,

@@ -18,6 +18,22 @@ Matrix<double> row_maxima(const Matrix<double>& x, double above) {
   return m;
 }
 
+// Half of the contractions over tokens are shared by two ranks in zigzag, where that divides.
+void deal_tokens(Example& e, Draw& draw) {
+  const bool attention = e.id == "attention_grad";
+  const bool gemm =
+      e.id == "gemm" && e.attributes["transpose_a"] != 0 && e.attributes["transpose_b"] == 0;
+  const bool sums =
+      e.id == "column_sum" || e.id == "embedding_grad" || e.id.ends_with("norm_wgrad");
+  if (!attention && !gemm && !sums) return;
+  const std::size_t sequence =
+      attention ? static_cast<std::size_t>(e.attributes["sequence"]) : e.inputs[0].rows;
+  if (draw.coin() || sequence % 4 != 0) return;
+  e.how.deal = {2, static_cast<int>(sequence)};
+  e.how.parts = attention ? 2 : std::max(e.how.parts, 2);
+  if (attention) e.how.wire = fp32;
+}
+
 }  // namespace
 
 Matrix<double> value_of_softmax(const Matrix<double>& x) {
@@ -110,6 +126,20 @@ Example example_of(std::string_view id, Draw& draw) {
   } else if (id == "amax_scale") {
     give(rows, cols);
     e.attributes = {{"largest", draw.coin() ? e4m3fn.largest() : e5m2.largest()}};
+  } else if (id == "block_scales" || id == "quantize_blocks") {
+    give(rows, cols);
+    e.attributes = {{"rows", draw.between(1, 4)},
+                    {"cols", draw.between(1, 20)},
+                    {"rule", draw.between(0, 4)},
+                    {"sliced_rows", draw.coin()}};
+    constexpr std::array elements{e4m3fn, e5m2, e2m1, e2m3};
+    e.how = {parts[draw.between(0, 2)], fp32, elements[draw.between(0, 3)]};
+    if (id == "quantize_blocks") {
+      e.id = "block_scales";
+      e.inputs.push_back(value_of(e)[0]);
+      e.id = id;
+      if (draw.coin()) e.attributes["key"] = static_cast<double>(draw.between(0, 1U << 30));
+    }
   } else if (id == "quantize") {
     give(rows, cols);
     double largest = 1e-30;
@@ -120,6 +150,10 @@ Example example_of(std::string_view id, Draw& draw) {
     e.inputs.push_back(Matrix<double>(
         1, 1, draw.coin() || exponent > 120 ? most : static_cast<double>(static_cast<float>(s))));
     e.how.output = draw.coin() ? e4m3fn : e5m2;
+    if (draw.coin()) {  // of a larger tensor than this one was scaled for
+      e.attributes["saturate"] = 1;
+      for (double& v : e.inputs[1].values) v *= 4;
+    }
   } else if (starts("embedding")) {
     e.inputs.push_back(draw.whole(rows, 7));
     if (id == "embedding") {
@@ -164,11 +198,15 @@ Example example_of(std::string_view id, Draw& draw) {
   } else if (starts("swiglu_grad")) {
     give(rows, cols);
     give(rows, cols / 2);
-  } else {  // add, column_sum, cast, grad_norm, activations and their gradients
+  } else if (id == "cast") {
+    give(rows, cols);
+    if (draw.coin()) e.attributes["key"] = static_cast<double>(draw.between(0, 1U << 30));
+  } else {  // add, column_sum, grad_norm, activations and their gradients
     give(rows, cols);
     const bool gradient = e.id.ends_with("_grad");
     if (id == "add" || gradient || id == "grad_norm") give(rows, cols);
   }
+  deal_tokens(e, draw);
   return e;
 }
 

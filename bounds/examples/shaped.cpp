@@ -8,6 +8,7 @@
 
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/routed.hpp"
+#include "bounds/number/blocks.hpp"
 #include "bounds/number/philox.hpp"
 #include "bounds/outcome.hpp"
 
@@ -136,6 +137,17 @@ void clipped(Maker& m, Example& e) {
   e.attributes = {{"max_norm", 1}};
 }
 
+void in_blocks(Maker& m, Example& e) {  // of MXFP8: 32 numbers and a power of two
+  m.table();
+  e.attributes = {{"rows", 1},
+                  {"cols", 32},
+                  {"rule", static_cast<double>(ScaleRule::ceil)},
+                  {"sliced_rows", 0}};
+  e.how.output = e4m3fn;
+  if (e.id == "block_scales") return;
+  e.inputs.push_back(value_of({"block_scales", e.inputs, e.attributes, e.how})[0]);
+}
+
 void to_fit(Maker& m, Example& e) {
   m.table();
   e.attributes = {{"largest", e4m3fn.largest()}};
@@ -218,6 +230,8 @@ constexpr Form forms[] = {
     {"cast", one_table},
     {"amax_scale", to_fit},
     {"quantize", scaled},
+    {"block_scales", in_blocks},
+    {"quantize_blocks", in_blocks},
     {"grad_norm", one_table},
     {"clip", clipped, "1x1"},
     {"scale", scaled},

@@ -27,6 +27,8 @@ double amax(const Tensor& x, const Block& block) {
   return largest;
 }
 
+double normal_fp32(double scale) { return std::max(round_to(scale, fp32), 0x1p-126); }
+
 // amax / largest, rounded up to a power of two.
 double ceil_scale(double size, const Format& element) {
   int exponent = 0;
@@ -34,11 +36,12 @@ double ceil_scale(double size, const Format& element) {
   return std::ldexp(1.0, fraction == 0.5 ? exponent - 1 : exponent);
 }
 
-double scale_of(double size, const BlockFormat& to, double tensor_scale) {
+}  // namespace
+
+double block_scale(double size, ScaleRule rule, const Format& element, double tensor_scale) {
   if (size == 0) return 1;
-  const Format& element = to.element;
   const auto within = [](double scale) { return round_to(scale, e8m0, {.saturate = true}); };
-  switch (to.rule) {
+  switch (rule) {
     case ScaleRule::floor:
       return within(std::ldexp(1.0, std::ilogb(size) - element.emax));
     case ScaleRule::ceil:
@@ -49,16 +52,28 @@ double scale_of(double size, const BlockFormat& to, double tensor_scale) {
       return within(std::ldexp(1.0, std::ilogb(rounded) - element.emax));
     }
     case ScaleRule::exact:
-      return round_to(size / element.largest(), fp32);
+      return normal_fp32(size / element.largest());
     case ScaleRule::nested:
       break;
   }
   const double steps =
       round_to(size / element.largest() / tensor_scale, e4m3fn, {.saturate = true});
-  return (steps == 0 ? e4m3fn.spacing_at_zero() : steps) * tensor_scale;
+  return normal_fp32((steps == 0 ? e4m3fn.spacing_at_zero() : steps) * tensor_scale);
 }
 
-}  // namespace
+double nested_scale(double size, const Format& element) {
+  return size == 0 ? 1 : normal_fp32(size / (element.largest() * e4m3fn.largest()));
+}
+
+std::vector<std::size_t> block_starts(std::size_t n, std::size_t size, int parts) {
+  std::vector<std::size_t> starts;
+  for (int p = 0; p < parts; ++p) {
+    const std::size_t k = static_cast<std::size_t>(p), all = static_cast<std::size_t>(parts);
+    for (std::size_t i = k * n / all; i < (k + 1) * n / all; i += size) starts.push_back(i);
+  }
+  starts.push_back(n);
+  return starts;
+}
 
 const BlockFormat* find_block_format(std::string_view name) {
   for (const BlockFormat& format : block_formats) {
@@ -71,15 +86,12 @@ Quantised quantise(const Tensor& x, const BlockFormat& to) {
   const std::size_t rows = to.rows == 0 ? std::max<std::size_t>(x.rows, 1) : to.rows;
   const std::size_t cols = to.cols == 0 ? std::max<std::size_t>(x.cols, 1) : to.cols;
   Quantised result{x, Tensor((x.rows + rows - 1) / rows, (x.cols + cols - 1) / cols), 0};
-  // The grid of nested scales: its largest number stands for the tensor's amax.
-  const double all = amax(x, {0, 0, x.rows, x.cols});
-  const double tensor_scale =
-      all == 0 ? 1 : round_to(all / (to.element.largest() * e4m3fn.largest()), fp32);
+  const double tensor_scale = nested_scale(amax(x, {0, 0, x.rows, x.cols}), to.element);
   for (std::size_t r = 0; r < result.scales.rows; ++r) {
     for (std::size_t c = 0; c < result.scales.cols; ++c) {
       const Block block{r * rows, c * cols, std::min(rows, x.rows - r * rows),
                         std::min(cols, x.cols - c * cols)};
-      const double scale = scale_of(amax(x, block), to, tensor_scale);
+      const double scale = block_scale(amax(x, block), to.rule, to.element, tensor_scale);
       result.scales(r, c) = static_cast<float>(scale);
       for_each(block, [&](std::size_t i, std::size_t j) {
         if (!std::isfinite(x(i, j))) return;

@@ -9,7 +9,8 @@
 //   even    floor of amax rounded to the element's precision
 //   exact   amax / largest, in FP32
 //   nested  amax / largest in E4M3 on a grid that one FP32 scale of the tensor sets (NVFP4)
-// A block of zeros has the scale 1. Blocks at the edges may be smaller.
+// A block of zeros has the scale 1; no scale in FP32 is below its normal numbers. Blocks at the
+// edges may be smaller.
 //
 // CLAIM    unless it saturates, an element is off by at most u/(1+u) |x| + scale spacing_at_zero/2.
 //          ceil never saturates; floor saturates a value above largest/2^emax 2^floor(log2 amax).
@@ -21,6 +22,7 @@
 
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "bounds/number/format.hpp"
 #include "bounds/number/matrix.hpp"
@@ -52,6 +54,14 @@ inline constexpr std::array block_formats{
 
 // Returns the row of that name, or nullptr.
 const BlockFormat* find_block_format(std::string_view name);
+
+// The scale of a block with that largest magnitude; `tensor_scale` is for nested scales only.
+double block_scale(double amax, ScaleRule rule, const Format& element, double tensor_scale = 1);
+// The grid of nested scales: its largest number stands for the tensor's largest magnitude.
+double nested_scale(double amax, const Format& element);
+// Where blocks of `size` begin along an axis of n, and at the end n. They begin anew in each of
+// `parts` equal slices of the axis.
+std::vector<std::size_t> block_starts(std::size_t n, std::size_t size, int parts);
 
 struct Quantised {
   Tensor values;              // elements times scales, in FP32

@@ -113,6 +113,31 @@ struct Moment {
     return rounded(2 * to.unit_roundoff(), to.spacing_at_zero(), to.largest());
   }
 
+  // Beyond `largest` it is `largest`.
+  Moment& saturated(double largest) {
+    if (std::fabs(held()) <= largest) return *this;
+    bias = std::copysign(largest, held()) - value;
+    own = 0;
+    grid = grid_of(largest);
+    known = true;
+    sources.clear();
+    return *this;
+  }
+  // To either neighbour, the upper with the probability p of its place between them: p (1 - p) h^2,
+  // h^2 / 6 where the place is not known. No bias.
+  Moment& rounded_stochastically(const Format& to) {
+    const double most = std::fabs(held());
+    if (most == 0) return *this;
+    const double h = spacing_at(most, 2 * to.unit_roundoff(), to.spacing_at_zero());
+    if (!(most <= to.largest())) own = infinity;
+    if (h <= grid) return *this;
+    const double p = held() / h - std::floor(held() / h);
+    own += term<"moment.stochastic">((known ? p * (1 - p) : 1.0 / 6) * h * h);
+    grid = h;
+    known = constant = false;
+    return *this;
+  }
+
   friend Moment operator-(Moment a) {
     a.value = -a.value;
     a.bias = -a.bias;

@@ -7,7 +7,7 @@
 // attention_grad: dqkv (T, F) from qkv and do
 //   dP = do . v;  D = sum_j P_j dP_j;  dS = P (dP - D), rounded to the output format;
 //   dq = (sum_j dS_j k_j) / sqrt(head_dim);  dk and dv: one chain through the query heads of a
-//   group
+//   group, in each part over the queries of one rank; parts are combined before the scale
 //   moments    what a row shares (largest, sum, D, each exponential, P and dP) is a source of its
 //   own
 #include <algorithm>
@@ -74,8 +74,20 @@ Matrix<T> score_gradients(const Call<T>& call, Matrix<T>& p, Matrix<T> dp) {
   return dp;
 }
 
+// Which part has the queries of each row.
+std::vector<int> parts_of_rows(std::size_t n, const Evaluation& how) {
+  std::vector<int> part(n, 0);
+  const std::vector<std::size_t> order = dealt_rows(n, how.deal);
+  for (int p = 0; p < how.parts; ++p) {
+    const auto [first, last] = slice(n, how.parts, p);
+    for (std::size_t i = first; i < last; ++i) part[order[i]] = p;
+  }
+  return part;
+}
+
+// What the queries of one part give to dqkv, unscaled: other rows of P and dS are zero.
 template <class T>
-std::vector<Matrix<T>> grad(const Call<T>& call) {
+Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, int part) {
   const Heads of(call);
   const Matrix<T>& qkv = call[0];
   const Matrix<T>& d_out = call[1];
@@ -87,6 +99,11 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
       Matrix<T> p = probabilities(call, of, b, h);
       const View<T> d_o = of.block(d_out, b, h * of.dim, false);
       Matrix<T> ds = score_gradients(call, p, product(d_o, of.block(qkv, b, of.value(h), true)));
+      for (std::size_t i = 0; i < p.rows; ++i) {
+        if (part_of[b * of.sequence + i] == part) continue;
+        std::fill_n(p.row(i), p.cols, T(0));
+        std::fill_n(ds.row(i), ds.cols, T(0));
+      }
       multiply(view(ds), of.block(qkv, b, of.key(h), false), rows + of.query(h), d.cols);
       // A row of P and dS goes into dq as a whole, into a row of dk and dv by one element.
       for (T& x : ds.values) x = apart(x);
@@ -96,6 +113,16 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
       multiply(view(p, true), d_o, rows + of.value(h), d.cols, later);
     }
   }
+  return d;
+}
+
+template <class T>
+std::vector<Matrix<T>> grad(const Call<T>& call) {
+  const Heads of(call);
+  const std::vector<int> part_of = parts_of_rows(call[0].rows, call.how);
+  std::vector<Matrix<T>> parts;
+  for (int p = 0; p < call.how.parts; ++p) parts.push_back(gradient_part(call, part_of, p));
+  Matrix<T> d = combined(std::move(parts), call.how, call.roundings);
   const std::size_t group = of.ratio() + 2;
   for (std::size_t t = 0; t < d.rows; ++t) {
     for (std::size_t j = 0; j < d.cols; ++j) {

@@ -117,6 +117,9 @@ std::vector<Refusal> refusals(const ToleranceCall& call) {
     return {{Why::unsupported,
              "of attention only the deterministic tolerance and the moments are derived"}};
   }
+  if (call.how.parts > 1 && call.how.wire != fp32) {
+    return {{Why::unsupported, "parts of attention's gradient are derived for an FP32 wire"}};
+  }
   return refusals_before(call);
 }
 
@@ -202,8 +205,9 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
   const Matrix<double> size = absolute(qkv);
   const Matrix<double> d_size = absolute(call[1]);
   Matrix<Near> d(qkv.rows, qkv.cols);
-  const auto n = static_cast<double>(of.sequence);
-  const auto group_n = static_cast<double>(of.ratio() * of.sequence);
+  // Parts of a chain, summed, are one more tree of additions: each part counts as a term more.
+  const auto n = static_cast<double>(of.sequence) + call.how.parts;
+  const auto group_n = static_cast<double>(of.ratio() * of.sequence) + call.how.parts;
   for (std::size_t b = 0; b < d.rows / of.sequence; ++b) {
     Near* rows = d.row(b * of.sequence);
     for (std::size_t h = 0; h < of.heads; ++h) {

@@ -1,6 +1,7 @@
 // cast: y = x rounded to the output format
 //
 //   inputs   x (N, M)        y (N, M)
+//   attributes   key (optional): rounded stochastically, element e with random_word(key, e)
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
@@ -9,7 +10,7 @@ namespace {
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> y = call[0];
-  call.roundings.round(y, call.how.output);
+  call.roundings.round_as(y, call.how.output, {false, call.random_key()});
   return {std::move(y)};
 }
 

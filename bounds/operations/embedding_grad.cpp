@@ -13,11 +13,13 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const Matrix<T>& keys = call[0];
   const Matrix<T>& dy = call[1];
   const std::size_t period = call.count("period");
+  const std::vector<std::size_t> order = dealt_rows(dy.rows, call.how.deal);
   std::vector<Matrix<T>> parts;
   for (int p = 0; p < call.how.parts; ++p) {
     Matrix<T> part(call.count("rows"), dy.cols);
     const auto [first, last] = slice(dy.rows, call.how.parts, p);
-    for (std::size_t t = first; t < last; ++t) {
+    for (std::size_t i = first; i < last; ++i) {
+      const std::size_t t = order[i];
       const std::size_t v = period > 0 ? t % period : static_cast<std::size_t>(keys.values[t]);
       for (std::size_t j = 0; j < dy.cols; ++j) part(v, j) += dy(t, j);
     }

@@ -2,7 +2,8 @@
 //
 //   inputs   A, B, [bias (N, 1)]        op(A) (M, K)   op(B) (K, N)   C (M, N)
 //   attributes   transpose_a, transpose_b
-//   evaluate   K in `parts` slices, each one chain of FP32 fused multiply-adds; parts combined on
+//   evaluate   K in `parts` slices (of tokens, if they are dealt: A' B), each one chain of FP32
+//   fused multiply-adds; parts combined on
 //              the wire; bias added in FP32; one rounding to the output format
 //   tolerance  part r, with S_r = |A_r| |B_r| and K_r terms:
 //                sums     gamma_K S_r + K t     any order of a chain of K roundings    [Hig02 3.1]
@@ -32,8 +33,21 @@ std::vector<Matrix<T>> finished(std::vector<Matrix<T>>&& parts, const Call<T>& c
   return {std::move(c)};
 }
 
+// The same call with the tokens of A' B in the order in which ranks hold them.
+template <class AnyCall, class Then>
+auto in_rank_order(const AnyCall& call, const Then& then) {
+  AnyCall same = call;
+  same.how.deal = {};
+  const auto a = dealt(call[0], call.how.deal);
+  const auto b = dealt(call[1], call.how.deal);
+  same.inputs[0] = &a;
+  same.inputs[1] = &b;
+  return then(same);
+}
+
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  if (call.how.deal.ranks > 1) return in_rank_order(call, evaluate<T>);
   const View<T> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<T> b = view(call[1], call.attribute("transpose_b") != 0);
   std::vector<Matrix<T>> parts;
@@ -134,6 +148,7 @@ Outcome<Tolerance> moments(const ToleranceCall& call) {
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
+  if (call.how.deal.ranks > 1) return in_rank_order(call, tolerance);
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
   if (call.mode == Mode::moments) {

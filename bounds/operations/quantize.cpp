@@ -3,7 +3,9 @@
 //   inputs   x (N, M), s (1, 1) > 0        y (N, M)
 //   evaluate   x s in FP32, rounded to the output format, divided by s in FP32. A power of two as s
 //              leaves the cast as the only error.
-//   tolerance  of y against x itself. Refuses what saturates: pick s from the largest |x|.
+//   attributes   saturate (default 0): beyond the largest number the largest number
+//   tolerance  of y against x itself. What saturates is off by what it has beyond; without
+//              `saturate` it is refused: pick s from the largest |x|.
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
@@ -14,7 +16,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const T s = call[1].values[0];
   Matrix<T> y = call[0];
   for (T& x : y.values) x *= s;
-  call.roundings.round(y, call.how.output);
+  call.roundings.round_as(y, call.how.output, {call.attribute("saturate", 0) != 0, {}});
   for (T& x : y.values) x /= s;
   return {std::move(y)};
 }

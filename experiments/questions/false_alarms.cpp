@@ -72,7 +72,7 @@ void run(Table& rows, const Effort& effort) {
     Layout layout = parse_layout(layouts[static_cast<std::size_t>(block / 4 % 4)]);
     if (layout.tp == 4 && family == Family::llama && !of_trained && size.heads / 2 < 4)
       layout.tp = 2;
-    const Recipe recipe = find_recipe(block / 3 % 2 == 0 ? "bf16" : "fp8");
+    const Recipe recipe = find_recipe(block / 3 % 2 == 0 ? "bf16" : "fp8-current");
     const std::vector<std::string> key{std::to_string(block),
                                        name_of(family),
                                        recipe.id,

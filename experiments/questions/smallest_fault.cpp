@@ -179,7 +179,7 @@ void one_model(Table& rows, const Effort& effort, Family family, const Recipe& r
 
 void run(Table& rows, const Effort& effort) {
   for (const Family family : {Family::llama, Family::gpt}) {
-    for (const char* recipe : {"bf16", "fp8"}) {
+    for (const char* recipe : {"bf16", "fp8-current"}) {
       one_model(rows, effort, family, find_recipe(recipe));
     }
   }

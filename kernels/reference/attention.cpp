@@ -15,11 +15,20 @@ Columns columns_of(const HeadShape& s, std::size_t head) {
   return {start + head % ratio * s.dim, start + ratio * s.dim, start + (ratio + 1) * s.dim};
 }
 
-View<float> block(const Tensor& x, const HeadShape& s, std::size_t sequence, std::size_t column,
-                  bool transposed = false) {
-  const float* data = x.row(sequence * s.sequence) + column;
-  return transposed ? View<float>{data, s.dim, s.sequence, x.cols, true}
-                    : View<float>{data, s.sequence, s.dim, x.cols, false};
+// A head's columns of one sequence, of which x has `tokens`.
+View<float> block(const Tensor& x, std::size_t tokens, std::size_t dim, std::size_t sequence,
+                  std::size_t column, bool transposed = false) {
+  const float* data = x.row(sequence * tokens) + column;
+  return transposed ? View<float>{data, dim, tokens, x.cols, true}
+                    : View<float>{data, tokens, dim, x.cols, false};
+}
+// Of this rank's tokens, and of all.
+View<float> own(const Tensor& x, const HeadShape& s, std::size_t sequence, std::size_t column) {
+  return block(x, s.queries(), s.dim, sequence, column);
+}
+View<float> all(const Tensor& x, const HeadShape& s, std::size_t sequence, std::size_t column,
+                bool transposed = false) {
+  return block(x, s.sequence, s.dim, sequence, column, transposed);
 }
 
 float inverse_root(const HeadShape& s) { return 1.0F / std::sqrt(static_cast<float>(s.dim)); }
@@ -39,8 +48,9 @@ void rotate_heads(Tensor& qkv, const HeadShape& s, double base, int direction) {
   }
   const std::size_t group = s.heads / s.kv_heads + 2;
   for (std::size_t t = 0; t < qkv.rows; ++t) {
-    const float* c = cosine.data() + t % s.sequence * half;
-    const float* z = sine.data() + t % s.sequence * half;
+    const std::size_t position = s.positions[t % s.queries()];
+    const float* c = cosine.data() + position * half;
+    const float* z = sine.data() + position * half;
     for (std::size_t h = 0; h < qkv.cols / s.dim; ++h) {
       if ((h + 1) % group == 0) continue;  // values are not rotated
       float* head = qkv.row(t) + h * s.dim;
@@ -54,61 +64,69 @@ void rotate_heads(Tensor& qkv, const HeadShape& s, double base, int direction) {
   }
 }
 
-Tensor attention_scores(const Backend& backend, const Tensor& qkv, const HeadShape& s,
-                        std::size_t sequence, std::size_t head) {
+Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
+                        const HeadShape& s, std::size_t sequence, std::size_t head) {
   const Columns at = columns_of(s, head);
-  Tensor scores(s.sequence, s.sequence);
-  backend.gemm(block(qkv, s, sequence, at.query), block(qkv, s, sequence, at.key, true),
+  Tensor scores(s.queries(), s.sequence);
+  backend.gemm(own(q, s, sequence, at.query), all(kv, s, sequence, at.key, true),
                scores.values.data(), scores.cols, false);
   for (float& x : scores.values) x *= inverse_root(s);
   return scores;
 }
 
-void causal_softmax(Tensor& scores) {
+void causal_softmax(Tensor& scores, const HeadShape& s) {
   for (std::size_t i = 0; i < scores.rows; ++i) {
     float* row = scores.row(i);
+    const std::size_t last = s.positions[i];
     float largest = row[0];
-    for (std::size_t j = 1; j <= i; ++j) largest = std::max(largest, row[j]);
+    for (std::size_t j = 1; j <= last; ++j) largest = std::max(largest, row[j]);
     float sum = 0;
-    for (std::size_t j = 0; j <= i; ++j) {
+    for (std::size_t j = 0; j <= last; ++j) {
       row[j] = std::exp(row[j] - largest);
       sum += row[j];
     }
-    for (std::size_t j = 0; j < scores.cols; ++j) row[j] = j <= i ? row[j] / sum : 0.0F;
+    for (std::size_t j = 0; j < scores.cols; ++j) row[j] = j <= last ? row[j] / sum : 0.0F;
   }
 }
 
-void attend(const Backend& backend, const Tensor& p, const Tensor& qkv, const HeadShape& s,
+void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& s,
             std::size_t sequence, std::size_t head, Tensor& o) {
-  backend.gemm(view(p), block(qkv, s, sequence, columns_of(s, head).value),
-               o.row(sequence * s.sequence) + head * s.dim, o.cols, false);
+  backend.gemm(view(p), all(kv, s, sequence, columns_of(s, head).value),
+               o.row(sequence * s.queries()) + head * s.dim, o.cols, false);
 }
 
-Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& qkv, const Tensor& d_o,
+Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv, const Tensor& d_o,
                       const HeadShape& s, std::size_t sequence, std::size_t head) {
-  Tensor ds(s.sequence, s.sequence);
-  backend.gemm(block(d_o, s, sequence, head * s.dim),
-               block(qkv, s, sequence, columns_of(s, head).value, true), ds.values.data(), ds.cols,
+  Tensor ds(p.rows, p.cols);
+  backend.gemm(own(d_o, s, sequence, head * s.dim),
+               all(kv, s, sequence, columns_of(s, head).value, true), ds.values.data(), ds.cols,
                false);
   for (std::size_t i = 0; i < ds.rows; ++i) {
+    const std::size_t last = s.positions[i];
     float along = 0;
-    for (std::size_t j = 0; j <= i; ++j) along = std::fma(p(i, j), ds(i, j), along);
+    for (std::size_t j = 0; j <= last; ++j) along = std::fma(p(i, j), ds(i, j), along);
     for (std::size_t j = 0; j < ds.cols; ++j) {
-      ds(i, j) = j <= i ? p(i, j) * (ds(i, j) - along) : 0.0F;
+      ds(i, j) = j <= last ? p(i, j) * (ds(i, j) - along) : 0.0F;
     }
   }
   return ds;
 }
 
-void attention_gradient(const Backend& backend, const Tensor& p, const Tensor& ds,
-                        const Tensor& qkv, const Tensor& d_o, const HeadShape& s,
-                        std::size_t sequence, std::size_t head, Tensor& d_qkv) {
+void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv, const HeadShape& s,
+                    std::size_t sequence, std::size_t head, Tensor& d_q) {
+  const Columns at = columns_of(s, head);
+  backend.gemm(view(ds), all(kv, s, sequence, at.key), d_q.row(sequence * s.queries()) + at.query,
+               d_q.cols, false);
+}
+
+void key_value_gradient(const Backend& backend, const Tensor& p, const Tensor& ds, const Tensor& q,
+                        const Tensor& d_o, const HeadShape& s, std::size_t sequence,
+                        std::size_t head, Tensor& d_kv) {
   const Columns at = columns_of(s, head);
   const bool later = head % (s.heads / s.kv_heads) != 0;
-  float* rows = d_qkv.row(sequence * s.sequence);
-  backend.gemm(view(ds), block(qkv, s, sequence, at.key), rows + at.query, d_qkv.cols, false);
-  backend.gemm(view(ds, true), block(qkv, s, sequence, at.query), rows + at.key, d_qkv.cols, later);
-  backend.gemm(view(p, true), block(d_o, s, sequence, head * s.dim), rows + at.value, d_qkv.cols,
+  float* rows = d_kv.row(sequence * s.sequence);
+  backend.gemm(view(ds, true), own(q, s, sequence, at.query), rows + at.key, d_kv.cols, later);
+  backend.gemm(view(p, true), own(d_o, s, sequence, head * s.dim), rows + at.value, d_kv.cols,
                later);
 }
 

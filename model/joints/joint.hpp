@@ -14,6 +14,7 @@ namespace plumb {
 struct Where {
   int dp = 0, dp_size = 1;
   int tp = 0, tp_size = 1;
+  int cp = 0, cp_size = 1;
   int pp = 0, pp_size = 1;
   int micro_batch = -1;
   int layer = -1;

@@ -66,6 +66,14 @@ struct GradientJoints {
   // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
   // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
+  // Is a gradient, of which each context-parallel rank has its tokens' part, summed over them?
+  Joint<bool(const Where&)> sums_over_contexts = [](const Where&) { return true; };
+};
+
+struct ContextJoints {
+  // Which tokens of each sequence a rank of the group has, ascending; `promised`: zigzag.
+  Joint<std::vector<std::size_t>(const Where&, int, std::vector<std::size_t>)> positions =
+      [](const Where&, int /*rank*/, std::vector<std::size_t> promised) { return promised; };
 };
 
 struct PipelineJoints {
@@ -98,6 +106,7 @@ struct Joints {
   ExpertJoints experts;
   LossJoints loss;
   GradientJoints gradients;
+  ContextJoints context;
   PipelineJoints pipeline;
   ZeroJoints zero;
   OptimizerJoints optimizer;
@@ -109,6 +118,7 @@ struct Joints {
            attention.after_scores.reached() || router.after_choice.reached() ||
            router.counts_all_tokens.reached() || experts.sums_input_gradient.reached() ||
            loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
+           gradients.sums_over_contexts.reached() || context.positions.reached() ||
            pipeline.layers.reached() || pipeline.ties_gradients.reached() || zero.share.reached() ||
            optimizer.clip_coefficient.reached();
   }

@@ -1,32 +1,82 @@
 #include "model/layers/attention.hpp"
 
+#include <numeric>
+
+#include "model/layers/context.hpp"
+
 namespace plumb {
 namespace {
 
+bool trades_heads(const Rank& rank) {
+  return rank.where.cp_size > 1 && rank.l.context == Context::ulysses;
+}
+
+// This rank's heads and tokens, as rotation sees them.
 HeadShape local_shape(const Rank& rank) {
   const auto of = [&](int n) { return static_cast<std::size_t>(n / rank.where.tp_size); };
   return {of(rank.c.heads), of(rank.c.kv_heads), static_cast<std::size_t>(rank.c.head_dim()),
-          static_cast<std::size_t>(rank.c.sequence)};
+          static_cast<std::size_t>(rank.c.sequence), rank.positions_of(rank.where.cp)};
 }
 
-// Softmax(q k') v of every head of every sequence here; `saved` keeps the probabilities.
-Tensor core(Rank& rank, const std::string& name, const Tensor& qkv, std::vector<Tensor>& saved) {
-  const HeadShape shape = local_shape(rank);
-  Tensor o(qkv.rows, shape.heads * shape.dim);
-  const Where where = rank.at(name + ".core");
-  for (std::size_t s = 0; s < qkv.rows / shape.sequence; ++s) {
-    for (std::size_t h = 0; h < shape.heads; ++h) {
-      Tensor p = attention_scores(rank.backend, qkv, shape, s, h);
-      rank.joints.attention.after_scores(where, static_cast<int>(h), static_cast<int>(s), p);
-      causal_softmax(p);
-      rank.round(p);
-      attend(rank.backend, p, qkv, shape, s, h, o);
-      saved.push_back(std::move(p));
-    }
+// As attention sees them.
+HeadShape core_shape(const Rank& rank) {
+  HeadShape shape = local_shape(rank);
+  if (!trades_heads(rank)) return shape;
+  shape.heads /= static_cast<std::size_t>(rank.where.cp_size);
+  shape.kv_heads /= static_cast<std::size_t>(rank.where.cp_size);
+  shape.positions.resize(shape.sequence);
+  std::iota(shape.positions.begin(), shape.positions.end(), std::size_t(0));
+  return shape;
+}
+
+// Calls work(sequence, head) for all that this rank looks at.
+template <class Work>
+void each_head(const HeadShape& shape, const Tensor& q, const Work& work) {
+  for (std::size_t s = 0; s < q.rows / shape.queries(); ++s) {
+    for (std::size_t h = 0; h < shape.heads; ++h) work(s, h);
   }
+}
+
+// Softmax(q k') v of every head of every sequence here; `saved` gets the probabilities.
+Tensor core(Rank& rank, const std::string& name, Attention& saved) {
+  const HeadShape shape = core_shape(rank);
+  Tensor o(saved.qkv.rows, shape.heads * shape.dim);
+  const Where where = rank.at(name + ".core");
+  each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
+    Tensor p = attention_scores(rank.backend, saved.qkv, saved.keys(), shape, s, h);
+    rank.joints.attention.after_scores(where, static_cast<int>(h), static_cast<int>(s), p);
+    causal_softmax(p, shape);
+    rank.round(p);
+    attend(rank.backend, p, saved.keys(), shape, s, h, o);
+    saved.p.push_back(std::move(p));
+  });
   rank.round(o);
-  rank.tap(name + ".core/out", o, Held::columns, rank.r.compute, rank.plain());
+  if (trades_heads(rank)) o = tokens_for_heads(rank, o);
+  rank.tap(name + ".core/out", o, Held::token_columns, rank.r.compute, rank.plain());
   return o;
+}
+
+// What each rank's queries give to all keys and values is summed over the ranks.
+Tensor core_gradient(Rank& rank, const Attention& saved, const Tensor& d_o, Evaluation& ran) {
+  const HeadShape shape = core_shape(rank);
+  Tensor d_q(saved.qkv.rows, saved.qkv.cols);
+  Tensor d_kv(saved.keys().rows, saved.keys().cols);
+  each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
+    const Tensor& p = saved.p[s * shape.heads + h];
+    Tensor ds = score_gradient(rank.backend, p, saved.keys(), d_o, shape, s, h);
+    rank.round(ds);
+    query_gradient(rank.backend, ds, saved.keys(), shape, s, h, d_q);
+    key_value_gradient(rank.backend, p, ds, saved.qkv, d_o, shape, s, h, d_kv);
+  });
+  if (saved.kv.size() > 0) {
+    rank.mesh.cp.sum(d_kv.values, fp32);
+    ran.parts = rank.where.cp_size;
+    d_kv = own_context(rank, d_kv);
+  }
+  add_to(d_q, d_kv);  // in different columns
+  scale_queries_and_keys(d_q, shape);
+  rank.round(d_q);
+  return d_q;
 }
 
 }  // namespace
@@ -35,10 +85,15 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
   if (!rank.gpt()) {
     rotate_heads(qkv, local_shape(rank), rank.c.rope_base, 1);
     rank.round(qkv);
-    rank.tap(name + ".rope/out", qkv, Held::columns, rank.r.compute, rank.plain());
+    rank.tap(name + ".rope/out", qkv, Held::token_columns, rank.r.compute, rank.plain());
+  }
+  if (trades_heads(rank)) {
+    qkv = heads_for_tokens(rank, qkv);
+  } else if (rank.where.cp_size > 1) {
+    saved.kv = whole_context(rank, qkv);
   }
   saved.qkv = std::move(qkv);
-  Tensor o = core(rank, name, saved.qkv, saved.p);
+  Tensor o = core(rank, name, saved);
   if (rank.l.selective) saved.p.clear();
   return o;
 }
@@ -47,26 +102,19 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
                                 const Tensor& d_o) {
   if (saved.p.empty()) {
     rank.where.recomputing = true;
-    core(rank, name, saved.qkv, saved.p);
+    core(rank, name, saved);
     rank.where.recomputing = false;
   }
-  const HeadShape shape = local_shape(rank);
-  Tensor d(saved.qkv.rows, saved.qkv.cols);
-  for (std::size_t s = 0; s < d.rows / shape.sequence; ++s) {
-    for (std::size_t h = 0; h < shape.heads; ++h) {
-      const Tensor& p = saved.p[s * shape.heads + h];
-      Tensor ds = score_gradient(rank.backend, p, saved.qkv, d_o, shape, s, h);
-      rank.round(ds);
-      attention_gradient(rank.backend, p, ds, saved.qkv, d_o, shape, s, h, d);
-    }
-  }
-  scale_queries_and_keys(d, shape);
-  rank.round(d);
-  rank.tap(name + ".core/grad_in", d, Held::columns, rank.r.compute, rank.plain());
+  Evaluation ran = rank.plain();
+  Tensor d =
+      trades_heads(rank)
+          ? tokens_for_heads(rank, core_gradient(rank, saved, heads_for_tokens(rank, d_o), ran))
+          : core_gradient(rank, saved, d_o, ran);
+  rank.tap(name + ".core/grad_in", d, Held::token_columns, rank.r.compute, ran);
   if (!rank.gpt()) {
-    rotate_heads(d, shape, rank.c.rope_base, -1);
+    rotate_heads(d, local_shape(rank), rank.c.rope_base, -1);
     rank.round(d);
-    rank.tap(name + ".rope/grad_in", d, Held::columns, rank.r.compute, rank.plain());
+    rank.tap(name + ".rope/grad_in", d, Held::token_columns, rank.r.compute, rank.plain());
   }
   return d;
 }

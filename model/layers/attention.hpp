@@ -1,6 +1,7 @@
-// model/layers/attention.hpp: rotation and causal attention over this rank's heads.
+// model/layers/attention.hpp: rotation and causal attention over this rank's heads and tokens.
 //
-//   qkv (T, F / tp) -> o (T, D / tp);  backward: do (T, D / tp) -> dqkv (T, F / tp)
+//   qkv (T / cp, F / tp) -> o (T / cp, C / tp);  backward: do (T / cp, C / tp) -> dqkv (T / cp, F /
+//   tp)
 #pragma once
 
 #include "model/rank.hpp"
@@ -8,9 +9,13 @@
 namespace plumb {
 
 struct Attention {
-  Tensor qkv;  // what the scores were made of (rotated for llama)
-  // Rounded probabilities per sequence and head; none where backward computes them again. // (S, S)
+  // What scores are made of, rotated for llama: of this rank's tokens, and of all if others have
+  // some of them. Under ulysses both are of all tokens and fewer heads.
+  Tensor qkv, kv;
+  // Rounded probabilities per sequence and head; none where backward computes them again. // (Q, S)
   std::vector<Tensor> p;
+
+  const Tensor& keys() const { return kv.size() == 0 ? qkv : kv; }
 };
 
 Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved);

@@ -2,7 +2,6 @@
 
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
-#include "model/layers/operand.hpp"
 
 namespace plumb {
 
@@ -15,13 +14,13 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
   rank.where.layer = layer;
   const std::string name = "layers." + std::to_string(layer);
   const auto product_sees = [&](const char* module, Tensor y, Held held) {
-    return operand(rank, name + module + "/operand", std::move(y), held, rank.r.operands);
+    return input_operand(rank, name + module, std::move(y), held);
   };
   s.norm1 = product_sees(".attn.qkv", all_tokens(rank, norm_layer(rank, name + ".norm1", x)),
-                         Held::whole);
-  s.o = attention_layer(rank, name + ".attn", column_forward(rank, name + ".attn.qkv", s.norm1),
-                        s.attention);
-  s.o = product_sees(".attn.proj", std::move(s.o), Held::columns);
+                         Held::tokens);
+  Tensor o = attention_layer(rank, name + ".attn",
+                             column_forward(rank, name + ".attn.qkv", s.norm1), s.attention);
+  s.o = product_sees(".attn.proj", std::move(o), Held::token_columns);
   s.middle = residual(rank, name + ".attn.add/out", x, row_forward(rank, name + ".attn.proj", s.o));
   s.x = std::move(x);
   const Tensor norm2 = norm_layer(rank, name + ".norm2", s.middle);

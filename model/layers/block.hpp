@@ -10,7 +10,8 @@ namespace plumb {
 
 // What backward needs of one layer.
 struct Saved {
-  Tensor x, norm1, o, middle;
+  Tensor x, middle;
+  Operand norm1, o;
   Attention attention;
   Mlp mlp;  // one of the two
   Experts experts;

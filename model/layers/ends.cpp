@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "model/layers/context.hpp"
+#include "model/layers/gradients.hpp"
 #include "model/layers/linear.hpp"
-#include "model/layers/operand.hpp"
-#include "model/layers/replicated.hpp"
 
 namespace plumb {
 namespace {
@@ -53,6 +53,24 @@ Tensor label_logits(Rank& rank, const Tensor& logits, const Tensor& labels) {
   return target;
 }
 
+// Where each of this rank's tokens of the residual stream stands in its sequence.
+std::vector<std::size_t> own_positions(const Rank& rank, const Batch& batch) {
+  const std::vector<std::size_t>& of = rank.positions_of(rank.where.cp);
+  const std::size_t n = batch.ids.rows;
+  std::vector<std::size_t> positions;
+  for (std::size_t t = rank.l.sp ? rank.first(n) : 0; t < (rank.l.sp ? rank.last(n) : n); ++t) {
+    positions.push_back(of[t % of.size()]);
+  }
+  return positions;
+}
+
+// In token order over all contexts, so that the sum is the same on every rank.
+float sum_over_tokens(const Rank& rank, const Tensor& own) {
+  float sum = 0;
+  for (const float x : whole_context(rank, own).values) sum += x;
+  return sum;
+}
+
 }  // namespace
 
 Tensor embed(Rank& rank, const Batch& batch) {
@@ -72,53 +90,48 @@ Tensor embed(Rank& rank, const Batch& batch) {
   Evaluation ignored;  // the sum of one row and zeros is exact in any layout
   x = summed_over_ranks(rank, std::move(x), fp32, ignored);
   if (rank.gpt()) {
-    const Tensor& positions = rank.weight("position");
-    const std::size_t start = rank.l.sp ? rank.first(batch.ids.rows) : 0;
+    const Tensor& table_of_positions = rank.weight("position");
+    const std::vector<std::size_t> positions = own_positions(rank, batch);
     for (std::size_t t = 0; t < x.rows; ++t) {
-      for (std::size_t j = 0; j < x.cols; ++j) {
-        x(t, j) += positions((start + t) % positions.rows, j);
-      }
+      for (std::size_t j = 0; j < x.cols; ++j) x(t, j) += table_of_positions(positions[t], j);
     }
     rank.round(x);
   }
-  rank.tap("embedding/out", x, rank.stream(), rank.r.compute, rank.plain());
+  rank.tap("embedding/out", x, Held::own_tokens, rank.r.compute, rank.plain());
   return x;
 }
 
 void embed_backward(Rank& rank, const Batch& batch, const Tensor& dx) {
-  rank.collect("embedding.weight", own_rows_gradient(rank, batch.ids, all_tokens(rank, dx)),
-               Held::rows, rank.in_fp32());
+  collect_slice(rank, "embedding.weight", own_rows_gradient(rank, batch.ids, all_tokens(rank, dx)),
+                Held::rows);
   if (!rank.gpt()) return;
-  const std::size_t start = rank.l.sp ? rank.first(batch.ids.rows) : 0;
-  Tensor positions(static_cast<std::size_t>(rank.c.sequence), dx.cols);
+  const std::vector<std::size_t> positions = own_positions(rank, batch);
+  Tensor gradient(static_cast<std::size_t>(rank.c.sequence), dx.cols);
   for (std::size_t t = 0; t < dx.rows; ++t) {
-    for (std::size_t j = 0; j < dx.cols; ++j) {
-      positions((start + t) % positions.rows, j) += dx(t, j);
-    }
+    for (std::size_t j = 0; j < dx.cols; ++j) gradient(positions[t], j) += dx(t, j);
   }
-  collect_replicated(rank, "position.weight", std::move(positions));
+  collect_replicated(rank, "position.weight", std::move(gradient));
 }
 
-Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& loss) {
+Tensor head_and_loss(Rank& rank, const Batch& batch, const Operand& h, Tensor& loss) {
   const std::string tied = rank.gpt() ? "embedding" : "head";
-  const Tensor& w = rank.factor(tied);  // (V / tp, D)
-  Tensor logits = rank.multiply(view(h), view(w, true));
+  const Tensor& w = rank.factor(tied, Contracted::columns);  // (V / tp, D)
+  Tensor logits = rank.multiply(view(h.by_columns()), view(w, true));
   rank.round(logits);
-  rank.tap("head/out", logits, Held::columns, rank.r.compute, rank.plain());
+  rank.tap("head/out", logits, Held::token_columns, rank.r.compute, rank.plain());
 
   const Tensor lse = log_sum_exp(rank, logits);
   const Tensor target = label_logits(rank, logits, batch.labels);
   const Evaluation over_vocabulary{rank.where.tp_size, fp32, fp32};
-  float here = 0;
-  for (const float counted : batch.mask.values) here += counted;
+  const float here = sum_over_tokens(rank, batch.mask);
   const float n =
       rank.joints.loss.denominator(rank.at("loss"), here, batch.count, rank.c.micro_batches);
-  loss = Tensor(1, 1);
+  Tensor of_tokens(logits.rows, 1);
   for (std::size_t t = 0; t < logits.rows; ++t) {
-    loss.values[0] += (lse.values[t] - target.values[t]) * batch.mask.values[t];
+    of_tokens.values[t] = (lse.values[t] - target.values[t]) * batch.mask.values[t];
   }
-  loss.values[0] /= n;
-  rank.tap("loss/lse", lse, Held::whole, fp32, over_vocabulary);
+  loss = Tensor(1, 1, sum_over_tokens(rank, of_tokens) / n);
+  rank.tap("loss/lse", lse, Held::tokens, fp32, over_vocabulary);
   rank.tap("loss/out", loss, Held::whole, fp32, over_vocabulary);
 
   const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary));
@@ -131,15 +144,17 @@ Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& lo
     }
   }
   rank.round(logits);
-  rank.tap("head/grad_out", logits, Held::columns, rank.r.compute, rank.plain());
+  rank.tap("head/grad_out", logits, Held::token_columns, rank.r.compute, rank.plain());
 
-  const Tensor d =
-      operand(rank, "head/grad_operand", std::move(logits), Held::columns, rank.r.grad_operands);
+  const Operand d = gradient_operand(rank, "head", std::move(logits), Held::token_columns);
   Evaluation ran = rank.plain();
-  Tensor dh = summed_over_ranks(rank, rank.multiply(view(d), view(w)), rank.r.wire, ran);
+  Tensor dh = summed_over_ranks(
+      rank, rank.multiply(view(d.by_columns()), view(rank.factor(tied, Contracted::rows))),
+      rank.r.wire, ran);
   rank.round(dh);
-  rank.tap("head/grad_in", dh, rank.stream(), rank.r.compute, ran);
-  rank.collect("head.weight", rank.multiply(view(d, true), view(h)), Held::rows, rank.in_fp32());
+  rank.tap("head/grad_in", dh, Held::own_tokens, rank.r.compute, ran);
+  collect_slice(rank, "head.weight", rank.multiply(view(d.by_rows(), true), view(h.by_rows())),
+                Held::rows);
   return dh;
 }
 

@@ -5,7 +5,7 @@
 //   head        h (T, D) -> logits (T, V / tp);  loss and its gradient over vocabulary slices
 #pragma once
 
-#include "model/rank.hpp"
+#include "model/layers/operand.hpp"
 
 namespace plumb {
 
@@ -20,6 +20,6 @@ void embed_backward(Rank& rank, const Batch& batch, const Tensor& dx);
 
 // Runs head and loss forward and backward; h (T, D) are all tokens, as the product sees them.
 // Returns dh for this rank's tokens of the stream; adds the loss share to `loss`.
-Tensor head_and_loss(Rank& rank, const Batch& batch, const Tensor& h, Tensor& loss);
+Tensor head_and_loss(Rank& rank, const Batch& batch, const Operand& h, Tensor& loss);
 
 }  // namespace plumb

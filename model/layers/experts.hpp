@@ -12,9 +12,10 @@ namespace plumb {
 
 struct Experts {
   Routed routed;
-  Tensor rows;      // as fc1 multiplies them                                    // (T k, D)
-  Tensor fc1, act;  // act as fc2 multiplies it                                  // (T k, H / tp)
-  Tensor fc2;       // (T k, D)
+  Operand rows;  // what fc1 multiplies                                          // (T k, D)
+  Tensor fc1;    // (T k, H / tp)
+  Operand act;   // what fc2 multiplies                                          // (T k, H / tp)
+  Tensor fc2;    // (T k, D)
   Mlp shared;
 };
 

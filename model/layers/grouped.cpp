@@ -1,7 +1,5 @@
 #include "model/layers/grouped.hpp"
 
-#include "model/layers/operand.hpp"
-
 namespace plumb {
 namespace {
 
@@ -11,9 +9,10 @@ View<float> own_rows(const Grouped& layer, const Tensor& x, std::size_t e) {
 
 // X_e W_e, as the joint leaves it.                                              // (T k, F)
 Tensor forward_product(Rank& rank, const Grouped& layer, const Tensor& x) {
-  Tensor y(x.rows, rank.factor(layer.of(0)).cols);
+  Tensor y(x.rows, rank.factor(layer.of(0), Contracted::rows).cols);
   for (std::size_t e = 0; e < layer.experts(); ++e) {
-    const View<float> a = own_rows(layer, x, e), w = view(rank.factor(layer.of(e)));
+    const View<float> a = own_rows(layer, x, e),
+                      w = view(rank.factor(layer.of(e), Contracted::rows));
     Tensor own = rank.multiply(a, w);
     rank.joints.linear.after_product(rank.at(layer.name()), a, w, own);
     std::copy(own.values.begin(), own.values.end(), y.row(layer.copies.begin[e]));
@@ -33,9 +32,10 @@ void add_biases(Rank& rank, const Grouped& layer, Tensor& y) {
 
 // dX_e = dY_e W_e'                                                              // (T k, C)
 Tensor backward_product(Rank& rank, const Grouped& layer, const Tensor& d) {
-  Tensor dx(d.rows, rank.factor(layer.of(0)).rows);
+  Tensor dx(d.rows, rank.factor(layer.of(0), Contracted::columns).rows);
   for (std::size_t e = 0; e < layer.experts(); ++e) {
-    const Tensor own = rank.multiply(own_rows(layer, d, e), view(rank.factor(layer.of(e)), true));
+    const View<float> w = view(rank.factor(layer.of(e), Contracted::columns), true);
+    const Tensor own = rank.multiply(own_rows(layer, d, e), w);
     std::copy(own.values.begin(), own.values.end(), dx.row(layer.copies.begin[e]));
   }
   return dx;
@@ -69,32 +69,32 @@ void sum_over_ranks(Rank& rank, Tensor& part, const Format& wire, Evaluation& ra
 
 }  // namespace
 
-Tensor grouped_columns(Rank& rank, const Grouped& layer, const Tensor& x) {
-  Tensor y = forward_product(rank, layer, x);
+Tensor grouped_columns(Rank& rank, const Grouped& layer, const Operand& x) {
+  Tensor y = forward_product(rank, layer, x.by_columns());
   add_biases(rank, layer, y);
   rank.round(y);
   rank.tap(layer.name() + "/out", y, Held::columns, rank.r.compute, rank.plain());
   return y;
 }
 
-Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Tensor& x,
+Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Operand& x,
                                 const Tensor& dy) {
   const std::string name = layer.name();
-  const Tensor d = operand(rank, name + "/grad_operand", dy, Held::columns, rank.r.grad_operands);
+  const Operand d = gradient_operand(rank, name, dy, Held::columns);
   Evaluation ran = rank.plain();
-  Tensor dx = backward_product(rank, layer, d);
+  Tensor dx = backward_product(rank, layer, d.by_columns());
   if (rank.joints.experts.sums_input_gradient(rank.at(name))) {
     sum_over_ranks(rank, dx, rank.r.wire, ran);
   }
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::whole, rank.r.compute, ran);
-  collect_gradients(rank, layer, x, d, dy, Held::columns, Held::rows);
+  collect_gradients(rank, layer, x.by_rows(), d.by_rows(), dy, Held::columns, Held::rows);
   return dx;
 }
 
-Tensor grouped_rows(Rank& rank, const Grouped& layer, const Tensor& x) {
+Tensor grouped_rows(Rank& rank, const Grouped& layer, const Operand& x) {
   Evaluation ran = rank.plain();
-  Tensor y = forward_product(rank, layer, x);
+  Tensor y = forward_product(rank, layer, x.by_columns());
   const Where where = rank.at(layer.name());
   const bool early = rank.gpt() && rank.joints.row_parallel.bias_before_sum(where);
   if (early) add_biases(rank, layer, y);
@@ -105,13 +105,13 @@ Tensor grouped_rows(Rank& rank, const Grouped& layer, const Tensor& x) {
   return y;
 }
 
-Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Tensor& x, const Tensor& dy) {
+Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Operand& x, const Tensor& dy) {
   const std::string name = layer.name();
-  const Tensor d = operand(rank, name + "/grad_operand", dy, Held::whole, rank.r.grad_operands);
-  Tensor dx = backward_product(rank, layer, d);
+  const Operand d = gradient_operand(rank, name, dy, Held::whole);
+  Tensor dx = backward_product(rank, layer, d.by_columns());
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::columns, rank.r.compute, rank.plain());
-  collect_gradients(rank, layer, x, d, dy, Held::rows, Held::whole);
+  collect_gradients(rank, layer, x.by_rows(), d.by_rows(), dy, Held::rows, Held::whole);
   return dx;
 }
 

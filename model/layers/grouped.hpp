@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/experts.hpp"
-#include "model/rank.hpp"
+#include "model/layers/operand.hpp"
 
 namespace plumb {
 
@@ -22,11 +22,11 @@ struct Grouped {
   std::size_t experts() const { return copies.begin.size() - 1; }
 };
 
-Tensor grouped_columns(Rank& rank, const Grouped& layer, const Tensor& x);
-Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Tensor& x,
+Tensor grouped_columns(Rank& rank, const Grouped& layer, const Operand& x);
+Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Operand& x,
                                 const Tensor& dy);
 
-Tensor grouped_rows(Rank& rank, const Grouped& layer, const Tensor& x);
-Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Tensor& x, const Tensor& dy);
+Tensor grouped_rows(Rank& rank, const Grouped& layer, const Operand& x);
+Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Operand& x, const Tensor& dy);
 
 }  // namespace plumb

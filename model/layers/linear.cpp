@@ -1,7 +1,6 @@
 #include "model/layers/linear.hpp"
 
-#include "model/layers/operand.hpp"
-#include "model/layers/replicated.hpp"
+#include "model/layers/gradients.hpp"
 
 namespace plumb {
 
@@ -15,8 +14,8 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
 }
 
 // x W, as the joint leaves it.
-static Tensor forward_product(Rank& rank, const std::string& name, const Tensor& x) {
-  const View<float> a = view(x), w = view(rank.factor(name));
+static Tensor forward_product(Rank& rank, const std::string& name, const Operand& x) {
+  const View<float> a = view(x.by_columns()), w = view(rank.factor(name, Contracted::rows));
   Tensor y = rank.multiply(a, w);
   rank.joints.linear.after_product(rank.at(name), a, w, y);
   return y;
@@ -26,30 +25,31 @@ Tensor all_tokens(Rank& rank, const Tensor& x) {
   return rank.l.sp ? rank.mesh.tp.gather_rows(x) : x;
 }
 
-Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x) {
+Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = forward_product(rank, name, x);  // (T, F / tp)
   if (rank.gpt()) add_row(y, rank.bias(name).values);
   rank.round(y);
-  rank.tap(name + "/out", y, Held::columns, rank.r.compute, rank.plain());
+  rank.tap(name + "/out", y, Held::token_columns, rank.r.compute, rank.plain());
   return y;
 }
 
-Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy) {
-  const Tensor d = operand(rank, name + "/grad_operand", dy, Held::columns, rank.r.grad_operands);
+Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
+  const Operand d = gradient_operand(rank, name, dy, Held::token_columns);
   Evaluation ran = rank.plain();
-  Tensor dx = summed_over_ranks(rank, rank.multiply(view(d), view(rank.factor(name), true)),
-                                rank.r.wire, ran);
+  Tensor dx = summed_over_ranks(
+      rank, rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true)),
+      rank.r.wire, ran);
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, rank.stream(), rank.r.compute, ran);
-  rank.collect(name + ".weight", rank.multiply(view(x, true), view(d)), Held::columns,
-               rank.in_fp32());
+  rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, ran);
+  collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
+                Held::columns);
   if (rank.gpt()) {
-    rank.collect(name + ".bias", sum_of_rows(dy), Held::rows, rank.in_fp32());
+    collect_slice(rank, name + ".bias", sum_of_rows(dy), Held::rows);
   }
   return dx;
 }
 
-Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x) {
+Tensor row_forward(Rank& rank, const std::string& name, const Operand& x) {
   Evaluation ran = rank.plain();
   Tensor part = forward_product(rank, name, x);  // (T, D), one summand
   const Where where = rank.at(name);
@@ -59,17 +59,18 @@ Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x) {
   Tensor y = summed_over_ranks(rank, std::move(part), wire, ran);
   if (rank.gpt() && !early) add_row(y, rank.bias(name).values);
   rank.round(y);
-  rank.tap(name + "/out", y, rank.stream(), rank.r.compute, ran);
+  rank.tap(name + "/out", y, Held::own_tokens, rank.r.compute, ran);
   return y;
 }
 
-Tensor row_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy) {
-  const Tensor d = operand(rank, name + "/grad_operand", all_tokens(rank, dy), Held::whole,
-                           rank.r.grad_operands);  // (T, D)
-  Tensor dx = rank.multiply(view(d), view(rank.factor(name), true));
+Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
+  const Operand d = gradient_operand(rank, name, all_tokens(rank, dy), Held::tokens);  // (T, D)
+  Tensor dx =
+      rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true));
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Held::columns, rank.r.compute, rank.plain());
-  rank.collect(name + ".weight", rank.multiply(view(x, true), view(d)), Held::rows, rank.in_fp32());
+  rank.tap(name + "/grad_in", dx, Held::token_columns, rank.r.compute, rank.plain());
+  collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
+                Held::rows);
   if (rank.gpt()) collect_replicated(rank, name + ".bias", sum_of_rows(dy));
   return dx;
 }

@@ -5,7 +5,7 @@
 //            parallelism each rank keeps its (T / tp, D)
 #pragma once
 
-#include "model/rank.hpp"
+#include "model/layers/operand.hpp"
 
 namespace plumb {
 
@@ -15,13 +15,13 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
 // All tokens of something in the residual stream.                                       // (T, D)
 Tensor all_tokens(Rank& rank, const Tensor& x);
 
-// x are operands of products (model/layers/operand.hpp), dy are not yet.
-Tensor column_forward(Rank& rank, const std::string& name, const Tensor& x);
+// dy are no operands yet.
+Tensor column_forward(Rank& rank, const std::string& name, const Operand& x);
 // Returns dx for this rank's tokens of the residual stream.
-Tensor column_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy);
+Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy);
 
-Tensor row_forward(Rank& rank, const std::string& name, const Tensor& x);
+Tensor row_forward(Rank& rank, const std::string& name, const Operand& x);
 // dy: this rank's tokens. Returns dx (T, F / tp).
-Tensor row_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy);
+Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy);
 
 }  // namespace plumb

@@ -1,6 +1,6 @@
 #include "model/layers/norm.hpp"
 
-#include "model/layers/replicated.hpp"
+#include "model/layers/gradients.hpp"
 
 namespace plumb {
 
@@ -9,7 +9,7 @@ Tensor norm_layer(Rank& rank, const std::string& name, const Tensor& x) {
   if (rank.gpt()) bias = rank.bias(name).values;
   Tensor y = norm_forward(x, rank.weight(name).values, bias, static_cast<float>(rank.c.eps));
   rank.round(y);
-  rank.tap(name + "/out", y, rank.stream(), rank.r.compute, rank.plain());
+  rank.tap(name + "/out", y, Held::own_tokens, rank.r.compute, rank.plain());
   return y;
 }
 
@@ -17,7 +17,7 @@ Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x,
   NormGradients g =
       norm_backward(x, rank.weight(name).values, dy, rank.gpt(), static_cast<float>(rank.c.eps));
   rank.round(g.dx);
-  rank.tap(name + "/grad_in", g.dx, rank.stream(), rank.r.compute, rank.plain());
+  rank.tap(name + "/grad_in", g.dx, Held::own_tokens, rank.r.compute, rank.plain());
   collect_replicated(rank, name + ".weight", std::move(g.weight));
   if (rank.gpt()) collect_replicated(rank, name + ".bias", std::move(g.bias));
   return std::move(g.dx);
@@ -27,7 +27,7 @@ Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tens
   Tensor y = a;
   add_to(y, b);
   rank.round(y);
-  rank.tap(name, y, rank.stream(), rank.r.compute, rank.plain());
+  rank.tap(name, y, Held::own_tokens, rank.r.compute, rank.plain());
   return y;
 }
 

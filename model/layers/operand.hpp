@@ -1,16 +1,29 @@
-// model/layers/operand.hpp: what products see of a tensor under recipes with short operands.
+// model/layers/operand.hpp: what products see of a tensor.
 //
-// The tensor's largest magnitude, over all ranks that hold a piece of it, sets one power of two;
-// the scaled tensor is cast to the short format. Recipes without: the tensor as it is.
+// Scaled per tensor, the largest magnitude over all ranks that hold a piece sets one power of two.
+// Scaled by blocks, each rank scales the blocks of its piece, beginning with its first element.
+// Recipes without operand casts: the tensor as it is.
 #pragma once
+
+#include <optional>
 
 #include "model/rank.hpp"
 
 namespace plumb {
 
-// Recorded as m<micro-batch>/<name> and <name>_scale.
-Tensor operand(Rank& rank, const std::string& name, Tensor x, Held held,
-               const std::optional<Format>& to);
+// Blocks that are not square lie otherwise for products that sum over the rows: a second copy.
+struct Operand {
+  Tensor of_columns;
+  std::optional<Tensor> of_rows;  // where it is not the same
+
+  const Tensor& by_columns() const { return of_columns; }
+  const Tensor& by_rows() const { return of_rows ? *of_rows : of_columns; }
+};
+
+// The input of the layer of that name, and the gradient of its output. Recorded as
+// m<micro-batch>/<name>/operand or grad_operand, ..._t for a second copy, and their ..._scale.
+Operand input_operand(Rank& rank, const std::string& name, Tensor x, Held held);
+Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held held);
 
 // Makes rank.factor() of every weight that a product takes. Once a step.
 void weight_operands(Rank& rank);

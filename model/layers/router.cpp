@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "model/layers/gradients.hpp"
 #include "model/layers/linear.hpp"
-#include "model/layers/replicated.hpp"
 
 namespace plumb {
 namespace {
@@ -58,16 +58,16 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x) {
     rank.tap(name + "/" + kind, tensor, held, fp32, ran);
   };
   const Tensor logits = rank.multiply(view(x), view(rank.weight(name)));
-  tap("out", logits, rank.stream());
+  tap("out", logits, Held::own_tokens);
   Routed s;
   s.x = x;
   s.own = rate_experts(logits, k);
   s.choices = choose_experts(logits, k);
   rank.joints.router.after_choice(rank.at(name), logits, s.choices);
-  tap("probabilities", s.own.p, rank.stream());
-  tap("margin", s.own.margin, rank.stream());
-  tap("lse", s.own.lse, rank.stream());
-  tap("routing", s.choices, rank.stream());
+  tap("probabilities", s.own.p, Held::own_tokens);
+  tap("margin", s.own.margin, Held::own_tokens);
+  tap("lse", s.own.lse, Held::own_tokens);
+  tap("routing", s.choices, Held::own_tokens);
   s.p = all_tokens(rank, s.own.p);
   s.all_choices = all_tokens(rank, s.choices);
   s.copies = copies_of(s.all_choices, experts);
@@ -81,12 +81,12 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x) {
 }
 
 Tensor router_backward(Rank& rank, const std::string& name, const Routed& s, const Tensor& dp) {
-  rank.tap(name + "/probabilities_grad", dp, rank.stream(), fp32, rank.in_fp32());
+  rank.tap(name + "/probabilities_grad", dp, Held::own_tokens, fp32, rank.in_fp32());
   const Tensor d = rating_gradient(s.own, dp, s.count, balance_of(rank.c), z_of(rank.c));
-  rank.tap(name + "/grad_out", d, rank.stream(), fp32, rank.in_fp32());
+  rank.tap(name + "/grad_out", d, Held::own_tokens, fp32, rank.in_fp32());
   Tensor dx = rank.multiply(view(d), view(rank.weight(name), true));
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, rank.stream(), rank.r.compute, rank.plain());
+  rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
   collect_replicated(rank, name + ".weight", rank.multiply(view(s.x, true), view(d)));
   return dx;
 }

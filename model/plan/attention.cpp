@@ -34,7 +34,12 @@ std::string attention_grad(Promise& p, const std::string& name, const std::strin
       linear_grad(p, name + ".attn.proj", p.at(name + ".attn.core", "out"), dy, Split::rows);
   const std::string qkv = p.at(name + (p.gpt() ? ".attn.qkv" : ".attn.rope"), "out");
   std::string d_qkv = p.at(name + ".attn.core", "grad_in");
-  p.node("attention_grad", {qkv, d_core}, {d_qkv}, p.plain(), heads(p));
+  Evaluation how = p.plain();
+  if (p.l.context == Context::allgather) {  // each rank has gradients of all keys and values
+    how.parts = p.l.cp;
+    how.deal = p.over_contexts().deal;
+  }
+  p.node("attention_grad", {qkv, d_core}, {d_qkv}, how, heads(p));
   if (!p.gpt()) d_qkv = rope(p, d_qkv, p.at(name + ".attn.rope", "grad_in"), 1);
   return linear_grad(p, name + ".attn.qkv", p.at(name + ".norm1", "out"), d_qkv, Split::columns);
 }

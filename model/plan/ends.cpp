@@ -13,7 +13,7 @@ std::string embedding(Promise& p) {
 
 void embedding_grad(Promise& p, const std::string& dy) {
   p.node("embedding_grad", {p.at("data", "ids"), dy}, {p.at("embedding.weight", "wgrad")},
-         Promise::in_fp32(), {{"rows", p.c.vocabulary}, {"period", 0}});
+         p.over_contexts(), {{"rows", p.c.vocabulary}, {"period", 0}});
   if (p.gpt()) {
     p.node("embedding_grad", {p.at("data", "ids"), dy}, {p.at("position.weight", "wgrad")},
            p.over_tokens(), {{"rows", p.c.sequence}, {"period", p.c.sequence}});
@@ -25,7 +25,7 @@ void embedding_grad(Promise& p, const std::string& dy) {
 // step
 void head_and_loss(Promise& p, const std::string& x) {
   const std::string h = norm(p, "final_norm", x);
-  p.node("gemm", {p.operand(h, p.at("head", "operand"), p.r.operands), p.factor(p.head())},
+  p.node("gemm", {input_operand(p, "head", h, {}).by_columns, seen_weight(p, p.head()).by_columns},
          {p.at("head", "out")}, p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
   p.node("cross_entropy",
          {p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count"},
@@ -39,12 +39,13 @@ std::string head_and_loss_grad(Promise& p) {
          {p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count",
           p.at("loss", "lse")},
          {d_logits}, p.plain());
-  const std::string d = p.operand(d_logits, p.at("head", "grad_operand"), p.r.grad_operands);
+  const Seen d = gradient_operand(p, "head", d_logits, {Sharding::columns, p.c.vocabulary});
+  const std::string h = seen_input(p, "head", p.at("final_norm", "out")).by_rows;
   const std::string dh = p.at("head", "grad_in");
-  p.node("gemm", {d, p.factor(p.head())}, {dh}, p.across_tp(),
+  p.node("gemm", {d.by_columns, seen_weight(p, p.head()).by_rows}, {dh}, p.across_tp(),
          {{"transpose_a", 0}, {"transpose_b", 0}});
-  p.node("gemm", {d, p.kept("head", p.at("final_norm", "out"))}, {p.at("head.weight", "wgrad")},
-         Promise::in_fp32(), {{"transpose_a", 1}, {"transpose_b", 0}});
+  p.node("gemm", {d.by_rows, h}, {p.at("head.weight", "wgrad")}, p.over_contexts(),
+         {{"transpose_a", 1}, {"transpose_b", 0}});
   return dh;
 }
 

@@ -49,41 +49,44 @@ struct Grouped {
   std::string of(int e) const { return expert_name(mlp, e) + "." + which; }
 };
 
-Ids factors(const Promise& p, const Grouped& layer) {
-  Ids ids;
-  for (int e = 0; e < p.c.experts; ++e) ids.push_back(p.factor(layer.of(e)));
-  return ids;
+// A row a copy; what ranks share of its columns if the layer's products sum over these.
+Slices rows_of(int columns) {
+  return {columns > 0 ? Sharding::columns : Sharding::none, columns, false};
 }
 
 // Y_e = X_e W_e + b_e                                     (T k, F) = (T k, C) (C, F) + (F)
 std::string grouped(Promise& p, const Grouped& layer, const std::string& x) {
-  Ids inputs{p.operand(x, p.at(layer.name(), "operand"), p.r.operands),
+  const bool rows = layer.split == Split::rows;
+  Ids inputs{input_operand(p, layer.name(), x, rows_of(rows ? p.c.hidden : 0)).by_columns,
              p.at(layer.mlp + ".router", "routing")};
-  for (const std::string& id : factors(p, layer)) inputs.push_back(id);
+  for (int e = 0; e < p.c.experts; ++e) inputs.push_back(seen_weight(p, layer.of(e)).by_rows);
   for (int e = 0; p.gpt() && e < p.c.experts; ++e) inputs.push_back(Promise::bias(layer.of(e)));
   const std::string y = p.at(layer.name(), "out");
-  p.node("grouped_gemm", inputs, {y}, layer.split == Split::rows ? p.across_tp() : p.plain(),
+  p.node("grouped_gemm", inputs, {y}, rows ? p.across_tp() : p.plain(),
          {{"experts", p.c.experts}, {"transpose_b", 0}});
   return y;
 }
 
 std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
                          const std::string& dy) {
+  const bool columns = layer.split == Split::columns;
   const std::string routing = p.at(layer.mlp + ".router", "routing");
-  const std::string d = p.operand(dy, p.at(layer.name(), "grad_operand"), p.r.grad_operands);
+  const Seen d =
+      gradient_operand(p, layer.name(), dy, rows_of(columns ? p.c.fc1_width(p.c.hidden) : 0));
   const std::string dx = p.at(layer.name(), "grad_in");
-  Ids inputs{d, routing}, weights, biases;
-  for (const std::string& id : factors(p, layer)) inputs.push_back(id);
+  Ids inputs{d.by_columns, routing}, weights, biases;
   for (int e = 0; e < p.c.experts; ++e) {
+    inputs.push_back(seen_weight(p, layer.of(e)).by_columns);
     weights.push_back(p.at(layer.of(e) + ".weight", "wgrad"));
     biases.push_back(p.at(layer.of(e) + ".bias", "wgrad"));
   }
-  p.node("grouped_gemm", inputs, {dx}, layer.split == Split::columns ? p.across_tp() : p.plain(),
+  p.node("grouped_gemm", inputs, {dx}, columns ? p.across_tp() : p.plain(),
          {{"experts", p.c.experts}, {"transpose_b", 1}});
-  p.node("grouped_wgrad", {p.kept(layer.name(), x), d, routing}, weights, Promise::in_fp32(),
-         experts_of(p));
-  if (p.gpt())
+  p.node("grouped_wgrad", {seen_input(p, layer.name(), x).by_rows, d.by_rows, routing}, weights,
+         Promise::in_fp32(), experts_of(p));
+  if (p.gpt()) {
     p.node("grouped_column_sum", {dy, routing}, biases, Promise::in_fp32(), experts_of(p));
+  }
   return dx;
 }
 

@@ -4,7 +4,9 @@ namespace plumb {
 
 // y = x W + b                                             (T, F) = (T, C) (C, F) + (F)
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split) {
-  Ids inputs{p.operand(x, p.at(name, "operand"), p.r.operands), p.factor(name)};
+  Slices sliced;
+  if (split == Split::rows) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").rows};
+  Ids inputs{input_operand(p, name, x, sliced).by_columns, seen_weight(p, name).by_rows};
   if (p.gpt()) inputs.push_back(Promise::bias(name));
   const std::string y = p.at(name, "out");
   p.node("gemm", inputs, {y}, split == Split::rows ? p.across_tp() : p.plain(),
@@ -17,23 +19,19 @@ std::string linear(Promise& p, const std::string& name, const std::string& x, Sp
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
                         const std::string& dy, Split split) {
   const bool columns = split == Split::columns;
-  const std::string d = p.operand(dy, p.at(name, "grad_operand"), p.r.grad_operands);
+  Slices sliced;
+  if (columns) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").cols};
+  const Seen d = gradient_operand(p, name, dy, sliced);
   const std::string dx = p.at(name, "grad_in");
-  p.node("gemm", {d, p.factor(name)}, {dx}, columns ? p.across_tp() : p.plain(),
-         {{"transpose_a", 0}, {"transpose_b", 1}});
-  p.node("gemm", {p.kept(name, x), d}, {p.at(name + ".weight", "wgrad")}, Promise::in_fp32(),
-         {{"transpose_a", 1}, {"transpose_b", 0}});
+  p.node("gemm", {d.by_columns, seen_weight(p, name).by_columns}, {dx},
+         columns ? p.across_tp() : p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
+  p.node("gemm", {seen_input(p, name, x).by_rows, d.by_rows}, {p.at(name + ".weight", "wgrad")},
+         p.over_contexts(), {{"transpose_a", 1}, {"transpose_b", 0}});
   if (p.gpt()) {
     p.node("column_sum", {dy}, {p.at(name + ".bias", "wgrad")},
-           columns ? Promise::in_fp32() : p.over_tokens());
+           columns ? p.over_contexts() : p.over_tokens());
   }
   return dx;
-}
-
-void weight_operands(Promise& p) {
-  for (const Parameter& each : multiplied(p.c)) {
-    p.operand(each.name + "/param@previous", each.name + "/operand", p.r.operands);
-  }
 }
 
 }  // namespace plumb

@@ -14,6 +14,24 @@ enum class Split { columns, rows };
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split);
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
                         const std::string& dy, Split split);
+
+// operands.cpp: the ids of what products see of a tensor: itself, or what the recipe's cast keeps
+// of it; where blocks run along the axis that a product sums over, one copy for each axis
+struct Seen {
+  std::string by_columns, by_rows;  // for products that sum over the columns, the rows
+};
+// The axis that tensor-parallel ranks share, and how long the whole of it is.
+struct Slices {
+  Sharding axis = Sharding::none;
+  int length = 0;
+  bool of_tokens = true;  // a row per token, of which context-parallel ranks have chunks
+};
+// Of the input of a layer of that name, of the gradient of its output.
+Seen input_operand(Promise& p, const std::string& name, const std::string& x, const Slices& sliced);
+Seen gradient_operand(Promise& p, const std::string& name, const std::string& dy,
+                      const Slices& sliced);
+Seen seen_input(const Promise& p, const std::string& name, const std::string& x);  // cast before
+Seen seen_weight(const Promise& p, const std::string& module);
 void weight_operands(Promise& p);  // once a step: all micro-batches multiply the same
 
 // norm.cpp
@@ -47,6 +65,6 @@ std::string head_and_loss_grad(Promise& p);
 
 // step.cpp: what follows the last micro-batch
 void reduce(Promise& p);
-void optimize(Promise& p, int step);
+void optimize(Promise& p);
 
 }  // namespace plumb

@@ -4,7 +4,6 @@
 // A part promises what one module makes, forward and backward side by side; names as in plan.hpp.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,12 +19,13 @@ using Ids = std::vector<std::string>;
 
 class Promise {
  public:
-  Promise(const Config& config, const Recipe& recipe, const Layout& layout)
-      : c(config), r(recipe), l(layout) {}
+  Promise(const Config& config, const Recipe& recipe, const Layout& layout, int of_step)
+      : c(config), r(recipe), l(layout), step(of_step) {}
 
   const Config& c;
   const Recipe& r;
   const Layout& l;
+  int step;
   Phase phase = Phase::forward;  // of the nodes that follow
   int micro_batch = 0;           // that ids speak of
   Graph graph;
@@ -40,8 +40,14 @@ class Promise {
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
   // A contraction that tensor-parallel ranks share; its parts travel in the recipe's wire format.
   Evaluation across_tp() const { return l.tp == 1 ? plain() : Evaluation{l.tp, r.wire, r.compute}; }
-  // Sums over tokens for a replicated parameter: sequence-parallel ranks each hold a slice.
-  Evaluation over_tokens() const { return {l.sp ? l.tp : 1, fp32, fp32}; }
+  // Sums over tokens, of which each context-parallel rank has some; for a replicated parameter,
+  // sequence-parallel ranks each hold a slice of those.
+  Evaluation over_contexts() const { return {l.cp, fp32, fp32, {l.cp, l.cp > 1 ? c.sequence : 0}}; }
+  Evaluation over_tokens() const {
+    Evaluation how = over_contexts();
+    if (l.sp) how.parts *= l.tp;
+    return how;
+  }
   Evaluation over_vocabulary() const { return {l.tp, fp32, fp32}; }
   Evaluation over_dp() const { return {l.dp, fp32, fp32}; }
 
@@ -58,25 +64,6 @@ class Promise {
   bool gpt() const { return c.family == Family::gpt; }
   // The matrix that the head multiplies with.
   std::string head() const { return gpt() ? "embedding" : "head"; }
-
-  // --- operands of products ---
-  // Returns the id of what a product sees of x: x itself, or, under the name `as`, what `to` keeps
-  // of it.
-  std::string operand(const std::string& x, const std::string& as,
-                      const std::optional<Format>& to) {
-    if (!to) return x;
-    node("amax_scale", {x}, {as + "_scale"}, in_fp32(), {{"largest", to->largest()}});
-    node("quantize", {x, as + "_scale"}, {as}, {1, fp32, *to});
-    return as;
-  }
-  // What a product sees of a weight.
-  std::string factor(const std::string& module) const {
-    return r.operands ? module + ".weight/operand" : weight(module);
-  }
-  // What the backward products see of the input of a layer.
-  std::string kept(const std::string& module, const std::string& x) const {
-    return r.operands ? at(module, "operand") : x;
-  }
 };
 
 }  // namespace plumb

@@ -43,14 +43,14 @@ void reduce(Promise& p) {
   p.node("grad_norm", all, {"clip/grad_norm"}, Promise::in_fp32());
 }
 
-void optimize(Promise& p, int step) {
+void optimize(Promise& p) {
   p.node("clip", {"clip/grad_norm"}, {"clip/coefficient"}, Promise::in_fp32(),
          {{"max_norm", p.c.max_norm}});
   const Attributes adam{{"lr", p.c.rate},
                         {"beta1", p.c.beta1},
                         {"beta2", p.c.beta2},
                         {"eps", p.c.adam_eps},
-                        {"step", step}};
+                        {"step", p.step}};
   for (const Parameter& each : parameters(p.c)) {
     const std::string& n = each.name;
     p.node("scale", {n + "/main_grad", "clip/coefficient"}, {n + "/clipped_grad"},

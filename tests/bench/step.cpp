@@ -36,7 +36,7 @@ struct Runs {
 };
 
 void steps(benchmark::State& state, const char* family) {
-  const Runs full(family, "fp32"), half(family, "bf16"), eighth(family, "fp8");
+  const Runs full(family, "fp32"), half(family, "bf16"), eighth(family, "fp8-current");
   const std::array<std::function<void()>, 6> variants{
       [&] { full.step(); },       [&] { half.step(); },         [&] { eighth.step(); },
       [&] { half.twin_of_it(); }, [&] { eighth.twin_of_it(); }, [&] { half.exact_step(); }};

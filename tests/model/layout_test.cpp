@@ -5,7 +5,6 @@
 
 #include "bounds/outcome.hpp"
 #include "model/mesh.hpp"
-#include "model/recipe.hpp"
 
 namespace plumb {
 namespace {
@@ -16,12 +15,12 @@ TEST(Layout, ReadsItsGrammar) {
   EXPECT_EQ(parse_layout("vpp2,pp2:1+1+1+1"),
             (Layout{.pp = 2, .vpp = 2, .stage_layers = {1, 1, 1, 1}}));
   EXPECT_EQ(parse_layout("recompute"), (Layout{.recompute = 1}));
-  for (const char* text : {"dp2,tp4,sp", "pp2:3+1,zero3", "pp2,vpp2,recompute:uniform2",
-                           "dp4,zero1,recompute:selective"}) {
+  for (const char* text : {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2",
+                           "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective"}) {
     EXPECT_EQ(parse_layout(name_of(parse_layout(text))), parse_layout(text)) << text;
   }
   for (const char* bad : {"tp", "tp0", "tp-1", "tp2,tp2", "xp2", "sp2", "tp999", "2", "tp2 dp2",
-                          "pp2:", "pp2:a", "tp2:3+1", "zero4", "zero", "recompute:much",
+                          "pp2:", "pp2:a", "tp2:3+1", "cp2:star", "zero4", "zero", "recompute:much",
                           "recompute:uniform", "recompute3", "pp2:3+0"}) {
     EXPECT_THROW(parse_layout(bad), Failure) << bad;
   }
@@ -30,11 +29,12 @@ TEST(Layout, ReadsItsGrammar) {
 TEST(Layout, MustDivideTheModel) {
   Config c = config_of("llama");  // 8 heads, 4 KV heads, 4 layers
   c.micro_batches = 4;
-  for (const char* good : {"dp4,tp4,sp", "pp4", "pp3", "pp2,vpp2", "pp2:3+1", "dp4,tp4,pp4"}) {
+  for (const char* good : {"dp4,tp4,sp", "pp4", "pp3", "pp2,vpp2", "pp2:3+1", "dp4,tp4,pp4",
+                           "cp4:ulysses", "cp32,sp,tp2"}) {
     EXPECT_NO_THROW(check_layout(parse_layout(good), c)) << good;
   }
   for (const char* bad : {"tp3", "tp8", "dp3", "pp5", "pp2:3+2", "pp2:4", "vpp2", "pp4,vpp2",
-                          "pp2,vpp2:1+1", "dp8,tp4,pp4"}) {
+                          "pp2,vpp2:1+1", "dp8,tp4,pp4", "cp3", "cp64", "cp4:ulysses,tp2"}) {
     EXPECT_THROW(check_layout(parse_layout(bad), c), Failure) << bad;
   }
 }
@@ -52,39 +52,21 @@ TEST(Layout, StagesAreAsEvenAsTheyGo) {
 
 TEST(Mesh, NeighboursAreTensorParallel) {
   const Layout layout = parse_layout("dp2,tp2,pp2");
-  EXPECT_EQ(coordinates(layout, 0), (Coordinates{0, 0, 0}));
-  EXPECT_EQ(coordinates(layout, 1), (Coordinates{0, 0, 1}));
-  EXPECT_EQ(coordinates(layout, 2), (Coordinates{0, 1, 0}));
-  EXPECT_EQ(coordinates(layout, 4), (Coordinates{1, 0, 0}));
+  EXPECT_EQ(coordinates(layout, 0), (Coordinates{0, 0, 0, 0}));
+  EXPECT_EQ(coordinates(layout, 1), (Coordinates{0, 0, 0, 1}));
+  EXPECT_EQ(coordinates(layout, 2), (Coordinates{0, 1, 0, 0}));
+  EXPECT_EQ(coordinates(layout, 4), (Coordinates{1, 0, 0, 0}));
   // Ranks 1, 3, 5, 7 by the axis along which each shares a group with rank 1.
   const std::vector<Division> divisions = divisions_of(layout);
   const auto together = [&](std::size_t axis, int other) {
     return divisions[axis](1) == divisions[axis](other);
   };
   EXPECT_TRUE(together(0, 0) && !together(0, 3) && !together(0, 5));
-  EXPECT_TRUE(together(1, 3) && !together(1, 0) && !together(1, 5));
-  EXPECT_TRUE(together(2, 5) && !together(2, 0) && !together(2, 3));
-  EXPECT_TRUE(together(3, 0) && together(3, 4) && together(3, 5) && !together(3, 3));
-}
-
-TEST(Recipe, IsReadOrRefusedInOneSentence) {
-  EXPECT_EQ(find_recipe("bf16").wire, bf16);
-  EXPECT_EQ(find_recipe("bf16-wire32").wire, fp32);
-  EXPECT_FALSE(find_recipe("bf16").operands);
-  EXPECT_EQ(find_recipe("fp8").operands, e4m3fn);
-  EXPECT_EQ(find_recipe("fp8").grad_operands, e5m2);
-  EXPECT_THROW(find_recipe("int3"), Failure);
-  EXPECT_THROW(recipe_from_json("{}", "x"), Failure);
-  EXPECT_THROW(recipe_from_json("[", "x"), Failure);
-  EXPECT_THROW(recipe_from_json(R"({"id":"a","title":"b","compute":"int3","wire":"fp32"})", "x"),
-               Failure);
-  const std::string half = R"({"id":"a","title":"b","compute":"bf16","wire":"bf16")";
-  EXPECT_THROW(recipe_from_json(half + R"(,"operands":"e4m3fn"})", "x"), Failure);
-  EXPECT_THROW(recipe_from_json(half + R"(,"operands":"e4m3fn","grad_operands":"e9m9"})", "x"),
-               Failure);
-  EXPECT_THROW(
-      recipe_from_json(R"({"id":"a","title":"b","compute":"fp32","wire":"fp32","more":1})", "x"),
-      Failure);
+  EXPECT_TRUE(together(2, 3) && !together(2, 0) && !together(2, 5));
+  EXPECT_TRUE(together(3, 5) && !together(3, 0) && !together(3, 3));
+  EXPECT_TRUE(together(4, 0) && together(4, 4) && together(4, 5) && !together(4, 3));
+  EXPECT_TRUE(together(5, 0) && !together(5, 3) && !together(5, 5));
+  EXPECT_EQ(coordinates(parse_layout("tp2,cp2"), 2), (Coordinates{0, 0, 1, 0}));
 }
 
 }  // namespace

@@ -37,10 +37,23 @@ TEST_P(Promise, IsKeptInEveryLayout) {
   const Values leaves = leaves_of_run(single);
   const Graph one = plan(single.config, single.recipe, {});
   const Values alone = reference(one, leaves);
-  const std::vector<std::string> all{
-      "dp2,tp2",   "tp4",           "dp2,tp2,sp",     "dp2,pp2,tp2,sp,zero3,recompute",
-      "dp4",       "pp2",           "dp2,tp2,sp,pp2", "pp2:1+1,recompute",
-      "dp2,zero1", "dp2,tp2,zero2", "dp4,zero3",      "dp2,pp2,tp2,sp,zero3,recompute:selective"};
+  const std::vector<std::string> all{"dp2,tp2",
+                                     "tp4",
+                                     "dp2,tp2,sp",
+                                     "dp2,pp2,tp2,sp,zero3,recompute",
+                                     "dp4",
+                                     "pp2",
+                                     "dp2,tp2,sp,pp2",
+                                     "pp2:1+1,recompute",
+                                     "dp2,zero1",
+                                     "dp2,tp2,zero2",
+                                     "dp4,zero3",
+                                     "dp2,pp2,tp2,sp,zero3,recompute:selective",
+                                     "cp2",
+                                     "cp2:ulysses",
+                                     "cp4",
+                                     "dp2,cp2,tp2,sp",
+                                     "cp2:ulysses,pp2,zero2,recompute"};
   // Pipelines and shares treat a mixture of experts as they do any layer.
   const std::size_t looked_at = single.config.experts > 0 ? 4 : all.size();
   for (const std::string& layout : std::span(all).first(looked_at)) {
@@ -66,7 +79,9 @@ TEST_P(Promise, IsKeptInEveryLayout) {
 
 INSTANTIATE_TEST_SUITE_P(Of, Promise,
                          testing::Combine(testing::Values("gpt", "llama", "gpt-moe", "llama-moe"),
-                                          testing::Values("fp32", "bf16", "bf16-wire32", "fp8")));
+                                          testing::Values("fp32", "tf32", "bf16", "bf16-wire32",
+                                                          "mxfp8", "fp8-block", "nvfp4",
+                                                          "fp8-current")));
 
 }  // namespace
 }  // namespace plumb

@@ -18,7 +18,7 @@ class SpreadsFile : public testing::Test {
   SpreadsFile() : file_(fs::temp_directory_path() / ("plumb-spreads-" + std::to_string(getpid()))) {
     Learnt::OfTensor tensor{};
     tensor[0] = {0.1 + 0x1p-50, 7};
-    spreads_.of.settings = {{"family", "gpt"}, {"recipe", "fp8"}, {"seed", "1"}};
+    spreads_.of.settings = {{"family", "gpt"}, {"recipe", "fp8-current"}, {"seed", "1"}};
     spreads_.of.step = 3;
     spreads_.batches = 25;
     spreads_.twins = 8;
@@ -63,7 +63,7 @@ TEST_F(SpreadsFile, RefusesEverythingElse) {
 
 TEST_F(SpreadsFile, AreOfOneModelRecipeAndLayout) {
   Manifest candidate;
-  candidate.settings = {{"family", "gpt"}, {"recipe", "fp8"}, {"seed", "2"}};
+  candidate.settings = {{"family", "gpt"}, {"recipe", "fp8-current"}, {"seed", "2"}};
   EXPECT_NO_THROW(refuse_other_run(spreads_, candidate));
   candidate.settings["recipe"] = "bf16";
   EXPECT_THROW(refuse_other_run(spreads_, candidate), Failure);

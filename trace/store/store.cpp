@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 constexpr const char* schema = "plumb-trace/1";
 constexpr std::uint64_t most_ranks = 4096;
 constexpr std::uint64_t last_step = 999'999;
+constexpr std::uint64_t most_tokens = 1 << 24;
 constexpr std::uintmax_t longest_json = 256'000'000;
 
 std::string numbered(const char* pattern, int n) {
@@ -29,7 +30,12 @@ fs::path step_folder(const fs::path& folder, int step) {
 }
 
 json to_json(const Evaluation& how) {
-  return {how.parts, std::string(how.wire.name), std::string(how.output.name)};
+  json j{how.parts, std::string(how.wire.name), std::string(how.output.name)};
+  if (how.deal.ranks > 1) {
+    j.push_back(how.deal.ranks);
+    j.push_back(how.deal.sequence);
+  }
+  return j;
 }
 
 Format format_from(const json& name, const fs::path& file) {
@@ -40,8 +46,13 @@ Format format_from(const json& name, const fs::path& file) {
 }
 
 Evaluation evaluation_from(const json& j, const fs::path& file) {
-  return {static_cast<int>(whole_number(j.at(0), most_ranks)), format_from(j.at(1), file),
-          format_from(j.at(2), file)};
+  Evaluation how{static_cast<int>(whole_number(j.at(0), most_ranks)), format_from(j.at(1), file),
+                 format_from(j.at(2), file)};
+  if (j.size() > 3) {
+    how.deal = {static_cast<int>(whole_number(j.at(3), most_ranks)),
+                static_cast<int>(whole_number(j.at(4), most_tokens))};
+  }
+  return how;
 }
 
 json to_json(const Graph& graph) {

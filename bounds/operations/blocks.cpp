@@ -1,0 +1,112 @@
+// block_scales: one scale for each block of a tensor, from its largest magnitude; what is not
+// finite sets none
+//
+//   inputs   x (N, M)      outputs   s (blocks down, blocks along) and, of nested scales, t (1, 1)
+//   attributes   rows, cols (of a block), rule (a ScaleRule's number), sliced_rows
+//   evaluate   `output` is the format of the elements that are to be scaled. Blocks begin anew in
+//              each of `parts` slices of the rows (sliced_rows 1) or of the columns (0), and, if
+//              tokens are dealt, in each chunk of them.
+//   tolerance  0: of the same x every correct evaluation gives the same bits.
+//
+// quantize_blocks: y = cast(x / s) s, what a tensor of scaled blocks still says
+//
+//   inputs   x (N, M), s      y (N, M)
+//   attributes   rows, cols, sliced_rows as above; key (optional): rounded stochastically
+//   evaluate   x / s in FP32, rounded to the output format, saturating; times s in FP32
+//   tolerance  of y against x itself; what saturates is off by what it has beyond
+#include <cmath>
+
+#include "bounds/number/blocks.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+struct Grid {
+  std::vector<std::size_t> rows, cols;  // where blocks begin, and the end
+};
+
+template <class T>
+Grid grid_of(const Call<T>& call) {
+  const bool by_rows = call.attribute("sliced_rows") != 0;
+  const int parts = call.how.parts;
+  const Deal& deal = call.how.deal;
+  int of_rows = by_rows ? parts : 1;
+  if (deal.ranks > 1) {  // whole sequences, each of two chunks a rank
+    of_rows = static_cast<int>(call[0].rows) / deal.sequence * 2 * deal.ranks;
+  }
+  return {block_starts(call[0].rows, call.count("rows"), of_rows),
+          block_starts(call[0].cols, call.count("cols"), by_rows ? 1 : parts)};
+}
+
+double held(float x) { return static_cast<double>(x); }
+double held(double x) { return static_cast<double>(static_cast<float>(x)); }
+double held(const Near& x) { return held(x.value); }
+double held(const Moment& x) { return held(x.held()); }
+double held(const Truth& x) { return held(static_cast<double>(x)); }
+
+template <class T>
+Matrix<double> largest_magnitudes(const Matrix<T>& x, const Grid& grid) {
+  Matrix<double> amax(grid.rows.size() - 1, grid.cols.size() - 1);
+  for (std::size_t r = 0; r < amax.rows; ++r) {
+    for (std::size_t i = grid.rows[r]; i < grid.rows[r + 1]; ++i) {
+      for (std::size_t c = 0; c < amax.cols; ++c) {
+        for (std::size_t j = grid.cols[c]; j < grid.cols[c + 1]; ++j) {
+          const double size = std::fabs(held(x(i, j)));
+          if (std::isfinite(size)) amax(r, c) = std::max(amax(r, c), size);
+        }
+      }
+    }
+  }
+  return amax;
+}
+
+template <class T>
+std::vector<Matrix<T>> scales(const Call<T>& call) {
+  const auto rule = static_cast<ScaleRule>(call.count("rule"));
+  const Matrix<double> amax = largest_magnitudes(call[0], grid_of(call));
+  const bool nested = rule == ScaleRule::nested;
+  double all = 0;
+  for (const double size : amax.values) all = std::max(all, size);
+  const double t = nested ? nested_scale(all, call.how.output) : 1;
+  Matrix<T> s(amax.rows, amax.cols);
+  for (std::size_t b = 0; b < s.size(); ++b) {
+    const double scale = block_scale(amax.values[b], rule, call.how.output, t);
+    s.values[b] = static_cast<T>(static_cast<float>(scale));
+  }
+  std::vector<Matrix<T>> outputs = alone(std::move(s));
+  if (nested) outputs.emplace_back(1, 1, static_cast<T>(t));
+  return outputs;
+}
+
+// Calls f with each element and its scale.
+template <class T, class F>
+void for_each(Matrix<T>& y, const Call<T>& call, const F& f) {
+  const Grid grid = grid_of(call);
+  for (std::size_t r = 0; r + 1 < grid.rows.size(); ++r) {
+    for (std::size_t i = grid.rows[r]; i < grid.rows[r + 1]; ++i) {
+      for (std::size_t c = 0; c + 1 < grid.cols.size(); ++c) {
+        for (std::size_t j = grid.cols[c]; j < grid.cols[c + 1]; ++j) f(y(i, j), call[1](r, c));
+      }
+    }
+  }
+}
+
+template <class T>
+std::vector<Matrix<T>> quantized(const Call<T>& call) {
+  Matrix<T> y = call[0];
+  for_each(y, call, [](T& x, const T& s) { x /= s; });
+  call.roundings.round_as(y, call.how.output, {true, call.random_key()});
+  for_each(y, call, [](T& x, const T& s) { x *= s; });
+  return alone(std::move(y));
+}
+
+}  // namespace
+
+extern const Operation block_scales{"block_scales", scales<float>, scales<double>, scales<Truth>,
+                                    tolerance_by<scales<Near>, scales<Moment>>};
+extern const Operation quantize_blocks{"quantize_blocks", quantized<float>, quantized<double>,
+                                       quantized<Truth>,
+                                       tolerance_by<quantized<Near>, quantized<Moment>>};
+
+}  // namespace plumb

@@ -1,0 +1,77 @@
+#include <cmath>
+
+#include "bounds/number/rounding.hpp"
+#include "kernels/ops.hpp"
+
+namespace plumb {
+namespace {
+
+std::size_t count(std::size_t n, std::size_t block) { return (n + block - 1) / block; }
+
+float least_power_above(float x) {  // or x itself
+  int exponent = 0;
+  const float fraction = std::frexp(x, &exponent);
+  return std::ldexp(1.0F, std::max(fraction == 0.5F ? exponent - 1 : exponent, -127));
+}
+
+}  // namespace
+
+Tensor block_magnitudes(const Tensor& x, const BlockSize& block) {
+  Tensor amax(count(x.rows, block.rows), count(x.cols, block.cols));
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    for (std::size_t j = 0; j < x.cols; ++j) {
+      float& largest = amax(i / block.rows, j / block.cols);
+      if (std::isfinite(x(i, j))) largest = std::max(largest, std::fabs(x(i, j)));
+    }
+  }
+  return amax;
+}
+
+float grid_of_scales(float amax, const Format& format) {
+  if (amax == 0) return 1;
+  const double most = format.largest() * e4m3fn.largest();
+  return std::max(static_cast<float>(static_cast<double>(amax) / most), 0x1p-126F);
+}
+
+float block_scale_to_fit(float amax, BlockScale kind, const Format& format, float grid) {
+  if (amax == 0) return 1;
+  const double exact = static_cast<double>(amax) / format.largest();
+  if (kind == BlockScale::power_of_two) {
+    const float scale = least_power_above(static_cast<float>(exact));
+    // Narrowing to FP32 may have lost what lies above a power of two.
+    return static_cast<double>(scale) * format.largest() < static_cast<double>(amax) ? 2 * scale
+                                                                                     : scale;
+  }
+  if (kind == BlockScale::wide) return std::max(static_cast<float>(exact), 0x1p-126F);
+  const double steps = std::min(exact / static_cast<double>(grid), e4m3fn.largest());
+  const double rounded = std::max(round_to(steps, e4m3fn), 0x1p-9);
+  return std::max(static_cast<float>(rounded * static_cast<double>(grid)), 0x1p-126F);
+}
+
+void divide_blocks(Tensor& x, const Tensor& scales, const BlockSize& block) {
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    for (std::size_t j = 0; j < x.cols; ++j) x(i, j) /= scales(i / block.rows, j / block.cols);
+  }
+}
+
+void multiply_blocks(Tensor& x, const Tensor& scales, const BlockSize& block) {
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    for (std::size_t j = 0; j < x.cols; ++j) x(i, j) *= scales(i / block.rows, j / block.cols);
+  }
+}
+
+void saturate(std::span<float> x, const Format& format) {
+  const auto largest = static_cast<float>(format.largest());
+  for (float& v : x) {
+    if (std::fabs(v) > largest) v = std::copysign(largest, v);
+  }
+}
+
+void round_stochastic(Tensor& x, const Format& format, std::uint64_t key, std::size_t first_row,
+                      std::size_t first_col, std::size_t whole_cols) {
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    round_stochastically({x.row(i), x.cols}, format, key, (first_row + i) * whole_cols + first_col);
+  }
+}
+
+}  // namespace plumb

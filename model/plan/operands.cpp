@@ -1,0 +1,99 @@
+#include "model/plan/parts.hpp"
+#include "model/rounding_key.hpp"
+
+namespace plumb {
+namespace {
+
+// The slices in which blocks begin anew: those of the ranks, unless each is a number of blocks.
+int slices(const Promise& p, const Slices& x, int rows, int cols) {
+  if (x.axis == Sharding::none) return 1;
+  return x.length / p.l.tp % (x.axis == Sharding::rows ? rows : cols) == 0 ? 1 : p.l.tp;
+}
+
+// Chunks of tokens, where blocks begin anew unless each is a number of blocks.
+Deal chunks(const Promise& p, const Slices& x, int rows) {
+  const Deal deal = p.over_contexts().deal;
+  const bool fits = deal.ranks == 1 || deal.sequence / (2 * deal.ranks) % rows == 0;
+  return x.of_tokens && !fits ? deal : Deal();
+}
+
+void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const std::string& as,
+                 const OperandCast& how, Contracted axis) {
+  const bool along = axis == Contracted::columns;
+  const int rows = along ? how.across : how.along, cols = along ? how.along : how.across;
+  const Evaluation evaluation{slices(p, sliced, rows, cols), fp32, how.format,
+                              chunks(p, sliced, rows)};
+  Attributes blocks{{"rows", rows},
+                    {"cols", cols},
+                    {"rule", static_cast<double>(how.rule)},
+                    {"sliced_rows", sliced.axis == Sharding::rows}};
+  Ids scales{as + "_scale"};
+  if (how.rule == ScaleRule::nested) scales.push_back(as + "_tensor_scale");
+  p.node("block_scales", {x}, scales, evaluation, blocks);
+  blocks.erase("rule");
+  if (how.stochastic) blocks["key"] = static_cast<double>(rounding_key(p.c, p.step, as));
+  p.node("quantize_blocks", {x, scales[0]}, {as}, evaluation, blocks);
+}
+
+// Promises `as`, what the cast keeps of x; and of blocks that a product over the rows takes
+// otherwise, a second copy.
+void cast(Promise& p, const std::string& x, const Slices& sliced, const std::string& as,
+          const OperandCast& how) {
+  switch (how.scaling) {
+    case Scaling::none:
+      return p.node("cast", {x}, {as}, {1, fp32, how.format});
+    case Scaling::tensor:
+      p.node("amax_scale", {x}, {as + "_scale"}, Promise::in_fp32(),
+             {{"largest", how.format.largest()}});
+      return p.node("quantize", {x, as + "_scale"}, {as}, {1, fp32, how.format});
+    case Scaling::block:
+      cast_blocks(p, x, sliced, as, how, Contracted::columns);
+      if (how.two_copies()) {
+        cast_blocks(p, x, sliced, how.copy_of(as, Contracted::rows), how, Contracted::rows);
+      }
+  }
+}
+
+}  // namespace
+
+Seen input_operand(Promise& p, const std::string& name, const std::string& x,
+                   const Slices& sliced) {
+  if (!p.r.operands) return {x, x};
+  const OperandCast& how = p.r.operands->activations;
+  cast(p, x, sliced, p.at(name, "operand"), how);
+  return seen_input(p, name, x);
+}
+
+Seen seen_input(const Promise& p, const std::string& name, const std::string& x) {
+  if (!p.r.operands) return {x, x};
+  const OperandCast& how = p.r.operands->activations;
+  const std::string id = p.at(name, "operand");
+  return {how.copy_of(id, Contracted::columns), how.copy_of(id, Contracted::rows)};
+}
+
+Seen gradient_operand(Promise& p, const std::string& name, const std::string& dy,
+                      const Slices& sliced) {
+  if (!p.r.operands) return {dy, dy};
+  const OperandCast& how = p.r.operands->gradients;
+  const std::string id = p.at(name, "grad_operand");
+  cast(p, dy, sliced, id, how);
+  return {how.copy_of(id, Contracted::columns), how.copy_of(id, Contracted::rows)};
+}
+
+Seen seen_weight(const Promise& p, const std::string& module) {
+  if (!p.r.operands) return {Promise::weight(module), Promise::weight(module)};
+  const OperandCast& how = p.r.operands->weights;
+  const std::string id = module + ".weight/operand";
+  return {how.copy_of(id, Contracted::columns), how.copy_of(id, Contracted::rows)};
+}
+
+void weight_operands(Promise& p) {
+  if (!p.r.operands) return;
+  for (const Parameter& each : multiplied(p.c)) {
+    cast(p, each.name + "/param@previous",
+         {each.sharding, each.sharding == Sharding::rows ? each.rows : each.cols, false},
+         each.name + "/operand", p.r.operands->weights);
+  }
+}
+
+}  // namespace plumb

@@ -1,0 +1,33 @@
+#include "model/recipe.hpp"
+
+namespace plumb {
+namespace {
+
+std::string in_words(const OperandCast& cast) {
+  const std::string format(cast.format.name);
+  if (cast.scaling == Scaling::none) return format;
+  if (cast.scaling == Scaling::block) {
+    const char* scale = cast.rule == ScaleRule::ceil    ? "a power of two"
+                        : cast.rule == ScaleRule::exact ? "an FP32 scale"
+                                                        : "an E4M3 scale on an FP32 grid";
+    return format + ", " + scale + " for each " + std::to_string(cast.across) + "x" +
+           std::to_string(cast.along) + (cast.stochastic ? ", rounded stochastically" : "");
+  }
+  return format + ", a power of two for each tensor from its largest magnitude";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe) {
+  const auto seen = [&](const OperandCast OperandCasts::*which) {
+    return recipe.operands ? in_words(*recipe.operands.*which) : "as computed";
+  };
+  return {{"title", recipe.title},
+          {"compute", std::string(recipe.compute.name)},
+          {"wire", std::string(recipe.wire.name)},
+          {"activations in products", seen(&OperandCasts::activations)},
+          {"weights in products", seen(&OperandCasts::weights)},
+          {"gradients in products", seen(&OperandCasts::gradients)}};
+}
+
+}  // namespace plumb

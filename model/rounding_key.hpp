@@ -1,0 +1,18 @@
+// model/rounding_key.hpp: the key of a stochastic rounding. It depends on seed, step and canonical
+// id, the counter is the element of the whole tensor: so the layout does not matter.
+#pragma once
+
+#include <string_view>
+
+#include "bounds/number/philox.hpp"
+#include "model/config.hpp"
+
+namespace plumb {
+
+// Below 2^53, so that an attribute of a promise holds it.
+inline std::uint64_t rounding_key(const Config& config, int step, std::string_view id) {
+  const std::uint64_t of_step = key_of(config.seed, "rounding") + static_cast<std::uint64_t>(step);
+  return key_of(of_step, id) >> 11;
+}
+
+}  // namespace plumb

@@ -1,0 +1,116 @@
+// Do the operations that scale by blocks make what bounds/number/blocks.hpp makes on its own, anew
+// in each slice, and does chance leave the mean where it is?
+#include "bounds/number/blocks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "bounds/examples/example.hpp"
+
+namespace plumb {
+namespace {
+
+struct Made {
+  Matrix<float> scales, values;
+};
+
+Made made(const Matrix<double>& x, const BlockFormat& format, int parts = 1, int sliced_rows = 0,
+          double key = -1) {
+  Attributes blocks{{"rows", static_cast<double>(format.rows)},
+                    {"cols", static_cast<double>(format.cols)},
+                    {"rule", static_cast<double>(format.rule)},
+                    {"sliced_rows", sliced_rows}};
+  const Evaluation how{parts, fp32, format.element};
+  const Matrix<float> scales = evaluation_of({"block_scales", {x}, blocks, how})[0];
+  if (key >= 0) blocks["key"] = key;
+  return {scales,
+          evaluation_of({"quantize_blocks", {x, converted<double>(scales)}, blocks, how})[0]};
+}
+
+TEST(BlockOperations, MakeWhatTheFormatSays) {
+  for (const char* kind : {"plain", "spread", "positive"}) {
+    const Matrix<double> x = Draw(kind, 3).matrix(150, 200);
+    for (const BlockFormat& format : block_formats) {
+      if (format.rows == 0) continue;
+      const Quantised expected = quantise(converted<float>(x), format);
+      const Made seen = made(x, format);
+      EXPECT_EQ(seen.scales, expected.scales) << format.name << kind;
+      // A quotient by a scale that is no power of two may be rounded onto a midpoint.
+      std::size_t different = 0;
+      for (std::size_t e = 0; e < x.size(); ++e) {
+        different += seen.values.values[e] != expected.values.values[e] ? 1 : 0;
+      }
+      const bool power = format.rule != ScaleRule::exact && format.rule != ScaleRule::nested;
+      EXPECT_LE(different, power ? 0U : 2U) << format.name << kind;
+    }
+  }
+}
+
+TEST(BlockOperations, BeginAnewInEachSlice) {
+  const BlockFormat format{"", e4m3fn, 1, 32, ScaleRule::ceil};
+  const Matrix<double> x = Draw("spread", 4).matrix(5, 96);  // two slices of 48: 32 and 16
+  const Made seen = made(x, format, 2);
+  EXPECT_EQ(seen.scales.cols, 4U);
+  Matrix<double> half(5, 48);
+  for (std::size_t i = 0; i < 5; ++i) std::copy_n(x.row(i) + 48, 48, half.row(i));
+  const Made alone = made(half, format);
+  for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t j = 0; j < 48; ++j) ASSERT_EQ(seen.values(i, 48 + j), alone.values(i, j));
+  }
+  EXPECT_NE(made(x, format).values, seen.values);
+  const Made down = made(x, {"", e4m3fn, 4, 1, ScaleRule::ceil}, 5, 1);  // five slices of one row
+  EXPECT_EQ(down.scales.rows, 5U);
+}
+
+TEST(BlockOperations, RoundByChanceToEitherNeighbourAndToTheMeanInTheEnd) {
+  const BlockFormat format{"", e2m1, 1, 16, ScaleRule::ceil};
+  const Matrix<double> x = Draw("plain", 5).matrix(8, 16);
+  constexpr int draws = 400;
+  double worst = 0;
+  std::vector<double> sum(x.size()), squares(x.size());
+  for (int key = 0; key < draws; ++key) {
+    const Made seen = made(x, format, 1, 0, key);
+    for (std::size_t e = 0; e < x.size(); ++e) {
+      const double error = static_cast<double>(seen.values.values[e]) - x.values[e];
+      worst = std::max(worst, std::fabs(error) / static_cast<double>(seen.scales(e / 16, 0)));
+      sum[e] += error;
+      squares[e] += error * error;
+    }
+  }
+  EXPECT_LT(worst, 2);  // the widest spacing of E2M1
+  EXPECT_GT(worst, 1);  // which to nearest no error exceeds
+  for (std::size_t e = 0; e < x.size(); ++e) {
+    // Means of 400: six deviations, which 128 of them pass with a chance of 2.5e-7.
+    EXPECT_LE(std::fabs(sum[e]), 6 * std::sqrt(squares[e]) + 1e-12) << e;
+  }
+}
+
+TEST(BlockOperations, SaturateWhereTheirRuleSaysAndTheBoundCoversIt) {
+  Matrix<double> x(1, 32, 0.25);
+  x.values[5] = 500;  // floor: a scale of one, and 448 is the largest
+  const BlockFormat format{"", e4m3fn, 1, 32, ScaleRule::floor};
+  EXPECT_EQ(made(x, format).values.values[5], 448);
+  Example e{"quantize_blocks",
+            {x, Matrix<double>(1, 1, 1)},
+            {{"rows", 1}, {"cols", 32}, {"sliced_rows", 0}},
+            {1, fp32, e4m3fn}};
+  EXPECT_NEAR(tolerance_of(e)->bound[0].values[5], 52, 1e-9);
+  EXPECT_EQ(tolerance_of(e)->bound[0].values[4], 0);
+  e.id = "quantize";
+  EXPECT_FALSE(tolerance_of(e));
+  e.attributes["saturate"] = 1;
+  EXPECT_NEAR(tolerance_of(e)->bound[0].values[5], 52, 1e-9);
+  EXPECT_EQ(evaluation_of(e)[0].values[5], 448);
+}
+
+TEST(BlockOperations, ScalesOfTinyBlocksStayNormal) {
+  for (const ScaleRule rule : {ScaleRule::exact, ScaleRule::nested}) {
+    const Made seen = made(Matrix<double>(1, 4, 0x1p-149), {"", e4m3fn, 1, 4, rule});
+    EXPECT_EQ(seen.scales.values[0], 0x1p-126F);
+    EXPECT_EQ(seen.values.values[0], 0);
+  }
+}
+
+}  // namespace
+}  // namespace plumb
