@@ -167,7 +167,11 @@ std::vector<Parameter> parameters(const Config& c) {
       continue;
     }
     all.push_back({layer + ".mlp.router.weight", c.width, c.experts, Sharding::none, 0, spread});
-    for (int e = 0; e < c.experts; ++e) mlp(expert_name(layer + ".mlp", e), c.hidden);
+    for (int e = 0; e < c.experts; ++e) {
+      const std::size_t before = all.size();
+      mlp(expert_name(layer + ".mlp", e), c.hidden);
+      for (std::size_t i = before; i < all.size(); ++i) all[i].expert = e;
+    }
     if (c.shared > 0) mlp(layer + ".mlp.shared", c.shared);
   }
   norm("final_norm");

@@ -74,6 +74,7 @@ struct Parameter {
   int rows, cols;    // a vector is (n, 1)
   Sharding sharding;
   double mean, deviation;  // of its first values
+  int expert = -1;         // whose it is; -1: none's
 };
 
 // In the order of the forward pass. A tied head has no entry of its own.

@@ -17,13 +17,13 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x,
   rank.record.ran[id] = ran;
 }
 
-// The sum over the data-parallel ranks, or this rank's share of it.
+// The sum over the ranks that hold copies, or this rank's share of it.
 Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
   Tensor gradient = std::move(rank.main_grad.at(as));
-  rank.mesh.dp.sum(gradient.values, fp32);
-  if (rank.l.zero >= 2) gradient = own_share(rank, gradient);
+  rank.copies_of(p).sum(gradient.values, fp32);
+  if (rank.l.zero >= 2) gradient = own_share(rank, gradient, p);
   const std::string id = (rank.tied(p) && as == p.name ? "embedding.lookup" : as) + "/main_grad";
-  tap(rank, p, id, gradient, 2, fp32, over_dp(rank));
+  tap(rank, p, id, gradient, 2, fp32, {rank.copies_of(p).size(), fp32, fp32});
   return gradient;
 }
 
@@ -60,7 +60,7 @@ void reduce_gradients(Rank& rank) {
 
 // The norm of all gradients: slices and shares are summed over the ranks, replicas counted once.
 float gradient_norm(Rank& rank) {
-  double squares = 0;
+  double squares = 0, of_experts = 0;
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
     if (p.sharding == Sharding::none && rank.where.tp != 0) continue;
@@ -69,16 +69,18 @@ float gradient_norm(Rank& rank) {
     for (const float g : rank.main_grad.at(p.name).values) {
       own += static_cast<double>(g) * static_cast<double>(g);
     }
-    squares += own;
+    (p.expert < 0 ? squares : of_experts) += own;
   }
   if (rank.l.zero >= 2) rank.mesh.dp.sum(squares);
+  (rank.l.zero >= 2 ? rank.mesh.dp : rank.mesh.ep).sum(of_experts);
+  squares += of_experts;
   rank.mesh.model.sum(squares);
   return static_cast<float>(std::sqrt(squares));
 }
 
 void update(Rank& rank, const Parameter& p, float coefficient) {
   Tensor gradient = std::move(rank.main_grad.at(p.name));
-  if (rank.l.zero == 1) gradient = own_share(rank, gradient);
+  if (rank.l.zero == 1) gradient = own_share(rank, gradient, p);
   for (float& g : gradient.values) g *= coefficient;
   tap(rank, p, p.name + "/clipped_grad", gradient, 1, fp32, rank.in_fp32());
   Tensor& master = rank.state.at(p.name + "/master");

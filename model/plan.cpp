@@ -50,6 +50,14 @@ void backward(Promise& p) {
 
 Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int step) {
   check_layout(layout, config);
+  if (layout.ep > 1 && recipe.operands && recipe.operands->activations.scaling == Scaling::block) {
+    throw Failure("recipe " + recipe.id +
+                  " scales blocks of rows that run on from expert to "
+                  "expert, and ep" +
+                  std::to_string(layout.ep) +
+                  " puts these on different ranks; "
+                  "choose another recipe or leave ep out");
+  }
   Promise p(config, recipe, layout, step);
   weight_operands(p);
   for (p.micro_batch = 0; p.micro_batch < config.micro_batches; ++p.micro_batch) {

@@ -43,7 +43,7 @@ void load_state(Rank& rank, const Values& leaves) {
       const Format& format = compute ? rank.r.compute : fp32;
       Tensor mine = sliced(leaf(leaves, id + "@previous"), p.sharding, rank);
       if (rank.l.zero >= (compute ? 3 : 1)) {
-        mine = own_share(rank, mine);
+        mine = own_share(rank, mine, p);
         rank.tap_share(id + "@previous", mine, p, format);
       } else {
         rank.tap_leaf(id + "@previous", mine, held(p), format);

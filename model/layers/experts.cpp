@@ -12,19 +12,105 @@ std::size_t first_token(const Rank& rank) {
   return rank.l.sp ? rank.first(static_cast<std::size_t>(rank.c.tokens())) : 0;
 }
 
+std::size_t experts_here(const Rank& rank) {
+  return static_cast<std::size_t>(rank.c.experts / rank.l.ep);
+}
+
+Tensor rows_between(const Tensor& x, std::size_t first, std::size_t last) {
+  Tensor rows(last - first, x.cols);
+  std::copy(x.row(first), x.row(last), rows.values.begin());
+  return rows;
+}
+
+// While it lives, the rank works on what another sent it.
+class Visiting {
+ public:
+  Visiting(Rank& rank, std::size_t from, const Visit& visit)
+      : rank_(rank), micro_batch_(rank.where.micro_batch) {
+    rank.where.micro_batch += (static_cast<int>(from) - rank.where.ep) * rank.l.expert_copies();
+    rank.first_copy = visit.first;
+  }
+  ~Visiting() { rank_.where.micro_batch = micro_batch_; }
+  Visiting(const Visiting&) = delete;
+  Visiting& operator=(const Visiting&) = delete;
+
+ private:
+  Rank& rank_;
+  int micro_batch_;
+};
+
+// Rows of this rank's micro-batch go to where their experts are; theirs come here.
+std::vector<Tensor> to_experts(Rank& rank, const Tensor& rows, const Copies& copies) {
+  std::vector<Tensor> parts;
+  const std::size_t n = experts_here(rank);
+  for (std::size_t e = 0; e + 1 < copies.begin.size(); e += n) {
+    parts.push_back(rows_between(rows, copies.begin[e], copies.begin[e + n]));
+  }
+  return rank.mesh.ep.exchange(parts);
+}
+
+// And back.                                                                        // (T k, D)
+Tensor from_experts(Rank& rank, const std::vector<Tensor>& parts) {
+  Tensor all(0, static_cast<std::size_t>(rank.c.width));
+  for (const Tensor& part : rank.mesh.ep.exchange(parts)) {
+    all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+    all.rows += part.rows;
+  }
+  return all;
+}
+
+// Who sends how many rows to which of the experts here.
+std::vector<Visit> visits_of(Rank& rank, const Tensor& choices) {
+  const auto experts = static_cast<std::size_t>(rank.c.experts);
+  const std::size_t n = experts_here(rank), mine = n * static_cast<std::size_t>(rank.where.ep);
+  const Tensor all = rank.mesh.ep.gather_rows(choices);
+  std::vector<Visit> visits(static_cast<std::size_t>(rank.where.ep_size));
+  for (std::size_t from = 0; from < visits.size(); ++from) {
+    const std::size_t tokens = choices.rows;
+    const Copies copies = copies_of(rows_between(all, from * tokens, (from + 1) * tokens), experts);
+    Visit& visit = visits[from];
+    visit.first = copies.begin[mine];
+    for (std::size_t e = 0; e <= n; ++e)
+      visit.begin.push_back(copies.begin[mine + e] - visit.first);
+  }
+  return visits;
+}
+
+Grouped layer_of(const Rank& rank, const std::string& name, const char* which, const Visit& v) {
+  return {name, which, experts_here(rank) * static_cast<std::size_t>(rank.where.ep), v.begin};
+}
+
+// What the experts here make of the rows that they got.                              // (N, D)
+Tensor through_experts(Rank& rank, const std::string& name, Tensor rows, Visit& v) {
+  const std::string of_experts = name + ".experts";
+  rank.tap(name + ".dispatch/out", rows, Held::copies, rank.r.compute, rank.plain());
+  v.rows = input_operand(rank, of_experts + ".fc1", std::move(rows), Held::copies);
+  v.fc1 = grouped_columns(rank, layer_of(rank, name, "fc1", v), v.rows);
+  Tensor act = activation(rank, of_experts + ".act", v.fc1, Held::copy_columns);
+  v.act = input_operand(rank, of_experts + ".fc2", std::move(act), Held::copy_columns);
+  return grouped_rows(rank, layer_of(rank, name, "fc2", v), v.act);
+}
+
+Tensor back_through_experts(Rank& rank, const std::string& name, const Tensor& dy, const Visit& v) {
+  rank.tap(name + ".combine/grad_in", dy, Held::copies, rank.r.compute, rank.plain());
+  const Tensor d_act = grouped_rows_backward(rank, layer_of(rank, name, "fc2", v), v.act, dy);
+  const Tensor d_fc1 =
+      activation_backward(rank, name + ".experts.act", v.fc1, d_act, Held::copy_columns);
+  return grouped_columns_backward(rank, layer_of(rank, name, "fc1", v), v.rows, d_fc1);
+}
+
 }  // namespace
 
 Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Experts& s) {
   s.routed = router_layer(rank, name + ".router", x);
   const Copies& copies = s.routed.copies;
-  const std::string of_experts = name + ".experts";
-  Tensor rows = copy_tokens(all_tokens(rank, x), copies);
-  rank.tap(name + ".dispatch/out", rows, Held::whole, rank.r.compute, rank.plain());
-  s.rows = input_operand(rank, of_experts + ".fc1", std::move(rows), Held::whole);
-  s.fc1 = grouped_columns(rank, {name, "fc1", copies}, s.rows);
-  s.act = input_operand(rank, of_experts + ".fc2",
-                        activation(rank, of_experts + ".act", s.fc1, Held::columns), Held::columns);
-  s.fc2 = grouped_rows(rank, {name, "fc2", copies}, s.act);
+  s.visits = visits_of(rank, s.routed.all_choices);
+  std::vector<Tensor> parts = to_experts(rank, copy_tokens(all_tokens(rank, x), copies), copies);
+  for (std::size_t from = 0; from < parts.size(); ++from) {
+    const Visiting visiting(rank, from, s.visits[from]);
+    parts[from] = through_experts(rank, name, std::move(parts[from]), s.visits[from]);
+  }
+  s.fc2 = from_experts(rank, parts);
   Tensor y = weigh_rows(s.fc2, copies, s.routed.own.p, s.routed.choices, first_token(rank));
   rank.round(y);
   rank.tap(name + ".combine/out", y, Held::own_tokens, rank.r.compute, rank.plain());
@@ -35,14 +121,14 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
 Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, const Tensor& dy) {
   const Routed& routed = s.routed;
   const Copies& copies = routed.copies;
-  const std::string of_experts = name + ".experts";
   Tensor d_rows = spread_gradient(all_tokens(rank, dy), routed.p, routed.all_choices, copies);
   rank.round(d_rows);
-  rank.tap(name + ".combine/grad_in", d_rows, Held::whole, rank.r.compute, rank.plain());
-  const Tensor d_act = grouped_rows_backward(rank, {name, "fc2", copies}, s.act, d_rows);
-  const Tensor d_fc1 = activation_backward(rank, of_experts + ".act", s.fc1, d_act, Held::columns);
-  const Tensor d_copies = grouped_columns_backward(rank, {name, "fc1", copies}, s.rows, d_fc1);
-  Tensor dx = add_rows(d_copies, copies, first_token(rank), dy.rows);
+  std::vector<Tensor> parts = to_experts(rank, d_rows, copies);
+  for (std::size_t from = 0; from < parts.size(); ++from) {
+    const Visiting visiting(rank, from, s.visits[from]);
+    parts[from] = back_through_experts(rank, name, parts[from], s.visits[from]);
+  }
+  Tensor dx = add_rows(from_experts(rank, parts), copies, first_token(rank), dy.rows);
   rank.round(dx);
   rank.tap(name + ".dispatch/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
   const Tensor dp = weight_gradient(dy, s.fc2, copies, routed.choices,

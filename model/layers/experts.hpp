@@ -2,7 +2,9 @@
 // to their experts, and their weighed sum; beside them, perhaps, a shared expert that takes all.
 //
 //   x, y, dy, dx: this rank's tokens of the stream. Each tensor-parallel rank holds a slice of
-//   every expert, as of an MLP, and all T k rows.
+//   every expert that is here, as of an MLP, and all rows of these.
+// Over expert-parallel ranks the copies of each rank's micro-batch travel to the ranks that have
+// their experts, and what these make of them travels back. There they stay apart by micro-batch.
 #pragma once
 
 #include "model/layers/mlp.hpp"
@@ -10,12 +12,20 @@
 
 namespace plumb {
 
+// What the experts here take of one rank's micro-batch.                  N rows of the T k, by
+// expert
+struct Visit {
+  std::size_t first = 0;           // of the rows, among all of the micro-batch
+  std::vector<std::size_t> begin;  // of each expert's rows, and the end of the last
+  Operand rows;                    // what fc1 multiplies                              // (N, D)
+  Tensor fc1;                      // (N, H / tp)
+  Operand act;  // what fc2 multiplies                              // (N, H / tp)
+};
+
 struct Experts {
   Routed routed;
-  Operand rows;  // what fc1 multiplies                                          // (T k, D)
-  Tensor fc1;    // (T k, H / tp)
-  Operand act;   // what fc2 multiplies                                          // (T k, H / tp)
-  Tensor fc2;    // (T k, D)
+  std::vector<Visit> visits;  // by expert-parallel rank that they come from
+  Tensor fc2;                 // of this rank's micro-batch                            // (T k, D)
   Mlp shared;
 };
 

@@ -34,8 +34,8 @@ class Caster {
     rank_.tap_step(id_of(name), x, held, format, ran);
   }
   float over_ranks(float amax) const {
-    const bool columns = held_ == Held::columns || held_ == Held::token_columns;
-    if (columns || held_ == Held::rows) rank_.mesh.tp.max({&amax, 1});
+    if (sliced_columns(held_) || held_ == Held::rows) rank_.mesh.tp.max({&amax, 1});
+    if (held_ == Held::copies || held_ == Held::copy_columns) rank_.mesh.ep.max({&amax, 1});
     if (of_tokens()) rank_.mesh.cp.max({&amax, 1});
     return amax;
   }
@@ -57,7 +57,7 @@ class Caster {
   // The blocks of this rank's piece are those of the whole if they fit into it; if not, blocks
   // begin anew in every rank's piece.
   Evaluation ran_as(const Tensor& x, const BlockSize& block) const {
-    const bool fits = held_ == Held::whole || held_ == Held::tokens ||
+    const bool fits = held_ == Held::whole || held_ == Held::tokens || held_ == Held::copies ||
                       (held_ == Held::rows ? x.rows % block.rows : x.cols % block.cols) == 0;
     return {fits ? 1 : rank_.where.tp_size, fp32, how_.format};
   }
@@ -119,7 +119,7 @@ class Caster {
     if (!how_.stochastic) return round_to_format(x.values, how_.format);
     const auto tp = static_cast<std::size_t>(rank_.where.tp);
     const auto size = static_cast<std::size_t>(rank_.where.tp_size);
-    const bool columns = held_ == Held::columns || held_ == Held::token_columns;
+    const bool columns = sliced_columns(held_);
     round_stochastic(x, how_.format, rounding_key(rank_.c, rank_.step, id_of(name)), first_row,
                      columns ? tp * x.cols : 0, columns ? size * x.cols : x.cols);
   }

@@ -4,10 +4,11 @@ namespace plumb {
 namespace {
 
 // The sum of a parameter's gradients over all micro-batches.
-std::string accumulated(Promise& p, const std::string& wgrad, const std::string& as) {
+std::string accumulated(Promise& p, const std::string& wgrad, const std::string& as,
+                        const Evaluation& how) {
   Ids parts;
   for (int m = 0; m < p.c.micro_batches; ++m) parts.push_back(Promise::of(m, wgrad, "wgrad"));
-  p.node("sum", parts, {as + "/main_grad"}, p.over_dp());
+  p.node("sum", parts, {as + "/main_grad"}, how);
   return as + "/main_grad";
 }
 
@@ -33,11 +34,11 @@ void reduce(Promise& p) {
   for (const Parameter& each : parameters(p.c)) {
     all.push_back(each.name + "/main_grad");
     if (p.gpt() && each.name == "embedding.weight") {  // tied: on two stages of a pipeline
-      const std::string looked_up = accumulated(p, each.name, "embedding.lookup");
-      const std::string multiplied = accumulated(p, "head.weight", "head.weight");
+      const std::string looked_up = accumulated(p, each.name, "embedding.lookup", p.over_dp());
+      const std::string multiplied = accumulated(p, "head.weight", "head.weight", p.over_dp());
       p.node("add", {looked_up, multiplied}, {all.back()}, Promise::in_fp32());
     } else {
-      accumulated(p, each.name, each.name);
+      accumulated(p, each.name, each.name, p.over_copies(each));
     }
   }
   p.node("grad_norm", all, {"clip/grad_norm"}, Promise::in_fp32());
