@@ -43,7 +43,9 @@ void add_inspect(CLI::App& app, Verb& chosen) {
       for (const auto& [id, tensor] : merged.values) {
         if (select(id)) print(id, *tensor, merged.formats.at(id));
       }
-      for (const Finding& f : merged.findings) fmt::print("finding: {} {}\n", f.id, f.detail);
+      for (const auto& findings : {merged.findings, merged.not_finite}) {
+        for (const Finding& f : findings) fmt::print("finding: {} {}\n", f.id, f.detail);
+      }
       return 0;
     };
   });

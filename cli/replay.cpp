@@ -3,6 +3,7 @@
 #include "cli/verbs.hpp"
 #include "trace/replay.hpp"
 #include "trace/report/report.hpp"
+#include "trace/structure.hpp"
 
 namespace plumb {
 namespace {
@@ -53,7 +54,10 @@ void add_replay(CLI::App& app, Verb& chosen) {
       refuse_missing(c, candidate);
       Replayed seen =
           replay(*c.trace.graph, c.merged.values, [](const std::string&) { return true; });
-      const auto& damage = c.merged.findings;  // comes first: what follows may be made of it
+      std::vector<Finding> damage = c.merged.findings;  // first: what follows may be made of it
+      if (!left_out(*c.trace.graph, c.merged.values)) {
+        damage.insert(damage.end(), c.merged.not_finite.begin(), c.merged.not_finite.end());
+      }
       seen.findings.insert(seen.findings.begin(), damage.begin(), damage.end());
       tell(seen);
       return !seen.findings.empty() ? 1 : seen.ratios.empty() ? 3 : 0;

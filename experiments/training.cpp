@@ -31,7 +31,7 @@ Start trained(Start start, std::string_view text, int steps,
     const Graph graph = plan(start.run.config, start.run.recipe, {}, start.run.step);
     const Values step = reference(graph, start.leaves);
     told(start.run.step, static_cast<double>(step.at("loss/out")->values[0]));
-    start.leaves = next_state(start.run.config, step);
+    start.leaves = next_state(start.run.config, start.run.recipe, step);
     ++start.run.step;
     start.leaves.merge(step_data(start.run.config, text, start.run.step));
   }

@@ -7,6 +7,31 @@
 
 namespace plumb {
 
+namespace {
+
+// Histories of a run that has none yet are those that a step sees which scales each tensor by
+// itself: a calibration, so that the first steps are not those of scales of one.
+void calibrate(Start& start) {
+  Recipe by_itself = start.run.recipe;
+  if (delayed_operands(start.run.config, by_itself).empty()) return;
+  for (const auto cast :
+       {&OperandCasts::activations, &OperandCasts::weights, &OperandCasts::gradients}) {
+    OperandCast& how = by_itself.operands.value().*cast;
+    if (how.scaling == Scaling::delayed) how.scaling = Scaling::tensor;
+  }
+  Values step = reference(plan(start.run.config, by_itself, {}, start.run.step), start.leaves);
+  const Graph delayed = plan(start.run.config, start.run.recipe, {}, start.run.step);
+  for (const Node& node : delayed.nodes) {
+    if (node.op != "amax_history") continue;
+    const float latest = start.leaves.at(node.inputs.front())->values.front();
+    if (latest != 0) continue;
+    const Values made = reference(Graph{{node}}, step);
+    start.leaves[node.inputs.front()] = made.at(node.outputs.front());
+  }
+}
+
+}  // namespace
+
 Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
                std::string_view text, const Trace* loaded) {
   Start start{{config, recipe, layout, 1}, {}};
@@ -18,7 +43,7 @@ Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
     start.run.config.sequences = config.sequences;
     start.run.config.micro_batches = config.micro_batches;
     start.run.step = earlier.step + 1;
-    start.leaves = next_state(start.run.config, merge(*loaded).values);
+    start.leaves = next_state(start.run.config, earlier.recipe, merge(*loaded).values);
   }
   check_layout(layout, start.run.config);
   Values data = step_data(start.run.config, text, start.run.step);  // refuses a short text at once
@@ -28,6 +53,7 @@ Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
     cast_state(start.run.config, recipe, start.leaves);
   }
   start.leaves.merge(data);
+  calibrate(start);
   return start;
 }
 
@@ -54,10 +80,11 @@ Trace run_perturbed(const Start& start, std::uint64_t seed) {
 }
 
 Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
-                        const std::string& backend) {
+                        const std::string& backend, World& world) {
   Joints joints;
   if (bug != nullptr) bug->plant(joints, dose, start.run.config);
-  Candidate candidate{train_step(start.run, start.leaves, joints, find_backend(backend)), false};
+  Candidate candidate{train_step(start.run, start.leaves, joints, find_backend(backend), world),
+                      false};
   candidate.reached = joints.reached();
   return candidate;
 }
@@ -88,7 +115,8 @@ Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const Chec
       trial.effect_at = id;
     }
   }
-  trial.changed = trial.changed || b.findings.size() != h.findings.size();
+  trial.changed = trial.changed || b.findings.size() != h.findings.size() ||
+                  b.not_finite.size() != h.not_finite.size();
   trial.healthy = check(reference, r, healthy.trace, h, options);
   trial.broken = check(reference, r, broken.trace, b, options);
   trial.bites_at = bug.bites_at(start.run.config);

@@ -47,8 +47,8 @@ Tensor weight_gradient(const Tensor& dy, const Tensor& rows, const Copies& copie
 Tensor spread_gradient(const Tensor& dy, const Tensor& p, const Tensor& choices,
                        const Copies& copies);
 
-// p (g - sum p g + 2 z lse) with g = dp + balance count.                                // (T, E)
+// p (g - sum p g + 2 z lse) with g = dp + balance count, both losses times loss_scale. // (T, E)
 Tensor rating_gradient(const Ratings& ratings, const Tensor& dp, const Tensor& count,
-                       double balance, double z);
+                       double balance, double z, float loss_scale);
 
 }  // namespace plumb

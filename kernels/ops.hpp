@@ -19,12 +19,14 @@ namespace plumb {
 // Every value becomes a number of the format, nearest even. Memory speed for bf16.
 void round_to_format(std::span<float> x, const Format& format);
 
+float largest_finite(std::span<const float> x);  // magnitude; 0 of none
 // NaN if there is one.
 float largest_magnitude(std::span<const float> x);
 // The largest power of two that keeps `amax` within the format, 1 where there is none to speak of.
 float scale_to_fit(float amax, const Format& format);
-// What the format keeps of x times scale, divided by it.
-void quantize(std::span<float> x, float scale, const Format& format);
+// What the format keeps of x times scale, divided by it; scale is a power of two.
+enum class Beyond { overflows, saturates };
+void quantize(std::span<float> x, float scale, const Format& format, Beyond beyond);
 
 // Blocks, from the tensor's first element on; those at the ends may be smaller.
 struct BlockSize {
@@ -39,10 +41,9 @@ void divide_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
 void multiply_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
 // Beyond the format's largest number it becomes that.
 void saturate(std::span<float> x, const Format& format);
-// x is a piece of a tensor with `whole_cols` columns; every element rounds as it would in the
-// whole.
-void round_stochastic(Tensor& x, const Format& format, std::uint64_t key, std::size_t first_row,
-                      std::size_t first_col, std::size_t whole_cols);
+// Rounds x by chance; its first element is number `first` of the whole tensor.
+void round_by_chance(std::span<float> x, const Format& format, std::uint64_t key,
+                     std::size_t first);
 
 // Norms. `bias` empty: RMSNorm; else LayerNorm.                                        // x (T, D)
 Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<const float> bias,

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "model/layers/operand.hpp"
+#include "model/rounding_key.hpp"
 #include "model/zero.hpp"
 
 namespace plumb {
@@ -78,24 +80,91 @@ float gradient_norm(Rank& rank) {
   return static_cast<float>(std::sqrt(squares));
 }
 
-void update(Rank& rank, const Parameter& p, float coefficient) {
+// Divides the gradients by the loss scale; says whether one of any rank left the range.
+bool unscale(Rank& rank) {
+  const float inverse = 1 / rank.state.at("loss_scale/scale").values[0];
+  float bad = 0;
+  for (const Parameter& p : parameters(rank.c)) {
+    if (!rank.holds(p)) continue;
+    Tensor& gradient = rank.main_grad.at(p.name);
+    for (float& g : gradient.values) {
+      if (!std::isfinite(g)) bad = 1;
+      g *= inverse;
+    }
+    tap(rank, p, p.name + "/unscaled_grad", gradient, 2, fp32, rank.in_fp32());
+  }
+  const bool here = bad != 0;
+  rank.mesh.model.max({&bad, 1});
+  rank.mesh.dp.max({&bad, 1});
+  const bool skips = rank.joints.optimizer.skips(rank.at("loss_scale"), here, bad != 0);
+  rank.tap_step("loss_scale/found_inf", Tensor(1, 1, skips ? 1 : 0), Held::whole, fp32,
+                rank.in_fp32());
+  return skips;
+}
+
+void next_loss_scale(Rank& rank, bool skipped) {
+  float scale = rank.state.at("loss_scale/scale").values[0];
+  float good = rank.state.at("loss_scale/growth").values[0] + 1;
+  if (skipped) {
+    scale *= static_cast<float>(Recipe::backoff);
+    good = 0;
+  } else if (good >= static_cast<float>(Recipe::growth_interval)) {
+    const float larger = scale * static_cast<float>(Recipe::growth);
+    if (std::isfinite(larger)) scale = larger;
+    good = 0;
+  }
+  rank.tap_step("loss_scale/scale", Tensor(1, 1, scale), Held::whole, fp32, rank.in_fp32());
+  rank.tap_step("loss_scale/growth", Tensor(1, 1, good), Held::whole, fp32, rank.in_fp32());
+}
+
+// What Adam works on: the master, or this rank's part of the parameter itself.
+Tensor updated_from(Rank& rank, const Parameter& p) {
+  if (rank.r.masters) return rank.state.at(p.name + "/master");
+  const Tensor& parameter = rank.state.at(p.name + "/param");
+  return rank.l.zero == 1 || rank.l.zero == 2 ? own_share(rank, parameter, p) : parameter;
+}
+
+void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
+  if (!rank.r.stochastic_update) return rank.round(x);
+  const std::uint64_t key = rounding_key(rank.c, rank.step, p.name + "/param");
+  const Tensor slice(local_shape(rank, p).rows, local_shape(rank, p).cols);
+  const Placement lies = rank.placed(slice, held(p));
+  if (rank.l.zero == 0) return rank.round_stochastically(x, lies, rank.r.compute, key);
+  Shard share = shard_of(rank, x, p, lies, rank.r.compute);
+  rank.round_stochastically(share.values, share.placement, rank.r.compute, key);
+  const std::size_t skipped = share_of(rank, p, slice.size()).first % slice.cols;
+  std::copy_n(share.values.values.begin() + static_cast<std::ptrdiff_t>(skipped), x.size(),
+              x.values.begin());
+}
+
+void keep_moment(Rank& rank, const Parameter& p, const std::string& kind, Tensor& moment) {
+  const Format& format = rank.r.moments;
+  if (!(format == fp32)) {
+    tap(rank, p, p.name + kind + "_unrounded", moment, 1, fp32, rank.in_fp32());
+    round_to_format(moment.values, format);
+  }
+  tap(rank, p, p.name + kind, moment, 1, format, {1, fp32, format});
+}
+
+void update(Rank& rank, const Parameter& p, float coefficient, bool skipped) {
   Tensor gradient = std::move(rank.main_grad.at(p.name));
   if (rank.l.zero == 1) gradient = own_share(rank, gradient, p);
   for (float& g : gradient.values) g *= coefficient;
   tap(rank, p, p.name + "/clipped_grad", gradient, 1, fp32, rank.in_fp32());
-  Tensor& master = rank.state.at(p.name + "/master");
   Tensor& average = rank.state.at(p.name + "/exp_avg");
   Tensor& square = rank.state.at(p.name + "/exp_avg_sq");
-  adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step}, gradient, master,
-            average, square);
-  Tensor parameter = master;
-  rank.round(parameter);
-  if (rank.l.zero == 1 || rank.l.zero == 2) parameter = gathered(rank, parameter, p);
-  const Evaluation how = rank.plain();
-  tap(rank, p, p.name + "/exp_avg", average, 1, fp32, how);
-  tap(rank, p, p.name + "/exp_avg_sq", square, 1, fp32, how);
-  tap(rank, p, p.name + "/master", master, 1, fp32, how);
-  tap(rank, p, p.name + "/param", parameter, 3, rank.r.compute, how);
+  Tensor updated = updated_from(rank, p);
+  if (!skipped) {
+    adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step}, gradient,
+              updated, average, square);
+  }
+  keep_moment(rank, p, "/exp_avg", average);
+  keep_moment(rank, p, "/exp_avg_sq", square);
+  tap(rank, p, p.name + (rank.r.masters ? "/master" : "/updated"), updated, 1, fp32,
+      rank.in_fp32());
+  round_parameter(rank, p, updated);
+  if (rank.l.zero == 1 || rank.l.zero == 2) updated = gathered(rank, updated, p);
+  tap(rank, p, p.name + "/param", updated, 3, rank.r.compute, rank.plain());
 }
 
 }  // namespace
@@ -108,14 +177,17 @@ void finish_step(Rank& rank, Tensor loss) {
     rank.tap_step(id, total, Held::whole, fp32, over_dp(rank));
   }
   reduce_gradients(rank);
+  const bool skipped = rank.r.loss_scaling && unscale(rank);
+  if (rank.r.loss_scaling) next_loss_scale(rank, skipped);
   const float norm = gradient_norm(rank);
   const float coefficient = rank.joints.optimizer.clip_coefficient(
       rank.at("clip"), norm, static_cast<float>(rank.c.max_norm));
   rank.tap_step("clip/grad_norm", Tensor(1, 1, norm), Held::whole, fp32, rank.in_fp32());
   rank.tap_step("clip/coefficient", Tensor(1, 1, coefficient), Held::whole, fp32, rank.in_fp32());
   for (const Parameter& p : parameters(rank.c)) {
-    if (rank.holds(p)) update(rank, p, coefficient);
+    if (rank.holds(p)) update(rank, p, coefficient, skipped);
   }
+  keep_histories(rank);
 }
 
 }  // namespace plumb

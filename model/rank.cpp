@@ -1,7 +1,5 @@
 #include "model/rank.hpp"
 
-#include <numeric>
-
 #include "model/zero.hpp"
 
 namespace plumb {
@@ -106,37 +104,43 @@ Placement Rank::placed(const Tensor& x, Held held) const {
     return column_slice(x.rows, x.cols * n, x.cols * mine, x.cols * (mine + 1));
   }
   const bool sliced = sliced_columns(held);
-  const std::size_t cols = sliced ? x.cols * n : x.cols;
-  const std::size_t column = sliced ? x.cols * mine : 0;
+  const std::size_t cols = sliced ? x.cols * n : x.cols, column = sliced ? x.cols * mine : 0;
   if (held == Held::copies || held == Held::copy_columns) {
     // Scales of blocks have fewer rows; blocks are not divided among experts.
     const std::size_t all = l.ep == 1 ? x.rows : static_cast<std::size_t>(c.tokens() * c.top_k);
     return {all, cols, {{{first_copy, column, x.rows, x.cols}, {0, 0, x.rows, x.cols}}}};
   }
-  const std::vector<std::size_t> rows = token_rows(x.rows, held == Held::own_tokens && l.sp);
-  return {l.cp * x.rows * (held == Held::own_tokens && l.sp ? n : 1), cols,
-          pieces_of(rows, column, x.cols)};
+  const auto length = static_cast<std::size_t>(c.sequence);
+  const auto tokens = static_cast<std::size_t>(c.tokens());
+  std::vector<std::size_t> rows;
+  for (std::size_t start = 0; start < tokens; start += length) {
+    for (const std::size_t p : positions_of(where.cp)) rows.push_back(start + p);
+  }
+  if (held == Held::own_tokens && l.sp) {
+    rows = {rows.begin() + static_cast<std::ptrdiff_t>(first(rows.size())),
+            rows.begin() + static_cast<std::ptrdiff_t>(last(rows.size()))};
+  }
+  return {tokens, cols, pieces_of(rows, column, x.cols)};
 }
 
-// Of a tensor with a row per token, or with some rows per chunk of tokens (scales of blocks).
-std::vector<std::size_t> Rank::token_rows(std::size_t here, bool slice_of_context) const {
-  const std::size_t in_context = slice_of_context ? here * where.tp_size : here;
-  const std::size_t before = slice_of_context ? here * where.tp : 0;
-  std::vector<std::size_t> rows(here);
-  std::iota(rows.begin(), rows.end(), before);
-  if (l.cp == 1) return rows;
-  const std::size_t per_chunk = in_context / (c.tokens() / l.cp / chunk());
-  for (std::size_t& row : rows) {
-    const std::size_t number = token(row / per_chunk * chunk()) / chunk();  // of the chunk
-    row = number * per_chunk + row % per_chunk;
+std::string Rank::recorded_as(const std::string& id) const {
+  return where.recomputing ? id + "@recompute" : id;
+}
+
+void Rank::round_stochastically(Tensor& x, const Placement& lies, const Format& format,
+                                std::uint64_t key) {
+  for (const Piece& piece : lies.pieces) {
+    for (std::size_t i = 0; i < piece.global.rows; ++i) {
+      const std::size_t first = (piece.global.row + i) * lies.cols + piece.global.col;
+      float* row = x.row(piece.local.row + i) + piece.local.col;
+      round_by_chance({row, piece.global.cols}, format, key, first);
+    }
   }
-  return rows;
 }
 
 void Rank::tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format) {
   if (x.size() == 0) return;  // experts that no token chose
-  const std::string as = where.recomputing ? id + "@recompute" : id;
-  record.shards[as] = {placed(x, held), x, format};
+  record.shards[recorded_as(id)] = {placed(x, held), x, format};
 }
 
 void Rank::tap_share(const std::string& id, const Tensor& share, const Parameter& p,
@@ -149,7 +153,7 @@ void Rank::tap_share(const std::string& id, const Tensor& share, const Parameter
 void Rank::tap_step(const std::string& id, const Tensor& x, Held held, const Format& format,
                     const Evaluation& ran) {
   tap_leaf(id, x, held, format);
-  record.ran[where.recomputing ? id + "@recompute" : id] = ran;
+  record.ran[recorded_as(id)] = ran;
 }
 
 void Rank::tap(const std::string& name, const Tensor& x, Held held, const Format& format,

@@ -42,7 +42,8 @@ class Rank {
 
   std::size_t first_copy = 0;  // of the rows that Held::copies speaks of, in the whole
 
-  std::map<std::string, Tensor> state;  // this rank's slice: name + /param, /master, ...
+  std::map<std::string, Tensor> state;        // this rank's slice: name + /param, /master, ...
+  std::map<std::string, float> largest_seen;  // of this step, by id: for delayed scaling
   // Accumulated over this rank's micro-batches:
   std::map<std::string, Tensor> main_grad;
   std::map<std::string, Tensor> router_losses;  // by id, without the micro-batch
@@ -64,12 +65,6 @@ class Rank {
   std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
   // This rank's tokens of the residual stream, from those of its context.
   Tensor own_tokens(const Tensor& x) const;
-  // Tokens that are neighbours in a sequence also here, and which token of all a row here is.
-  std::size_t chunk() const { return c.sequence / (l.cp == 1 ? 1 : 2 * l.cp); }
-  std::size_t token(std::size_t row) const {
-    const std::vector<std::size_t>& of = positions_of(where.cp);
-    return row / of.size() * c.sequence + of[row % of.size()];
-  }
   // Which tokens of each sequence a context-parallel rank has.
   const std::vector<std::size_t>& positions_of(int rank) const {
     return positions_[static_cast<std::size_t>(rank)];
@@ -105,6 +100,14 @@ class Rank {
   void tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                  const Format& format);
 
+  // The id under which a tensor is recorded now.
+  std::string recorded_as(const std::string& id) const;
+  // Where x lies in the whole tensor.
+  Placement placed(const Tensor& x, Held held) const;
+  // Every element by what `key` and its place in the whole tensor draw.
+  static void round_stochastically(Tensor& x, const Placement& lies, const Format& format,
+                                   std::uint64_t key);
+
   // Evaluations as executed.
   Evaluation plain() const { return {1, fp32, r.compute}; }
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
@@ -118,9 +121,6 @@ class Rank {
                const Evaluation& ran);
 
  private:
-  Placement placed(const Tensor& x, Held held) const;
-  std::vector<std::size_t> token_rows(std::size_t here, bool slice_of_context) const;
-
   std::vector<std::vector<std::size_t>> positions_;  // by context-parallel rank
   std::map<std::string, Tensor> gathered_;           // whole slices, under ZeRO-3
 };

@@ -58,6 +58,15 @@ class Card {
   Format format(const char* field, const Names& possible) const {
     return *find_format(choice(field, possible));
   }
+  [[noreturn]] void no(const char* field, const std::string& without) const {
+    throw Failure(where_ + " says " + field + " = '" + text(field) + "', which needs " + without);
+  }
+  int size(const char* field, int most) const {
+    const json n = has(field) ? fields_[field] : json();
+    if (n.is_number_integer() && n >= 1 && n <= most) return n;
+    throw Failure(where_ + " lacks '" + field + "', a whole number from 1 to " +
+                  std::to_string(most));
+  }
   // [1, 32]: of a block, across and along the axis that a product sums over.
   std::pair<int, int> two_sizes(const char* field) const {
     const json sizes = has(field) ? fields_[field] : json();
@@ -100,9 +109,16 @@ OperandCast cast_of(const Card& card, const char* field) {
     more.insert(more.end(), {"format", "scaling"});
     return card.inner(field, more);
   };
-  const Names of_blocks{"block", "scale", "rounding"};
-  const std::string scaling = with(of_blocks).choice("scaling", {"none", "tensor", "block"});
+  const Names of_blocks{"block", "scale", "rounding"}, of_delayed{"history"};
+  const Names any{"block", "scale", "rounding", "history"};
+  const std::string scaling = with(any).choice("scaling", {"none", "tensor", "delayed", "block"});
   if (scaling == "block") return blocks_of(with(of_blocks));
+  if (scaling == "delayed") {
+    const Card delayed = with(of_delayed);
+    OperandCast cast{delayed.format("format", {"e4m3fn", "e5m2"}), Scaling::delayed};
+    cast.history = delayed.size("history", 4096);
+    return cast;
+  }
   if (scaling == "tensor") return {with({}).format("format", {"e4m3fn", "e5m2"}), Scaling::tensor};
   return {with({}).format("format", {"tf32"})};
 }
@@ -124,18 +140,59 @@ std::string contents(const std::string& file) {
   return all.str();
 }
 
+void read_update(const Card& card, Recipe& recipe) {
+  if (card.has("masters")) recipe.masters = card.choice("masters", {"fp32", "none"}) == "fp32";
+  if (card.has("moments")) recipe.moments = card.format("moments", {"fp32", "bf16"});
+  if (card.has("update")) {
+    recipe.stochastic_update = card.choice("update", {"nearest", "stochastic"}) == "stochastic";
+  }
+  if (card.has("loss_scale")) {
+    recipe.loss_scaling = card.choice("loss_scale", {"none", "dynamic"}) == "dynamic";
+  }
+  if (recipe.stochastic_update && recipe.masters) card.no("update", "none as masters");
+  if (!recipe.masters && recipe.compute == fp32) card.no("masters", "a compute format below fp32");
+}
+
+// The layer whose product takes that weight.
+std::string layer_of(const Parameter& weight) {
+  const std::string module = weight.name.substr(0, weight.name.rfind('.'));
+  if (weight.expert >= 0) {
+    const std::string of = ".experts.", number = std::to_string(weight.expert) + ".";
+    return std::string(module).replace(module.find(of) + of.size(), number.size(), "");
+  }
+  return module == "embedding" ? "head" : module;  // tied
+}
+
 }  // namespace
+
+std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe& recipe) {
+  std::vector<DelayedOperand> all;
+  if (!recipe.operands) return all;
+  for (const Parameter& weight : multiplied(config)) {
+    const auto add = [&](const std::string& id, const OperandCast& cast) {
+      if (cast.scaling == Scaling::delayed) all.push_back({id, &cast, weight.name});
+    };
+    add(weight.name + "/operand", recipe.operands->weights);
+    if (weight.expert > 0) continue;  // all experts' rows are one tensor
+    add(layer_of(weight) + "/operand", recipe.operands->activations);
+    add(layer_of(weight) + "/grad_operand", recipe.operands->gradients);
+  }
+  return all;
+}
 
 Recipe recipe_from_json(const std::string& text, const std::string& where) {
   const json fields = json::parse(text, nullptr, false);
-  const Card card(fields, where, {"id", "title", "compute", "wire", "operands"});
-  Recipe recipe{card.text("id"),
-                card.text("title"),
-                card.format("compute", {"fp32", "bf16"}),
-                card.format("wire", {"fp32", "bf16"}),
-                {},
-                fields.dump()};
+  const Card card(
+      fields, where,
+      {"id", "title", "compute", "wire", "operands", "masters", "moments", "update", "loss_scale"});
+  Recipe recipe;
+  recipe.id = card.text("id");
+  recipe.title = card.text("title");
+  recipe.compute = card.format("compute", {"fp32", "bf16", "fp16"});
+  recipe.wire = card.format("wire", {"fp32", "bf16", "fp16"});
   if (card.has("operands")) recipe.operands = casts_of(card);
+  read_update(card, recipe);
+  recipe.card = fields.dump();
   return recipe;
 }
 

@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "bounds/number/blocks.hpp"
+#include "model/config.hpp"
 
 namespace plumb {
 
 // none: cast as it is. tensor: times a power of two first, so that the largest magnitude of this
-// very tensor just fits (current scaling). block: each block divided by a scale of its own.
-enum class Scaling { none, tensor, block };
+// very tensor just fits (current scaling). delayed: so that the largest of the last steps just
+// fits; what is larger saturates. block: each block divided by a scale of its own.
+enum class Scaling { none, tensor, delayed, block };
 // The axis of a tensor that a product sums over.
 enum class Contracted { columns, rows };
 
@@ -24,6 +26,7 @@ struct OperandCast {
   // Of blocks: how far they reach along the axis that the product sums over, and across it.
   int along = 0, across = 0;
   ScaleRule rule = ScaleRule::ceil;
+  int history = 0;          // steps that delayed scaling looks back on
   bool stochastic = false;  // rounded by chance: model/rounding_key.hpp
 
   // Blocks that are not square lie otherwise for products that sum over the other axis.
@@ -45,10 +48,27 @@ struct Recipe {
   // What linear layers and the head multiply, where that is not as wide as `compute`. Attention's
   // products always take what `compute` holds.
   std::optional<OperandCasts> operands;
-  // Everything else is FP32: accumulation, weight gradients and their reduction, masters, Adam.
+  // Adam updates FP32 masters, of which parameters are casts; or the parameters themselves, and
+  // only its result is rounded, to nearest or by chance.
+  bool masters = true;
+  bool stochastic_update = false;
+  Format moments = fp32;  // what Adam's moments are kept in
+  // Gradients are those of the loss times a scale, which falls when they leave the range (that step
+  // is left out) and grows after `growth_interval` good steps.
+  bool loss_scaling = false;
+  static constexpr double growth = 2, backoff = 0.5, growth_interval = 2000;
+  // Everything else is FP32: accumulation, weight gradients and their reduction, Adam's arithmetic.
 
   std::string card;  // the JSON that it was read from; empty for those shipped
 };
+
+// Tensors that the recipe scales by their history.
+struct DelayedOperand {
+  std::string id;           // of the cast copy, without micro-batch
+  const OperandCast* cast;  // of the recipe
+  std::string weight;       // the parameter whose product takes it
+};
+std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe& recipe);
 
 // Throws Failure on an unknown id, listing the known.
 Recipe find_recipe(const std::string& id);

@@ -13,6 +13,10 @@ std::string in_words(const OperandCast& cast) {
     return format + ", " + scale + " for each " + std::to_string(cast.across) + "x" +
            std::to_string(cast.along) + (cast.stochastic ? ", rounded stochastically" : "");
   }
+  if (cast.scaling == Scaling::delayed) {
+    return format + ", a power of two for each tensor from its largest magnitude in the last " +
+           std::to_string(cast.history) + " steps";
+  }
   return format + ", a power of two for each tensor from its largest magnitude";
 }
 
@@ -27,7 +31,11 @@ std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe)
           {"wire", std::string(recipe.wire.name)},
           {"activations in products", seen(&OperandCasts::activations)},
           {"weights in products", seen(&OperandCasts::weights)},
-          {"gradients in products", seen(&OperandCasts::gradients)}};
+          {"gradients in products", seen(&OperandCasts::gradients)},
+          {"masters", recipe.masters ? "fp32" : "none"},
+          {"rounding of the update", recipe.stochastic_update ? "stochastic" : "nearest"},
+          {"Adam's moments", std::string(recipe.moments.name)},
+          {"loss scale", recipe.loss_scaling ? "dynamic, bad steps are left out" : "none"}};
 }
 
 }  // namespace plumb

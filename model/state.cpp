@@ -39,18 +39,30 @@ float token_of(char byte) {
 
 }  // namespace
 
+std::vector<Kept> kept(const Config& config, const Recipe& recipe) {
+  std::vector<Kept> all;
+  for (const Parameter& p : parameters(config)) {
+    all.push_back({p.name + "/param", p.rows, p.cols, recipe.compute, p.name, true});
+    if (recipe.masters) all.push_back({p.name + "/master", p.rows, p.cols, fp32, p.name, true});
+    all.push_back({p.name + "/exp_avg", p.rows, p.cols, recipe.moments, p.name, true});
+    all.push_back({p.name + "/exp_avg_sq", p.rows, p.cols, recipe.moments, p.name, true});
+  }
+  if (recipe.loss_scaling) {
+    all.push_back({"loss_scale/scale", 1, 1, fp32, "", false});
+    all.push_back({"loss_scale/growth", 1, 1, fp32, "", false});
+  }
+  for (const auto& [id, cast, weight] : delayed_operands(config, recipe)) {
+    all.push_back({id + "_history", cast->history, 1, fp32, weight, false});
+  }
+  return all;
+}
+
 Values initial_state(const Config& config, const Recipe& recipe) {
   Values state;
   for (const Parameter& p : parameters(config)) {
-    Tensor master = drawn(p, config.seed);
-    Tensor parameter = master;
-    round_in_place(parameter.values, recipe.compute);
-    const Tensor zero(master.rows, master.cols);
-    state[p.name + "/param@previous"] = shared(std::move(parameter));
-    state[p.name + "/master@previous"] = shared(std::move(master));
-    state[p.name + "/exp_avg@previous"] = shared(zero);
-    state[p.name + "/exp_avg_sq@previous"] = shared(zero);
+    state[p.name + "/master@previous"] = shared(drawn(p, config.seed));
   }
+  cast_state(config, recipe, state);
   return state;
 }
 
@@ -87,29 +99,46 @@ Values step_data(const Config& config, std::string_view text, int step) {
   return data;
 }
 
-Values next_state(const Config& config, const Values& step) {
+Values next_state(const Config& config, const Recipe& recipe, const Values& step) {
   Values state;
-  for (const Parameter& p : parameters(config)) {
-    for (const char* kind : {"/param", "/master", "/exp_avg", "/exp_avg_sq"}) {
-      const std::string id = p.name + kind;
-      const auto found = step.find(id);
-      const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
-      if (found == step.end() || found->second->rows != rows || found->second->cols != cols) {
-        throw Failure("there is no '" + id + "' of " + size_of(rows, cols) +
-                      " to go on from; load a trace of a whole step");
-      }
-      state[id + "@previous"] = found->second;
+  for (const Kept& k : kept(config, recipe)) {
+    const auto found = step.find(k.id);
+    const auto rows = static_cast<std::size_t>(k.rows), cols = static_cast<std::size_t>(k.cols);
+    if (found == step.end() || found->second->rows != rows || found->second->cols != cols) {
+      throw Failure("there is no '" + k.id + "' of " + size_of(rows, cols) +
+                    " to go on from; load a trace of a whole step");
     }
+    state[k.id + "@previous"] = found->second;
   }
   return state;
 }
 
-void cast_state(const Config& config, const Recipe& recipe, Values& state) {
-  for (const Parameter& p : parameters(config)) {
-    Tensor parameter = *state.at(p.name + "/master@previous");
-    round_in_place(parameter.values, recipe.compute);
-    state[p.name + "/param@previous"] = shared(std::move(parameter));
+namespace {
+
+// What a state that lacks it starts with.
+Tensor beginning(const Kept& k, const Values& earlier) {
+  if (k.id.ends_with("/param") || k.id.ends_with("/master")) {
+    const auto master = earlier.find(k.parameter + "/master@previous");
+    return master != earlier.end() ? *master->second : *earlier.at(k.parameter + "/param@previous");
   }
+  const float fill = k.id == "loss_scale/scale" ? 65536 : 0;
+  return Tensor(static_cast<std::size_t>(k.rows), static_cast<std::size_t>(k.cols), fill);
+}
+
+}  // namespace
+
+void cast_state(const Config& config, const Recipe& recipe, Values& state) {
+  Values cast;
+  for (const Kept& k : kept(config, recipe)) {
+    const std::string id = k.id + "@previous";
+    const auto found = state.find(id);
+    const bool made_anew = found == state.end() || k.id.ends_with("/param") ||
+                           found->second->rows != static_cast<std::size_t>(k.rows);  // a history
+    Tensor tensor = made_anew ? beginning(k, state) : *found->second;
+    round_in_place(tensor.values, k.format);
+    cast[id] = shared(std::move(tensor));
+  }
+  state = std::move(cast);
 }
 
 }  // namespace plumb

@@ -1,11 +1,14 @@
-// model/state.hpp: what a step starts from: parameters, Adam's moments, and the data of the step.
+// model/state.hpp: what a step starts from: parameters, Adam's moments, scales and histories, and
+// the data of the step.
 //
 // Every value depends on (seed, canonical id, element) only, so that a rank can make just its slice
 // and every layout starts alike.
 // TESTED   tests/model/state_test.cpp
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/config.hpp"
 #include "model/recipe.hpp"
@@ -13,7 +16,21 @@
 
 namespace plumb {
 
-// Masters drawn from the parameters' distributions, zero moments, parameters cast from the masters.
+// One tensor that a step leaves to the next: its output is `id`, its leaf is id + "@previous".
+struct Kept {
+  std::string id;
+  int rows, cols;
+  Format format;
+  std::string parameter;  // that it belongs to; empty: to the whole model
+  bool like_it;           // it has that parameter's shape, and is sliced as it is
+};
+// All of them: of each parameter /param, /master (where the recipe has masters), /exp_avg and
+// /exp_avg_sq; loss_scale/scale and /growth under a dynamic loss scale; .../operand_history and
+// .../grad_operand_history under delayed scaling.
+std::vector<Kept> kept(const Config& config, const Recipe& recipe);
+
+// Masters drawn from the parameters' distributions, zero moments and histories, parameters cast
+// from the masters, a loss scale of 2^16.
 Values initial_state(const Config& config, const Recipe& recipe);
 
 // ids, labels and mask of each micro-batch and the count of counted tokens, as leaves of the plan.
@@ -23,10 +40,11 @@ Values step_data(const Config& config, std::string_view text, int step);
 
 // The @previous leaves of the next step from the outputs of this one. Throws Failure if one is
 // missing or of another shape: a trace without a promise was never verified.
-Values next_state(const Config& config, const Values& step);
+Values next_state(const Config& config, const Recipe& recipe, const Values& step);
 
-// Casts the parameters of a state from its masters as the recipe says: a state trained with one
-// recipe may start a step of another.
+// A state trained with any recipe as one of `recipe`: what that keeps and the state lacks is made
+// from what is there (masters are the parameters) or begins anew; the rest is dropped, and all is
+// cast.
 void cast_state(const Config& config, const Recipe& recipe, Values& state);
 
 }  // namespace plumb

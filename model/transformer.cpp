@@ -8,7 +8,9 @@
 #include "model/optimizer.hpp"
 #include "model/pipeline.hpp"
 #include "model/plan.hpp"
+#include "model/state.hpp"
 #include "model/zero.hpp"
+#include "trace/store/store.hpp"
 
 namespace plumb {
 namespace {
@@ -34,21 +36,27 @@ const Tensor& leaf(const Values& leaves, const std::string& id) {
 }
 
 // The parameter itself is shared under ZeRO-3 only, Adam's state under any.
+void load_like(Rank& rank, const Kept& k, const Tensor& whole) {
+  const Parameter p = parameter_of(rank.c, k.parameter);
+  Tensor mine = sliced(whole, p.sharding, rank);
+  if (rank.l.zero >= (k.id.ends_with("/param") ? 3 : 1)) {
+    mine = own_share(rank, mine, p);
+    rank.tap_share(k.id + "@previous", mine, p, k.format);
+  } else {
+    rank.tap_leaf(k.id + "@previous", mine, held(p), k.format);
+  }
+  rank.state[k.id] = std::move(mine);
+}
+
 void load_state(Rank& rank, const Values& leaves) {
-  for (const Parameter& p : parameters(rank.c)) {
-    if (!rank.holds(p)) continue;
-    for (const char* kind : {"/param", "/master", "/exp_avg", "/exp_avg_sq"}) {
-      const std::string id = p.name + kind;
-      const bool compute = std::string_view(kind) == "/param";
-      const Format& format = compute ? rank.r.compute : fp32;
-      Tensor mine = sliced(leaf(leaves, id + "@previous"), p.sharding, rank);
-      if (rank.l.zero >= (compute ? 3 : 1)) {
-        mine = own_share(rank, mine, p);
-        rank.tap_share(id + "@previous", mine, p, format);
-      } else {
-        rank.tap_leaf(id + "@previous", mine, held(p), format);
-      }
-      rank.state[id] = std::move(mine);
+  for (const Kept& k : kept(rank.c, rank.r)) {
+    if (!k.parameter.empty() && !rank.holds(parameter_of(rank.c, k.parameter))) continue;
+    const Tensor& whole = leaf(leaves, k.id + "@previous");
+    if (k.like_it) {
+      load_like(rank, k, whole);
+    } else {
+      rank.tap_leaf(k.id + "@previous", whole, Held::whole, k.format);
+      rank.state[k.id] = whole;
     }
   }
 }
@@ -115,17 +123,21 @@ Training run_from(const Manifest& manifest) {
 }
 
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
-                 const Backend& backend) {
+                 const Backend& backend, World& world) {
   Trace trace{manifest_of(run), plan(run.config, run.recipe, run.layout, run.step), {}};
   // Its products may differ from the promised chain in their last bits, whole or sliced.
   if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
   const auto divisions = divisions_of(run.layout);
-  on_threads(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
+  world.run(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
     Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh_of(groups), run.step);
     one_rank(rank, leaves);
     trace.ranks[static_cast<std::size_t>(number)] = std::move(rank.record);
   });
+  if (world.has_all()) return trace;
+  const RankRecord& mine = trace.ranks[static_cast<std::size_t>(world.rank())];
+  const std::vector<std::string> records = world.gather(bytes_of(mine));
+  for (std::size_t r = 0; r < records.size(); ++r) trace.ranks[r] = record_from(records[r]);
   return trace;
 }
 
@@ -135,18 +147,16 @@ Trace reference_trace(const Training& run, Values values) {
   std::map<std::string, Format> formats;
   for (const Node& node : trace.graph->nodes) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      // Adam's state stays in FP32; only the parameter, its last output, is cast.
-      const bool state = node.op == "adam" && i + 1 < node.outputs.size();
       // Scales and what is scaled back from a short format are held in FP32.
       const bool scaled = node.op.starts_with("quantize") || node.op == "block_scales";
-      formats[node.outputs[i]] = state || scaled ? fp32 : node.how.output;
+      formats[node.outputs[i]] = scaled ? fp32 : node.how.output;
       record.ran[node.outputs[i]] = node.how;
     }
   }
+  for (const Kept& k : kept(run.config, run.recipe)) formats[k.id + "@previous"] = k.format;
   for (const auto& [id, tensor] : values) {
     const auto known = formats.find(id);
-    Format format = known == formats.end() ? fp32 : known->second;
-    if (id.ends_with("/param@previous")) format = run.recipe.compute;
+    const Format format = known == formats.end() ? fp32 : known->second;
     record.shards[id] = {whole(tensor->rows, tensor->cols), *tensor, format};
   }
   trace.ranks.push_back(std::move(record));

@@ -1,6 +1,7 @@
 #include "model/verify.hpp"
 
 #include "model/plan.hpp"
+#include "model/state.hpp"
 #include "model/transformer.hpp"
 
 namespace plumb {
@@ -74,11 +75,8 @@ void verify(const Trace& trace, const Merged& merged) {
                   std::to_string(trace.manifest.world_size) + "; trace again");
   }
   same_nodes(*trace.graph, plan(run.config, run.recipe, run.layout, run.step));
-  for (const Parameter& p : parameters(run.config)) {
-    for (const char* kind :
-         {"/param@previous", "/master@previous", "/exp_avg@previous", "/exp_avg_sq@previous"}) {
-      has_shape(merged, p.name + kind, p.rows, p.cols);
-    }
+  for (const Kept& k : kept(run.config, run.recipe)) {
+    has_shape(merged, k.id + "@previous", k.rows, k.cols);
   }
   for (int m = 0; m < run.config.micro_batches; ++m) {
     const std::string prefix = "m" + std::to_string(m) + "/data/";

@@ -3,11 +3,6 @@
 namespace plumb {
 namespace {
 
-Slice share_of(const Rank& rank, const Parameter& p, std::size_t n) {
-  const Communicator& copies = rank.copies_of(p);
-  return rank.joints.zero.share(rank.where, n, slice(n, copies.size(), copies.rank()));
-}
-
 // Appends a row, or makes the last piece taller.
 void add_row(const Block& global, const Block& local, std::vector<Piece>& pieces) {
   if (!pieces.empty()) {
@@ -22,6 +17,11 @@ void add_row(const Block& global, const Block& local, std::vector<Piece>& pieces
 }
 
 }  // namespace
+
+Slice share_of(const Rank& rank, const Parameter& p, std::size_t n) {
+  const Communicator& copies = rank.copies_of(p);
+  return rank.joints.zero.share(rank.where, n, slice(n, copies.size(), copies.rank()));
+}
 
 LocalShape local_shape(const Rank& rank, const Parameter& p) {
   const auto n = static_cast<std::size_t>(rank.where.tp_size);

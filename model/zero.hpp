@@ -15,6 +15,8 @@ struct LocalShape {
 // Of this rank's slice of a parameter.
 LocalShape local_shape(const Rank& rank, const Parameter& p);
 
+// Which of n elements of its slice this rank has.
+Slice share_of(const Rank& rank, const Parameter& p, std::size_t n);
 // This rank's share of its slice, and the slice out of the shares of all ranks that hold copies.
 Tensor own_share(const Rank& rank, const Tensor& slice, const Parameter& p);  // (n, 1)
 Tensor gathered(const Rank& rank, const Tensor& share, const Parameter& p);   // (rows, cols)

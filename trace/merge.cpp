@@ -160,8 +160,9 @@ class Assembly {
     if (largest < 0x7f800000U) return;
     for (std::size_t e = 0; e < whole.size(); ++e) {
       if (std::isfinite(whole.values[e])) continue;
-      found("element (" + std::to_string(e / whole.cols) + ", " + std::to_string(e % whole.cols) +
-            ") is not finite");
+      out_.not_finite.push_back({id_, "structure", infinite,
+                                 "element (" + std::to_string(e / whole.cols) + ", " +
+                                     std::to_string(e % whole.cols) + ") is not finite"});
       return;
     }
   }

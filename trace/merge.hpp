@@ -2,7 +2,7 @@
 // finding.
 //
 // Always checked: shards lie inside the whole, cover it, replicas agree bit by bit, parts of a sum
-// are all there, all values are finite. A violation names the ranks and the coordinates.
+// are all there; and which values are not finite. A violation names the ranks and the coordinates.
 // TESTED   tests/trace/merge_test.cpp
 #pragma once
 
@@ -18,7 +18,8 @@ namespace plumb {
 struct Merged {
   Values values;
   std::map<std::string, Format> formats;
-  std::vector<Finding> findings;  // statistic "structure"
+  std::vector<Finding> findings;    // statistic "structure"
+  std::vector<Finding> not_finite;  // the same, of values: damage, unless the step was left out
 };
 
 // The id of the tensor that a record is a replica of: without its "@recompute".

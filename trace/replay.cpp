@@ -1,11 +1,19 @@
 #include "trace/replay.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 
 namespace plumb {
 namespace {
+
+// Bit by bit, but for the payload of a NaN.
+bool equal_values(const Tensor& a, const Tensor& b) {
+  return std::ranges::equal(a.values, b.values, [](float x, float y) {
+    return x == y || (std::isnan(x) && std::isnan(y));
+  });
+}
 
 class Replay {
  public:
@@ -28,7 +36,7 @@ class Replay {
       const auto found = values_.find(node_.outputs[i]);
       if (found == values_.end()) continue;  // a missing tensor is a structure finding
       if (!has_shape(*found->second, promised[i], node_.outputs[i])) return;
-      const bool same = found->second->values == promised[i].values;
+      const bool same = equal_values(*found->second, promised[i]);
       if (same) out_.ratios[node_.outputs[i]] = 0;
       equal = equal && same;
     }
@@ -66,7 +74,9 @@ class Replay {
     if (!tolerance) return skip(tolerance.error().detail);
     for (std::size_t i = 0; i < truth.size(); ++i) {
       const auto found = values_.find(node_.outputs[i]);
-      if (found == values_.end() || found->second->values == promised[i].values) continue;
+      if (found == values_.end() || equal_values(*found->second, promised[i])) {
+        continue;
+      }
       compare(node_.outputs[i], *found->second, truth[i], tolerance->bound[i]);
     }
   }

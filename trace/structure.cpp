@@ -1,5 +1,6 @@
 #include "trace/structure.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
@@ -57,13 +58,41 @@ void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
   }
 }
 
+// What is not finite where the reference is; in a step that is not left out, all of it.
+void add_not_finite(const Merged& reference, const Trace& candidate, const Merged& merged,
+                    std::vector<Finding>& findings) {
+  const bool expected = candidate.graph && left_out(*candidate.graph, merged.values);
+  for (const Finding& f : merged.not_finite) {
+    const bool there_too =
+        std::ranges::find(reference.not_finite, f.id, &Finding::id) != reference.not_finite.end();
+    if (!expected || !there_too) findings.push_back(f);
+  }
+}
+
+// What Adam made this one of; empty for what it did not make.
+std::string updated_from(const std::string& id) {
+  if (id.ends_with("/master")) return id + "@previous";
+  if (id.ends_with("/updated")) return id.substr(0, id.rfind('/')) + "/param@previous";
+  return "";
+}
+
 }  // namespace
+
+bool left_out(const Graph& graph, const Values& values) {
+  for (const Node& node : graph.nodes) {
+    if (node.op != "unscale") continue;
+    const auto decision = values.find(node.outputs.back());
+    if (decision != values.end() && decision->second->values != std::vector<float>{0}) return true;
+  }
+  return false;
+}
 
 std::set<std::string> shaped_by_layout(const Trace& candidate) {
   std::set<std::string> ids;
   if (!candidate.graph) return ids;
   for (const Node& node : candidate.graph->nodes) {
-    if (node.op == "block_scales" && node.how.parts > 1) ids.insert(node.outputs.front());
+    const bool sliced = node.how.parts > 1 || node.how.deal.ranks > 1;
+    if (node.op == "block_scales" && sliced) ids.insert(node.outputs.front());
   }
   return ids;
 }
@@ -72,6 +101,7 @@ std::vector<Finding> structure_findings(const Merged& reference, const Trace& ca
                                         const Merged& merged, const std::string& allow_unmatched) {
   refuse_unmatched(reference, merged, allow_unmatched);
   std::vector<Finding> findings = merged.findings;
+  add_not_finite(reference, candidate, merged, findings);
   std::set<std::string> leaves;
   const std::set<std::string> own_shape = shaped_by_layout(candidate);
   if (candidate.graph) {
@@ -96,8 +126,8 @@ std::vector<Finding> structure_findings(const Merged& reference, const Trace& ca
       findings.push_back({id, "structure", infinite,
                           "the runs start from different values: load the same state and data"});
     }
-    const std::string before = id + "@previous";
-    if (id.ends_with("/master") && merged.values.contains(before) &&
+    const std::string before = updated_from(id);
+    if (!before.empty() && merged.values.contains(before) &&
         tensor->values == merged.values.at(before)->values && reference.values.contains(before) &&
         r.values != reference.values.at(before)->values) {
       findings.push_back({id, "structure", infinite, "was not changed by the step"});

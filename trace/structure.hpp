@@ -13,6 +13,10 @@ namespace plumb {
 // Tensors that have another shape in another layout: scales of blocks that begin anew on each rank.
 std::set<std::string> shaped_by_layout(const Trace& candidate);
 
+// Did the run, as it promised to, leave out this step because its gradients left their range? Then
+// values that are not finite are no damage.
+bool left_out(const Graph& graph, const Values& values);
+
 // Findings of statistic "structure". Throws Failure if ids exist on one side only and do not match
 // `allow_unmatched`.
 std::vector<Finding> structure_findings(const Merged& reference, const Trace& candidate,

@@ -108,7 +108,10 @@ Example example_of(std::string_view id, Draw& draw) {
     e.inputs.push_back(draw.whole(rows, vocabulary));
     e.inputs.push_back(draw.whole(rows, 2));
     e.inputs.push_back(Matrix<double>(1, 1, static_cast<double>(rows)));
-    if (id == "cross_entropy_grad") e.inputs.push_back(row_maxima(e.inputs[0], 0.5));
+    if (id == "cross_entropy_grad") {
+      e.inputs.push_back(row_maxima(e.inputs[0], 0.5));
+      if (draw.coin()) e.inputs.push_back(Matrix<double>(1, 1, 1024));
+    }
     if (draw.between(0, 2) == 0) e.attributes["smoothing"] = 0.1;
     e.how.wire = fp32;
   } else if (id == "softmax" || id == "log_sum_exp") {
@@ -183,6 +186,16 @@ Example example_of(std::string_view id, Draw& draw) {
     for (double& v : e.inputs[2].values) {
       v = static_cast<double>(static_cast<float>(std::min(v * v, 1e30)));
     }
+    if (draw.coin()) e.inputs.push_back(Matrix<double>(1, 1, draw.between(0, 9) == 0 ? 1 : 0));
+  } else if (id == "loss_scale") {
+    e.attributes = {{"growth", 2}, {"backoff", 0.5}, {"interval", 3}};
+    e.inputs = {Matrix<double>(1, 1, std::exp2(draw.between(0, 126))),
+                Matrix<double>(1, 1, static_cast<double>(draw.between(0, 2))),
+                Matrix<double>(1, 1, draw.coin())};
+  } else if (id == "amax_history") {
+    give(draw.between(1, 6), 1);
+    for (double& v : e.inputs[0].values) v = std::fabs(v);
+    for (std::size_t i = draw.between(1, 3); i > 0; --i) give(rows, cols);
   } else if (id == "clip") {
     e.attributes = {{"max_norm", 1}};
     e.inputs.push_back(Matrix<double>(

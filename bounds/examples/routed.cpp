@@ -11,13 +11,13 @@ namespace {
 
 // What an operation takes, in order: l logits, p probabilities, g their gradients, n counts, s one
 // number a token, x tokens, r rows of experts, h rows of another width, i ids, w an expert's
-// matrices, b biases.
+// matrices; where the draw says so b biases, f a factor of the loss.
 struct Takes {
   std::string_view id, inputs;
 };
 constexpr std::array all_takes{
     Takes{"router", "l"},
-    Takes{"router_grad", "pgns"},
+    Takes{"router_grad", "pgnsf"},
     Takes{"balance_loss", "pn"},
     Takes{"z_loss", "s"},
     Takes{"top_k", "l"},
@@ -82,6 +82,7 @@ void fill(Example& e, const Sizes& n, const Table& table, const Fp32& fp32s, con
     for (std::size_t i = 0; kind == 'w' && i < n.experts; ++i) {
       transposed ? table(n.other, n.width) : table(n.width, n.other);
     }
+    if (kind == 'f' && biases) e.inputs.push_back(Matrix<double>(1, 1, 1024));
     for (std::size_t i = 0; kind == 'b' && biases && i < n.experts; ++i) table(n.other, 1);
   }
 }

@@ -159,6 +159,18 @@ void two_tables(Maker& m, Example&) {
   m.table();
 }
 
+void with_history(Maker& m, Example&) {  // of two steps
+  m.filled(2, 1, 1);
+  m.table();
+}
+
+void loss_scaled(Maker& m, Example& e) {  // the last step before it grows
+  m.filled(1, 1, 65536);
+  m.filled(1, 1, 1999);
+  m.filled(1, 1, 0);
+  e.attributes = {{"growth", 2}, {"backoff", 0.5}, {"interval", 2000}};
+}
+
 void reduced(Maker& m, Example& e) {  // eight ranks in a ring
   for (int rank = 0; rank < 8; ++rank) m.table();
   e.attributes = {{"algorithm", 0}};
@@ -229,6 +241,7 @@ constexpr Form forms[] = {
     {"cross_entropy_grad", loss},
     {"cast", one_table},
     {"amax_scale", to_fit},
+    {"amax_history", with_history},
     {"quantize", scaled},
     {"block_scales", in_blocks},
     {"quantize_blocks", in_blocks},
@@ -236,6 +249,7 @@ constexpr Form forms[] = {
     {"clip", clipped, "1x1"},
     {"scale", scaled},
     {"unscale", unscaled},
+    {"loss_scale", loss_scaled, "1x1"},
     {"adam", optimizer},
 };
 

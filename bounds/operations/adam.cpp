@@ -1,16 +1,23 @@
 // adam: m' = b1 m + (1-b1) g;  v' = b2 v + (1-b2) g^2;
-//       w' = w - lr (m'/(1-b1^t)) / (sqrt(v'/(1-b2^t)) + eps);  parameter = cast(w')
+//       w' = w - lr (m'/(1-b1^t)) / (sqrt(v'/(1-b2^t)) + eps)
 //
-//   inputs   w (N, M) FP32 master, m, v, g        outputs   m', v', w', parameter
+//   inputs   w (N, M), m, v, g, [skip (1, 1)]        outputs   m', v', w'
 //   attributes   lr, beta1, beta2, eps, step (t, from 1); weight_decay (AdamW: first w <- w - lr
 //                weight_decay w; default 0)
-//   evaluate   each step in FP32; only the parameter is rounded to the output format
+//   evaluate   each step in FP32, nothing is cast. Where `skip` is not 0 the step is left out: all
+//              outputs are what they were, whatever the gradient holds.
 #include <cmath>
 
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
 namespace {
+
+// Is this step to be left out?
+template <class T, class C>
+bool skipped(const C& call) {
+  return call.inputs.size() > 4 && T(0) < call[4].values[0];
+}
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
@@ -28,6 +35,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> w = call[0];
   Matrix<T> m = call[1];
   Matrix<T> v = call[2];
+  if (skipped<T>(call)) return {std::move(m), std::move(v), std::move(w)};
   for (std::size_t e = 0; e < w.size(); ++e) {
     const T g = call[3].values[e];
     m.values[e] = m_share * m.values[e] + (T(1) - m_share) * g;
@@ -35,14 +43,21 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     if (decay != 0) w.values[e] -= static_cast<T>(decay) * w.values[e];
     w.values[e] -= rate * (m.values[e] / m_fix) / (sqrt(v.values[e] / v_fix) + eps);
   }
-  Matrix<T> parameter = w;
-  call.roundings.round(parameter, call.how.output);
-  return {std::move(m), std::move(v), std::move(w), std::move(parameter)};
+  return {std::move(m), std::move(v), std::move(w)};
+}
+
+// The gradient of a step that is left out is mostly not finite, and nobody looks at it.
+Outcome<Tolerance> tolerance(const ToleranceCall& call) {
+  constexpr auto derived = tolerance_by<evaluate<Near>, evaluate<Moment>>;
+  if (!skipped<double>(call)) return derived(call);
+  const Matrix<double> none(call[3].rows, call[3].cols);
+  ToleranceCall without = call;
+  without.inputs[3] = &none;
+  return derived(without);
 }
 
 }  // namespace
 
-extern const Operation adam{"adam", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                            tolerance_by<evaluate<Near>, evaluate<Moment>>};
+extern const Operation adam{"adam", evaluate<float>, evaluate<double>, evaluate<Truth>, tolerance};
 
 }  // namespace plumb

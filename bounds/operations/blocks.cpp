@@ -4,8 +4,8 @@
 //   inputs   x (N, M)      outputs   s (blocks down, blocks along) and, of nested scales, t (1, 1)
 //   attributes   rows, cols (of a block), rule (a ScaleRule's number), sliced_rows
 //   evaluate   `output` is the format of the elements that are to be scaled. Blocks begin anew in
-//              each of `parts` slices of the rows (sliced_rows 1) or of the columns (0), and, if
-//              tokens are dealt, in each chunk of them.
+//              each of `parts` slices of the rows (sliced_rows 1) or of the columns (0), and of
+//              rows that are dealt in each rank's, one after the other.
 //   tolerance  0: of the same x every correct evaluation gives the same bits.
 //
 // quantize_blocks: y = cast(x / s) s, what a tensor of scaled blocks still says
@@ -23,19 +23,17 @@ namespace plumb {
 namespace {
 
 struct Grid {
-  std::vector<std::size_t> rows, cols;  // where blocks begin, and the end
+  std::vector<std::size_t> order;       // of the rows
+  std::vector<std::size_t> rows, cols;  // where blocks begin, of rows in that order, and the end
 };
 
 template <class T>
 Grid grid_of(const Call<T>& call) {
   const bool by_rows = call.attribute("sliced_rows") != 0;
   const int parts = call.how.parts;
-  const Deal& deal = call.how.deal;
-  int of_rows = by_rows ? parts : 1;
-  if (deal.ranks > 1) {  // whole sequences, each of two chunks a rank
-    of_rows = static_cast<int>(call[0].rows) / deal.sequence * 2 * deal.ranks;
-  }
-  return {block_starts(call[0].rows, call.count("rows"), of_rows),
+  const int of_rows = call.how.deal.ranks > 1 ? call.how.deal.ranks : by_rows ? parts : 1;
+  return {dealt_rows(call[0].rows, call.how.deal),
+          block_starts(call[0].rows, call.count("rows"), of_rows),
           block_starts(call[0].cols, call.count("cols"), by_rows ? 1 : parts)};
 }
 
@@ -52,7 +50,7 @@ Matrix<double> largest_magnitudes(const Matrix<T>& x, const Grid& grid) {
     for (std::size_t i = grid.rows[r]; i < grid.rows[r + 1]; ++i) {
       for (std::size_t c = 0; c < amax.cols; ++c) {
         for (std::size_t j = grid.cols[c]; j < grid.cols[c + 1]; ++j) {
-          const double size = std::fabs(held(x(i, j)));
+          const double size = std::fabs(held(x(grid.order[i], j)));
           if (std::isfinite(size)) amax(r, c) = std::max(amax(r, c), size);
         }
       }
@@ -86,7 +84,8 @@ void for_each(Matrix<T>& y, const Call<T>& call, const F& f) {
   for (std::size_t r = 0; r + 1 < grid.rows.size(); ++r) {
     for (std::size_t i = grid.rows[r]; i < grid.rows[r + 1]; ++i) {
       for (std::size_t c = 0; c + 1 < grid.cols.size(); ++c) {
-        for (std::size_t j = grid.cols[c]; j < grid.cols[c + 1]; ++j) f(y(i, j), call[1](r, c));
+        for (std::size_t j = grid.cols[c]; j < grid.cols[c + 1]; ++j)
+          f(y(grid.order[i], j), call[1](r, c));
       }
     }
   }

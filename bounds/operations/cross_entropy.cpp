@@ -7,8 +7,9 @@
 //            whole step                                  outputs   lse (T, 1), loss (1, 1)
 //   evaluate   the sum over v in `parts` slices combined on an FP32 wire; loss: a chain over t
 // cross_entropy_grad: dx_tv = (exp(x_tv - lse_t) - (1 - smoothing) [v = label_t] - smoothing / V)
-//                             mask_t / n
-//   inputs   logits, labels, mask, count, lse            output   dx (T, V)
+//                             mask_t / n (times s)
+//   inputs   logits, labels, mask, count, lse, [s (1, 1)]       output   dx (T, V)
+//            s: what the loss is scaled with, so that small gradients survive a narrow range
 #include <cmath>
 
 #include "bounds/tolerance.hpp"
@@ -66,7 +67,8 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   Matrix<T> dx(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const auto label = static_cast<std::size_t>(call[1].values[t]);
-    const T weight = call[2].values[t] / call[3].values[0];
+    T weight = call[2].values[t] / call[3].values[0];
+    if (call.inputs.size() > 5) weight *= call[5].values[0];
     for (std::size_t v = 0; v < x.cols; ++v) {
       const T p = exp(x(t, v) - call[4].values[t]);
       T off = v == label ? p - here : p;

@@ -12,7 +12,8 @@
 //   on
 //              the wire; one product, in FP32
 // router_grad: dx_te = p_te (g_te - sum_i p_ti g_ti + 2 z lse_t),  g_te = dp_te + balance n_e
-//   inputs   p, dp (T, E), n (E, 1), lse (T, 1)    outputs   dx (T, E)
+//   inputs   p, dp (T, E), n (E, 1), lse (T, 1), [s (1, 1)]        outputs   dx (T, E)
+//            s: what the loss is scaled with; balance and z above are times s here
 //   attributes   balance, z: as above; the counts are constants to the gradient
 //   evaluate   the sum along e a chain of FP32 fused multiply-adds; each step rounded to FP32; one
 //              rounding to the output format
@@ -59,8 +60,12 @@ template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
   using std::fma;
   const Matrix<T>& p = call[0];
-  const T balance = static_cast<T>(call.attribute("balance"));
-  const T twice_z = static_cast<T>(2 * call.attribute("z"));
+  T balance = static_cast<T>(call.attribute("balance"));
+  T twice_z = static_cast<T>(2 * call.attribute("z"));
+  if (call.inputs.size() == 5) {
+    balance *= call[4].values[0];
+    twice_z *= call[4].values[0];
+  }
   Matrix<T> dx = call[1];
   for (std::size_t t = 0; t < p.rows; ++t) {
     T along = 0;

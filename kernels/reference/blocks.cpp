@@ -67,11 +67,9 @@ void saturate(std::span<float> x, const Format& format) {
   }
 }
 
-void round_stochastic(Tensor& x, const Format& format, std::uint64_t key, std::size_t first_row,
-                      std::size_t first_col, std::size_t whole_cols) {
-  for (std::size_t i = 0; i < x.rows; ++i) {
-    round_stochastically({x.row(i), x.cols}, format, key, (first_row + i) * whole_cols + first_col);
-  }
+void round_by_chance(std::span<float> x, const Format& format, std::uint64_t key,
+                     std::size_t first) {
+  round_stochastically(x, format, key, first);
 }
 
 }  // namespace plumb

@@ -32,6 +32,14 @@ void round_to_format(std::span<float> x, const Format& format) {
   }
 }
 
+float largest_finite(std::span<const float> x) {
+  float largest = 0;
+  for (const float v : x) {
+    if (std::isfinite(v)) largest = std::max(largest, std::fabs(v));
+  }
+  return largest;
+}
+
 float largest_magnitude(std::span<const float> x) {
   std::uint32_t largest = 0;  // bits of magnitudes are in their order
   for (const float v : x) largest = std::max(largest, std::bit_cast<std::uint32_t>(v) << 1);
@@ -46,9 +54,10 @@ float scale_to_fit(float amax, const Format& format) {
   return scale;
 }
 
-void quantize(std::span<float> x, float scale, const Format& format) {
-  const float back = 1 / scale;  // a power of two
+void quantize(std::span<float> x, float scale, const Format& format, Beyond beyond) {
+  const float back = 1 / scale;
   for (float& v : x) v *= scale;
+  if (beyond == Beyond::saturates) saturate(x, format);
   round_to_format(x, format);
   for (float& v : x) v *= back;
 }

@@ -130,9 +130,9 @@ Tensor spread_gradient(const Tensor& dy, const Tensor& p, const Tensor& choices,
 }
 
 Tensor rating_gradient(const Ratings& ratings, const Tensor& dp, const Tensor& count,
-                       double balance, double z) {
-  const auto share = static_cast<float>(balance);
-  const auto twice_z = static_cast<float>(2 * z);
+                       double balance, double z, float loss_scale) {
+  const auto share = static_cast<float>(balance) * loss_scale;
+  const auto twice_z = static_cast<float>(2 * z) * loss_scale;
   const Tensor& p = ratings.p;
   Tensor dx(p.rows, p.cols);
   for (std::size_t t = 0; t < p.rows; ++t) {

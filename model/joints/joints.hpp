@@ -92,7 +92,18 @@ struct ZeroJoints {
                                                             Slice promised) { return promised; };
 };
 
+struct ScalingJoints {
+  // Is the largest magnitude that goes into a tensor's history that of all ranks along this axis
+  // (tp, cp or dp)?
+  Joint<bool(const Where&, std::string_view)> reduces_over =
+      [](const Where&, std::string_view /*axis*/) { return true; };
+};
+
 struct OptimizerJoints {
+  // Is this step left out, given whether gradients here, or of any rank, left the range?
+  Joint<bool(const Where&, bool, bool)> skips = [](const Where&, bool /*here*/, bool anywhere) {
+    return anywhere;
+  };
   Joint<float(const Where&, float, float)> clip_coefficient =
       [](const Where&, float norm, float limit) { return std::min(1.0F, limit / (norm + 1e-6F)); };
 };
@@ -109,6 +120,7 @@ struct Joints {
   ContextJoints context;
   PipelineJoints pipeline;
   ZeroJoints zero;
+  ScalingJoints scaling;
   OptimizerJoints optimizer;
 
   // Was any replaced joint asked?
@@ -120,6 +132,7 @@ struct Joints {
            loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
            gradients.sums_over_contexts.reached() || context.positions.reached() ||
            pipeline.layers.reached() || pipeline.ties_gradients.reached() || zero.share.reached() ||
+           scaling.reduces_over.reached() || optimizer.skips.reached() ||
            optimizer.clip_coefficient.reached();
   }
 };

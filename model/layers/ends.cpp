@@ -134,9 +134,10 @@ Tensor head_and_loss(Rank& rank, const Batch& batch, const Operand& h, Tensor& l
   rank.tap("loss/lse", lse, Held::tokens, fp32, over_vocabulary);
   rank.tap("loss/out", loss, Held::whole, fp32, over_vocabulary);
 
+  const float loss_scale = rank.r.loss_scaling ? rank.state.at("loss_scale/scale").values[0] : 1.0F;
   const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary));
   for (std::size_t t = 0; t < logits.rows; ++t) {  // logits become their gradients
-    const float share = batch.mask.values[t] / n;
+    const float share = batch.mask.values[t] / n * loss_scale;
     const auto label = static_cast<std::size_t>(batch.labels.values[t]);
     for (std::size_t v = 0; v < logits.cols; ++v) {
       const float p = std::exp(logits(t, v) - lse.values[t]);

@@ -14,6 +14,7 @@ class Caster {
   Operand operator()(const std::string& name, Tensor x) const {
     if (how_.scaling == Scaling::none) return {unscaled(name, std::move(x)), {}};
     if (how_.scaling == Scaling::tensor) return {scaled(name, std::move(x)), {}};
+    if (how_.scaling == Scaling::delayed) return {scaled_by_history(name, std::move(x)), {}};
     Operand both;
     if (how_.two_copies()) {
       both.of_rows = in_blocks(how_.copy_of(name, Contracted::rows), x, {along(), across()});
@@ -34,8 +35,9 @@ class Caster {
     rank_.tap_step(id_of(name), x, held, format, ran);
   }
   float over_ranks(float amax) const {
-    if (sliced_columns(held_) || held_ == Held::rows) rank_.mesh.tp.max({&amax, 1});
-    if (held_ == Held::copies || held_ == Held::copy_columns) rank_.mesh.ep.max({&amax, 1});
+    const bool of_copies = held_ == Held::copies || held_ == Held::copy_columns;
+    if (held_ != Held::whole && held_ != Held::tokens) rank_.mesh.tp.max({&amax, 1});
+    if (of_copies) rank_.mesh.ep.max({&amax, 1});
     if (of_tokens()) rank_.mesh.cp.max({&amax, 1});
     return amax;
   }
@@ -48,8 +50,17 @@ class Caster {
 
   Tensor scaled(const std::string& name, Tensor x) const {
     const float scale = scale_to_fit(over_ranks(largest_magnitude(x.values)), how_.format);
-    quantize(x.values, scale, how_.format);
+    quantize(x.values, scale, how_.format, Beyond::overflows);
     record(name + "_scale", Tensor(1, 1, scale), Held::whole, fp32, rank_.in_fp32());
+    record(name, x, held_, fp32, {1, fp32, how_.format});
+    return x;
+  }
+
+  // The scale is that of the last steps; this step's magnitude is for the next ones.
+  Tensor scaled_by_history(const std::string& name, Tensor x) const {
+    float& largest = rank_.largest_seen[name];
+    largest = std::max(largest, largest_finite(x.values));
+    quantize(x.values, rank_.state.at(name + "_scale").values[0], how_.format, Beyond::saturates);
     record(name, x, held_, fp32, {1, fp32, how_.format});
     return x;
   }
@@ -57,89 +68,66 @@ class Caster {
   // The blocks of this rank's piece are those of the whole if they fit into it; if not, blocks
   // begin anew in every rank's piece.
   Evaluation ran_as(const Tensor& x, const BlockSize& block) const {
-    const bool fits = held_ == Held::whole || held_ == Held::tokens || held_ == Held::copies ||
-                      (held_ == Held::rows ? x.rows % block.rows : x.cols % block.cols) == 0;
-    return {fits ? 1 : rank_.where.tp_size, fp32, how_.format};
+    const bool columns = sliced_columns(held_);
+    const bool fits = (columns ? x.cols % block.cols : x.rows % block.rows) == 0;
+    const bool sliced = columns || held_ == Held::rows;
+    Evaluation ran{sliced && !fits ? rank_.where.tp_size : 1, fp32, how_.format};
+    if (deals(block)) ran.deal = {rank_.where.cp_size, rank_.c.sequence};
+    return ran;
   }
-
   bool of_tokens() const { return held_ == Held::tokens || held_ == Held::token_columns; }
-
-  // Rows that are neighbours in the whole, and where there they begin: chunks of tokens, or all.
-  struct Run {
-    Tensor x;
-    std::size_t first;
-  };
-  std::vector<Run> runs_of(Tensor x) const {
-    std::vector<Run> runs;
-    if (!of_tokens() || rank_.where.cp_size == 1) {
-      const std::size_t before = held_ == Held::rows ? x.rows * rank_.where.tp : 0;
-      runs.push_back({std::move(x), before});
-      return runs;
-    }
-    const std::size_t chunk = rank_.chunk();
-    for (std::size_t row = 0; row < x.rows; row += chunk) {
-      Run run{Tensor(chunk, x.cols), rank_.token(row)};
-      std::copy_n(x.row(row), run.x.size(), run.x.values.begin());
-      runs.push_back(std::move(run));
-    }
-    return runs;
-  }
-  static Tensor joined(const std::vector<Tensor>& runs) {
-    Tensor all(0, runs.front().cols);
-    for (const Tensor& x : runs) {
-      all.values.insert(all.values.end(), x.values.begin(), x.values.end());
-      all.rows += x.rows;
-    }
-    return all;
+  // Blocks of several tokens are made of those that a context has, in its order.
+  bool deals(const BlockSize& block) const {
+    return of_tokens() && block.rows > 1 && rank_.where.cp_size > 1;
   }
 
   // Along an axis that the ranks do not share, they have the same scales.
-  std::vector<Tensor> scales_of(const std::string& name, const std::vector<Run>& runs,
-                                const BlockSize& block, const Evaluation& ran) const {
-    std::vector<Tensor> scales;
-    for (const Run& run : runs) scales.push_back(block_magnitudes(run.x, block));
+  Tensor scales_of(const std::string& name, const Tensor& x, const BlockSize& block,
+                   const Evaluation& ran) const {
+    Tensor scales = block_magnitudes(x, block);
     float grid = 1;
     if (how_.rule == ScaleRule::nested) {
-      float amax = 0;
-      for (const Tensor& s : scales) amax = std::max(amax, largest_magnitude(s.values));
-      grid = grid_of_scales(over_ranks(amax), how_.format);
+      grid = grid_of_scales(over_ranks(largest_magnitude(scales.values)), how_.format);
       record(name + "_tensor_scale", Tensor(1, 1, grid), Held::whole, fp32, ran);
     }
     const BlockScale kind = how_.rule == ScaleRule::ceil    ? BlockScale::power_of_two
                             : how_.rule == ScaleRule::exact ? BlockScale::wide
                                                             : BlockScale::e4m3_on_grid;
-    for (Tensor& of_run : scales) {
-      for (float& s : of_run.values) s = block_scale_to_fit(s, kind, how_.format, grid);
+    for (float& s : scales.values) s = block_scale_to_fit(s, kind, how_.format, grid);
+    if (of_tokens() && block.rows > 1) {
+      rank_.record.shards[rank_.recorded_as(id_of(name + "_scale"))] = {scales_of_contexts(scales),
+                                                                        scales, fp32};
+      rank_.record.ran[rank_.recorded_as(id_of(name + "_scale"))] = ran;
+    } else {
+      record(name + "_scale", scales, held_, fp32, ran);
     }
-    record(name + "_scale", joined(scales), held_, fp32, ran);
     return scales;
   }
 
-  void round(const std::string& name, Tensor& x, std::size_t first_row) const {
+  // Below one another, in the order of the contexts.
+  Placement scales_of_contexts(const Tensor& scales) const {
+    const auto cp = static_cast<std::size_t>(rank_.where.cp);
+    const std::size_t cols = scales.cols, left = held_ == Held::tokens ? 0 : rank_.where.tp * cols;
+    const std::size_t whole = held_ == Held::tokens ? cols : rank_.where.tp_size * cols;
+    const Block here{cp * scales.rows, left, scales.rows, cols};
+    return {rank_.where.cp_size * scales.rows, whole, {{here, {0, 0, scales.rows, cols}}}};
+  }
+
+  void round(const std::string& name, Tensor& x) const {
     if (!how_.stochastic) return round_to_format(x.values, how_.format);
-    const auto tp = static_cast<std::size_t>(rank_.where.tp);
-    const auto size = static_cast<std::size_t>(rank_.where.tp_size);
-    const bool columns = sliced_columns(held_);
-    round_stochastic(x, how_.format, rounding_key(rank_.c, rank_.step, id_of(name)), first_row,
-                     columns ? tp * x.cols : 0, columns ? size * x.cols : x.cols);
+    rank_.round_stochastically(x, rank_.placed(x, held_), how_.format,
+                               rounding_key(rank_.c, rank_.step, id_of(name)));
   }
 
   Tensor in_blocks(const std::string& name, Tensor x, const BlockSize& block) const {
     const Evaluation ran = ran_as(x, block);
-    std::vector<Run> runs = runs_of(std::move(x));
-    const std::vector<Tensor> scales = scales_of(name, runs, block, ran);
-    std::vector<Tensor> kept;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      Tensor& y = runs[i].x;
-      divide_blocks(y, scales[i], block);
-      saturate(y.values, how_.format);
-      round(name, y, runs[i].first);
-      multiply_blocks(y, scales[i], block);
-      kept.push_back(std::move(y));
-    }
-    Tensor y = joined(kept);
-    record(name, y, held_, fp32, ran);
-    return y;
+    const Tensor scales = scales_of(name, x, block, ran);
+    divide_blocks(x, scales, block);
+    saturate(x.values, how_.format);
+    round(name, x);
+    multiply_blocks(x, scales, block);
+    record(name, x, held_, fp32, ran);
+    return x;
   }
 
   Rank& rank_;
@@ -161,8 +149,35 @@ Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held he
                                                                std::move(dy));
 }
 
+// The scales that this step takes from the histories.
+static void delayed_scales(Rank& rank) {
+  for (const auto& [id, how, weight] : delayed_operands(rank.c, rank.r)) {
+    if (!rank.holds(parameter_of(rank.c, weight))) continue;
+    const float amax = largest_finite(rank.state.at(id + "_history").values);
+    const Tensor scale(1, 1, scale_to_fit(amax, how->format));
+    rank.tap_step(id + "_scale", scale, Held::whole, fp32, rank.in_fp32());
+    rank.state[id + "_scale"] = scale;
+  }
+}
+
+void keep_histories(Rank& rank) {
+  for (auto& [id, largest] : rank.largest_seen) {
+    const Where where = rank.at(id);
+    for (const auto& [axis, group] :
+         {std::pair{"tp", &rank.mesh.tp}, std::pair{"cp", &rank.mesh.cp},
+          std::pair{"dp", &rank.mesh.dp}}) {
+      if (rank.joints.scaling.reduces_over(where, axis)) group->max({&largest, 1});
+    }
+    Tensor& history = rank.state.at(id + "_history");
+    std::rotate(history.values.begin(), history.values.end() - 1, history.values.end());
+    history.values[0] = largest;
+    rank.tap_step(id + "_history", history, Held::whole, fp32, rank.in_fp32());
+  }
+}
+
 void weight_operands(Rank& rank) {
   if (!rank.r.operands) return;
+  delayed_scales(rank);
   const OperandCast& how = rank.r.operands->weights;
   for (const Parameter& p : multiplied(rank.c)) {
     if (!rank.holds(p)) continue;

@@ -1,6 +1,7 @@
 // model/layers/operand.hpp: what products see of a tensor.
 //
 // Scaled per tensor, the largest magnitude over all ranks that hold a piece sets one power of two.
+// Scaled by history, that of the last steps did, and this step's goes into the history.
 // Scaled by blocks, each rank scales the blocks of its piece, beginning with its first element.
 // Recipes without operand casts: the tensor as it is.
 #pragma once
@@ -25,7 +26,9 @@ struct Operand {
 Operand input_operand(Rank& rank, const std::string& name, Tensor x, Held held);
 Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held held);
 
-// Makes rank.factor() of every weight that a product takes. Once a step.
+// Makes rank.factor() of every weight that a product takes, and scales from histories. Once a step.
 void weight_operands(Rank& rank);
+// What delayed scaling keeps of this step for the next ones.
+void keep_histories(Rank& rank);
 
 }  // namespace plumb

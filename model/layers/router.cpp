@@ -82,7 +82,9 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x) {
 
 Tensor router_backward(Rank& rank, const std::string& name, const Routed& s, const Tensor& dp) {
   rank.tap(name + "/probabilities_grad", dp, Held::own_tokens, fp32, rank.in_fp32());
-  const Tensor d = rating_gradient(s.own, dp, s.count, balance_of(rank.c), z_of(rank.c));
+  const float loss_scale = rank.r.loss_scaling ? rank.state.at("loss_scale/scale").values[0] : 1.0F;
+  const Tensor d =
+      rating_gradient(s.own, dp, s.count, balance_of(rank.c), z_of(rank.c), loss_scale);
   rank.tap(name + "/grad_out", d, Held::own_tokens, fp32, rank.in_fp32());
   Tensor dx = rank.multiply(view(d), view(rank.weight(name), true));
   rank.round(dx);

@@ -35,10 +35,10 @@ void head_and_loss(Promise& p, const std::string& x) {
 // dh (T, C), dW (V, C)
 std::string head_and_loss_grad(Promise& p) {
   const std::string d_logits = p.at("head", "grad_out");
-  p.node("cross_entropy_grad",
-         {p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count",
-          p.at("loss", "lse")},
-         {d_logits}, p.plain());
+  Ids inputs{p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count",
+             p.at("loss", "lse")};
+  if (p.r.loss_scaling) inputs.push_back("loss_scale/scale@previous");
+  p.node("cross_entropy_grad", inputs, {d_logits}, p.plain());
   const Seen d = gradient_operand(p, "head", d_logits, {Sharding::columns, p.c.vocabulary});
   const std::string h = seen_input(p, "head", p.at("final_norm", "out")).by_rows;
   const std::string dh = p.at("head", "grad_in");

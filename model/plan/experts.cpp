@@ -30,8 +30,9 @@ void router(Promise& p, const std::string& name, const std::string& x) {
 std::string router_grad(Promise& p, const std::string& name, const std::string& x) {
   const auto at = [&](const char* kind) { return p.at(name, kind); };
   const std::string d = at("grad_out");
-  p.node("router_grad", {at("probabilities"), at("probabilities_grad"), at("count"), at("lse")},
-         {d}, Promise::in_fp32(), losses_of(p));
+  Ids inputs{at("probabilities"), at("probabilities_grad"), at("count"), at("lse")};
+  if (p.r.loss_scaling) inputs.push_back("loss_scale/scale@previous");
+  p.node("router_grad", inputs, {d}, Promise::in_fp32(), losses_of(p));
   p.node("gemm", {d, Promise::weight(name)}, {at("grad_in")}, p.plain(),
          {{"transpose_a", 0}, {"transpose_b", 1}});
   p.node("gemm", {x, d}, {p.at(name + ".weight", "wgrad")}, p.over_tokens(),

@@ -10,19 +10,17 @@ int slices(const Promise& p, const Slices& x, int rows, int cols) {
   return x.length / p.l.tp % (x.axis == Sharding::rows ? rows : cols) == 0 ? 1 : p.l.tp;
 }
 
-// Chunks of tokens, where blocks begin anew unless each is a number of blocks.
-Deal chunks(const Promise& p, const Slices& x, int rows) {
-  const Deal deal = p.over_contexts().deal;
-  const bool fits = deal.ranks == 1 || deal.sequence / (2 * deal.ranks) % rows == 0;
-  return x.of_tokens && !fits ? deal : Deal();
+std::string without_micro_batch(const Promise& p, const std::string& id) {
+  const std::string prefix = "m" + std::to_string(p.micro_batch) + "/";
+  return id.starts_with(prefix) ? id.substr(prefix.size()) : id;
 }
 
 void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const std::string& as,
                  const OperandCast& how, Contracted axis) {
   const bool along = axis == Contracted::columns;
   const int rows = along ? how.across : how.along, cols = along ? how.along : how.across;
-  const Evaluation evaluation{slices(p, sliced, rows, cols), fp32, how.format,
-                              chunks(p, sliced, rows)};
+  Evaluation evaluation{slices(p, sliced, rows, cols), fp32, how.format};
+  if (sliced.tokens && rows > 1 && p.l.cp > 1) evaluation.deal = {p.l.cp, p.c.sequence};
   Attributes blocks{{"rows", rows},
                     {"cols", cols},
                     {"rule", static_cast<double>(how.rule)},
@@ -46,6 +44,11 @@ void cast(Promise& p, const std::string& x, const Slices& sliced, const std::str
       p.node("amax_scale", {x}, {as + "_scale"}, Promise::in_fp32(),
              {{"largest", how.format.largest()}});
       return p.node("quantize", {x, as + "_scale"}, {as}, {1, fp32, how.format});
+    case Scaling::delayed: {
+      const std::string id = without_micro_batch(p, as);
+      p.delayed[id].push_back(x);
+      return p.node("quantize", {x, id + "_scale"}, {as}, {1, fp32, how.format}, {{"saturate", 1}});
+    }
     case Scaling::block:
       cast_blocks(p, x, sliced, as, how, Contracted::columns);
       if (how.two_copies()) {
@@ -89,6 +92,10 @@ Seen seen_weight(const Promise& p, const std::string& module) {
 
 void weight_operands(Promise& p) {
   if (!p.r.operands) return;
+  for (const auto& [id, how, weight] : delayed_operands(p.c, p.r)) {
+    p.node("amax_scale", {id + "_history@previous"}, {id + "_scale"}, Promise::in_fp32(),
+           {{"largest", how->format.largest()}});
+  }
   for (const Parameter& each : multiplied(p.c)) {
     cast(p, each.name + "/param@previous",
          {each.sharding, each.sharding == Sharding::rows ? each.rows : each.cols, false},

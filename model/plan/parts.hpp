@@ -24,7 +24,7 @@ struct Seen {
 struct Slices {
   Sharding axis = Sharding::none;
   int length = 0;
-  bool of_tokens = true;  // a row per token, of which context-parallel ranks have chunks
+  bool tokens = true;  // rows are tokens, which context-parallel ranks share
 };
 // Of the input of a layer of that name, of the gradient of its output.
 Seen input_operand(Promise& p, const std::string& name, const std::string& x, const Slices& sliced);

@@ -4,6 +4,7 @@
 // A part promises what one module makes, forward and backward side by side; names as in plan.hpp.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@ class Promise {
   int step;
   Phase phase = Phase::forward;  // of the nodes that follow
   int micro_batch = 0;           // that ids speak of
+  // What was cast under delayed scaling, by the id of the copy without micro-batch.
+  std::map<std::string, Ids> delayed;
   Graph graph;
 
   void node(std::string op, Ids inputs, Ids outputs, Evaluation how, Attributes attributes = {}) {

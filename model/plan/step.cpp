@@ -1,4 +1,5 @@
 #include "model/plan/parts.hpp"
+#include "model/rounding_key.hpp"
 
 namespace plumb {
 namespace {
@@ -24,6 +25,53 @@ void router_losses(Promise& p) {
   }
 }
 
+// Gradients of the loss itself, and whether one of them left the range.
+void unscale(Promise& p) {
+  Ids inputs{"loss_scale/scale@previous"}, outputs, gradients;
+  for (const Parameter& each : parameters(p.c)) {
+    inputs.push_back(each.name + "/main_grad");
+    gradients.push_back(each.name + "/unscaled_grad");
+  }
+  outputs = gradients;
+  outputs.push_back("loss_scale/found_inf");
+  p.node("unscale", inputs, outputs, Promise::in_fp32());
+  p.node("grad_norm", gradients, {"clip/grad_norm"}, Promise::in_fp32());
+  p.node("loss_scale",
+         {"loss_scale/scale@previous", "loss_scale/growth@previous", "loss_scale/found_inf"},
+         {"loss_scale/scale", "loss_scale/growth"}, Promise::in_fp32(),
+         {{"growth", Recipe::growth},
+          {"backoff", Recipe::backoff},
+          {"interval", Recipe::growth_interval}});
+}
+
+// Adam on parameter n, and what is kept of it.
+void update(Promise& p, const std::string& n, const Attributes& adam) {
+  const bool wide = p.r.moments == fp32;
+  const std::string of_moment = wide ? "" : "_unrounded";
+  const std::string before = p.r.masters ? "/master@previous" : "/param@previous";
+  const std::string after = n + (p.r.masters ? "/master" : "/updated");
+  Ids inputs{n + before, n + "/exp_avg@previous", n + "/exp_avg_sq@previous", n + "/clipped_grad"};
+  if (p.r.loss_scaling) inputs.push_back("loss_scale/found_inf");
+  p.node("adam", inputs, {n + "/exp_avg" + of_moment, n + "/exp_avg_sq" + of_moment, after},
+         Promise::in_fp32(), adam);
+  for (const char* moment : {"/exp_avg", "/exp_avg_sq"}) {
+    if (!wide) p.node("cast", {n + moment + of_moment}, {n + moment}, {1, fp32, p.r.moments});
+  }
+  Attributes cast;
+  if (p.r.stochastic_update) {
+    cast["key"] = static_cast<double>(rounding_key(p.c, p.step, n + "/param"));
+  }
+  p.node("cast", {after}, {n + "/param"}, p.plain(), cast);
+}
+
+void keep_histories(Promise& p) {
+  for (const auto& [id, cast, weight] : delayed_operands(p.c, p.r)) {
+    Ids inputs{id + "_history@previous"};
+    for (const std::string& x : p.delayed.at(id)) inputs.push_back(x);
+    p.node("amax_history", inputs, {id + "_history"}, Promise::in_fp32());
+  }
+}
+
 }  // namespace
 
 void reduce(Promise& p) {
@@ -41,10 +89,11 @@ void reduce(Promise& p) {
       accumulated(p, each.name, each.name, p.over_copies(each));
     }
   }
-  p.node("grad_norm", all, {"clip/grad_norm"}, Promise::in_fp32());
+  if (!p.r.loss_scaling) p.node("grad_norm", all, {"clip/grad_norm"}, Promise::in_fp32());
 }
 
 void optimize(Promise& p) {
+  if (p.r.loss_scaling) unscale(p);
   p.node("clip", {"clip/grad_norm"}, {"clip/coefficient"}, Promise::in_fp32(),
          {{"max_norm", p.c.max_norm}});
   const Attributes adam{{"lr", p.c.rate},
@@ -54,13 +103,11 @@ void optimize(Promise& p) {
                         {"step", p.step}};
   for (const Parameter& each : parameters(p.c)) {
     const std::string& n = each.name;
-    p.node("scale", {n + "/main_grad", "clip/coefficient"}, {n + "/clipped_grad"},
-           Promise::in_fp32());
-    p.node("adam",
-           {n + "/master@previous", n + "/exp_avg@previous", n + "/exp_avg_sq@previous",
-            n + "/clipped_grad"},
-           {n + "/exp_avg", n + "/exp_avg_sq", n + "/master", n + "/param"}, p.plain(), adam);
+    const std::string gradient = n + (p.r.loss_scaling ? "/unscaled_grad" : "/main_grad");
+    p.node("scale", {gradient, "clip/coefficient"}, {n + "/clipped_grad"}, Promise::in_fp32());
+    update(p, n, adam);
   }
+  keep_histories(p);
 }
 
 }  // namespace plumb

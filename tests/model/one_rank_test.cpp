@@ -2,16 +2,22 @@
 // where nothing is split upstream?
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/backend.hpp"
 #include "tests/support/runs.hpp"
+#include "trace/check.hpp"
 #include "trace/execute.hpp"
 #include "trace/merge.hpp"
 
 namespace plumb {
 namespace {
 
-bool blocks(const Recipe& recipe) {
-  return recipe.operands && recipe.operands->activations.scaling == Scaling::block;
+bool by_blocks_or_histories(const Recipe& recipe) {
+  if (!recipe.operands) return false;
+  const Scaling how = recipe.operands->activations.scaling;
+  return how == Scaling::block || how == Scaling::delayed;
 }
 
 class Promise : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
@@ -59,13 +65,13 @@ TEST_P(Promise, IsKeptInEveryLayout) {
                                      "dp2,cp2,tp2,sp",
                                      "cp2:ulysses,pp2,zero2,recompute"};
   const std::vector<std::string> of_experts{
-      "tp2",     "tp4",           "dp2,tp2,sp", "dp2,pp2,tp2,sp,zero3,recompute",
-      "dp2,ep2", "dp4,ep2,zero1", "dp4,ep4",    "dp2,ep2,tp2,sp,zero3,pp2,recompute"};
+      "tp4",     "dp2,tp2,sp",    "dp2,pp2,tp2,sp,zero3,recompute",
+      "dp4,ep4", "dp4,ep2,zero1", "dp2,ep2,tp2,sp,zero3,pp2,recompute"};
   // Pipelines and shares treat a mixture of experts as they do any layer.
   for (const std::string& layout : single.config.experts > 0 ? of_experts : all) {
     if (layout == "tp4" && std::string(family).starts_with("llama")) continue;  // 2 KV heads
     const Training run = small_run(family, recipe, layout);
-    if (run.layout.ep > 1 && blocks(run.recipe)) {
+    if (run.layout.ep > 1 && by_blocks_or_histories(run.recipe)) {
       EXPECT_THROW(plan(run.config, run.recipe, run.layout), Failure) << layout;
       continue;
     }
@@ -87,11 +93,82 @@ TEST_P(Promise, IsKeptInEveryLayout) {
   }
 }
 
+// What a step leaves to the next: moments, histories, loss scales, parameters without masters.
+TEST(PromiseOfLaterSteps, IsKeptFromTheStateThatAStepLeaves) {
+  for (const char* recipe : {"fp16", "bf16-pure", "bf16-stochastic", "fp8-delayed"}) {
+    Training run = small_run("gpt", recipe);
+    const Values first = reference(plan(run.config, run.recipe, {}), leaves_of_run(run));
+    Values leaves = next_state(run.config, run.recipe, first);
+    run.step = 2;
+    leaves.merge(step_data(run.config, small_text(), 2));
+    for (const char* layout : {"dp2,tp2,sp", "tp2,zero3,dp2", "tp2,zero1,dp2", "pp2"}) {
+      run.layout = parse_layout(layout);
+      const Values promised = reference(plan(run.config, run.recipe, run.layout, 2), leaves);
+      const Merged made = merge(train_step(run, leaves, Joints(), find_backend("reference")));
+      EXPECT_TRUE(made.findings.empty()) << recipe << layout << made.findings.front().id;
+      for (const auto& [id, tensor] : promised) {
+        ASSERT_EQ(*made.values.at(id), *tensor) << recipe << " " << layout << " " << id;
+      }
+    }
+  }
+}
+
+bool finite(const Tensor& x) {
+  return std::ranges::all_of(x.values, [](float v) { return std::isfinite(v); });
+}
+
+TEST(PromiseOfLaterSteps, LeavesOutAStepWhoseGradientsLeaveTheirRange) {
+  Training run = small_run("gpt", "fp16", "dp2,tp2,sp");
+  Values leaves = leaves_of_run(run);
+  leaves["loss_scale/scale@previous"] = std::make_shared<const Tensor>(1, 1, 0x1p40F);
+  const Graph graph = plan(run.config, run.recipe, run.layout);
+  const Values promised = reference(graph, leaves);
+  const Trace trace = train_step(run, leaves, Joints(), find_backend("reference"));
+  const Merged made = merge(trace);
+  std::size_t not_finite = 0;
+  for (const auto& [id, tensor] : promised) {
+    ASSERT_EQ(finite(*made.values.at(id)), finite(*tensor)) << id;
+    if (finite(*tensor)) {
+      ASSERT_EQ(*made.values.at(id), *tensor) << id;
+    } else {
+      ++not_finite;
+    }
+  }
+  EXPECT_GT(not_finite, 10U);
+  EXPECT_EQ(made.values.at("loss_scale/found_inf")->values[0], 1);
+  EXPECT_EQ(made.values.at("loss_scale/scale")->values[0], 0x1p39F);
+  for (const Kept& k : kept(run.config, run.recipe)) {
+    if (!k.like_it) continue;
+    EXPECT_EQ(*made.values.at(k.id), *leaves.at(k.id + "@previous")) << k.id;
+  }
+  // Nobody is accused, here or by a reference that leaves it out as well.
+  const Training single{run.config, run.recipe, {}, 1};
+  const Trace alone = reference_trace(single, reference(plan(run.config, run.recipe, {}), leaves));
+  const Verdict verdict = check(alone, trace, {});
+  EXPECT_TRUE(verdict.findings.empty())
+      << verdict.findings.front().id << ": " << verdict.findings.front().detail;
+}
+
+TEST(PromiseOfLaterSteps, AStepThatOneRankDoesNotLeaveOutIsSeen) {
+  Training run = small_run("gpt", "fp16", "dp2");
+  Values leaves = leaves_of_run(run);
+  leaves["loss_scale/scale@previous"] = std::make_shared<const Tensor>(1, 1, 0x1p40F);
+  const Training single{run.config, run.recipe, {}, 1};
+  const Trace alone = reference_trace(single, reference(plan(run.config, run.recipe, {}), leaves));
+  Joints joints;
+  joints.optimizer.skips.replace([](const Where& w, bool, bool any) { return any && w.dp == 0; });
+  const Verdict verdict =
+      check(alone, train_step(run, leaves, joints, find_backend("reference")), {});
+  ASSERT_FALSE(verdict.findings.empty());
+  EXPECT_EQ(verdict.blamed, "loss_scale/found_inf");
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, Promise,
                          testing::Combine(testing::Values("gpt", "llama", "gpt-moe", "llama-moe"),
                                           testing::Values("fp32", "tf32", "bf16", "bf16-wire32",
-                                                          "mxfp8", "fp8-block", "nvfp4",
-                                                          "fp8-current")));
+                                                          "fp16", "bf16-pure", "bf16-stochastic",
+                                                          "fp8-delayed", "mxfp8", "fp8-block",
+                                                          "nvfp4", "fp8-current")));
 
 }  // namespace
 }  // namespace plumb

@@ -63,9 +63,31 @@ TEST(Recipe, EveryMistakeIsASentence) {
         {"/operands/weights", nullptr, "field 'weights', is not a JSON object"},
         {"/operands/weights/size", 2, "unknown field 'size'"},
         {"/operands/weights/scaling", "dozen", "says scaling = 'dozen'"},
-        {"/operands/weights/format", "e9m9", "says format = 'e9m9'"}}) {
+        {"/operands/weights/format", "e9m9", "says format = 'e9m9'"},
+        {"/operands/weights/history", 16, "unknown field 'history'"},
+        {"/operands/activations/scaling", "delayed", "lacks 'history', a whole number"},
+        {"/operands/activations/scaling", "block", "lacks 'block', two whole numbers"},
+        {"/masters", "bf16", "says masters = 'bf16'; choose fp32, none"},
+        {"/moments", "fp16", "says moments = 'fp16'"},
+        {"/update", "stochastic", "which needs none as masters"},
+        {"/loss_scale", 65536, "lacks the text field 'loss_scale'"}}) {
     EXPECT_NE(with(at, value).find(sentence), std::string::npos) << at << ": " << with(at, value);
   }
+}
+
+TEST(Recipe, OfBlocksSaysWhichWayTheyLie) {
+  const OperandCasts casts = *find_recipe("nvfp4").operands;
+  EXPECT_EQ(casts.activations.along, 16);
+  EXPECT_EQ(casts.activations.across, 1);
+  EXPECT_EQ(casts.activations.rule, ScaleRule::nested);
+  EXPECT_TRUE(casts.activations.two_copies());
+  EXPECT_FALSE(casts.weights.two_copies());
+  EXPECT_TRUE(casts.gradients.stochastic);
+  EXPECT_FALSE(casts.activations.stochastic);
+  EXPECT_EQ(casts.activations.copy_of("x", Contracted::rows), "x_t");
+  EXPECT_EQ(find_recipe("mxfp8").operands->weights.rule, ScaleRule::ceil);
+  EXPECT_EQ(find_recipe("fp8-block").operands->weights.across, 128);
+  EXPECT_EQ(find_recipe("fp8-delayed").operands->weights.history, 16);
 }
 
 TEST(Recipe, OfAFileTravelsInTheManifest) {

@@ -37,14 +37,36 @@ TEST(State, ParametersAreTheirMastersInTheFormatOfTheRecipe) {
 TEST(State, TheNextStepStartsWhereThisOneEnds) {
   const Training run = small_run("gpt", "bf16");
   const Values step = reference(plan(run.config, run.recipe, {}), leaves_of_run(run));
-  const Values next = next_state(run.config, step);
+  const Values next = next_state(run.config, run.recipe, step);
   EXPECT_EQ(next.at("final_norm.bias/exp_avg@previous"), step.at("final_norm.bias/exp_avg"));
   EXPECT_EQ(next.size(), 4 * parameters(run.config).size());
   Values torn = step;
   torn["final_norm.bias/exp_avg"] = std::make_shared<const Tensor>(1, 1);
-  EXPECT_THROW(next_state(run.config, torn), Failure);
+  EXPECT_THROW(next_state(run.config, run.recipe, torn), Failure);
   torn.erase("final_norm.bias/exp_avg");
-  EXPECT_THROW(next_state(run.config, torn), Failure);
+  EXPECT_THROW(next_state(run.config, run.recipe, torn), Failure);
+}
+
+TEST(State, OfOneRecipeIsTakenOnByAnother) {
+  const Training run = small_run("gpt", "bf16");
+  const Values step = reference(plan(run.config, run.recipe, {}), leaves_of_run(run));
+  const Values next = next_state(run.config, run.recipe, step);
+  for (const Recipe& recipe : all_recipes()) {
+    Values state = next;
+    cast_state(run.config, recipe, state);
+    const std::vector<Kept> all = kept(run.config, recipe);
+    EXPECT_EQ(state.size(), all.size()) << recipe.id;
+    for (const Kept& k : all) {
+      const auto found = state.find(k.id + "@previous");
+      ASSERT_NE(found, state.end()) << recipe.id << k.id;
+      Tensor again = *found->second;
+      round_in_place(again.values, k.format);
+      EXPECT_EQ(again, *found->second) << recipe.id << k.id;
+    }
+    cast_state(run.config, run.recipe, state);  // and back: masters are what parameters were
+    const char* master = "layers.0.mlp.fc1.weight/master@previous";
+    EXPECT_EQ(*state.at(master) == *next.at(master), recipe.masters) << recipe.id;
+  }
 }
 
 TEST(Data, MicroBatchesAndStepsDifferAndCountUnequally) {

@@ -1,0 +1,40 @@
+// amax_history: the largest magnitudes of a tensor in the last steps, one step later
+//
+//   inputs   h (N, 1), the latest first; x_0, x_1, ...: the tensor in each micro-batch of this step
+//   outputs   h' (N, 1): max |x_i|, h_0, h_1, ... h_N-2; what is not finite does not count
+//   tolerance  0: nothing is rounded
+#include <cmath>
+
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+double size_of(float x) { return std::fabs(static_cast<double>(x)); }
+double size_of(double x) { return std::fabs(x); }
+double size_of(const Near& x) { return std::fabs(x.value); }
+double size_of(const Moment& x) { return std::fabs(x.held()); }
+double size_of(const Truth& x) { return std::fabs(static_cast<double>(x)); }
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  double largest = 0;
+  for (std::size_t i = 1; i < call.inputs.size(); ++i) {
+    for (const T& x : call[i].values) {
+      const double size = size_of(x);
+      if (std::isfinite(size)) largest = std::max(largest, size);
+    }
+  }
+  Matrix<T> history = call[0];
+  for (std::size_t i = history.rows; i-- > 1;) history.values[i] = history.values[i - 1];
+  history.values[0] = static_cast<T>(largest);
+  return alone(std::move(history));
+}
+
+}  // namespace
+
+extern const Operation amax_history{"amax_history", evaluate<float>, evaluate<double>,
+                                    evaluate<Truth>,
+                                    tolerance_by<evaluate<Near>, evaluate<Moment>>};
+
+}  // namespace plumb

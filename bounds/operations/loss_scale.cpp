@@ -1,0 +1,38 @@
+// loss_scale: the scale of the next step's loss: halved after a step whose gradients were not
+// finite, doubled after enough steps that were
+//
+//   inputs   s (1, 1), g (1, 1): good steps since s last changed, f (1, 1): not 0 after a bad step
+//   outputs   s', g'                attributes   growth, backoff, interval (good steps to a growth)
+//   evaluate   s times a factor in FP32; growth that would leave FP32's range is left out
+//   tolerance  0 for powers of two
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  T scale = call[0].values[0], good = call[1].values[0];
+  const T most = static_cast<T>(fp32.largest() / call.attribute("growth"));
+  const T interval = static_cast<T>(call.attribute("interval"));
+  if (T(0) < call[2].values[0]) {
+    scale *= static_cast<T>(call.attribute("backoff"));
+    good = T(0);
+  } else {
+    good += T(1);
+    if (!(good < interval)) {
+      if (scale < most) scale *= static_cast<T>(call.attribute("growth"));
+      good = T(0);
+    }
+  }
+  std::vector<Matrix<T>> outputs = alone(Matrix<T>(1, 1, scale));
+  outputs.emplace_back(1, 1, good);
+  return outputs;
+}
+
+}  // namespace
+
+extern const Operation loss_scale{"loss_scale", evaluate<float>, evaluate<double>, evaluate<Truth>,
+                                  tolerance_by<evaluate<Near>, evaluate<Moment>>};
+
+}  // namespace plumb
