@@ -23,6 +23,10 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x,
 Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
   Tensor gradient = std::move(rank.main_grad.at(as));
   rank.copies_of(p).sum(gradient.values, fp32);
+  if (p.expert >= 0) {
+    const float factor = rank.joints.experts.gradient_factor(rank.at(p.name));
+    for (float& g : gradient.values) g *= factor;
+  }
   if (rank.l.zero >= 2) gradient = own_share(rank, gradient, p);
   const std::string id = (rank.tied(p) && as == p.name ? "embedding.lookup" : as) + "/main_grad";
   tap(rank, p, id, gradient, 2, fp32, {rank.copies_of(p).size(), fp32, fp32});

@@ -53,6 +53,12 @@ struct RouterJoints {
 struct ExpertJoints {
   // Is the gradient of what the column-parallel layers of experts take in summed over the ranks?
   Joint<bool(const Where&)> sums_input_gradient = [](const Where&) { return true; };
+  // Does the gradient reach the probability of an expert, which lives on that expert-parallel rank?
+  Joint<bool(const Where&, int, int)> weighs = [](const Where&, int /*expert*/, int /*rank*/) {
+    return true;
+  };
+  // Times what is an expert's gradient multiplied, of which its rank has the tokens of all others?
+  Joint<float(const Where&)> gradient_factor = [](const Where&) { return 1.0F; };
 };
 
 struct LossJoints {
@@ -129,6 +135,7 @@ struct Joints {
            row_parallel.wire.reached() || row_parallel.bias_before_sum.reached() ||
            attention.after_scores.reached() || router.after_choice.reached() ||
            router.counts_all_tokens.reached() || experts.sums_input_gradient.reached() ||
+           experts.weighs.reached() || experts.gradient_factor.reached() ||
            loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
            gradients.sums_over_contexts.reached() || context.positions.reached() ||
            pipeline.layers.reached() || pipeline.ties_gradients.reached() || zero.share.reached() ||

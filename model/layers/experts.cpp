@@ -99,6 +99,20 @@ Tensor back_through_experts(Rank& rank, const std::string& name, const Tensor& d
   return grouped_columns_backward(rank, layer_of(rank, name, "fc1", v), v.rows, d_fc1);
 }
 
+// By what the loss moves with the probabilities of this rank's tokens.                  // (T, E)
+Tensor gradient_of_weights(Rank& rank, const std::string& name, const Experts& s,
+                           const Tensor& dy) {
+  const auto experts = static_cast<std::size_t>(rank.c.experts);
+  Tensor dp =
+      weight_gradient(dy, s.fc2, s.routed.copies, s.routed.choices, experts, first_token(rank));
+  for (std::size_t e = 0; e < experts; ++e) {
+    const auto rank_of_expert = static_cast<int>(e / experts_here(rank));
+    if (rank.joints.experts.weighs(rank.at(name), static_cast<int>(e), rank_of_expert)) continue;
+    for (std::size_t t = 0; t < dp.rows; ++t) dp(t, e) = 0;
+  }
+  return dp;
+}
+
 }  // namespace
 
 Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Experts& s) {
@@ -131,8 +145,7 @@ Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, c
   Tensor dx = add_rows(from_experts(rank, parts), copies, first_token(rank), dy.rows);
   rank.round(dx);
   rank.tap(name + ".dispatch/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
-  const Tensor dp = weight_gradient(dy, s.fc2, copies, routed.choices,
-                                    static_cast<std::size_t>(rank.c.experts), first_token(rank));
+  const Tensor dp = gradient_of_weights(rank, name, s, dy);
   dx = residual(rank, name + ".dispatch.add/grad_out", dx,
                 router_backward(rank, name + ".router", routed, dp));
   if (rank.c.shared == 0) return dx;
