@@ -7,7 +7,10 @@ namespace {
 
 std::string needs_of(const Bug& bug) {
   std::string needs = fmt::format("{} {}", bug.needs.layout, bug.needs.recipe);
-  if (bug.needs.families.size() == 1) needs += " " + name_of(bug.needs.families.front());
+  if (bug.needs.families.size() == 1)
+    needs += " " + bug.needs.family(bug.needs.families.front());
+  else if (bug.needs.experts)
+    needs += " moe";
   return needs;
 }
 

@@ -14,7 +14,7 @@ int code_of(const Trial& t) { return t.reached && t.changed ? t.broken.exit_code
 std::string trial_line(const Bug& bug, const Start& start, const Trial& t) {
   return nlohmann::json{{"type", "trial"},
                         {"planted", bug.id},
-                        {"family", name_of(start.run.config.family)},
+                        {"family", family_of(start.run.config)},
                         {"recipe", start.run.recipe.id},
                         {"layout", name_of(start.run.layout)},
                         {"step", start.run.step},
@@ -32,7 +32,7 @@ std::string trial_line(const Bug& bug, const Start& start, const Trial& t) {
 void tell(const Bug& bug, const Start& start, const Trial& t) {
   const Verdict& v = t.broken;
   fmt::print("planted: {} ({})\n", bug.id, bug.title);
-  fmt::print("run: {} {} {}, step {}\n", name_of(start.run.config.family), start.run.recipe.id,
+  fmt::print("run: {} {} {}, step {}\n", family_of(start.run.config), start.run.recipe.id,
              name_of(start.run.layout), start.run.step);
   fmt::print("healthy run: {} findings\n", t.healthy.findings.size());
   fmt::print("reached: {}   changed: {}   largest change: {:.3g} at {}\n", t.reached ? "yes" : "no",
@@ -70,7 +70,7 @@ void add_catch(CLI::App& app, Verb& chosen) {
       Beside beside;
       CheckOptions options = command.ready(beside);
       if (model.family.empty() && model.load.empty()) {
-        model.family = name_of(bug.needs.families.front());
+        model.family = bug.needs.family(bug.needs.families.front());
       }
       const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
       refuse_unmet(bug, start.run, dose);

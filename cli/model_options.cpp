@@ -22,7 +22,7 @@ std::string option_of(const Size& size) {
 }  // namespace
 
 void ModelOptions::add_to(CLI::App& verb) {
-  verb.add_option("--family", family, "gpt or llama (gpt)");
+  verb.add_option("--family", family, "gpt, llama, gpt-moe or llama-moe (gpt)");
   verb.add_option(
       "--recipe", recipe,
       "a recipe (list: plumb recipes), or a file of one's own that ends in .json (bf16)");
@@ -35,14 +35,21 @@ void ModelOptions::add_to(CLI::App& verb) {
       ->check(whole_numbers(0, std::numeric_limits<std::uint64_t>::max()));
   for (const Size& size : plumb::sizes()) {
     verb.add_option(option_of(size), sizes[size.name], size.what)
-        ->check(whole_numbers(1, static_cast<std::uint64_t>(size.most)));
+        ->check(whole_numbers(static_cast<std::uint64_t>(size.least),
+                              static_cast<std::uint64_t>(size.most)));
   }
 }
 
 Config ModelOptions::changed(Config c) const {
   c.seed = seed;
   for (const Size& size : plumb::sizes()) {
-    if (const int given = sizes.at(size.name); given != 0) c.*size.field = given;
+    const int given = sizes.at(size.name);
+    if (given == 0) continue;
+    if (size.of == Size::Of::experts && c.experts == 0) {
+      throw Failure(option_of(size) + " is for a mixture of experts; say --family " + family_of(c) +
+                    "-moe, or leave it out");
+    }
+    c.*size.field = given;
   }
   const bool grouped = c.family != Family::gpt || sizes.at("kv_heads") != 0;
   if (sizes.at("heads") != 0 && !grouped) c.kv_heads = c.heads;
@@ -54,10 +61,11 @@ void ModelOptions::refuse_another_model(const Config& loaded) const {
     throw Failure(option + " is not what " + load + " was trained with (" + has +
                   "), and its weights decide; leave " + option + " out");
   };
-  if (!family.empty() && family != name_of(loaded.family)) no("--family", name_of(loaded.family));
+  if (!family.empty() && family != family_of(loaded)) no("--family", family_of(loaded));
   for (const Size& size : plumb::sizes()) {
     const int given = sizes.at(size.name), has = loaded.*size.field;
-    if (size.of_the_model && given != 0 && given != has) no(option_of(size), std::to_string(has));
+    if (size.of != Size::Of::data && given != 0 && given != has)
+      no(option_of(size), std::to_string(has));
   }
 }
 

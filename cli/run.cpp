@@ -37,20 +37,20 @@ std::string device() {
 }
 
 // The trained state of a family: made once, kept in `cache`.
-const Trace& trained_state(Family family, const std::string& cache) {
-  static std::map<Family, Trace> known;
+const Trace& trained_state(const std::string& family, const std::string& cache) {
+  static std::map<std::string, Trace> known;
   const auto found = known.find(family);
   if (found != known.end()) return found->second;
-  const std::string folder = cache + "/trained-" + name_of(family);
+  const std::string folder = cache + "/trained-" + family;
   if (!std::filesystem::exists(folder)) {
-    Config config = config_of(name_of(family));
+    Config config = config_of(family);
     config.sequences = 4;
     config.micro_batches = 4;
     config.seed = 7;
     Start start = start_of(config, find_recipe("bf16"), {}, default_text());
     start = trained(std::move(start), default_text(), training_steps, [&](int step, double loss) {
-      talk(fmt::format("training {} once: step {} of {}, loss {:.3f}", name_of(family), step,
-                       training_steps, loss));
+      talk(fmt::format("training {} once: step {} of {}, loss {:.3f}", family, step, training_steps,
+                       loss));
     });
     std::filesystem::create_directories(cache);
     write_trace(run_reference(start), folder);
@@ -58,9 +58,9 @@ const Trace& trained_state(Family family, const std::string& cache) {
   return known.emplace(family, load(folder).trace).first->second;
 }
 
-Start trained_start(Family family, const Recipe& recipe, const Layout& layout, const Config& config,
+Start trained_start(const Recipe& recipe, const Layout& layout, const Config& config,
                     const std::string& cache) {
-  return start_of(config, recipe, layout, default_text(), &trained_state(family, cache));
+  return start_of(config, recipe, layout, default_text(), &trained_state(family_of(config), cache));
 }
 
 }  // namespace
@@ -94,8 +94,8 @@ void add_run(CLI::App& app, Verb& chosen) {
       const auto end = Clock::now() + std::chrono::duration<double>(60 * minutes);
       Effort lent;
       lent.scale = effort;
-      lent.trained = [](Family f, const Recipe& r, const Layout& l, const Config& c) {
-        return trained_start(f, r, l, c, cache);
+      lent.trained = [](const Recipe& r, const Layout& l, const Config& c) {
+        return trained_start(r, l, c, cache);
       };
       lent.progress = talk;
       lent.out_of_time = [&] { return Clock::now() > end; };

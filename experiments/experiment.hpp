@@ -16,8 +16,8 @@ namespace plumb {
 // How much is asked for, and what the driver lends.
 struct Effort {
   int scale = 1;  // multiplies seeds and runs
-  // State of a trained model of a family (made once and cached); data as `config` says.
-  std::function<Start(Family, const Recipe&, const Layout&, const Config& config)> trained;
+  // State of a trained model of the config's family (made once and cached); data as it says.
+  std::function<Start(const Recipe&, const Layout&, const Config& config)> trained;
   std::function<void(const std::string&)> progress;
   std::function<bool()> out_of_time;  // a question stops between rows when this says so
 };

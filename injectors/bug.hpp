@@ -26,6 +26,8 @@ struct Needs {
   std::vector<Family> families = {Family::gpt, Family::llama};
   std::string_view layout = "tp2";
   std::string_view recipe = "bf16";
+  bool experts = false;  // the families with a mixture of experts
+  std::string family(Family base) const { return name_of(base) + (experts ? "-moe" : ""); }
 };
 
 struct Bug {

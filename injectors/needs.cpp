@@ -9,12 +9,16 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   const auto no = [&](const std::string& what) { throw Failure(std::string(bug.id) + " " + what); };
   const auto& families = bug.needs.families;
   if (std::ranges::find(families, run.config.family) == families.end()) {
-    no("needs the family " + name_of(families.front()) + "; say --family " +
-       name_of(families.front()));
+    const std::string family = bug.needs.family(families.front());
+    no("needs the family " + family + "; say --family " + family);
+  }
+  if (bug.needs.experts && run.config.experts == 0) {
+    no("needs a mixture of experts; say --family " + family_of(run.config) + "-moe");
   }
   const Layout needed = parse_layout(std::string(bug.needs.layout));
   const Layout& l = run.layout;
-  if ((needed.tp > 1 && l.tp == 1) || (needed.dp > 1 && l.dp == 1) || (needed.sp && !l.sp)) {
+  if ((needed.tp > 1 && l.tp == 1) || (needed.dp > 1 && l.dp == 1) || (needed.sp && !l.sp) ||
+      (needed.ep > 1 && l.ep == 1)) {
     no("needs at least the layout " + std::string(bug.needs.layout) + "; this one is " +
        name_of(l));
   }

@@ -25,15 +25,21 @@ T number(const std::map<std::string, std::string>& settings, const std::string& 
                 "', which is no such number; trace again");
 }
 
+using Of = Size::Of;
 constexpr Size all_sizes[] = {
-    {"layers", &Config::layers, 4096, true, "layers (4)"},
-    {"width", &Config::width, 1 << 16, true, "width of the residual stream (128)"},
-    {"heads", &Config::heads, 4096, true, "attention heads (8)"},
-    {"kv_heads", &Config::kv_heads, 4096, true, "key/value heads (gpt 8, llama 4)"},
-    {"hidden", &Config::hidden, 1 << 18, true, "units of the MLP (gpt 512, llama 384)"},
-    {"sequence", &Config::sequence, 1 << 14, true, "tokens of a sequence (64)"},
-    {"sequences", &Config::sequences, 4096, false, "sequences of a micro-batch (4)"},
-    {"micro_batches", &Config::micro_batches, 4096, false, "micro-batches of a step (2)"},
+    {"layers", &Config::layers, 1, 4096, Of::model, "layers (4)"},
+    {"width", &Config::width, 1, 1 << 16, Of::model, "width of the residual stream (128)"},
+    {"heads", &Config::heads, 1, 4096, Of::model, "attention heads (8)"},
+    {"kv_heads", &Config::kv_heads, 1, 4096, Of::model, "key/value heads (gpt 8, llama 4)"},
+    {"hidden", &Config::hidden, 1, 1 << 18, Of::model,
+     "units of the MLP (gpt 512, llama 384; of each expert 256, 192)"},
+    {"experts", &Config::experts, 2, 256, Of::experts, "experts of a layer (4; families -moe)"},
+    {"top_k", &Config::top_k, 1, 255, Of::experts, "experts that take a token (2)"},
+    {"shared", &Config::shared, 0, 1 << 18, Of::experts,
+     "units of an expert that takes every token (none)"},
+    {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
+    {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
+    {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
 };
 
 // What a step holds at once stays far below what a large machine has: a mistyped size should be a
@@ -54,6 +60,10 @@ void check(const Config& c) {
   if (c.width % c.heads != 0) no("the heads do not divide the width");
   if (c.heads % c.kv_heads != 0) no("the key/value heads do not divide the heads");
   if (c.head_dim() % 2 != 0) no("the size of a head is odd");
+  if (c.experts > 0 && c.top_k >= c.experts) {
+    throw Failure(std::to_string(c.top_k) + " of " + std::to_string(c.experts) +
+                  " experts leave a router no choice; choose fewer with --top-k");
+  }
   double count = 0;
   for (const Parameter& p : parameters(c)) count += static_cast<double>(p.rows) * p.cols;
   const double tokens = static_cast<double>(c.tokens()) * c.micro_batches;
@@ -67,24 +77,38 @@ void check(const Config& c) {
 
 std::string name_of(Family family) { return family == Family::gpt ? "gpt" : "llama"; }
 
+std::string family_of(const Config& config) {
+  return name_of(config.family) + (config.experts > 0 ? "-moe" : "");
+}
+
 Config config_of(const std::string& family) {
   Config config;
-  if (family == "gpt") return config;
-  if (family == "llama") {
+  if (family == "llama" || family == "llama-moe") {
     config.family = Family::llama;
     config.kv_heads = 4;
     config.hidden = 384;
-    return config;
   }
-  throw Failure("unknown family '" + family + "'; known: gpt, llama");
+  if (family == "gpt-moe" || family == "llama-moe") {
+    config.experts = 4;
+    config.hidden /= config.top_k;  // as much work for a token as the dense MLP
+  }
+  if (family_of(config) == family) return config;
+  throw Failure("unknown family '" + family + "'; known: gpt, llama, gpt-moe, llama-moe");
 }
 
 std::span<const Size> sizes() { return all_sizes; }
 
 std::map<std::string, std::string> settings_of(const Config& c) {
   std::map<std::string, std::string> settings{
-      {"family", name_of(c.family)}, {"rate", exactly(c.rate)}, {"seed", std::to_string(c.seed)}};
-  for (const Size& size : sizes()) settings[size.name] = std::to_string(c.*size.field);
+      {"family", family_of(c)}, {"rate", exactly(c.rate)}, {"seed", std::to_string(c.seed)}};
+  for (const Size& size : sizes()) {
+    if (size.of == Of::experts && c.experts == 0) continue;
+    settings[size.name] = std::to_string(c.*size.field);
+  }
+  if (c.experts > 0) {
+    settings["balance_loss"] = exactly(c.balance_loss);
+    settings["z_loss"] = exactly(c.z_loss);
+  }
   return settings;
 }
 
@@ -92,13 +116,23 @@ Config config_from(const std::map<std::string, std::string>& settings) {
   const auto family = settings.find("family");
   if (family == settings.end()) throw Failure("the trace does not say its family; trace again");
   Config c = config_of(family->second);
+  const bool dense = c.experts == 0;
   for (const Size& size : sizes()) {
-    c.*size.field = number<int>(settings, size.name, 1, size.most);
+    if (size.of == Of::experts && dense) continue;
+    c.*size.field = number<int>(settings, size.name, size.least, size.most);
+  }
+  if (!dense) {
+    c.balance_loss = number<double>(settings, "balance_loss", 0, 1e6);
+    c.z_loss = number<double>(settings, "z_loss", 0, 1e6);
   }
   c.rate = number<double>(settings, "rate", 0, 1);
   c.seed = number<std::uint64_t>(settings, "seed", 0, ~std::uint64_t(0));
   check(c);
   return c;
+}
+
+std::string expert_name(const std::string& mlp, int e) {
+  return mlp + ".experts." + std::to_string(e);
 }
 
 std::vector<Parameter> parameters(const Config& c) {
@@ -116,6 +150,10 @@ std::vector<Parameter> parameters(const Config& c) {
     const Sharding of_bias = how == Sharding::columns ? Sharding::rows : Sharding::none;
     if (gpt) all.push_back({name + ".bias", out, 1, of_bias, 0, spread});
   };
+  const auto mlp = [&](const std::string& name, int hidden) {
+    linear(name + ".fc1", c.width, c.fc1_width(hidden), Sharding::columns, spread);
+    linear(name + ".fc2", hidden, c.width, Sharding::rows, residual);
+  };
   all.push_back({"embedding.weight", c.vocabulary, c.width, Sharding::rows, 0, spread});
   if (gpt) all.push_back({"position.weight", c.sequence, c.width, Sharding::none, 0, spread});
   for (int l = 0; l < c.layers; ++l) {
@@ -124,8 +162,17 @@ std::vector<Parameter> parameters(const Config& c) {
     linear(layer + ".attn.qkv", c.width, c.qkv_width(), Sharding::columns, spread);
     linear(layer + ".attn.proj", c.width, c.width, Sharding::rows, residual);
     norm(layer + ".norm2");
-    linear(layer + ".mlp.fc1", c.width, c.fc1_width(), Sharding::columns, spread);
-    linear(layer + ".mlp.fc2", c.hidden, c.width, Sharding::rows, residual);
+    if (c.experts == 0) {
+      mlp(layer + ".mlp", c.hidden);
+      continue;
+    }
+    all.push_back({layer + ".mlp.router.weight", c.width, c.experts, Sharding::none, 0, spread});
+    for (int e = 0; e < c.experts; ++e) {
+      const std::size_t before = all.size();
+      mlp(expert_name(layer + ".mlp", e), c.hidden);
+      for (std::size_t i = before; i < all.size(); ++i) all[i].expert = e;
+    }
+    if (c.shared > 0) mlp(layer + ".mlp.shared", c.shared);
   }
   norm("final_norm");
   if (!gpt) all.push_back({"head.weight", c.vocabulary, c.width, Sharding::rows, 0, spread});
@@ -144,7 +191,8 @@ std::vector<Parameter> multiplied(const Config& config) {
   const std::string looked_up = gpt ? "position.weight" : "embedding.weight";
   std::vector<Parameter> factors;
   for (Parameter& p : parameters(config)) {
-    if (p.cols > 1 && p.name != looked_up) factors.push_back(std::move(p));
+    if (p.cols == 1 || p.name == looked_up || p.name.ends_with(".router.weight")) continue;
+    factors.push_back(std::move(p));
   }
   return factors;
 }

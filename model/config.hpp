@@ -19,8 +19,15 @@ struct Config {
   int width = 128;
   int heads = 8;
   int kv_heads = 8;
-  int hidden = 512;      // of the MLP
-  int vocabulary = 256;  // bytes
+  int hidden = 512;  // of the MLP, or of each expert
+  // A mixture of experts in place of the MLP: each token goes to the top_k that its router rates
+  // highest, none is dropped. 0 experts: a dense MLP.
+  int experts = 0;
+  int top_k = 2;
+  int shared = 0;              // units of one more expert, which takes every token; 0: none
+  double balance_loss = 0.01;  // weights of the router's losses: for experts of equal shares,
+  double z_loss = 0.001;       // and for small logits
+  int vocabulary = 256;        // bytes
   int sequence = 64;
   int sequences = 4;  // per micro-batch
   int micro_batches = 2;
@@ -36,22 +43,23 @@ struct Config {
   int tokens() const { return sequence * sequences; }  // per micro-batch
   int head_dim() const { return width / heads; }
   int qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
-  int fc1_width() const { return family == Family::llama ? 2 * hidden : hidden; }
+  int fc1_width(int units) const { return family == Family::llama ? 2 * units : units; }
 };
 
 // A size that a user may choose: what it is called in a manifest, and how far it may go.
 struct Size {
   const char* name;
   int Config::*field;
-  int most;
-  bool of_the_model;  // not of the data alone
-  const char* what;   // with the default, in words
+  int least, most;
+  enum class Of { model, experts, data } of;  // experts: only where the model has some
+  const char* what;                           // with the default, in words
 };
 std::span<const Size> sizes();
 
-// The default model of a family. Throws Failure on an unknown name.
+// The default model of a family: gpt, llama, gpt-moe, llama-moe. Throws Failure on an unknown name.
 Config config_of(const std::string& family);
 std::string name_of(Family family);
+std::string family_of(const Config& config);  // what config_of takes
 
 // To and from the settings of a manifest. Throws Failure if a value is missing, not a number, or
 // makes no model (heads that do not divide the width, more parameters than memory ...).
@@ -66,13 +74,17 @@ struct Parameter {
   int rows, cols;    // a vector is (n, 1)
   Sharding sharding;
   double mean, deviation;  // of its first values
+  int expert = -1;         // whose it is; -1: none's
 };
 
 // In the order of the forward pass. A tied head has no entry of its own.
 std::vector<Parameter> parameters(const Config& config);
 // The one of that name. Throws Failure if there is none.
 Parameter parameter_of(const Config& config, const std::string& name);
-// Those of them that a product takes.
+// The module of expert e of an MLP, as parameters are named.
+std::string expert_name(const std::string& mlp, int e);
+// Those of them that linear layers and the head multiply, which recipes may shorten; a router's
+// weights stay as they are.
 std::vector<Parameter> multiplied(const Config& config);
 
 }  // namespace plumb

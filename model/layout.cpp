@@ -12,7 +12,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& part) {
   throw Failure("layout part '" + part +
-                "' is not understood; write for example dp2,tp2,sp: each of dpN, tpN, cpN, "
+                "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
                 "cpN:allgather or cpN:ulysses, ppN or ppN:3+1 (layers of each stage), vppN (N from "
                 "1 to 64), sp, zero1 to zero3, and recompute, recompute:uniformN or "
                 "recompute:selective at most once");
@@ -72,6 +72,8 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
   } else if (name == "cp") {
     layout.cp = degree();
     if (head != part) layout.context = context_of(variant, part);
+  } else if (name == "ep") {
+    layout.ep = degree();
   } else if (name == "vpp") {
     layout.vpp = degree();
   } else if (name == "zero") {
@@ -128,6 +130,7 @@ std::string name_of(const Layout& l) {
     name += (s == 0 ? ":" : "+") + std::to_string(l.stage_layers[s]);
   }
   if (l.vpp > 1) name += ",vpp" + std::to_string(l.vpp);
+  if (l.ep > 1) name += ",ep" + std::to_string(l.ep);
   if (l.zero > 0) name += ",zero" + std::to_string(l.zero);
   if (l.selective) name += ",recompute:selective";
   if (l.recompute > 0) name += ",recompute:uniform" + std::to_string(l.recompute);
@@ -141,9 +144,20 @@ void check_layout(const Layout& l, const Config& c) {
   }
   divides(l.tp, c.heads, "tp", "heads");
   divides(l.tp, c.kv_heads, "tp", "key/value heads");
-  divides(l.tp, c.hidden, "tp", "units of the MLP");
+  divides(l.tp, c.hidden, "tp", c.experts > 0 ? "units of an expert" : "units of the MLP");
+  divides(l.tp, c.shared, "tp", "units of the shared expert");
   divides(l.tp, c.vocabulary, "tp", "rows of the vocabulary");
   divides(l.dp, c.micro_batches, "dp", "micro-batches");
+  if (l.ep > 1 && c.experts == 0) {
+    throw Failure("ep" + std::to_string(l.ep) + " divides experts, and " + family_of(c) +
+                  " has none; say --family " + family_of(c) + "-moe, or leave ep out");
+  }
+  divides(l.ep, c.experts, "ep", "experts");
+  divides(l.ep, l.dp, "ep", "data-parallel ranks, which share the experts");
+  if (l.cp > 1 && c.experts > 0) {
+    throw Failure(
+        "context parallelism and a mixture of experts do not go together yet; leave cp out");
+  }
   if (l.cp > 1) divides(2 * l.cp, c.sequence, "twice cp: ", "tokens of a sequence");
   if (l.cp > 1 && l.context == Context::ulysses) {
     divides(l.tp * l.cp, c.kv_heads, "ulysses over tp x cp = ", "key/value heads");

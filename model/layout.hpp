@@ -1,7 +1,7 @@
 // model/layout.hpp: how a run is spread over ranks, and how it goes through a step.
 //
 // Grammar: parts, each once, in any order:
-// "dp2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1,recompute:selective".
+// "dp2,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1,recompute:selective".
 #pragma once
 
 #include <string>
@@ -29,11 +29,15 @@ struct Layout {
   // Each of cp ranks has two chunks of every sequence, of 2 cp: c and 2 cp - 1 - c (zigzag).
   int cp = 1;
   Context context = Context::allgather;
+  // Experts in ep contiguous groups, of which each data-parallel rank has one: rank d has the one
+  // of number d / (dp / ep). Its copies of tokens travel to the ranks that have their experts.
+  int ep = 1;
   int recompute = 0;       // backward computes that many layers at a time again; 0: nothing
   bool selective = false;  // backward computes attention's probabilities again
 
   int world_size() const { return dp * tp * pp * cp; }
   int stages() const { return pp * vpp; }
+  int expert_copies() const { return dp / ep; }  // data-parallel ranks that have the same experts
   bool operator==(const Layout&) const = default;
 };
 

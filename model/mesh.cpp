@@ -17,11 +17,18 @@ std::vector<Division> divisions_of(const Layout& l) {
     };
   };
   using C = Coordinates;
-  return {along([](C& c) { c.tp = 0; }),        along([](C& c) { c.cp = 0; }),
-          along([](C& c) { c.dp = 0; }),        along([](C& c) { c.pp = 0; }),
-          along([](C& c) { c.tp = c.pp = 0; }), along([](C& c) { c.tp = c.cp = 0; })};
+  return {along([](C& c) { c.tp = 0; }),
+          along([](C& c) { c.cp = 0; }),
+          along([](C& c) { c.dp = 0; }),
+          along([](C& c) { c.pp = 0; }),
+          along([](C& c) { c.tp = c.pp = 0; }),
+          along([](C& c) { c.tp = c.cp = 0; }),
+          along([copies = l.expert_copies()](C& c) { c.dp %= copies; }),
+          along([copies = l.expert_copies()](C& c) { c.dp -= c.dp % copies; })};
 }
 
-Mesh mesh_of(Groups& g) { return {*g.at(0), *g.at(1), *g.at(2), *g.at(3), *g.at(4), *g.at(5)}; }
+Mesh mesh_of(Groups& g) {
+  return {*g.at(0), *g.at(1), *g.at(2), *g.at(3), *g.at(4), *g.at(5), *g.at(6), *g.at(7)};
+}
 
 }  // namespace plumb

@@ -19,9 +19,10 @@ struct Coordinates {
 Coordinates coordinates(const Layout& layout, int rank);
 
 // The groups of a rank along each axis; `model`: along tp and pp, where slices of one copy of the
-// model lie; `tokens`: along cp and tp, where slices of the tokens lie.
+// model lie; `tokens`: along cp and tp, where slices of the tokens lie. Data-parallel ranks are
+// divided further: `ep` have all experts together, `expert_copies` the same ones.
 struct Mesh {
-  Communicator &tp, &cp, &dp, &pp, &model, &tokens;
+  Communicator &tp, &cp, &dp, &pp, &model, &tokens, &ep, &expert_copies;
 };
 // How the world is divided for that, in the order that mesh_of expects.
 std::vector<Division> divisions_of(const Layout& layout);

@@ -19,13 +19,17 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x,
   rank.record.ran[id] = ran;
 }
 
-// The sum over the data-parallel ranks, or this rank's share of it.
+// The sum over the ranks that hold copies, or this rank's share of it.
 Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
   Tensor gradient = std::move(rank.main_grad.at(as));
-  rank.mesh.dp.sum(gradient.values, fp32);
-  if (rank.l.zero >= 2) gradient = own_share(rank, gradient);
+  rank.copies_of(p).sum(gradient.values, fp32);
+  if (p.expert >= 0) {
+    const float factor = rank.joints.experts.gradient_factor(rank.at(p.name));
+    for (float& g : gradient.values) g *= factor;
+  }
+  if (rank.l.zero >= 2) gradient = own_share(rank, gradient, p);
   const std::string id = (rank.tied(p) && as == p.name ? "embedding.lookup" : as) + "/main_grad";
-  tap(rank, p, id, gradient, 2, fp32, over_dp(rank));
+  tap(rank, p, id, gradient, 2, fp32, {rank.copies_of(p).size(), fp32, fp32});
   return gradient;
 }
 
@@ -62,7 +66,7 @@ void reduce_gradients(Rank& rank) {
 
 // The norm of all gradients: slices and shares are summed over the ranks, replicas counted once.
 float gradient_norm(Rank& rank) {
-  double squares = 0;
+  double squares = 0, of_experts = 0;
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
     if (p.sharding == Sharding::none && rank.where.tp != 0) continue;
@@ -71,9 +75,11 @@ float gradient_norm(Rank& rank) {
     for (const float g : rank.main_grad.at(p.name).values) {
       own += static_cast<double>(g) * static_cast<double>(g);
     }
-    squares += own;
+    (p.expert < 0 ? squares : of_experts) += own;
   }
   if (rank.l.zero >= 2) rank.mesh.dp.sum(squares);
+  (rank.l.zero >= 2 ? rank.mesh.dp : rank.mesh.ep).sum(of_experts);
+  squares += of_experts;
   rank.mesh.model.sum(squares);
   return static_cast<float>(std::sqrt(squares));
 }
@@ -119,7 +125,7 @@ void next_loss_scale(Rank& rank, bool skipped) {
 Tensor updated_from(Rank& rank, const Parameter& p) {
   if (rank.r.masters) return rank.state.at(p.name + "/master");
   const Tensor& parameter = rank.state.at(p.name + "/param");
-  return rank.l.zero == 1 || rank.l.zero == 2 ? own_share(rank, parameter) : parameter;
+  return rank.l.zero == 1 || rank.l.zero == 2 ? own_share(rank, parameter, p) : parameter;
 }
 
 void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
@@ -128,9 +134,9 @@ void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
   const Tensor slice(local_shape(rank, p).rows, local_shape(rank, p).cols);
   const Placement lies = rank.placed(slice, held(p));
   if (rank.l.zero == 0) return rank.round_stochastically(x, lies, rank.r.compute, key);
-  Shard share = shard_of(rank, x, {slice.rows, slice.cols}, lies, rank.r.compute);
+  Shard share = shard_of(rank, x, p, lies, rank.r.compute);
   rank.round_stochastically(share.values, share.placement, rank.r.compute, key);
-  const std::size_t skipped = share_of(rank, slice.size()).first % slice.cols;
+  const std::size_t skipped = share_of(rank, p, slice.size()).first % slice.cols;
   std::copy_n(share.values.values.begin() + static_cast<std::ptrdiff_t>(skipped), x.size(),
               x.values.begin());
 }
@@ -146,7 +152,7 @@ void keep_moment(Rank& rank, const Parameter& p, const std::string& kind, Tensor
 
 void update(Rank& rank, const Parameter& p, float coefficient, bool skipped) {
   Tensor gradient = std::move(rank.main_grad.at(p.name));
-  if (rank.l.zero == 1) gradient = own_share(rank, gradient);
+  if (rank.l.zero == 1) gradient = own_share(rank, gradient, p);
   for (float& g : gradient.values) g *= coefficient;
   tap(rank, p, p.name + "/clipped_grad", gradient, 1, fp32, rank.in_fp32());
   Tensor& average = rank.state.at(p.name + "/exp_avg");
@@ -170,6 +176,10 @@ void update(Rank& rank, const Parameter& p, float coefficient, bool skipped) {
 void finish_step(Rank& rank, Tensor loss) {
   rank.mesh.dp.sum(loss.values, fp32);
   if (rank.ends()) rank.tap_step("loss/out", loss, Held::whole, fp32, over_dp(rank));
+  for (auto& [id, total] : rank.router_losses) {
+    rank.mesh.dp.sum(total.values, fp32);
+    rank.tap_step(id, total, Held::whole, fp32, over_dp(rank));
+  }
   reduce_gradients(rank);
   const bool skipped = rank.r.loss_scaling && unscale(rank);
   if (rank.r.loss_scaling) next_loss_scale(rank, skipped);

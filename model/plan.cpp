@@ -15,15 +15,17 @@ void layer_forward(Promise& p, int n) {
   const std::string x = stream(p, n);
   const std::string o = attention(p, name, norm(p, name + ".norm1", x));
   const std::string middle = add(p, x, o, p.at(name + ".attn.add", "out"));
-  const std::string y = mlp(p, name, norm(p, name + ".norm2", middle));
+  const std::string x2 = norm(p, name + ".norm2", middle);
+  const std::string y = (p.c.experts > 0 ? experts : mlp)(p, name + ".mlp", x2);
   add(p, middle, y, p.at(name + ".mlp.add", "out"));
 }
 
 // Returns the id of the gradient of the layer's input.
 std::string layer_backward(Promise& p, int n, const std::string& dy) {
   const std::string name = Promise::layer(n);
-  const std::string d_norm2 =
-      norm_grad(p, name + ".norm2", p.at(name + ".attn.add", "out"), mlp_grad(p, name, dy));
+  const auto grad = p.c.experts > 0 ? experts_grad : mlp_grad;
+  const std::string d_y = grad(p, name + ".mlp", p.at(name + ".norm2", "out"), dy);
+  const std::string d_norm2 = norm_grad(p, name + ".norm2", p.at(name + ".attn.add", "out"), d_y);
   const std::string d_middle = add(p, dy, d_norm2, p.at(name + ".attn.add", "grad_out"));
   const std::string d_norm1 =
       norm_grad(p, name + ".norm1", stream(p, n), attention_grad(p, name, d_middle));
@@ -44,10 +46,23 @@ void backward(Promise& p) {
   embedding_grad(p, dx);
 }
 
+// Blocks of rows run on from expert to expert, and histories of experts would need groups of ranks.
+void refuse_divided_experts(const Recipe& recipe, const Layout& layout) {
+  if (layout.ep == 1 || !recipe.operands) return;
+  const Scaling how = recipe.operands->activations.scaling;
+  if (how != Scaling::block && how != Scaling::delayed) return;
+  throw Failure("recipe " + recipe.id + " scales by " +
+                (how == Scaling::block ? "blocks" : "histories") + ", and ep" +
+                std::to_string(layout.ep) +
+                " divides the experts among ranks, which do not go together yet; choose another "
+                "recipe or leave ep out");
+}
+
 }  // namespace
 
 Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int step) {
   check_layout(layout, config);
+  refuse_divided_experts(recipe, layout);
   Promise p(config, recipe, layout, step);
   weight_operands(p);
   for (p.micro_batch = 0; p.micro_batch < config.micro_batches; ++p.micro_batch) {

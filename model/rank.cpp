@@ -43,6 +43,8 @@ Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
       step(of_step) {
   where.dp = mesh.dp.rank();
   where.dp_size = mesh.dp.size();
+  where.ep = mesh.ep.rank();
+  where.ep_size = mesh.ep.size();
   where.tp = mesh.tp.rank();
   where.tp_size = mesh.tp.size();
   where.cp = mesh.cp.rank();
@@ -64,6 +66,7 @@ Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
 }
 
 bool Rank::holds(const Parameter& p) const {
+  if (p.expert >= 0 && p.expert / (c.experts / l.ep) != where.ep) return false;
   const int layer = layer_of(p.name);
   if (layer < 0) {
     const bool at_the_end = p.name.starts_with("head.") || p.name.starts_with("final_norm.");
@@ -100,7 +103,13 @@ Placement Rank::placed(const Tensor& x, Held held) const {
   if (held == Held::columns) {
     return column_slice(x.rows, x.cols * n, x.cols * mine, x.cols * (mine + 1));
   }
-  const bool sliced = held == Held::token_columns;
+  const bool sliced = sliced_columns(held);
+  const std::size_t cols = sliced ? x.cols * n : x.cols, column = sliced ? x.cols * mine : 0;
+  if (held == Held::copies || held == Held::copy_columns) {
+    // Scales of blocks have fewer rows; blocks are not divided among experts.
+    const std::size_t all = l.ep == 1 ? x.rows : static_cast<std::size_t>(c.tokens() * c.top_k);
+    return {all, cols, {{{first_copy, column, x.rows, x.cols}, {0, 0, x.rows, x.cols}}}};
+  }
   const auto length = static_cast<std::size_t>(c.sequence);
   const auto tokens = static_cast<std::size_t>(c.tokens());
   std::vector<std::size_t> rows;
@@ -111,8 +120,7 @@ Placement Rank::placed(const Tensor& x, Held held) const {
     rows = {rows.begin() + static_cast<std::ptrdiff_t>(first(rows.size())),
             rows.begin() + static_cast<std::ptrdiff_t>(last(rows.size()))};
   }
-  return {tokens, sliced ? x.cols * n : x.cols,
-          pieces_of(rows, sliced ? x.cols * mine : 0, x.cols)};
+  return {tokens, cols, pieces_of(rows, column, x.cols)};
 }
 
 std::string Rank::recorded_as(const std::string& id) const {
@@ -131,6 +139,7 @@ void Rank::round_stochastically(Tensor& x, const Placement& lies, const Format& 
 }
 
 void Rank::tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format) {
+  if (x.size() == 0) return;  // experts that no token chose
   record.shards[recorded_as(id)] = {placed(x, held), x, format};
 }
 
@@ -138,7 +147,7 @@ void Rank::tap_share(const std::string& id, const Tensor& share, const Parameter
                      const Format& format) {
   const LocalShape shape = local_shape(*this, p);
   const Placement of_slice = placed(Tensor(shape.rows, shape.cols), held(p));
-  record.shards[id] = shard_of(*this, share, shape, of_slice, format);
+  record.shards[id] = shard_of(*this, share, p, of_slice, format);
 }
 
 void Rank::tap_step(const std::string& id, const Tensor& x, Held held, const Format& format,

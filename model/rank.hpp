@@ -17,7 +17,12 @@ namespace plumb {
 // How a tensor of this rank lies in the whole one: all of it, or the tensor-parallel slice of its
 // rows or columns; or, of a tensor with a row per token, this context's tokens, of these the
 // sequence-parallel slice (as in the residual stream), or a slice of their columns.
-enum class Held { whole, rows, columns, tokens, own_tokens, token_columns };
+// Or, of a tensor with a row for each copy of a token that an expert takes, those of the experts
+// here, or a slice of their columns.
+enum class Held { whole, rows, columns, tokens, own_tokens, token_columns, copies, copy_columns };
+inline bool sliced_columns(Held held) {
+  return held == Held::columns || held == Held::token_columns || held == Held::copy_columns;
+}
 
 class Rank {
  public:
@@ -35,9 +40,13 @@ class Rank {
   RankRecord record;
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
 
+  std::size_t first_copy = 0;  // of the rows that Held::copies speaks of, in the whole
+
   std::map<std::string, Tensor> state;        // this rank's slice: name + /param, /master, ...
   std::map<std::string, float> largest_seen;  // of this step, by id: for delayed scaling
-  std::map<std::string, Tensor> main_grad;    // accumulated over this rank's micro-batches
+  // Accumulated over this rank's micro-batches:
+  std::map<std::string, Tensor> main_grad;
+  std::map<std::string, Tensor> router_losses;  // by id, without the micro-batch
 
   // This rank's slice of a parameter. Under ZeRO-3 it is gathered for it: every data-parallel rank
   // asks in the same order, and may let go of what it gathered.
@@ -65,6 +74,10 @@ class Rank {
   bool begins() const { return where.pp == 0; }
   bool ends() const { return where.pp == where.pp_size - 1; }
   bool holds(const Parameter& p) const;
+  // The ranks that hold the same slice of it, for other micro-batches.
+  Communicator& copies_of(const Parameter& p) const {
+    return p.expert < 0 ? mesh.dp : mesh.expert_copies;
+  }
   // A tied matrix lives on the first and on the last stage.
   bool tied(const Parameter& p) const { return gpt() && p.name == "embedding.weight"; }
 

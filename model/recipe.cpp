@@ -156,6 +156,10 @@ void read_update(const Card& card, Recipe& recipe) {
 // The layer whose product takes that weight.
 std::string layer_of(const Parameter& weight) {
   const std::string module = weight.name.substr(0, weight.name.rfind('.'));
+  if (weight.expert >= 0) {
+    const std::string of = ".experts.", number = std::to_string(weight.expert) + ".";
+    return std::string(module).replace(module.find(of) + of.size(), number.size(), "");
+  }
   return module == "embedding" ? "head" : module;  // tied
 }
 
@@ -169,6 +173,7 @@ std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe&
       if (cast.scaling == Scaling::delayed) all.push_back({id, &cast, weight.name});
     };
     add(weight.name + "/operand", recipe.operands->weights);
+    if (weight.expert > 0) continue;  // all experts' rows are one tensor
     add(layer_of(weight) + "/operand", recipe.operands->activations);
     add(layer_of(weight) + "/grad_operand", recipe.operands->gradients);
   }

@@ -40,7 +40,7 @@ void load_like(Rank& rank, const Kept& k, const Tensor& whole) {
   const Parameter p = parameter_of(rank.c, k.parameter);
   Tensor mine = sliced(whole, p.sharding, rank);
   if (rank.l.zero >= (k.id.ends_with("/param") ? 3 : 1)) {
-    mine = own_share(rank, mine);
+    mine = own_share(rank, mine, p);
     rank.tap_share(k.id + "@previous", mine, p, k.format);
   } else {
     rank.tap_leaf(k.id + "@previous", mine, held(p), k.format);

@@ -35,14 +35,28 @@ void has_shape(const Merged& merged, const std::string& id, int rows, int cols) 
                 "; trace again");
 }
 
-void tokens(const Merged& merged, const std::string& id, const Config& config) {
-  has_shape(merged, id, config.tokens(), 1);
+// Whole numbers below `end`, so that rows can be found by them.
+void numbers(const Merged& merged, const std::string& id, int end, const std::string& what) {
   for (const float x : merged.values.at(id)->values) {
-    if (x >= 0 && x < static_cast<float>(config.vocabulary) &&
-        x == static_cast<float>(static_cast<int>(x))) {
+    if (x >= 0 && x < static_cast<float>(end) && x == static_cast<float>(static_cast<int>(x))) {
       continue;
     }
-    throw Failure("'" + id + "' holds " + std::to_string(x) + ", which is no token; trace again");
+    throw Failure("'" + id + "' holds " + std::to_string(x) + ", which is no " + what +
+                  "; trace again");
+  }
+}
+
+void tokens(const Merged& merged, const std::string& id, const Config& config) {
+  has_shape(merged, id, config.tokens(), 1);
+  numbers(merged, id, config.vocabulary, "token");
+}
+
+void choices(const Merged& merged, const Config& config, int m) {
+  for (int n = 0; config.experts > 0 && n < config.layers; ++n) {
+    const std::string id =
+        "m" + std::to_string(m) + "/layers." + std::to_string(n) + ".mlp.router/routing";
+    has_shape(merged, id, config.tokens(), config.top_k);
+    numbers(merged, id, config.experts, "expert");
   }
 }
 
@@ -69,6 +83,7 @@ void verify(const Trace& trace, const Merged& merged) {
     tokens(merged, prefix + "ids", run.config);
     tokens(merged, prefix + "labels", run.config);
     has_shape(merged, prefix + "mask", run.config.tokens(), 1);
+    choices(merged, run.config, m);
   }
   has_shape(merged, "data/count", 1, 1);
 }

@@ -18,8 +18,9 @@ void add_row(const Block& global, const Block& local, std::vector<Piece>& pieces
 
 }  // namespace
 
-Slice share_of(const Rank& rank, std::size_t n) {
-  return rank.joints.zero.share(rank.where, n, slice(n, rank.where.dp_size, rank.where.dp));
+Slice share_of(const Rank& rank, const Parameter& p, std::size_t n) {
+  const Communicator& copies = rank.copies_of(p);
+  return rank.joints.zero.share(rank.where, n, slice(n, copies.size(), copies.rank()));
 }
 
 LocalShape local_shape(const Rank& rank, const Parameter& p) {
@@ -29,8 +30,8 @@ LocalShape local_shape(const Rank& rank, const Parameter& p) {
           p.sharding == Sharding::columns ? cols / n : cols};
 }
 
-Tensor own_share(const Rank& rank, const Tensor& slice) {
-  const Slice mine = share_of(rank, slice.size());
+Tensor own_share(const Rank& rank, const Tensor& slice, const Parameter& p) {
+  const Slice mine = share_of(rank, p, slice.size());
   Tensor share(mine.last - mine.first, 1);
   std::copy_n(slice.values.begin() + static_cast<std::ptrdiff_t>(mine.first),
               mine.last - mine.first, share.values.begin());
@@ -39,16 +40,17 @@ Tensor own_share(const Rank& rank, const Tensor& slice) {
 
 Tensor gathered(const Rank& rank, const Tensor& share, const Parameter& p) {
   const LocalShape shape = local_shape(rank, p);
-  Tensor slice = rank.mesh.dp.gather_rows(share);
+  Tensor slice = rank.copies_of(p).gather_rows(share);
   slice.rows = shape.rows;
   slice.cols = shape.cols;
   slice.values.resize(shape.rows * shape.cols);  // a wrong share leaves holes, not reads beyond
   return slice;
 }
 
-Shard shard_of(const Rank& rank, const Tensor& share, LocalShape shape, const Placement& slice,
+Shard shard_of(const Rank& rank, const Tensor& share, const Parameter& p, const Placement& slice,
                const Format& format) {
-  const Slice mine = share_of(rank, shape.rows * shape.cols);
+  const LocalShape shape = local_shape(rank, p);
+  const Slice mine = share_of(rank, p, shape.rows * shape.cols);
   Shard shard{{slice.rows, slice.cols, {}}, Tensor(), format};
   if (mine.first == mine.last) return shard;
   const Block& base = slice.pieces.front().global;

@@ -16,14 +16,14 @@ struct LocalShape {
 LocalShape local_shape(const Rank& rank, const Parameter& p);
 
 // Which of n elements of its slice this rank has.
-Slice share_of(const Rank& rank, std::size_t n);
-// This rank's share of its slice, and the slice out of the shares of all data-parallel ranks.
-Tensor own_share(const Rank& rank, const Tensor& slice);                     // (n, 1)
-Tensor gathered(const Rank& rank, const Tensor& share, const Parameter& p);  // (rows, cols)
+Slice share_of(const Rank& rank, const Parameter& p, std::size_t n);
+// This rank's share of its slice, and the slice out of the shares of all ranks that hold copies.
+Tensor own_share(const Rank& rank, const Tensor& slice, const Parameter& p);  // (n, 1)
+Tensor gathered(const Rank& rank, const Tensor& share, const Parameter& p);   // (rows, cols)
 
 // A share as a shard of the whole tensor: `slice` is where the rank's slice lies in it. What the
 // share does not cover of its first and last row is left out.
-Shard shard_of(const Rank& rank, const Tensor& share, LocalShape shape, const Placement& slice,
+Shard shard_of(const Rank& rank, const Tensor& share, const Parameter& p, const Placement& slice,
                const Format& format);
 
 }  // namespace plumb

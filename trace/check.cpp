@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "trace/baselines.hpp"
+#include "trace/decisions.hpp"
 #include "trace/difference.hpp"
 #include "trace/replay.hpp"
 #include "trace/selection.hpp"
@@ -58,6 +59,7 @@ class Check {
       if (d.non_finite > 0) not_finite_.insert(id);
     }
     for (const std::string& rule : options_.rules) apply(rule);
+    replay_decisions();
     finish();
     return std::move(verdict_);
   }
@@ -185,6 +187,16 @@ class Check {
     replayed_ = seen.ratios;
   }
 
+  // Whatever the rules: the others take the choices as they are.
+  void replay_decisions() {
+    if (!candidate_.graph || !replayed_.empty()) return;
+    const auto decisions = decisions_of(*candidate_.graph);
+    const Replayed seen = replay(*candidate_.graph, c_.values, [&](const std::string& id) {
+      return decisions.contains(id) && lines_.contains(id);
+    });
+    for (const Finding& f : seen.findings) verdict_.findings.push_back(f);
+  }
+
   static void take(Line& line, const std::string& statistic, double ratio) {
     if (line.statistic.empty() || ratio > line.ratio) {
       line.statistic = statistic;
@@ -268,7 +280,16 @@ void refuse_unknown_rules(const std::vector<std::string>& rules) {
 
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
               const Merged& merged_candidate, const CheckOptions& options) {
-  return Check(reference, merged_reference, candidate, merged_candidate, options).run();
+  if (!reference.graph || !candidate.graph) {
+    return Check(reference, merged_reference, candidate, merged_candidate, options).run();
+  }
+  Forced as_chosen = forced(*reference.graph, merged_reference.values, merged_candidate.values);
+  Merged conditional = merged_reference;
+  conditional.values = std::move(as_chosen.values);
+  Verdict verdict = Check(reference, conditional, candidate, merged_candidate, options).run();
+  verdict.decisions = as_chosen.decisions;
+  verdict.forced = as_chosen.rows;
+  return verdict;
 }
 
 Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options) {

@@ -55,6 +55,8 @@ struct Verdict {
   std::vector<Line> lines;  // in dataflow order
   std::size_t tests = 0;    // of the twins rule
   std::size_t vacuous = 0;  // tensors whose tolerance exceeds half their signal
+  // Choices of experts, and those in which the candidate was followed: trace/decisions.hpp.
+  std::size_t decisions = 0, forced = 0;
   bool could_fail = false;
   std::string blamed;     // first tensor that is wrong by itself; empty if nothing is
   std::string blamed_by;  // the statistic that says so

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bounds/number/philox.hpp"
+#include "trace/decisions.hpp"
 
 namespace plumb {
 namespace {
@@ -109,6 +110,10 @@ Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std
   }
   for (const Node& node : graph.nodes) {
     if (node.phase > extent.last || !differs.contains(node.outputs.front())) continue;
+    if (is_decision(node)) {
+      values[node.outputs.front()] = base.at(node.outputs.front());
+      continue;
+    }
     draw(node, values, node_key(seed, k, node));
   }
   return values;
@@ -140,6 +145,8 @@ Values with_replaced(const Graph& graph, const Values& base, const Values& other
   Values values = base;
   std::set<std::string> changed;
   for (const auto& [id, tensor] : others) {
+    const auto before = base.find(id);
+    if (before != base.end() && *before->second == *tensor) continue;
     values[id] = tensor;
     changed.insert(id);
   }

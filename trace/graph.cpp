@@ -57,7 +57,9 @@ std::set<std::string> touched(const Graph& one, const Graph& other) {
 
 Graph in_any_order(Graph graph) {
   for (Node& node : graph.nodes) {
-    if (node.op == "gemm" && node.how.parts == 1) {
+    const bool product =
+        node.op == "gemm" || node.op == "grouped_gemm" || node.op == "grouped_wgrad";
+    if (product && node.how.parts == 1) {
       node.how.parts = 2;
       node.how.wire = fp32;
     }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "bounds/levels.hpp"
+#include "trace/decisions.hpp"
 #include "trace/execute.hpp"
 
 namespace plumb {
@@ -82,7 +83,8 @@ class Judgement {
     if (j.statistic == Statistic::norm) {
       const bool sharp = j.how == Case::bitwise || threshold / m.norm_of_reference <= 0.5;
       out_.could_fail = out_.could_fail || sharp;
-      if (!sharp) ++out_.vacuous;
+      // What no twin moves (zeros, counts) is no noise.
+      if (!sharp && j.how != Case::undecidable) ++out_.vacuous;
     }
     if (!rejected) return;
     Finding& finding = by_id_[m.id];
@@ -141,7 +143,7 @@ void refuse_outgrown(const std::vector<Measured>& measured, const Learnt& learnt
 
 bool judged_by_twins(const Node& node) {
   return node.phase <= Phase::reduce && !node.op.starts_with("quantize") &&
-         node.op != "amax_scale" && node.op != "block_scales";
+         node.op != "amax_scale" && node.op != "block_scales" && !is_decision(node);
 }
 
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,

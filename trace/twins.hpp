@@ -18,9 +18,9 @@
 
 namespace plumb {
 
-// Not the optimizer's, and no copies in a short format: where the scale of a tensor sits between
-// two powers of two, a healthy run may round all of it on the other grid. What is made of it is
-// judged.
+// Not the optimizer's, no choices (twins make the reference's), and no copies in a short format:
+// where the scale of a tensor sits between two powers of two, a healthy run may round all of it on
+// the other grid. What is made of it is judged.
 bool judged_by_twins(const Node& node);
 
 struct Worst {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bounds/examples/routed.hpp"
 #include "bounds/number/term.hpp"
 
 namespace plumb {
@@ -17,19 +18,13 @@ Matrix<double> row_maxima(const Matrix<double>& x, double above) {
   return m;
 }
 
-Matrix<double> value_of_softmax(const Matrix<double>& x) {
-  ExactRoundings none;
-  Matrix<double> p = find_operation("softmax")->value({{&x}, {}, {}, none})[0];
-  for (double& v : p.values) v = static_cast<double>(static_cast<float>(v));
-  return p;
-}
-
 // Half of the contractions over tokens are shared by two ranks in zigzag, where that divides.
 void deal_tokens(Example& e, Draw& draw) {
   const bool attention = e.id == "attention_grad";
   const bool gemm =
       e.id == "gemm" && e.attributes["transpose_a"] != 0 && e.attributes["transpose_b"] == 0;
-  const bool sums = e.id == "column_sum" || e.id == "embedding_grad" || e.id.ends_with("_wgrad");
+  const bool sums =
+      e.id == "column_sum" || e.id == "embedding_grad" || e.id.ends_with("norm_wgrad");
   if (!attention && !gemm && !sums) return;
   const std::size_t sequence =
       attention ? static_cast<std::size_t>(e.attributes["sequence"]) : e.inputs[0].rows;
@@ -40,6 +35,13 @@ void deal_tokens(Example& e, Draw& draw) {
 }
 
 }  // namespace
+
+Matrix<double> value_of_softmax(const Matrix<double>& x) {
+  ExactRoundings none;
+  Matrix<double> p = find_operation("softmax")->value({{&x}, {}, {}, none})[0];
+  for (double& v : p.values) v = static_cast<double>(static_cast<float>(v));
+  return p;
+}
 
 Example example_of(std::string_view id, Draw& draw) {
   Example e{std::string(id), {}, {}, {}};
@@ -201,11 +203,8 @@ Example example_of(std::string_view id, Draw& draw) {
   } else if (id == "unscale") {
     e.inputs.push_back(draw.coin() ? Matrix<double>(1, 1, 65536) : draw.moderate(1, 1, 100, 1000));
     for (std::size_t i = draw.between(1, 3); i > 0; --i) give(rows, cols);
-  } else if (id == "router") {
-    e.inputs.push_back(draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3));
-    if (draw.kind() == "tiny") e.inputs[0] = draw.matrix(rows, cols);
-    e.attributes = {{"k", static_cast<double>(draw.between(1, cols - 1))}};
-    e.how.parts = 1;
+  } else if (is_routed(id)) {
+    routed(e, draw, in);
   } else if (id == "scale") {
     give(rows, cols);
     e.inputs.push_back(draw.moderate(1, 1, 1));

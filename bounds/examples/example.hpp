@@ -31,6 +31,9 @@ std::vector<Matrix<T>> run(const Example& e, R&& roundings,
   return what({pointers, e.attributes, e.how, roundings});
 }
 
+// Rows of probabilities, in FP32.                                                       // (T, N)
+Matrix<double> value_of_softmax(const Matrix<double>& x);
+
 std::vector<Matrix<double>> value_of(const Example& e);
 std::vector<Matrix<float>> evaluation_of(const Example& e);
 std::vector<Matrix<Truth>> truth_of(const Example& e);

@@ -6,6 +6,8 @@
 #include <numbers>
 #include <sstream>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/routed.hpp"
 #include "bounds/number/blocks.hpp"
 #include "bounds/number/philox.hpp"
 #include "bounds/outcome.hpp"
@@ -41,44 +43,6 @@ void refuse_large(const std::string& shape, std::initializer_list<std::size_t> s
   throw Failure("shape '" + shape + "' makes more than " + std::to_string(most) + " " + what +
                 "; choose a smaller one");
 }
-
-// Fills an example of rows x cols.
-class Maker {
- public:
-  Maker(std::size_t rows, std::size_t cols, const Format& format, const DrawAt& draw, Example& e)
-      : rows_(rows), cols_(cols), format_(format), draw_(draw), e_(e) {}
-
-  void drawn(std::size_t rows, std::size_t cols) {
-    Matrix<double> m(rows, cols);
-    for (std::size_t i = 0; i < m.size(); ++i) {
-      m.values[i] = round_to(draw_(e_.inputs.size(), i), format_, {.saturate = true});
-    }
-    e_.inputs.push_back(std::move(m));
-  }
-  void table() { drawn(rows_, cols_); }
-  void weights() {
-    Matrix<double> w(cols_, 1);
-    for (std::size_t i = 0; i < cols_; ++i) {
-      w.values[i] = round_to(1 + 0.1 * normal_at(100 + e_.inputs.size(), i), format_);
-    }
-    e_.inputs.push_back(std::move(w));
-  }
-  void filled(std::size_t rows, std::size_t cols, double with) {
-    e_.inputs.emplace_back(rows, cols, with);
-  }
-  void labels() {
-    filled(rows_, 1, 0);
-    for (std::size_t t = 0; t < rows_; ++t)
-      e_.inputs.back().values[t] = static_cast<double>(t % cols_);
-  }
-
-  std::size_t rows_, cols_;
-
- private:
-  const Format& format_;
-  const DrawAt& draw_;
-  Example& e_;
-};
 
 void norm(Maker& m, Example& e) {
   m.table();
@@ -217,12 +181,6 @@ void unscaled(Maker& m, Example&) {
   m.table();
 }
 
-void routed(Maker& m, Example& e) {
-  if (m.cols_ < 2) throw Failure("router takes TOKENSxEXPERTS, two experts at least");
-  m.table();
-  e.attributes = {{"k", 1}};
-}
-
 void batched(Maker& m, Example& e) {  // four products of ROWS x COLUMNS times COLUMNS x ROWS
   m.drawn(4 * m.rows_, m.cols_);
   m.drawn(4 * m.rows_, m.cols_);
@@ -258,6 +216,19 @@ constexpr Form forms[] = {
     {"log_sum_exp", softmaxes},
     {"softmax_merge", softmaxes},
     {"router", routed, "256x64"},
+    {"router_grad", routed, "256x64"},
+    {"balance_loss", routed, "4096x8"},
+    {"z_loss", routed, "4096x1"},
+    {"top_k", routed, "256x64"},
+    {"expert_count", routed, "256x64"},
+    {"dispatch", routed, "256x64"},
+    {"dispatch_grad", routed, "256x64"},
+    {"grouped_gemm", routed, "64x1024"},
+    {"grouped_wgrad", routed, "1024x16"},
+    {"grouped_column_sum", routed, "4096x16"},
+    {"combine", routed, "256x64"},
+    {"combine_grad", routed, "256x64"},
+    {"combine_weight_grad", routed, "16x4096"},
     {"gelu", one_table},
     {"gelu_grad", two_tables},
     {"gelu_erf", one_table},

@@ -6,7 +6,7 @@
 //   tolerance    gemm's of each product; a probability is shared equally among them
 #include <stdexcept>
 
-#include "bounds/tolerance.hpp"
+#include "bounds/operations/stacked.hpp"
 
 namespace plumb {
 namespace {
@@ -23,21 +23,6 @@ Matrix<T> block_of(const Matrix<T>& stacked, std::size_t batch, std::size_t i) {
 }
 
 template <class T>
-void put_below(Matrix<T>& stacked, const Matrix<T>& block) {
-  stacked.rows += block.rows;
-  stacked.cols = block.cols;
-  stacked.values.insert(stacked.values.end(), block.values.begin(), block.values.end());
-}
-
-template <class T>
-std::vector<Matrix<T>> product_of(const Call<T>& call) {
-  const Operation& gemm = *find_operation("gemm");
-  if constexpr (std::is_same_v<T, float>) return gemm.evaluate(call);
-  if constexpr (std::is_same_v<T, double>) return gemm.value(call);
-  if constexpr (std::is_same_v<T, Truth>) return gemm.truth(call);
-}
-
-template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const std::size_t batch = call.count("batch");
   Matrix<T> c;
@@ -48,41 +33,16 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return alone(std::move(c));
 }
 
-// The larger share of each term, by name.
-void merge(std::vector<Term>& terms, const std::vector<Term>& others) {
-  for (const Term& other : others) {
-    const auto same = [&](const Term& t) { return t.name == other.name; };
-    const auto found = std::ranges::find_if(terms, same);
-    if (found != terms.end()) {
-      found->largest = std::max(found->largest, other.largest);
-    } else {
-      terms.push_back(other);
-    }
-  }
-}
-
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   const std::size_t batch = call.count("batch");
-  const double delta = call.mode == Mode::probabilistic ? call.delta : 0;
-  Tolerance all{call.mode, delta, {}, {}, {}};
-  all.bound.emplace_back();
-  all.terms.emplace_back();
-  if (call.mode == Mode::moments) all.bias.emplace_back();
+  StackedTolerance all(call);
   for (std::size_t i = 0; i == 0 || i < batch; ++i) {
     const Matrix<double> a = block_of(call[0], batch, i), b = block_of(call[1], batch, i);
     const std::vector<Matrix<double>> values{block_of(call.values[0], batch, i)};
-    const double share = delta / static_cast<double>(batch);
-    const Outcome<Tolerance> one = find_operation("gemm")->tolerance(
-        {{&a, &b}, call.attributes, call.how, call.mode, share, values});
-    if (!one) {
-      return Refusal{one.error().why, "product " + std::to_string(i) + ": " + one.error().detail};
-    }
-    put_below(all.bound[0], one->bound[0]);
-    if (call.mode == Mode::moments) put_below(all.bias[0], one->bias[0]);
-    merge(all.terms[0], one->terms[0]);
+    if (const auto refused = all.add({&a, &b}, values, batch)) return *refused;
   }
-  return all;
+  return all.whole();
 }
 
 }  // namespace

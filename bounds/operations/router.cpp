@@ -1,13 +1,13 @@
 // router: probabilities of experts, and by how much the choice of the first k was decided
 //
-//   inputs   x (T, E): logits                  outputs   p (T, E), m (T, 1)
+//   inputs   x (T, E): logits       outputs   p (T, E), m (T, 1), l (T, 1)
 //   attributes   k: so many experts a token, 1 <= k < E
-//   p_tj = exp(x_tj - max_t) / sum_i exp(x_ti - max_t),   m_t = x_t(k) - x_t(k+1), in falling order
+//   p_tj = exp(x_tj - max_t) / z_t,  z_t = sum_i exp(x_ti - max_t),  l_t = max_t + ln z_t,
+//   m_t = x_t(k) - x_t(k+1), in falling order
 //
 //   evaluate   the sum of exponentials from expert to expert, each step rounded to FP32; p once to
-//   the
-//              output format; m, a difference of two logits, stays FP32
-// The choice itself is no output: see bounds/operations/router.hpp.
+//              the output format; m and l stay FP32
+// The choice itself is top_k's; which rows could have gone otherwise: bounds/operations/router.hpp.
 #include "bounds/operations/router.hpp"
 
 #include <cmath>
@@ -29,22 +29,26 @@ T margin_of(const T* x, std::size_t n, std::size_t k) {
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  using std::log;
   const Matrix<T>& x = call[0];
   const std::size_t k = call.count("k");
   if (k < 1 || k >= x.cols) {
     throw std::invalid_argument("router: " + std::to_string(k) + " of " + std::to_string(x.cols) +
                                 " experts; k is at least 1, and one expert is not chosen");
   }
-  Matrix<T> p(x.rows, x.cols), margins(x.rows, 1);
+  Matrix<T> p(x.rows, x.cols), margins(x.rows, 1), lse(x.rows, 1);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const std::vector<T> e = exponentials(x.row(t), x.cols, largest_of(x.row(t), x.cols));
+    const T largest = largest_of(x.row(t), x.cols);
+    const std::vector<T> e = exponentials(x.row(t), x.cols, largest);
     const T sum = shared(sum_of(e.data(), x.cols));
     for (std::size_t j = 0; j < x.cols; ++j) p(t, j) = e[j] / sum;
     margins.values[t] = margin_of(x.row(t), x.cols, k);
+    lse.values[t] = largest + log(sum);
   }
   call.roundings.round(p, call.how.output);
   std::vector<Matrix<T>> outputs = alone(std::move(p));
   outputs.push_back(std::move(margins));
+  outputs.push_back(std::move(lse));
   return outputs;
 }
 

@@ -48,20 +48,21 @@ void judge_all(Table& rows, const std::vector<std::string>& key, const Start& st
 void run(Table& rows, const Effort& effort) {
   for (int seed = 1; seed <= 5 * effort.scale; ++seed) {
     for (const Bug* bug : all_bugs()) {
-      for (const Family family : bug->needs.families) {
+      for (const Family base : bug->needs.families) {
+        const std::string family = bug->needs.family(base);
         for (const std::string weights : {"random", "trained"}) {
           if (effort.out_of_time()) return;
-          const std::vector<std::string> key{std::string(bug->id), name_of(family), weights,
+          const std::vector<std::string> key{std::string(bug->id), family, weights,
                                              std::string(bug->needs.recipe), std::to_string(seed)};
           std::vector<std::string> last = key;
           last.emplace_back("assert-close");
           if (rows.has(last)) continue;
           const Layout layout = parse_layout(std::string(bug->needs.layout));
           const Recipe recipe = find_recipe(std::string(bug->needs.recipe));
-          Config config = config_of(name_of(family));
+          Config config = config_of(family);
           config.seed = static_cast<std::uint64_t>(seed);
           const Start start = weights == "random" ? start_of(config, recipe, layout, default_text())
-                                                  : effort.trained(family, recipe, layout, config);
+                                                  : effort.trained(recipe, layout, config);
           judge_all(rows, key, start, *bug);
           effort.progress(key[0] + " " + key[1] + " " + weights + " seed " + key[4]);
         }

@@ -85,7 +85,7 @@ void run(Table& rows, const Effort& effort) {
     for (int i = 0; i < runs_per_row; ++i) {
       const auto seed = static_cast<std::uint64_t>(block * runs_per_row + i + 1);
       judge_run(of_trained
-                    ? effort.trained(family, recipe, layout, trained_config(family, seed))
+                    ? effort.trained(recipe, layout, trained_config(family, seed))
                     : start_of(config_of_run(family, size, seed), recipe, layout, default_text()),
                 alarms);
     }

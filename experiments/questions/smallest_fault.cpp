@@ -159,7 +159,7 @@ void one_model(Table& rows, const Effort& effort, Family family, const Recipe& r
     if (wanted.empty()) continue;
     Config config = config_of(name_of(family));
     config.seed = static_cast<std::uint64_t>(seed);
-    const Start start = effort.trained(family, recipe, layout, config);
+    const Start start = effort.trained(recipe, layout, config);
     if (stored.learnt.tensors().empty()) {
       stored.learnt = learn(start, default_text(), 25, 8, [&](int batch) {
         effort.progress(name_of(family) + " " + recipe.id + ": learning batch " +

@@ -141,7 +141,7 @@ Shares shares_of(const Setting& s, const Effort& effort) {
   config.micro_batches = 2 * s.parsed().dp;
   const Recipe recipe = find_recipe(s.recipe);
   const Start start = s.weights == "random" ? start_of(config, recipe, s.parsed(), default_text())
-                                            : effort.trained(s.family, recipe, s.parsed(), config);
+                                            : effort.trained(recipe, s.parsed(), config);
   return s.against_the_exact_run() ? against_exact(start, 8) : against_twins(start, 4);
 }
 

@@ -19,6 +19,10 @@ void short_product(const View<float>& x, const View<float>& w, Tensor& y) {
   }
 }
 
+std::string bitten(const Config& config) {
+  return config.experts > 0 ? "layers.1.mlp.experts.fc1" : "layers.1.mlp.fc1";
+}
+
 }  // namespace
 
 extern const Bug fp8_sums_of_14_bits{
@@ -33,12 +37,13 @@ extern const Bug fp8_sums_of_14_bits{
     .expected = Expected::T,
     .needs = {.layout = "tp2", .recipe = "fp8-current"},
     .hides_when = "recipes without FP8 operands, or short sums",
-    .bites_at = [](const Config&) { return std::string("m0/layers.1.mlp.fc1/out"); },
+    .bites_at = [](const Config& config) { return "m0/" + bitten(config) + "/out"; },
     .plant =
-        [](Joints& joints, const Dose&, const Config&) {
+        [](Joints& joints, const Dose&, const Config& config) {
           joints.linear.after_product.replace(
-              [](const Where& where, const View<float>& x, const View<float>& w, Tensor& y) {
-                if (where.module == "layers.1.mlp.fc1") short_product(x, w, y);
+              [module = bitten(config)](const Where& where, const View<float>& x,
+                                        const View<float>& w, Tensor& y) {
+                if (where.module == module) short_product(x, w, y);
               });
         },
 };

@@ -13,6 +13,7 @@ namespace plumb {
 // Who asks: rank, micro-batch (global number; -1 outside), layer (-1 outside), module path.
 struct Where {
   int dp = 0, dp_size = 1;
+  int ep = 0, ep_size = 1;  // of the data-parallel ranks
   int tp = 0, tp_size = 1;
   int cp = 0, cp_size = 1;
   int pp = 0, pp_size = 1;

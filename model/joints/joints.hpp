@@ -41,6 +41,26 @@ struct AttentionJoints {
                                                                  int /*sequence*/, Tensor&) {};
 };
 
+struct RouterJoints {
+  // May touch the experts (T, k) that this rank's tokens go to, by falling logit (T, E).
+  Joint<void(const Where&, const Tensor&, Tensor&)> after_choice =
+      [](const Where&, const Tensor& /*logits*/, Tensor& /*choices*/) {};
+  // Are the copies that each expert takes, of which each sequence-parallel rank has counted its
+  // tokens', summed over the tensor-parallel ranks?
+  Joint<bool(const Where&)> counts_all_tokens = [](const Where&) { return true; };
+};
+
+struct ExpertJoints {
+  // Is the gradient of what the column-parallel layers of experts take in summed over the ranks?
+  Joint<bool(const Where&)> sums_input_gradient = [](const Where&) { return true; };
+  // Does the gradient reach the probability of an expert, which lives on that expert-parallel rank?
+  Joint<bool(const Where&, int, int)> weighs = [](const Where&, int /*expert*/, int /*rank*/) {
+    return true;
+  };
+  // Times what is an expert's gradient multiplied, of which its rank has the tokens of all others?
+  Joint<float(const Where&)> gradient_factor = [](const Where&) { return 1.0F; };
+};
+
 struct LossJoints {
   // What the summed loss of a micro-batch is divided by: counted tokens here, and in the whole
   // step.
@@ -99,6 +119,8 @@ struct Joints {
   LinearJoints linear;
   RowParallelJoints row_parallel;
   AttentionJoints attention;
+  RouterJoints router;
+  ExpertJoints experts;
   LossJoints loss;
   GradientJoints gradients;
   ContextJoints context;
@@ -111,10 +133,12 @@ struct Joints {
   bool reached() const {
     return embedding.keeps_row.reached() || linear.after_product.reached() ||
            row_parallel.wire.reached() || row_parallel.bias_before_sum.reached() ||
-           attention.after_scores.reached() || loss.denominator.reached() ||
-           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
-           context.positions.reached() || pipeline.layers.reached() ||
-           pipeline.ties_gradients.reached() || zero.share.reached() ||
+           attention.after_scores.reached() || router.after_choice.reached() ||
+           router.counts_all_tokens.reached() || experts.sums_input_gradient.reached() ||
+           experts.weighs.reached() || experts.gradient_factor.reached() ||
+           loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
+           gradients.sums_over_contexts.reached() || context.positions.reached() ||
+           pipeline.layers.reached() || pipeline.ties_gradients.reached() || zero.share.reached() ||
            scaling.reduces_over.reached() || optimizer.skips.reached() ||
            optimizer.clip_coefficient.reached();
   }

@@ -22,16 +22,11 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
                              column_forward(rank, name + ".attn.qkv", s.norm1), s.attention);
   s.o = product_sees(".attn.proj", std::move(o), Held::token_columns);
   s.middle = residual(rank, name + ".attn.add/out", x, row_forward(rank, name + ".attn.proj", s.o));
-  s.norm2 = product_sees(".mlp.fc1", all_tokens(rank, norm_layer(rank, name + ".norm2", s.middle)),
-                         Held::tokens);
-  s.fc1 = column_forward(rank, name + ".mlp.fc1", s.norm2);
-  Tensor act = rank.gpt() ? gelu_forward(s.fc1) : swiglu_forward(s.fc1);
-  rank.round(act);
-  rank.tap(name + ".mlp.act/out", act, Held::token_columns, rank.r.compute, rank.plain());
-  s.act = product_sees(".mlp.fc2", std::move(act), Held::token_columns);
   s.x = std::move(x);
-  Tensor y =
-      residual(rank, name + ".mlp.add/out", s.middle, row_forward(rank, name + ".mlp.fc2", s.act));
+  const Tensor norm2 = norm_layer(rank, name + ".norm2", s.middle);
+  const Tensor units = rank.c.experts > 0 ? experts_layer(rank, name + ".mlp", norm2, s.experts)
+                                          : mlp_layer(rank, name + ".mlp", norm2, s.mlp);
+  Tensor y = residual(rank, name + ".mlp.add/out", s.middle, units);
   leave_layer(rank);
   return y;
 }
@@ -39,11 +34,8 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
 Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
   rank.where.layer = layer;
   const std::string name = "layers." + std::to_string(layer);
-  const Tensor d_act = row_backward(rank, name + ".mlp.fc2", s.act, dy);
-  Tensor d_fc1 = rank.gpt() ? gelu_backward(s.fc1, d_act) : swiglu_backward(s.fc1, d_act);
-  rank.round(d_fc1);
-  rank.tap(name + ".mlp.act/grad_in", d_fc1, Held::token_columns, rank.r.compute, rank.plain());
-  const Tensor d_norm2 = column_backward(rank, name + ".mlp.fc1", s.norm2, d_fc1);
+  const Tensor d_norm2 = rank.c.experts > 0 ? experts_backward(rank, name + ".mlp", s.experts, dy)
+                                            : mlp_backward(rank, name + ".mlp", s.mlp, dy);
   const Tensor d_middle = residual(rank, name + ".attn.add/grad_out", dy,
                                    norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
   const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, d_middle);

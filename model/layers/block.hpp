@@ -1,18 +1,20 @@
-// model/layers/block.hpp: one layer of the Transformer: attention and MLP, each behind a norm and
-// beside a residual.
+// model/layers/block.hpp: one layer of the Transformer: attention and MLP or experts, each behind a
+// norm and beside a residual.
 #pragma once
 
 #include "model/layers/attention.hpp"
-#include "model/layers/operand.hpp"
+#include "model/layers/experts.hpp"
 #include "model/rank.hpp"
 
 namespace plumb {
 
 // What backward needs of one layer.
 struct Saved {
-  Tensor x, middle, fc1;
-  Operand norm1, o, norm2, act;
+  Tensor x, middle;
+  Operand norm1, o;
   Attention attention;
+  Mlp mlp;  // one of the two
+  Experts experts;
 };
 
 // x: this rank's tokens of the residual stream.                     // (T or T / tp, C) in and out

@@ -35,7 +35,9 @@ class Caster {
     rank_.tap_step(id_of(name), x, held, format, ran);
   }
   float over_ranks(float amax) const {
+    const bool of_copies = held_ == Held::copies || held_ == Held::copy_columns;
     if (held_ != Held::whole && held_ != Held::tokens) rank_.mesh.tp.max({&amax, 1});
+    if (of_copies) rank_.mesh.ep.max({&amax, 1});
     if (of_tokens()) rank_.mesh.cp.max({&amax, 1});
     return amax;
   }
@@ -66,7 +68,7 @@ class Caster {
   // The blocks of this rank's piece are those of the whole if they fit into it; if not, blocks
   // begin anew in every rank's piece.
   Evaluation ran_as(const Tensor& x, const BlockSize& block) const {
-    const bool columns = held_ == Held::columns || held_ == Held::token_columns;
+    const bool columns = sliced_columns(held_);
     const bool fits = (columns ? x.cols % block.cols : x.rows % block.rows) == 0;
     const bool sliced = columns || held_ == Held::rows;
     Evaluation ran{sliced && !fits ? rank_.where.tp_size : 1, fp32, how_.format};

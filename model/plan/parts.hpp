@@ -44,9 +44,18 @@ std::string add(Promise& p, const std::string& a, const std::string& b, const st
 std::string attention(Promise& p, const std::string& name, const std::string& x);
 std::string attention_grad(Promise& p, const std::string& name, const std::string& dy);
 
-// mlp.cpp: fc1, activation, fc2 of layer `name`
+// mlp.cpp: fc1, activation, fc2 of the MLP `name`
 std::string mlp(Promise& p, const std::string& name, const std::string& x);
-std::string mlp_grad(Promise& p, const std::string& name, const std::string& dy);
+std::string mlp_grad(Promise& p, const std::string& name, const std::string& x,
+                     const std::string& dy);
+std::string activation(Promise& p, const std::string& name, const std::string& x);
+std::string activation_grad(Promise& p, const std::string& name, const std::string& x,
+                            const std::string& dy);
+
+// experts.cpp: in place of an MLP: router, experts, and what becomes of each token
+std::string experts(Promise& p, const std::string& name, const std::string& x);
+std::string experts_grad(Promise& p, const std::string& name, const std::string& x,
+                         const std::string& dy);
 
 // ends.cpp: what comes before the first layer and after the last
 std::string embedding(Promise& p);

@@ -53,6 +53,10 @@ class Promise {
   }
   Evaluation over_vocabulary() const { return {l.tp, fp32, fp32}; }
   Evaluation over_dp() const { return {l.dp, fp32, fp32}; }
+  // Of an expert's parameter: the ranks that have it take the tokens of all that share them out.
+  Evaluation over_copies(const Parameter& of) const {
+    return of.expert < 0 ? over_dp() : Evaluation{l.expert_copies(), fp32, fp32};
+  }
 
   // --- names ---
   static std::string of(int m, const std::string& module, const std::string& kind) {

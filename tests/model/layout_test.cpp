@@ -15,7 +15,7 @@ TEST(Layout, ReadsItsGrammar) {
   EXPECT_EQ(parse_layout("vpp2,pp2:1+1+1+1"),
             (Layout{.pp = 2, .vpp = 2, .stage_layers = {1, 1, 1, 1}}));
   EXPECT_EQ(parse_layout("recompute"), (Layout{.recompute = 1}));
-  for (const char* text : {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2",
+  for (const char* text : {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2", "dp4,ep2",
                            "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective"}) {
     EXPECT_EQ(parse_layout(name_of(parse_layout(text))), parse_layout(text)) << text;
   }
@@ -36,6 +36,25 @@ TEST(Layout, MustDivideTheModel) {
   for (const char* bad : {"tp3", "tp8", "dp3", "pp5", "pp2:3+2", "pp2:4", "vpp2", "pp4,vpp2",
                           "pp2,vpp2:1+1", "dp8,tp4,pp4", "cp3", "cp64", "cp4:ulysses,tp2"}) {
     EXPECT_THROW(check_layout(parse_layout(bad), c), Failure) << bad;
+  }
+}
+
+TEST(Layout, ExpertsAreDividedAmongDataParallelRanks) {
+  Config c = config_of("llama-moe");  // 4 experts of 192 units
+  c.micro_batches = 6;
+  for (const char* good : {"dp2,ep2", "dp6,ep2", "dp2", "tp4,sp", "dp2,ep2,zero3,pp2"}) {
+    EXPECT_NO_THROW(check_layout(parse_layout(good), c)) << good;
+  }
+  for (const char* bad : {"ep2", "dp3,ep3", "dp3,ep2", "cp2"}) {
+    EXPECT_THROW(check_layout(parse_layout(bad), c), Failure) << bad;
+  }
+  c.experts = 0;
+  EXPECT_THROW(check_layout(parse_layout("dp2,ep2"), c), Failure);
+  // Of six ranks 0, 3 and 1, 4 and 2, 5 have all experts together; 0, 1, 2 and 3, 4, 5 the same.
+  const std::vector<Division> divisions = divisions_of(parse_layout("dp6,ep2"));
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_EQ(divisions[6](rank), rank % 3);
+    EXPECT_EQ(divisions[7](rank), rank - rank % 3);
   }
 }
 

@@ -16,8 +16,9 @@ inline Training small_run(const std::string& family, const std::string& recipe,
   config.layers = 2;
   config.width = 32;
   config.heads = 4;
-  config.kv_heads = family == "gpt" ? 4 : 2;
-  config.hidden = 64;
+  config.kv_heads = config.family == Family::gpt ? 4 : 2;
+  config.hidden = config.experts > 0 ? 32 : 64;
+  config.shared = family == "llama-moe" ? 16 : 0;
   config.sequence = 16;
   config.sequences = 2;
   config.micro_batches = 4;

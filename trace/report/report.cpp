@@ -62,6 +62,12 @@ std::string text_report(const Verdict& v, std::size_t worst) {
     out += fmt::format("power: {} tests; {} would have been flagged; {} tensors are mostly noise\n",
                        v.tests, least, v.vacuous);
   }
+  if (v.forced > 0) {
+    out += fmt::format(
+        "forced: {} of {} choices fell otherwise, by less than rounding moves their "
+        "logits; the rest is judged as the candidate chose\n",
+        v.forced, v.decisions);
+  }
   if (!v.undecided.empty()) {
     out += fmt::format("undecided: {} tensors differ in one row at a rounding boundary, first {}\n",
                        v.undecided.size(), v.undecided.front().id);
@@ -82,6 +88,8 @@ std::string json_lines(const Verdict& v) {
               {"tensors", v.lines.size()},
               {"tests", v.tests},
               {"mostly_noise", v.vacuous},
+              {"decisions", v.decisions},
+              {"forced", v.forced},
               {"blamed", v.blamed},
               {"blamed_by", v.blamed_by},
               {"smallest_scale", number_or_null(v.smallest_scale)}}

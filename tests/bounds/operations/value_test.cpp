@@ -1,5 +1,4 @@
-// `value` is the mathematics: against MPFR for the forward formulas, against central differences of
-// a forward value for each gradient.
+// `value` is the mathematics: against MPFR for the forward formulas. Gradients: gradient_test.cpp.
 #include <gtest/gtest.h>
 
 #include "bounds/examples/example.hpp"
@@ -233,97 +232,6 @@ TEST(Value, OfRopeTurnsAndTurnsBack) {
   const auto back = value_of(e)[0];
   for (std::size_t i = 0; i < back.size(); ++i)
     EXPECT_NEAR(back.values[i], original.values[i], 1e-13);
-}
-
-// sum(dy * forward(x)) as a function of one element of input `which`.
-double along(Example e, const Matrix<double>& dy, std::size_t which, std::size_t i, double to) {
-  e.inputs[which].values[i] = to;
-  const auto y = value_of(e)[0];
-  double sum = 0;
-  for (std::size_t k = 0; k < y.size(); ++k) sum += y.values[k] * dy.values[k];
-  return sum;
-}
-
-// Central differences with two steps, extrapolated: error about h^4, and 2^-53 / h.
-void expect_gradient(const Example& forward, const Matrix<double>& dy, std::size_t which,
-                     const Matrix<double>& gradient, const char* what) {
-  constexpr double h = 0x1p-9;
-  ASSERT_EQ(gradient.size(), forward.inputs[which].size()) << what;
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const double x = forward.inputs[which].values[i];
-    const auto slope = [&](double s) {
-      return (along(forward, dy, which, i, x + s) - along(forward, dy, which, i, x - s)) / (2 * s);
-    };
-    const double right = (4 * slope(h / 2) - slope(h)) / 3;
-    EXPECT_NEAR(gradient.values[i], right, 2e-8 * (1 + std::fabs(right))) << what << " " << i;
-  }
-}
-
-TEST(Value, OfGradientsMatchesCentralDifferences) {
-  Draw draw("plain", 6);
-  const Matrix<double> x = draw.moderate(3, 8, 1);
-  const Matrix<double> w = draw.moderate(8, 1, 0.3, 1);
-  const Matrix<double> b = draw.moderate(8, 1, 1);
-  const Matrix<double> dy = draw.moderate(3, 8, 1);
-  const Attributes eps{{"eps", 1e-3}};
-  const auto value = [](const char* id, std::vector<Matrix<double>> inputs, Attributes attributes) {
-    return value_of({id, std::move(inputs), std::move(attributes), {}});
-  };
-  const Example rms{"rmsnorm", {x, w}, eps, {}};
-  expect_gradient(rms, dy, 0, value("rmsnorm_grad", {x, w, dy}, eps)[0], "rmsnorm dx");
-  expect_gradient(rms, dy, 1, value("rmsnorm_wgrad", {x, w, dy}, eps)[0], "rmsnorm dw");
-  const Example layer{"layernorm", {x, w, b}, eps, {}};
-  const auto layer_w = value("layernorm_wgrad", {x, w, dy}, eps);
-  expect_gradient(layer, dy, 0, value("layernorm_grad", {x, w, dy}, eps)[0], "layernorm dx");
-  expect_gradient(layer, dy, 1, layer_w[0], "layernorm dw");
-  expect_gradient(layer, dy, 2, layer_w[1], "layernorm db");
-  const auto p = value("softmax", {x}, {})[0];
-  expect_gradient({"softmax", {x}, {}, {}}, dy, 0, value("softmax_grad", {p, dy}, {})[0],
-                  "softmax");
-  expect_gradient({"gelu", {x}, {}, {}}, dy, 0, value("gelu_grad", {x, dy}, {})[0], "gelu");
-  expect_gradient({"gelu_erf", {x}, {}, {}}, dy, 0, value("gelu_erf_grad", {x, dy}, {})[0],
-                  "gelu_erf");
-  expect_gradient({"silu", {x}, {}, {}}, dy, 0, value("silu_grad", {x, dy}, {})[0], "silu");
-  const Matrix<double> half = draw.moderate(3, 4, 1);
-  expect_gradient({"swiglu", {x}, {}, {}}, half, 0, value("swiglu_grad", {x, half}, {})[0],
-                  "swiglu");
-  const Matrix<double> ids = draw.whole(3, 5);
-  const Matrix<double> table = draw.moderate(5, 8, 1);
-  expect_gradient({"embedding", {ids, table}, {}, {}}, dy, 1,
-                  value("embedding_grad", {ids, dy}, {{"rows", 5}, {"period", 0}})[0], "embedding");
-}
-
-TEST(Value, OfAttentionAndCrossEntropyGradientsMatchesCentralDifferences) {
-  Draw draw("plain", 9);
-  const Attributes heads{{"heads", 4}, {"kv_heads", 2}, {"head_dim", 2}, {"sequence", 3}};
-  const Matrix<double> qkv = draw.moderate(6, 16, 1);
-  const Matrix<double> d_o = draw.moderate(6, 8, 1);
-  expect_gradient({"attention", {qkv}, heads, {}}, d_o, 0,
-                  value_of({"attention_grad", {qkv, d_o}, heads, {}})[0], "attention");
-  const Matrix<double> logits = draw.moderate(4, 7, 2);
-  const Matrix<double> labels = draw.whole(4, 7);
-  Matrix<double> mask(4, 1, 1.0);
-  mask.values[2] = 0;
-  const Matrix<double> count(1, 1, 3.0);
-  for (const double smoothing : {0.0, 0.1}) {
-    const Attributes how{{"smoothing", smoothing}};
-    const Example forward{"cross_entropy", {logits, labels, mask, count}, how, {}};
-    const auto lse = value_of(forward)[0];
-    const auto gradient =
-        value_of({"cross_entropy_grad", {logits, labels, mask, count, lse}, how, {}})[0];
-    constexpr double h = 0x1p-9;
-    double sum = 0;
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      const auto loss = [&](double to) {
-        Example e = forward;
-        e.inputs[0].values[i] += to;
-        return value_of(e)[1].values[0];
-      };
-      EXPECT_NEAR(gradient.values[i], (loss(h) - loss(-h)) / (2 * h), 1e-6);
-      sum += gradient.values[i];
-    }
-    EXPECT_NEAR(sum, 0, 1e-15);  // of a row: the softmax and the target both add up to one
-  }
 }
 
 TEST(Value, OfAdamAndClippingIsTheFormula) {

@@ -1,0 +1,133 @@
+#include "bounds/examples/routed.hpp"
+
+#include <array>
+#include <numeric>
+
+#include "bounds/examples/maker.hpp"
+#include "bounds/outcome.hpp"
+
+namespace plumb {
+namespace {
+
+// What an operation takes, in order: l logits, p probabilities, g their gradients, n counts, s one
+// number a token, x tokens, r rows of experts, h rows of another width, i ids, w an expert's
+// matrices; where the draw says so b biases, f a factor of the loss.
+struct Takes {
+  std::string_view id, inputs;
+};
+constexpr std::array all_takes{
+    Takes{"router", "l"},
+    Takes{"router_grad", "pgnsf"},
+    Takes{"balance_loss", "pn"},
+    Takes{"z_loss", "s"},
+    Takes{"top_k", "l"},
+    Takes{"expert_count", "i"},
+    Takes{"dispatch", "xi"},
+    Takes{"dispatch_grad", "ri"},
+    Takes{"grouped_gemm", "riwb"},
+    Takes{"grouped_wgrad", "rhi"},
+    Takes{"grouped_column_sum", "ri"},
+    Takes{"combine", "rpi"},
+    Takes{"combine_grad", "xpi"},
+    Takes{"combine_weight_grad", "xri"},
+};
+
+const Takes* takes_of(std::string_view id) {
+  const auto found = std::ranges::find(all_takes, id, &Takes::id);
+  return found == all_takes.end() ? nullptr : &*found;
+}
+
+struct Sizes {
+  std::size_t tokens, width, other, experts, k;
+};
+
+// k experts of each token, none twice: `first` says where to begin, and steps of 1 go on.
+template <class First>
+Matrix<double> ids_of(const Sizes& n, const First& first) {
+  Matrix<double> ids(n.tokens, n.k);
+  for (std::size_t t = 0; t < n.tokens; ++t) {
+    const std::size_t begin = first(t);
+    for (std::size_t j = 0; j < n.k; ++j) {
+      ids(t, j) = static_cast<double>((begin + j) % n.experts);
+    }
+  }
+  return ids;
+}
+
+void attributes_of(Example& e, const Sizes& n) {
+  const auto experts = static_cast<double>(n.experts), tokens = static_cast<double>(n.tokens);
+  e.attributes.insert({{"experts", experts},
+                       {"k", static_cast<double>(n.k)},
+                       {"balance", 0.01 * experts / (static_cast<double>(n.k) * tokens * tokens)},
+                       {"z", 0.001 / tokens}});
+}
+
+// Inputs in the letters of Takes; `table(rows, cols)` makes numbers of the inputs' format, and
+// `fp32s` of FP32, of logits' size.
+template <class Table, class Fp32, class First>
+void fill(Example& e, const Sizes& n, const Table& table, const Fp32& fp32s, const First& first,
+          bool biases) {
+  attributes_of(e, n);
+  const bool transposed = e.attributes.contains("transpose_b") && e.attributes["transpose_b"] != 0;
+  for (const char kind : takes_of(e.id)->inputs) {
+    if (kind == 'l') e.inputs.push_back(fp32s(n.tokens, n.experts));
+    if (kind == 'p') e.inputs.push_back(value_of_softmax(fp32s(n.tokens, n.experts)));
+    if (kind == 'g') table(n.tokens, n.experts);
+    if (kind == 'n') e.inputs.push_back(Matrix<double>(n.experts, 1, 5));
+    if (kind == 's') e.inputs.push_back(fp32s(n.tokens, 1));
+    if (kind == 'x') table(n.tokens, n.width);
+    if (kind == 'r') table(n.tokens * n.k, n.width);
+    if (kind == 'h') table(n.tokens * n.k, n.other);
+    if (kind == 'i') e.inputs.push_back(ids_of(n, first));
+    for (std::size_t i = 0; kind == 'w' && i < n.experts; ++i) {
+      transposed ? table(n.other, n.width) : table(n.width, n.other);
+    }
+    if (kind == 'f' && biases) e.inputs.push_back(Matrix<double>(1, 1, 1024));
+    for (std::size_t i = 0; kind == 'b' && biases && i < n.experts; ++i) table(n.other, 1);
+  }
+}
+
+}  // namespace
+
+bool is_routed(std::string_view id) { return takes_of(id) != nullptr; }
+
+void routed(Example& e, Draw& draw, const Format& in) {
+  const std::size_t experts = draw.between(2, 6);
+  const Sizes n{draw.between(1, 12), 2 * draw.between(1, 24), 2 * draw.between(1, 8), experts,
+                draw.between(1, experts - 1)};
+  if (e.id == "grouped_gemm") e.attributes["transpose_b"] = draw.coin();
+  const bool split = e.id.starts_with("grouped") || e.id.ends_with("_loss");
+  if (!split) e.how.parts = 1;
+  const auto table = [&](std::size_t rows, std::size_t cols) {
+    e.inputs.push_back(draw.matrix(rows, cols, in));
+  };
+  const auto logits = [&](std::size_t rows, std::size_t cols) {
+    if (draw.kind() == "tiny") return draw.matrix(rows, cols);
+    return draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3);
+  };
+  fill(
+      e, n, table, logits, [&](std::size_t) { return draw.between(0, experts - 1); }, draw.coin());
+}
+
+void routed(Maker& m, Example& e) {
+  const bool of_logits = takes_of(e.id)->inputs.find_first_of("lpg") != std::string_view::npos &&
+                         !e.id.starts_with("combine");
+  if (of_logits && m.cols_ < 2) {
+    throw Failure(e.id + " takes TOKENSxEXPERTS, two experts at least");
+  }
+  const std::size_t experts = of_logits ? m.cols_ : 4;
+  const Sizes n{m.rows_, m.cols_, m.cols_ < 64 ? m.cols_ : 16, experts,
+                std::min<std::size_t>(2, experts - 1)};
+  if (e.id == "grouped_gemm") e.attributes["transpose_b"] = 0;
+  const auto table = [&](std::size_t rows, std::size_t cols) { m.drawn(rows, cols); };
+  const auto logits = [&](std::size_t rows, std::size_t cols) {
+    m.drawn(rows, cols);
+    Matrix<double> made = std::move(e.inputs.back());
+    e.inputs.pop_back();
+    return made;
+  };
+  fill(
+      e, n, table, logits, [](std::size_t t) { return t * 7 / 3; }, false);
+}
+
+}  // namespace plumb

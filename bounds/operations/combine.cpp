@@ -1,0 +1,89 @@
+// combine: y_t = sum_j p_te o_r,  e the expert in slot j of token t, r the row of that copy
+//
+//   inputs   o (T k, D): rows of dispatch, p (T, E): probabilities, ids (T, k)    outputs   y (T,
+//   D) evaluate   a chain of FP32 fused multiply-adds from slot to slot; one rounding to the output
+//              format
+// combine_grad: do_r = p_te dy_t
+//   inputs   dy (T, D), p, ids                     outputs   do (T k, D)
+//   evaluate   one product, one rounding to the output format
+// combine_weight_grad: dp_te = sum_d dy_td o_rd, 0 for experts that were not chosen
+//   inputs   dy (T, D), o (T k, D), ids            outputs   dp (T, E)
+//   attributes   experts: E
+//   evaluate   a chain of FP32 fused multiply-adds along d
+#include <cmath>
+
+#include "bounds/operations/routing.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> forward(const Call<T>& call) {
+  using std::fma;
+  const Matrix<T>& o = call[0];
+  const Matrix<T>& p = call[1];
+  const Matrix<T>& ids = call[2];
+  const Routing routing = routing_of(ids, p.cols);
+  Matrix<T> y(p.rows, o.cols);
+  for (std::size_t t = 0; t < y.rows; ++t) {
+    for (std::size_t j = 0; j < routing.slots; ++j) {
+      const T& weight = p(t, expert_of(ids(t, j), p.cols));
+      const T* row = o.row(routing.row(t, j));
+      for (std::size_t d = 0; d < y.cols; ++d) y(t, d) = fma(weight, row[d], y(t, d));
+    }
+  }
+  call.roundings.round(y, call.how.output);
+  return alone(std::move(y));
+}
+
+template <class T>
+std::vector<Matrix<T>> grad(const Call<T>& call) {
+  const Matrix<T>& dy = call[0];
+  const Matrix<T>& p = call[1];
+  const Matrix<T>& ids = call[2];
+  const Routing routing = routing_of(ids, p.cols);
+  Matrix<T> d_o(routing.rows.size(), dy.cols);
+  for (std::size_t t = 0; t < dy.rows; ++t) {
+    for (std::size_t j = 0; j < routing.slots; ++j) {
+      const T& weight = p(t, expert_of(ids(t, j), p.cols));
+      T* row = d_o.row(routing.row(t, j));
+      for (std::size_t d = 0; d < dy.cols; ++d) row[d] = weight * dy(t, d);
+    }
+  }
+  call.roundings.round(d_o, call.how.output);
+  return alone(std::move(d_o));
+}
+
+template <class T>
+std::vector<Matrix<T>> weight_grad(const Call<T>& call) {
+  using std::fma;
+  const Matrix<T>& dy = call[0];
+  const Matrix<T>& o = call[1];
+  const Matrix<T>& ids = call[2];
+  const std::size_t experts = call.count("experts");
+  const Routing routing = routing_of(ids, experts);
+  Matrix<T> dp(dy.rows, experts);
+  for (std::size_t t = 0; t < dy.rows; ++t) {
+    for (std::size_t j = 0; j < routing.slots; ++j) {
+      const T* row = o.row(routing.row(t, j));
+      T along = 0;
+      for (std::size_t d = 0; d < dy.cols; ++d) along = fma(dy(t, d), row[d], along);
+      dp(t, expert_of(ids(t, j), experts)) = along;
+    }
+  }
+  call.roundings.round(dp, call.how.output);
+  return alone(std::move(dp));
+}
+
+}  // namespace
+
+extern const Operation combine{"combine", forward<float>, forward<double>, forward<Truth>,
+                               tolerance_by<forward<Near>, forward<Moment>, 0>};
+extern const Operation combine_grad{"combine_grad", grad<float>, grad<double>, grad<Truth>,
+                                    tolerance_by<grad<Near>, grad<Moment>>};
+extern const Operation combine_weight_grad{
+    "combine_weight_grad", weight_grad<float>, weight_grad<double>, weight_grad<Truth>,
+    tolerance_by<weight_grad<Near>, weight_grad<Moment>, 0, 1>};
+
+}  // namespace plumb

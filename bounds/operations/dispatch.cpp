@@ -1,0 +1,50 @@
+// dispatch: each expert's rows, below one another: copies of the tokens that chose it
+//
+//   inputs   x (T, D), ids (T, k)                  outputs   rows (T k, D), by expert, then token
+//   attributes   experts
+//   evaluate   copies: exact in every layout
+// dispatch_grad: dx_t = sum_j drows of token t's copy in slot j
+//   inputs   drows (T k, D), ids (T, k)            outputs   dx (T, D)
+//   evaluate   slots added in their order in FP32; one rounding to the output format
+#include "bounds/operations/routing.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> forward(const Call<T>& call) {
+  const Matrix<T>& x = call[0];
+  const Routing routing = routing_of(call[1], call.count("experts"));
+  Matrix<T> rows(routing.rows.size(), x.cols);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    for (std::size_t j = 0; j < routing.slots; ++j) {
+      std::copy_n(x.row(t), x.cols, rows.row(routing.row(t, j)));
+    }
+  }
+  return alone(std::move(rows));
+}
+
+template <class T>
+std::vector<Matrix<T>> grad(const Call<T>& call) {
+  const Matrix<T>& rows = call[0];
+  const Routing routing = routing_of(call[1], call.count("experts"));
+  Matrix<T> dx(call[1].rows, rows.cols);
+  for (std::size_t t = 0; t < dx.rows; ++t) {
+    for (std::size_t j = 0; j < routing.slots; ++j) {
+      const T* row = rows.row(routing.row(t, j));
+      for (std::size_t d = 0; d < dx.cols; ++d) dx(t, d) += row[d];
+    }
+  }
+  call.roundings.round(dx, call.how.output);
+  return alone(std::move(dx));
+}
+
+}  // namespace
+
+extern const Operation dispatch{"dispatch", forward<float>, forward<double>, forward<Truth>,
+                                tolerance_by<forward<Near>, forward<Moment>>};
+extern const Operation dispatch_grad{"dispatch_grad", grad<float>, grad<double>, grad<Truth>,
+                                     tolerance_by<grad<Near>, grad<Moment>, 0>};
+
+}  // namespace plumb

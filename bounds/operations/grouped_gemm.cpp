@@ -1,0 +1,155 @@
+// grouped_gemm: the rows of each expert e times its own matrix: C_e = A_e op(B_e) + bias_e
+//
+//   inputs   A (N, K): rows by expert, ids (T, k): N = T k, B_0 ... B_{E-1}, [bias_0 ... (F, 1)]
+//            op(B_e) (K, F)                                                        C (N, F)
+//   attributes   experts: E; transpose_b
+// grouped_wgrad: dB_e = A_e' dC_e, zero for an expert without rows
+//   inputs   A (N, K), dC (N, F), ids              outputs   dB_0 ... dB_{E-1}, each (K, F)
+// grouped_column_sum: dbias_e = the sum of the rows of dC_e
+//   inputs   dC (N, F), ids                        outputs   dbias_0 ... dbias_{E-1}, each (F, 1)
+//
+//   evaluate    each product and each sum as gemm and column_sum promise it; the parts of all
+//               experts travel together
+//   tolerance   gemm's and column_sum's of each; a probability is shared equally among them
+#include "bounds/number/product.hpp"
+#include "bounds/operations/column_sums.hpp"
+#include "bounds/operations/routing.hpp"
+#include "bounds/operations/stacked.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+Matrix<T> rows_of(const Matrix<T>& stacked, const Routing& routing, std::size_t expert) {
+  const std::size_t first = routing.first[expert], last = routing.first[expert + 1];
+  Matrix<T> own(last - first, stacked.cols);
+  std::copy(stacked.row(first), stacked.row(last), own.values.begin());
+  return own;
+}
+
+// --- grouped_gemm ---
+
+template <class T>
+Matrix<T> part_of(const Call<T>& call, const Routing& routing, int p) {
+  Matrix<T> part;
+  for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
+    const Matrix<T> own = rows_of(call[0], routing, e);
+    const View<T> a = view(own), b = view(call[2 + e], call.attribute("transpose_b") != 0);
+    const auto [first, last] = slice(a.cols, call.how.parts, p);
+    put_below(part, product(columns(a, first, last), rows(b, first, last)));
+  }
+  return part;
+}
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const std::size_t experts = call.count("experts");
+  const Routing routing = routing_of(call[1], experts);
+  std::vector<Matrix<T>> parts;
+  for (int p = 0; p < call.how.parts; ++p) parts.push_back(part_of(call, routing, p));
+  Matrix<T> c = combined(std::move(parts), call.how, call.roundings);
+  for (std::size_t e = 0; call.inputs.size() > 2 + experts && e < experts; ++e) {
+    const Matrix<T>& bias = call[2 + experts + e];
+    for (std::size_t i = routing.first[e]; i < routing.first[e + 1]; ++i) {
+      for (std::size_t j = 0; j < c.cols; ++j) c(i, j) += bias.values[j];
+    }
+  }
+  call.roundings.round(c, call.how.output);
+  return alone(std::move(c));
+}
+
+Outcome<Tolerance> tolerance(const ToleranceCall& call) {
+  if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
+  const std::size_t experts = call.count("experts");
+  const Routing routing = routing_of(call[1], experts);
+  Attributes attributes = call.attributes;
+  attributes["transpose_a"] = 0;
+  const ToleranceCall each{{}, attributes, call.how, call.mode, call.delta, {}};
+  StackedTolerance all(each);
+  for (std::size_t e = 0; e < experts; ++e) {
+    const Matrix<double> own = rows_of(call[0], routing, e);
+    if (own.rows == 0) continue;
+    std::vector<const Matrix<double>*> inputs{&own, call.inputs[2 + e]};
+    if (call.inputs.size() > 2 + experts) inputs.push_back(call.inputs[2 + experts + e]);
+    const std::vector<Matrix<double>> values{rows_of(call.values[0], routing, e)};
+    if (const auto refused = all.add(std::move(inputs), values, experts)) return *refused;
+  }
+  return all.whole();
+}
+
+// --- grouped_wgrad, grouped_column_sum: one output an expert ---
+
+// The outputs' tolerances, each asked of the expert's own rows, in one tolerance.
+template <class Ask>
+Outcome<Tolerance> of_each(const ToleranceCall& call, const Ask& ask) {
+  if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
+  const std::size_t experts = call.count("experts");
+  const double delta = call.mode == Mode::probabilistic ? call.delta : 0;
+  Tolerance all{call.mode, delta, {}, {}, {}};
+  for (std::size_t e = 0; e < experts; ++e) {
+    const Outcome<Tolerance> one =
+        ask(e, std::vector{call.values[e]}, delta / static_cast<double>(experts));
+    if (!one) {
+      return Refusal{one.error().why, "expert " + std::to_string(e) + ": " + one.error().detail};
+    }
+    all.bound.push_back(one->bound[0]);
+    all.terms.push_back(one->terms[0]);
+    if (call.mode == Mode::moments) all.bias.push_back(one->bias[0]);
+  }
+  return all;
+}
+
+Attributes of_products() { return {{"transpose_a", 1}, {"transpose_b", 0}}; }
+
+template <class T>
+std::vector<Matrix<T>> products(const Call<T>& call) {
+  const Routing routing = routing_of(call[2], call.count("experts"));
+  const Attributes attributes = of_products();
+  std::vector<Matrix<T>> gradients;
+  for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
+    const Matrix<T> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
+    gradients.push_back(
+        std::move(product_of<T>({{&a, &dc}, attributes, call.how, call.roundings})[0]));
+  }
+  return gradients;
+}
+
+Outcome<Tolerance> products_tolerance(const ToleranceCall& call) {
+  const Routing routing = routing_of(call[2], call.count("experts"));
+  const Attributes attributes = of_products();
+  return of_each(call, [&](std::size_t e, const auto& value, double delta) {
+    const Matrix<double> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
+    return find_operation("gemm")->tolerance(
+        {{&a, &dc}, attributes, call.how, call.mode, delta, value});
+  });
+}
+
+template <class T>
+std::vector<Matrix<T>> sums(const Call<T>& call) {
+  const Routing routing = routing_of(call[1], call.count("experts"));
+  std::vector<Matrix<T>> gradients;
+  for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
+    gradients.push_back(column_sums(rows_of(call[0], routing, e), call.how, call.roundings));
+  }
+  return gradients;
+}
+
+Outcome<Tolerance> sums_tolerance(const ToleranceCall& call) {
+  const Routing routing = routing_of(call[1], call.count("experts"));
+  return of_each(call, [&](std::size_t e, const auto& value, double delta) {
+    const Matrix<double> dc = rows_of(call[0], routing, e);
+    return find_operation("column_sum")
+        ->tolerance({{&dc}, call.attributes, call.how, call.mode, delta, value});
+  });
+}
+
+}  // namespace
+
+extern const Operation grouped_gemm{"grouped_gemm", evaluate<float>, evaluate<double>,
+                                    evaluate<Truth>, tolerance};
+extern const Operation grouped_wgrad{"grouped_wgrad", products<float>, products<double>,
+                                     products<Truth>, products_tolerance};
+extern const Operation grouped_column_sum{"grouped_column_sum", sums<float>, sums<double>,
+                                          sums<Truth>, sums_tolerance};
+
+}  // namespace plumb

@@ -1,0 +1,51 @@
+// bounds/operations/routing.hpp: where each token's copies lie among the rows that experts take.
+//
+//   ids (T, k): the experts of each token. The T k rows lie by expert, then by token, then by slot;
+//   an expert may have none.
+// TESTED   tests/bounds/operations/routing_test.cpp
+#pragma once
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "bounds/number/matrix.hpp"
+
+namespace plumb {
+
+// Throws std::invalid_argument if the id is none of `experts`.
+template <class T>
+std::size_t expert_of(const T& id, std::size_t experts) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!(id >= 0 && id < static_cast<T>(experts) && id == std::trunc(id))) {
+      throw std::invalid_argument("routing: " + std::to_string(id) + " is none of " +
+                                  std::to_string(experts) + " experts");
+    }
+  }
+  return static_cast<std::size_t>(id);
+}
+
+struct Routing {
+  std::size_t slots = 0;
+  std::vector<std::size_t> rows;   // of the copy in slot j of token t: rows[t slots + j]
+  std::vector<std::size_t> first;  // expert e has the rows from first[e] to first[e + 1]
+
+  std::size_t row(std::size_t token, std::size_t slot) const { return rows[token * slots + slot]; }
+};
+
+template <class T>
+Routing routing_of(const Matrix<T>& ids, std::size_t experts) {
+  Routing routing{ids.cols, std::vector<std::size_t>(ids.size()),
+                  std::vector<std::size_t>(experts + 1)};
+  for (const T& id : ids.values) ++routing.first[expert_of(id, experts) + 1];
+  for (std::size_t e = 0; e < experts; ++e) routing.first[e + 1] += routing.first[e];
+  std::vector<std::size_t> next = routing.first;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    routing.rows[i] = next[expert_of(ids.values[i], experts)]++;
+  }
+  return routing;
+}
+
+}  // namespace plumb

@@ -1,0 +1,44 @@
+#include "bounds/operations/stacked.hpp"
+
+namespace plumb {
+namespace {
+
+// The larger share of each term, by name.
+void merge(std::vector<Term>& terms, const std::vector<Term>& others) {
+  for (const Term& other : others) {
+    const auto same = [&](const Term& t) { return t.name == other.name; };
+    const auto found = std::ranges::find_if(terms, same);
+    if (found != terms.end()) {
+      found->largest = std::max(found->largest, other.largest);
+    } else {
+      terms.push_back(other);
+    }
+  }
+}
+
+}  // namespace
+
+StackedTolerance::StackedTolerance(const ToleranceCall& call)
+    : call_(call), all_{call.mode, call.mode == Mode::probabilistic ? call.delta : 0, {}, {}, {}} {
+  all_.bound.emplace_back();
+  all_.terms.emplace_back();
+  if (call.mode == Mode::moments) all_.bias.emplace_back();
+}
+
+std::optional<Refusal> StackedTolerance::add(std::vector<const Matrix<double>*> inputs,
+                                             const std::vector<Matrix<double>>& values,
+                                             std::size_t products) {
+  const double share = all_.delta / static_cast<double>(products);
+  const Outcome<Tolerance> one = find_operation("gemm")->tolerance(
+      {std::move(inputs), call_.attributes, call_.how, call_.mode, share, values});
+  const std::size_t i = added_++;
+  if (!one) {
+    return Refusal{one.error().why, "product " + std::to_string(i) + ": " + one.error().detail};
+  }
+  put_below(all_.bound[0], one->bound[0]);
+  if (call_.mode == Mode::moments) put_below(all_.bias[0], one->bias[0]);
+  merge(all_.terms[0], one->terms[0]);
+  return {};
+}
+
+}  // namespace plumb

@@ -1,0 +1,28 @@
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+extern const Bug sp_router_grad_not_reduced{
+    .id = "sp-router-grad-not-reduced",
+    .title = "The router's weight gradient is not summed over sequence-parallel ranks",
+    .story =
+        "The router is replicated and sees slices of the tokens, so its gradient is a partial "
+        "sum on each rank; it was not on the list of parameters whose gradients are summed, "
+        "and the routers drifted apart.",
+    .seen_in = "Megatron-LM #599, PR 619; TTrace bug 6",
+    .klass = 'C',
+    .expected = Expected::T,
+    .needs = {.layout = "tp2,sp", .experts = true},
+    .hides_when = "no sequence parallelism",
+    .bites_at =
+        [](const Config& config) {
+          return "m0/layers." + std::to_string(config.layers - 1) + ".mlp.router.weight/wgrad";
+        },
+    .plant =
+        [](Joints& joints, const Dose&, const Config&) {
+          joints.gradients.sums_over_sequence.replace(
+              [](const Where& where) { return !where.module.ends_with("router.weight"); });
+        },
+};
+
+}  // namespace plumb

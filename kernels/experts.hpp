@@ -1,0 +1,54 @@
+// kernels/experts.hpp: what a mixture of experts computes besides products, in plain loops.
+//
+// The patient's own code, as kernels/ops.hpp is; the promises are bounds/operations' router, top_k,
+// dispatch and combine. Nothing here rounds to a format.
+//
+//   T tokens of D, E experts, k of them a token: T k rows, by expert, then by token
+// TESTED   tests/model/one_rank_test.cpp (bit for bit the promise)
+#pragma once
+
+#include <vector>
+
+#include "bounds/number/matrix.hpp"
+
+namespace plumb {
+
+struct Ratings {
+  Tensor p;       // (T, E) softmax of the logits
+  Tensor margin;  // (T, 1) between the k-th logit and the next
+  Tensor lse;     // (T, 1) log of the sum of exponentials
+};
+Ratings rate_experts(const Tensor& logits, std::size_t k);
+
+// Of equal logits the first.                                                            // (T, k)
+Tensor choose_experts(const Tensor& logits, std::size_t k);
+Tensor count_choices(const Tensor& choices, std::size_t experts);  // (E, 1)
+
+struct Copies {
+  std::size_t slots = 0;
+  std::vector<std::size_t> token;  // that each row is a copy of
+  std::vector<std::size_t> row;    // of token t's copy in slot j: row[t slots + j]
+  std::vector<std::size_t> begin;  // of each expert's rows, and the end of the last
+  std::size_t rows() const { return token.size(); }
+};
+Copies copies_of(const Tensor& choices, std::size_t experts);
+
+Tensor copy_tokens(const Tensor& x, const Copies& copies);  // (T k, D)
+
+// For `tokens` tokens from `first` on, whose probabilities, choices and gradients are given:
+// the sum of a token's rows, each times its probability, or as it is;           // (tokens, D)
+Tensor weigh_rows(const Tensor& rows, const Copies& copies, const Tensor& p, const Tensor& choices,
+                  std::size_t first);
+Tensor add_rows(const Tensor& rows, const Copies& copies, std::size_t first, std::size_t tokens);
+// and by what the loss moves with each probability.                             // (tokens, E)
+Tensor weight_gradient(const Tensor& dy, const Tensor& rows, const Copies& copies,
+                       const Tensor& choices, std::size_t experts, std::size_t first);
+// What comes back to each row from all tokens.                                  // (T k, D)
+Tensor spread_gradient(const Tensor& dy, const Tensor& p, const Tensor& choices,
+                       const Copies& copies);
+
+// p (g - sum p g + 2 z lse) with g = dp + balance count, both losses times loss_scale. // (T, E)
+Tensor rating_gradient(const Ratings& ratings, const Tensor& dp, const Tensor& count,
+                       double balance, double z, float loss_scale);
+
+}  // namespace plumb

@@ -1,0 +1,156 @@
+#include "model/layers/experts.hpp"
+
+#include "model/layers/grouped.hpp"
+#include "model/layers/linear.hpp"
+#include "model/layers/norm.hpp"
+
+namespace plumb {
+namespace {
+
+// The first of this rank's tokens of the stream, among all of them.
+std::size_t first_token(const Rank& rank) {
+  return rank.l.sp ? rank.first(static_cast<std::size_t>(rank.c.tokens())) : 0;
+}
+
+std::size_t experts_here(const Rank& rank) {
+  return static_cast<std::size_t>(rank.c.experts / rank.l.ep);
+}
+
+Tensor rows_between(const Tensor& x, std::size_t first, std::size_t last) {
+  Tensor rows(last - first, x.cols);
+  std::copy(x.row(first), x.row(last), rows.values.begin());
+  return rows;
+}
+
+// While it lives, the rank works on what another sent it.
+class Visiting {
+ public:
+  Visiting(Rank& rank, std::size_t from, const Visit& visit)
+      : rank_(rank), micro_batch_(rank.where.micro_batch) {
+    rank.where.micro_batch += (static_cast<int>(from) - rank.where.ep) * rank.l.expert_copies();
+    rank.first_copy = visit.first;
+  }
+  ~Visiting() { rank_.where.micro_batch = micro_batch_; }
+  Visiting(const Visiting&) = delete;
+  Visiting& operator=(const Visiting&) = delete;
+
+ private:
+  Rank& rank_;
+  int micro_batch_;
+};
+
+// Rows of this rank's micro-batch go to where their experts are; theirs come here.
+std::vector<Tensor> to_experts(Rank& rank, const Tensor& rows, const Copies& copies) {
+  std::vector<Tensor> parts;
+  const std::size_t n = experts_here(rank);
+  for (std::size_t e = 0; e + 1 < copies.begin.size(); e += n) {
+    parts.push_back(rows_between(rows, copies.begin[e], copies.begin[e + n]));
+  }
+  return rank.mesh.ep.exchange(parts);
+}
+
+// And back.                                                                        // (T k, D)
+Tensor from_experts(Rank& rank, const std::vector<Tensor>& parts) {
+  Tensor all(0, static_cast<std::size_t>(rank.c.width));
+  for (const Tensor& part : rank.mesh.ep.exchange(parts)) {
+    all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+    all.rows += part.rows;
+  }
+  return all;
+}
+
+// Who sends how many rows to which of the experts here.
+std::vector<Visit> visits_of(Rank& rank, const Tensor& choices) {
+  const auto experts = static_cast<std::size_t>(rank.c.experts);
+  const std::size_t n = experts_here(rank), mine = n * static_cast<std::size_t>(rank.where.ep);
+  const Tensor all = rank.mesh.ep.gather_rows(choices);
+  std::vector<Visit> visits(static_cast<std::size_t>(rank.where.ep_size));
+  for (std::size_t from = 0; from < visits.size(); ++from) {
+    const std::size_t tokens = choices.rows;
+    const Copies copies = copies_of(rows_between(all, from * tokens, (from + 1) * tokens), experts);
+    Visit& visit = visits[from];
+    visit.first = copies.begin[mine];
+    for (std::size_t e = 0; e <= n; ++e)
+      visit.begin.push_back(copies.begin[mine + e] - visit.first);
+  }
+  return visits;
+}
+
+Grouped layer_of(const Rank& rank, const std::string& name, const char* which, const Visit& v) {
+  return {name, which, experts_here(rank) * static_cast<std::size_t>(rank.where.ep), v.begin};
+}
+
+// What the experts here make of the rows that they got.                              // (N, D)
+Tensor through_experts(Rank& rank, const std::string& name, Tensor rows, Visit& v) {
+  const std::string of_experts = name + ".experts";
+  rank.tap(name + ".dispatch/out", rows, Held::copies, rank.r.compute, rank.plain());
+  v.rows = input_operand(rank, of_experts + ".fc1", std::move(rows), Held::copies);
+  v.fc1 = grouped_columns(rank, layer_of(rank, name, "fc1", v), v.rows);
+  Tensor act = activation(rank, of_experts + ".act", v.fc1, Held::copy_columns);
+  v.act = input_operand(rank, of_experts + ".fc2", std::move(act), Held::copy_columns);
+  return grouped_rows(rank, layer_of(rank, name, "fc2", v), v.act);
+}
+
+Tensor back_through_experts(Rank& rank, const std::string& name, const Tensor& dy, const Visit& v) {
+  rank.tap(name + ".combine/grad_in", dy, Held::copies, rank.r.compute, rank.plain());
+  const Tensor d_act = grouped_rows_backward(rank, layer_of(rank, name, "fc2", v), v.act, dy);
+  const Tensor d_fc1 =
+      activation_backward(rank, name + ".experts.act", v.fc1, d_act, Held::copy_columns);
+  return grouped_columns_backward(rank, layer_of(rank, name, "fc1", v), v.rows, d_fc1);
+}
+
+// By what the loss moves with the probabilities of this rank's tokens.                  // (T, E)
+Tensor gradient_of_weights(Rank& rank, const std::string& name, const Experts& s,
+                           const Tensor& dy) {
+  const auto experts = static_cast<std::size_t>(rank.c.experts);
+  Tensor dp =
+      weight_gradient(dy, s.fc2, s.routed.copies, s.routed.choices, experts, first_token(rank));
+  for (std::size_t e = 0; e < experts; ++e) {
+    const auto rank_of_expert = static_cast<int>(e / experts_here(rank));
+    if (rank.joints.experts.weighs(rank.at(name), static_cast<int>(e), rank_of_expert)) continue;
+    for (std::size_t t = 0; t < dp.rows; ++t) dp(t, e) = 0;
+  }
+  return dp;
+}
+
+}  // namespace
+
+Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Experts& s) {
+  s.routed = router_layer(rank, name + ".router", x);
+  const Copies& copies = s.routed.copies;
+  s.visits = visits_of(rank, s.routed.all_choices);
+  std::vector<Tensor> parts = to_experts(rank, copy_tokens(all_tokens(rank, x), copies), copies);
+  for (std::size_t from = 0; from < parts.size(); ++from) {
+    const Visiting visiting(rank, from, s.visits[from]);
+    parts[from] = through_experts(rank, name, std::move(parts[from]), s.visits[from]);
+  }
+  s.fc2 = from_experts(rank, parts);
+  Tensor y = weigh_rows(s.fc2, copies, s.routed.own.p, s.routed.choices, first_token(rank));
+  rank.round(y);
+  rank.tap(name + ".combine/out", y, Held::own_tokens, rank.r.compute, rank.plain());
+  if (rank.c.shared == 0) return y;
+  return residual(rank, name + ".sum/out", y, mlp_layer(rank, name + ".shared", x, s.shared));
+}
+
+Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, const Tensor& dy) {
+  const Routed& routed = s.routed;
+  const Copies& copies = routed.copies;
+  Tensor d_rows = spread_gradient(all_tokens(rank, dy), routed.p, routed.all_choices, copies);
+  rank.round(d_rows);
+  std::vector<Tensor> parts = to_experts(rank, d_rows, copies);
+  for (std::size_t from = 0; from < parts.size(); ++from) {
+    const Visiting visiting(rank, from, s.visits[from]);
+    parts[from] = back_through_experts(rank, name, parts[from], s.visits[from]);
+  }
+  Tensor dx = add_rows(from_experts(rank, parts), copies, first_token(rank), dy.rows);
+  rank.round(dx);
+  rank.tap(name + ".dispatch/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
+  const Tensor dp = gradient_of_weights(rank, name, s, dy);
+  dx = residual(rank, name + ".dispatch.add/grad_out", dx,
+                router_backward(rank, name + ".router", routed, dp));
+  if (rank.c.shared == 0) return dx;
+  return residual(rank, name + ".sum/grad_in", dx,
+                  mlp_backward(rank, name + ".shared", s.shared, dy));
+}
+
+}  // namespace plumb

@@ -1,0 +1,36 @@
+// model/layers/experts.hpp: a mixture of experts in place of an MLP: router, copies of the tokens
+// to their experts, and their weighed sum; beside them, perhaps, a shared expert that takes all.
+//
+//   x, y, dy, dx: this rank's tokens of the stream. Each tensor-parallel rank holds a slice of
+//   every expert that is here, as of an MLP, and all rows of these.
+// Over expert-parallel ranks the copies of each rank's micro-batch travel to the ranks that have
+// their experts, and what these make of them travels back. There they stay apart by micro-batch.
+#pragma once
+
+#include "model/layers/mlp.hpp"
+#include "model/layers/router.hpp"
+
+namespace plumb {
+
+// What the experts here take of one rank's micro-batch.                  N rows of the T k, by
+// expert
+struct Visit {
+  std::size_t first = 0;           // of the rows, among all of the micro-batch
+  std::vector<std::size_t> begin;  // of each expert's rows, and the end of the last
+  Operand rows;                    // what fc1 multiplies                              // (N, D)
+  Tensor fc1;                      // (N, H / tp)
+  Operand act;  // what fc2 multiplies                              // (N, H / tp)
+};
+
+struct Experts {
+  Routed routed;
+  std::vector<Visit> visits;  // by expert-parallel rank that they come from
+  Tensor fc2;                 // of this rank's micro-batch                            // (T k, D)
+  Mlp shared;
+};
+
+Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Experts& saved);
+Tensor experts_backward(Rank& rank, const std::string& name, const Experts& saved,
+                        const Tensor& dy);
+
+}  // namespace plumb

@@ -1,0 +1,118 @@
+#include "model/layers/grouped.hpp"
+
+namespace plumb {
+namespace {
+
+View<float> own_rows(const Grouped& layer, const Tensor& x, std::size_t e) {
+  return rows(view(x), layer.begin[e], layer.begin[e + 1]);
+}
+
+// X_e W_e, as the joint leaves it.                                              // (N, F)
+Tensor forward_product(Rank& rank, const Grouped& layer, const Tensor& x) {
+  Tensor y(x.rows, rank.factor(layer.of(0), Contracted::rows).cols);
+  for (std::size_t e = 0; e < layer.experts(); ++e) {
+    const View<float> a = own_rows(layer, x, e),
+                      w = view(rank.factor(layer.of(e), Contracted::rows));
+    Tensor own = rank.multiply(a, w);
+    rank.joints.linear.after_product(rank.at(layer.name()), a, w, own);
+    std::copy(own.values.begin(), own.values.end(), y.row(layer.begin[e]));
+  }
+  return y;
+}
+
+void add_biases(Rank& rank, const Grouped& layer, Tensor& y) {
+  if (!rank.gpt()) return;
+  for (std::size_t e = 0; e < layer.experts(); ++e) {
+    const Tensor& bias = rank.bias(layer.of(e));
+    for (std::size_t i = layer.begin[e]; i < layer.begin[e + 1]; ++i) {
+      for (std::size_t j = 0; j < y.cols; ++j) y(i, j) += bias.values[j];
+    }
+  }
+}
+
+// dX_e = dY_e W_e'                                                              // (N, C)
+Tensor backward_product(Rank& rank, const Grouped& layer, const Tensor& d) {
+  Tensor dx(d.rows, rank.factor(layer.of(0), Contracted::columns).rows);
+  for (std::size_t e = 0; e < layer.experts(); ++e) {
+    const View<float> w = view(rank.factor(layer.of(e), Contracted::columns), true);
+    const Tensor own = rank.multiply(own_rows(layer, d, e), w);
+    std::copy(own.values.begin(), own.values.end(), dx.row(layer.begin[e]));
+  }
+  return dx;
+}
+
+// dW_e = X_e' D_e, and db_e = the sum of dY_e's rows.
+void collect_gradients(Rank& rank, const Grouped& layer, const Tensor& x, const Tensor& d,
+                       const Tensor& dy, Held of_weights, Held of_biases) {
+  for (std::size_t e = 0; e < layer.experts(); ++e) {
+    const std::string name = layer.of(e);
+    View<float> own = own_rows(layer, x, e);
+    own = {own.data, own.cols, own.rows, own.stride, true};
+    rank.collect(name + ".weight", rank.multiply(own, own_rows(layer, d, e)), of_weights,
+                 rank.in_fp32());
+    if (!rank.gpt()) continue;
+    Tensor sum(dy.cols, 1);
+    for (std::size_t i = layer.begin[e]; i < layer.begin[e + 1]; ++i) {
+      for (std::size_t j = 0; j < dy.cols; ++j) sum.values[j] += dy(i, j);
+    }
+    rank.collect(name + ".bias", sum, of_biases, rank.in_fp32());
+  }
+}
+
+// Sums the ranks' parts on the wire; all ranks get all rows, unrounded.
+void sum_over_ranks(Rank& rank, Tensor& part, const Format& wire, Evaluation& ran) {
+  if (rank.where.tp_size == 1) return;
+  rank.mesh.tp.sum(part.values, wire);
+  ran.parts = rank.where.tp_size;
+  ran.wire = wire;
+}
+
+}  // namespace
+
+Tensor grouped_columns(Rank& rank, const Grouped& layer, const Operand& x) {
+  Tensor y = forward_product(rank, layer, x.by_columns());
+  add_biases(rank, layer, y);
+  rank.round(y);
+  rank.tap(layer.name() + "/out", y, Held::copy_columns, rank.r.compute, rank.plain());
+  return y;
+}
+
+Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Operand& x,
+                                const Tensor& dy) {
+  const std::string name = layer.name();
+  const Operand d = gradient_operand(rank, name, dy, Held::copy_columns);
+  Evaluation ran = rank.plain();
+  Tensor dx = backward_product(rank, layer, d.by_columns());
+  if (rank.joints.experts.sums_input_gradient(rank.at(name))) {
+    sum_over_ranks(rank, dx, rank.r.wire, ran);
+  }
+  rank.round(dx);
+  rank.tap(name + "/grad_in", dx, Held::copies, rank.r.compute, ran);
+  collect_gradients(rank, layer, x.by_rows(), d.by_rows(), dy, Held::columns, Held::rows);
+  return dx;
+}
+
+Tensor grouped_rows(Rank& rank, const Grouped& layer, const Operand& x) {
+  Evaluation ran = rank.plain();
+  Tensor y = forward_product(rank, layer, x.by_columns());
+  const Where where = rank.at(layer.name());
+  const bool early = rank.gpt() && rank.joints.row_parallel.bias_before_sum(where);
+  if (early) add_biases(rank, layer, y);
+  sum_over_ranks(rank, y, rank.joints.row_parallel.wire(where, rank.r.wire), ran);
+  if (!early) add_biases(rank, layer, y);
+  rank.round(y);
+  rank.tap(layer.name() + "/out", y, Held::copies, rank.r.compute, ran);
+  return y;
+}
+
+Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Operand& x, const Tensor& dy) {
+  const std::string name = layer.name();
+  const Operand d = gradient_operand(rank, name, dy, Held::copies);
+  Tensor dx = backward_product(rank, layer, d.by_columns());
+  rank.round(dx);
+  rank.tap(name + "/grad_in", dx, Held::copy_columns, rank.r.compute, rank.plain());
+  collect_gradients(rank, layer, x.by_rows(), d.by_rows(), dy, Held::rows, Held::whole);
+  return dx;
+}
+
+}  // namespace plumb

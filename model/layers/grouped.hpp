@@ -1,0 +1,32 @@
+// model/layers/grouped.hpp: one linear layer of the experts of this rank: each multiplies its rows.
+//
+//   columns   W_e sliced by columns: x (N, D)      -> y (N, F / tp)
+//   rows      W_e sliced by rows:    x (N, F / tp) -> y (N, D), summed over the ranks
+// N rows, by expert. x are operands of products (model/layers/operand.hpp), dy are not yet.
+#pragma once
+
+#include "model/layers/operand.hpp"
+
+namespace plumb {
+
+struct Grouped {
+  const std::string& mlp;
+  const char* which;                      // fc1 or fc2
+  std::size_t first_expert;               // of this rank's
+  const std::vector<std::size_t>& begin;  // of each expert's rows, and the end of the last
+
+  std::string name() const { return mlp + ".experts." + which; }
+  std::string of(std::size_t e) const {
+    return expert_name(mlp, static_cast<int>(first_expert + e)) + "." + which;
+  }
+  std::size_t experts() const { return begin.size() - 1; }
+};
+
+Tensor grouped_columns(Rank& rank, const Grouped& layer, const Operand& x);
+Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Operand& x,
+                                const Tensor& dy);
+
+Tensor grouped_rows(Rank& rank, const Grouped& layer, const Operand& x);
+Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Operand& x, const Tensor& dy);
+
+}  // namespace plumb

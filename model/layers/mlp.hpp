@@ -1,0 +1,25 @@
+// model/layers/mlp.hpp: the MLP of a layer: column-parallel fc1, activation, row-parallel fc2.
+//
+//   x: this rank's tokens of the stream; dx likewise
+#pragma once
+
+#include "model/layers/operand.hpp"
+#include "model/rank.hpp"
+
+namespace plumb {
+
+struct Mlp {
+  Operand x;    // what fc1 multiplies                                           // (T, D)
+  Tensor fc1;   // (T, H / tp)
+  Operand act;  // what fc2 multiplies                                           // (T, H / tp)
+};
+
+Tensor mlp_layer(Rank& rank, const std::string& name, const Tensor& x, Mlp& saved);
+Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& saved, const Tensor& dy);
+
+// The activation `name` of what fc1 gave: GELU or SwiGLU. `held`: how both lie in the whole.
+Tensor activation(Rank& rank, const std::string& name, const Tensor& fc1, Held held);
+Tensor activation_backward(Rank& rank, const std::string& name, const Tensor& fc1,
+                           const Tensor& d_act, Held held);
+
+}  // namespace plumb

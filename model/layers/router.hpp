@@ -1,0 +1,26 @@
+// model/layers/router.hpp: which experts take each token, and how much each counts.
+//
+//   x (T, D): this rank's tokens of the stream -> logits (T, E) in FP32, k experts a token
+// Every tensor-parallel rank holds the router whole; under sequence parallelism each rates its own
+// tokens, and all ranks learn of all choices.
+#pragma once
+
+#include "kernels/experts.hpp"
+#include "model/rank.hpp"
+
+namespace plumb {
+
+struct Routed {
+  Tensor x;               // (T / sp, D)
+  Ratings own;            // of this rank's tokens
+  Tensor choices;         // of them                                              // (T / sp, k)
+  Tensor p, all_choices;  // of all tokens                                       // (T, E), (T, k)
+  Tensor count;           // copies that each expert takes, of all tokens         // (E, 1)
+  Copies copies;
+};
+
+Routed router_layer(Rank& rank, const std::string& name, const Tensor& x);
+// dp (T / sp, E): gradient of the probabilities. Returns dx.
+Tensor router_backward(Rank& rank, const std::string& name, const Routed& routed, const Tensor& dp);
+
+}  // namespace plumb

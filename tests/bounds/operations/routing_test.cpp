@@ -1,0 +1,96 @@
+// Do tokens reach the experts that their logits choose, and come back to their places?
+#include "bounds/operations/routing.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bounds/examples/example.hpp"
+
+namespace plumb {
+namespace {
+
+using Numbers = std::vector<double>;
+
+Matrix<double> of(std::size_t rows, std::size_t cols, Numbers values) {
+  Matrix<double> m(rows, cols);
+  m.values = std::move(values);
+  return m;
+}
+
+TEST(TopK, FollowsTheLogitsAndThenTheNumbers) {
+  const Matrix<double> x = of(3, 4, {0, 3, 1, 2, 5, 5, 7, 5, -1, -1, -1, -1});
+  const auto ids = value_of({"top_k", {x}, {{"k", 2}}, {}})[0];
+  EXPECT_EQ(ids.values, (Numbers{1, 3, 2, 0, 0, 1}));
+  const auto n = value_of({"expert_count", {ids}, {{"experts", 4}}, {}})[0];
+  EXPECT_EQ(n.values, (Numbers{2, 2, 1, 1}));
+  for (const double k : {0.0, 5.0}) {
+    EXPECT_THROW(value_of({"top_k", {x}, {{"k", k}}, {}}), std::invalid_argument);
+  }
+}
+
+TEST(Routing, LaysCopiesByExpertThenToken) {
+  const Matrix<double> ids = of(3, 2, {2, 0, 0, 2, 2, 1});
+  const Routing routing = routing_of(ids, 4);
+  EXPECT_EQ(routing.first, (std::vector<std::size_t>{0, 2, 3, 6, 6}));
+  const auto rows = value_of({"dispatch", {of(3, 1, {7, 8, 9}), ids}, {{"experts", 4}}, {}})[0];
+  EXPECT_EQ(rows.values, (Numbers{7, 8, 9, 7, 8, 9}));
+  // Back again: each token as often as it was copied; weighed, each once if the weights add up.
+  EXPECT_EQ(value_of({"dispatch_grad", {rows, ids}, {{"experts", 4}}, {}})[0].values,
+            (Numbers{14, 16, 18}));
+  const Matrix<double> p = of(3, 4, {0.25, 0, 0.75, 9, 0.5, 9, 0.5, 9, 9, 0.125, 0.875, 9});
+  EXPECT_EQ(value_of({"combine", {rows, p, ids}, {}, {}})[0].values, (Numbers{7, 8, 9}));
+}
+
+TEST(Routing, RefusesWhatIsNoExpert) {
+  for (const double id : {-1.0, 4.0, 0.5, std::nan(""), HUGE_VAL}) {
+    EXPECT_THROW(routing_of(of(1, 1, {id}), 4), std::invalid_argument) << id;
+  }
+}
+
+// Each row of an expert is what gemm makes of it, in any split; an expert without rows has none.
+TEST(GroupedGemm, IsGemmOfEachExpert) {
+  Draw draw("plain", 4);
+  const Matrix<double> ids = of(5, 1, {2, 0, 2, 2, 0});
+  const Matrix<double> a = draw.matrix(5, 24, bf16), dc = draw.matrix(5, 8, bf16);
+  std::vector<Matrix<double>> inputs{a, ids};
+  for (int e = 0; e < 3; ++e) inputs.push_back(draw.matrix(24, 8, bf16));
+  for (int e = 0; e < 3; ++e) inputs.push_back(draw.matrix(8, 1, bf16));
+  const Attributes experts{{"experts", 3}, {"transpose_b", 0}};
+  const Evaluation how{4, bf16, bf16};
+  const auto c = evaluation_of({"grouped_gemm", inputs, experts, how})[0];
+  const auto wgrads = evaluation_of({"grouped_wgrad", {a, dc, ids}, experts, {}});
+  const auto sums = evaluation_of({"grouped_column_sum", {dc, ids}, experts, {}});
+  const std::size_t first[] = {0, 2, 2, 5};
+  for (std::size_t e = 0; e < 3; ++e) {
+    const auto own = [&](const Matrix<double>& x) {
+      Matrix<double> rows(first[e + 1] - first[e], x.cols);
+      std::copy(x.row(first[e]), x.row(first[e + 1]), rows.values.begin());
+      return rows;
+    };
+    const Attributes forward{{"transpose_a", 0}, {"transpose_b", 0}};
+    const Attributes backward{{"transpose_a", 1}, {"transpose_b", 0}};
+    const auto mine =
+        evaluation_of({"gemm", {own(a), inputs[2 + e], inputs[5 + e]}, forward, how})[0];
+    EXPECT_TRUE(std::equal(mine.values.begin(), mine.values.end(), c.row(first[e]))) << e;
+    EXPECT_EQ(wgrads[e], evaluation_of({"gemm", {own(a), own(dc)}, backward, {}})[0]) << e;
+    EXPECT_EQ(sums[e], evaluation_of({"column_sum", {own(dc)}, {}, {}})[0]) << e;
+  }
+  EXPECT_EQ(wgrads[1], Tensor(24, 8));
+  EXPECT_EQ(sums[1], Tensor(8, 1));
+}
+
+// Experts of equal shares and probabilities: coefficient times one; all in one: times E.
+TEST(BalanceLoss, IsSmallWhereExpertsShare) {
+  const double balance = 4 / (1.0 * 8 * 8);  // E / (k T^2) of four experts, top 1, eight tokens
+  const Matrix<double> even(8, 4, 0.25), equal(4, 1, 2);
+  const auto loss = [&](const Matrix<double>& p, const Matrix<double>& n) {
+    return value_of({"balance_loss", {p, n}, {{"balance", balance}}, {}})[0].values[0];
+  };
+  EXPECT_EQ(loss(even, equal), 1);
+  Matrix<double> one(8, 4);
+  for (std::size_t t = 0; t < 8; ++t) one(t, 2) = 1;
+  EXPECT_EQ(loss(one, of(4, 1, {0, 0, 8, 0})), 4);
+  EXPECT_EQ(value_of({"z_loss", {of(2, 1, {3, 4})}, {{"z", 0.5}}, {}})[0].values[0], 12.5);
+}
+
+}  // namespace
+}  // namespace plumb
