@@ -12,7 +12,7 @@ namespace plumb {
 void add_train(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("train", "run the mini Transformer and trace its last step");
   static ModelOptions model;
-  static std::string out, bug, backend = "reference";
+  static std::string out, bug, backend = "reference", where = "threads";
   static int steps = 1;
   static std::uint64_t perturb = 0;
   static double dose = 0;
@@ -28,6 +28,11 @@ void add_train(CLI::App& app, Verb& chosen) {
   verb->add_option("--backend", backend, "reference or eigen; needs --layout")
       ->capture_default_str()
       ->needs(layout);
+  verb->add_option("--world", where,
+                   "threads, or mpi: one rank a process, started by mpirun; needs --layout")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"threads", "mpi"}))
+      ->needs(layout);
   verb->add_option("--perturb", perturb,
                    "move the embedding of the one-device run by one ulp, with this seed")
       ->check(whole_numbers(1, std::numeric_limits<std::uint64_t>::max()))
@@ -35,7 +40,10 @@ void add_train(CLI::App& app, Verb& chosen) {
   verb->add_option("-o,--output", out, "folder to write the trace to")
       ->required()
       ->check(new_traces());
-  verb->footer("Without --layout the promise is executed on one device: the reference.");
+  verb->footer(
+      "With MPI: mpirun -n 4 plumb train --layout dp2,tp2 --world mpi -o TRACE writes, bit by bit, "
+      "what threads do.\n"
+      "Without --layout the promise is executed on one device: the reference.");
   verb->callback([&chosen] {
     chosen = [] {
       const Bug* planted = bug.empty() ? nullptr : &find_bug(bug);
@@ -44,13 +52,14 @@ void add_train(CLI::App& app, Verb& chosen) {
                       std::string(planted->needs.layout));
       }
       find_backend(backend);
+      World& world = where == "mpi" ? mpi() : threads();
       Start start = model.start("dp1,tp1");
       if (planted != nullptr) refuse_unmet(*planted, start.run, dose);
       const int all = steps;
       double last_loss = 0;
       start = trained(std::move(start), text_from(model.data), steps, [&](int step, double loss) {
         last_loss = loss;
-        talk(fmt::format("step {} of {}, loss {:.3f}", step, all, loss));
+        if (world.rank() == 0) talk(fmt::format("step {} of {}, loss {:.3f}", step, all, loss));
       });
       talk("");
       Trace trace;
@@ -59,8 +68,9 @@ void add_train(CLI::App& app, Verb& chosen) {
       } else if (model.layout.empty()) {
         trace = run_reference(start);
       } else {
-        trace = run_candidate(start, planted, {dose, 1}, backend).trace;
+        trace = run_candidate(start, planted, {dose, 1}, backend, world).trace;
       }
+      if (world.rank() != 0) return 0;
       write_trace(trace, out);
       if (steps > 1) fmt::print("loss {:.3f}, ", last_loss);
       fmt::print("trace of step {} in {}\n", start.run.step, out);

@@ -80,10 +80,11 @@ Trace run_perturbed(const Start& start, std::uint64_t seed) {
 }
 
 Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
-                        const std::string& backend) {
+                        const std::string& backend, World& world) {
   Joints joints;
   if (bug != nullptr) bug->plant(joints, dose, start.run.config);
-  Candidate candidate{train_step(start.run, start.leaves, joints, find_backend(backend)), false};
+  Candidate candidate{train_step(start.run, start.leaves, joints, find_backend(backend), world),
+                      false};
   candidate.reached = joints.reached();
   return candidate;
 }

@@ -36,7 +36,7 @@ struct Candidate {
   bool reached = false;  // the bug's joint was asked
 };
 Candidate run_candidate(const Start& start, const Bug* bug = nullptr, const Dose& dose = {},
-                        const std::string& backend = "reference");
+                        const std::string& backend = "reference", World& world = threads());
 
 // What came of planting a bug.
 struct Trial {

@@ -10,6 +10,7 @@
 #include "model/plan.hpp"
 #include "model/state.hpp"
 #include "model/zero.hpp"
+#include "trace/store/store.hpp"
 
 namespace plumb {
 namespace {
@@ -122,17 +123,21 @@ Training run_from(const Manifest& manifest) {
 }
 
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
-                 const Backend& backend) {
+                 const Backend& backend, World& world) {
   Trace trace{manifest_of(run), plan(run.config, run.recipe, run.layout, run.step), {}};
   // Its products may differ from the promised chain in their last bits, whole or sliced.
   if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
   const auto divisions = divisions_of(run.layout);
-  on_threads(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
+  world.run(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
     Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh_of(groups), run.step);
     one_rank(rank, leaves);
     trace.ranks[static_cast<std::size_t>(number)] = std::move(rank.record);
   });
+  if (world.has_all()) return trace;
+  const RankRecord& mine = trace.ranks[static_cast<std::size_t>(world.rank())];
+  const std::vector<std::string> records = world.gather(bytes_of(mine));
+  for (std::size_t r = 0; r < records.size(); ++r) trace.ranks[r] = record_from(records[r]);
   return trace;
 }
 

@@ -11,6 +11,7 @@
 #include "model/layout.hpp"
 #include "model/recipe.hpp"
 #include "trace/trace.hpp"
+#include "world/world.hpp"
 
 namespace plumb {
 
@@ -21,10 +22,11 @@ struct Training {
   int step = 1;  // counts from 1
 };
 
-// Computes one step from the leaves (state and data, as in plan) on layout.world_size() threads.
-// Returns the trace with its promise. Throws Failure if the layout does not divide the model.
+// Computes one step from the leaves (state and data, as in plan) on layout.world_size() ranks.
+// Returns the trace with its promise; where each process has one rank, rank 0 gets the whole.
+// Throws Failure if the layout does not divide the model.
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
-                 const Backend& backend);
+                 const Backend& backend, World& world = threads());
 
 // The same as one device's trace, computed by executing the promise: the reference.
 Trace reference_trace(const Training& run, Values values);

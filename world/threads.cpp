@@ -177,10 +177,15 @@ void throw_cause(const std::vector<std::exception_ptr>& errors) {
   if (first) std::rethrow_exception(first);
 }
 
-}  // namespace
+class Threads final : public World {
+ public:
+  void run(int size, std::span<const Division> divisions, const Body& body) override;
+  int rank() const override { return 0; }
+  bool has_all() const override { return true; }
+  std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
+};
 
-void on_threads(int size, std::span<const Division> divisions,
-                const std::function<void(int, Groups&)>& body) {
+void Threads::run(int size, std::span<const Division> divisions, const Body& body) {
   std::atomic<bool> lost = false;
   std::vector<std::unique_ptr<Divided>> divided;
   for (const Division& colour : divisions) {
@@ -208,6 +213,13 @@ void on_threads(int size, std::span<const Division> divisions,
     for (int rank = 0; rank < size; ++rank) threads.emplace_back(one, rank);
   }
   throw_cause(errors);
+}
+
+}  // namespace
+
+World& threads() {
+  static Threads world;
+  return world;
 }
 
 }  // namespace plumb

@@ -1,15 +1,16 @@
 // world/world.hpp: how ranks talk. Collectives run in a stated order, so that runs repeat bit by
-// bit.
+// bit, on threads and in an MPI job alike.
 //
-// Ranks are threads here. Every collective is called by all ranks of a group, in the same order.
-// If one rank throws, the others leave their next collective with RankLost.
-// TESTED   tests/world/threads_test.cpp
+// Every collective is called by all ranks of a group, in the same order. If a thread throws, the
+// others leave their next collective with RankLost.
+// TESTED   tests/world/threads_test.cpp, tests/cli/mpi_test.cpp
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "bounds/number/format.hpp"
@@ -49,9 +50,25 @@ using Division = std::function<int(int rank)>;
 // A rank's group in each division, in their order. Valid while the rank's body runs.
 using Groups = std::vector<std::unique_ptr<Communicator>>;
 
-// Runs `body(rank, groups)` for each of `size` ranks, on threads; returns when all are done.
-// Throws what the lowest failing rank threw.
-void on_threads(int size, std::span<const Division> divisions,
-                const std::function<void(int rank, Groups& groups)>& body);
+using Body = std::function<void(int rank, Groups& groups)>;
+
+// Where ranks live: on threads of this process, or one to each process of an MPI job.
+class World {
+ public:
+  virtual ~World() = default;
+  // Runs `body(rank, groups)` for each of `size` ranks that this process has; returns when they are
+  // done. Throws what the lowest failing rank threw; where ranks are processes, one that fails says
+  // why and ends all. Throws Failure if the job has another number of ranks.
+  virtual void run(int size, std::span<const Division> divisions, const Body& body) = 0;
+  // This process's rank; 0 where it has all. That one talks and writes.
+  virtual int rank() const = 0;
+  virtual bool has_all() const = 0;
+  // What each process gives, in rank order, for rank 0; nothing for the others.
+  virtual std::vector<std::string> gather(const std::string& mine) = 0;
+};
+
+World& threads();
+// Throws Failure if this program was built without MPI. The first call starts MPI.
+World& mpi();
 
 }  // namespace plumb

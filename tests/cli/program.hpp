@@ -17,10 +17,10 @@ struct Said {
   std::string out;
 };
 
-// With both streams together, unless `arguments` say where stdout goes.
-inline Said plumb(const std::string& arguments) {
+// With both streams together, unless `arguments` say where stdout goes. `by`: what starts it.
+inline Said plumb(const std::string& arguments, const std::string& by = "") {
   Said result{-1, ""};
-  FILE* pipe = popen((std::string(PLUMB_PROGRAM) + " 2>&1 " + arguments).c_str(), "r");
+  FILE* pipe = popen((by + PLUMB_PROGRAM + " 2>&1 " + arguments).c_str(), "r");
   char text[4096];
   while (fgets(text, sizeof text, pipe) != nullptr) result.out += text;
   result.code = WEXITSTATUS(pclose(pipe));

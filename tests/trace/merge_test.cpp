@@ -37,6 +37,18 @@ TEST(Merge, JoinsZigzagPieces) {  // rank 0 owns rows 0 and 3, rank 1 rows 1 and
   EXPECT_EQ(merged.values.at("x")->values, (std::vector<float>{1, 2, 2, 1}));
 }
 
+TEST(Merge, HoldsWhatBackwardComputedAgainToTheSameBits) {
+  Trace trace = two_ranks({row_slice(2, 1, 0, 1), filled(1, 1, 1), fp32},
+                          {row_slice(2, 1, 1, 2), filled(1, 1, 2), fp32});
+  trace.ranks[1].shards["x@recompute"] = trace.ranks[1].shards["x"];
+  EXPECT_TRUE(merge(trace).findings.empty());
+  EXPECT_FALSE(merge(trace).values.contains("x@recompute"));
+  trace.ranks[1].shards["x@recompute"].values.values[0] = 3;
+  const Merged merged = merge(trace);
+  ASSERT_EQ(merged.findings.size(), 1U);
+  EXPECT_EQ(merged.findings[0].id, "x");
+}
+
 TEST(Merge, SumsParts) {
   Placement first = whole(1, 2);
   first.parts = 2;

@@ -99,6 +99,21 @@ TEST_F(Store, RefusesEveryTruncation) {
   }
 }
 
+TEST_F(Store, ARecordGoesThroughBytesUnchangedOrIsRefused) {
+  const RankRecord record = made("tp2").ranks[1];
+  const std::string bytes = bytes_of(record);
+  const RankRecord back = record_from(bytes);
+  EXPECT_EQ(back.ran, record.ran);
+  ASSERT_EQ(back.shards.size(), record.shards.size());
+  for (const auto& [id, shard] : record.shards) {
+    EXPECT_EQ(back.shards.at(id).values, shard.values) << id;
+    EXPECT_EQ(back.shards.at(id).placement, shard.placement) << id;
+  }
+  for (const std::size_t n : {std::size_t(0), std::size_t(7), bytes.size() / 2, bytes.size() - 1}) {
+    EXPECT_THROW(record_from(bytes.substr(0, n)), Failure) << n;
+  }
+}
+
 TEST_F(Store, SurvivesRandomDamage) {  // a flipped byte is refused or yields shards, never a crash
   const Trace trace = made("tp2");
   std::map<std::string, Shard> few(trace.ranks[0].shards.begin(),

@@ -13,7 +13,7 @@ const std::vector<Division> square{[](int rank) { return rank / 2; },
 
 TEST(Threads, SumInRankOrderRoundingEveryPartAndRunningSum) {
   std::vector<float> sums(4);
-  on_threads(4, together, [&](int rank, Groups& groups) {
+  threads().run(4, together, [&](int rank, Groups& groups) {
     // In BF16 256 + 1 + 1 + 1 is 256 from the left; from the right it would be 260.
     float x = rank == 0 ? 256.0F : 1.0F;
     groups[0]->sum({&x, 1}, bf16);
@@ -24,7 +24,7 @@ TEST(Threads, SumInRankOrderRoundingEveryPartAndRunningSum) {
 
 TEST(Threads, GroupsAreSeparate) {
   std::vector<float> rows(4, 0), columns(4, 0);
-  on_threads(4, square, [&](int rank, Groups& groups) {
+  threads().run(4, square, [&](int rank, Groups& groups) {
     float a = static_cast<float>(rank), b = static_cast<float>(rank);
     groups[0]->sum({&a, 1}, fp32);
     groups[1]->sum({&b, 1}, fp32);
@@ -36,7 +36,7 @@ TEST(Threads, GroupsAreSeparate) {
 }
 
 TEST(Threads, GatherExchangeAndMax) {
-  on_threads(3, together, [&](int rank, Groups& groups) {
+  threads().run(3, together, [&](int rank, Groups& groups) {
     const auto number = static_cast<float>(rank);
     const Tensor all = groups[0]->gather_rows(Tensor(1, 2, number));
     EXPECT_EQ(all.values, (std::vector<float>{0, 0, 1, 1, 2, 2}));
@@ -57,7 +57,7 @@ TEST(Threads, GatherExchangeAndMax) {
 }
 
 TEST(Threads, LettersOfATagArriveInTheirOrder) {
-  on_threads(2, together, [&](int rank, Groups& groups) {
+  threads().run(2, together, [&](int rank, Groups& groups) {
     if (rank == 0) {
       for (const float x : {1.0F, 2.0F}) groups[0]->send(1, 7, Tensor(1, 1, x));
       groups[0]->send(1, 8, Tensor(2, 1, 3.0F));
@@ -78,8 +78,8 @@ TEST(Threads, ReportTheCauseWhenARankFails) {
     groups[0]->sum({&x, 1}, fp32);
     groups[0]->sum({&x, 1}, fp32);
   };
-  EXPECT_THROW(on_threads(4, together, body), std::domain_error);
-  EXPECT_THROW(on_threads(4, square, body), std::domain_error);
+  EXPECT_THROW(threads().run(4, together, body), std::domain_error);
+  EXPECT_THROW(threads().run(4, square, body), std::domain_error);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ json placement_to_json(const Shard& shard) {
           {"format", std::string(shard.format.name)}};
 }
 
-void write_values(std::ofstream& out, const Shard& shard) {
+void write_values(std::ostream& out, const Shard& shard) {
   if (!two_bytes(shard)) {
     out.write(reinterpret_cast<const char*>(shard.values.values.data()),
               static_cast<std::streamsize>(bytes_of(shard)));
@@ -54,15 +54,9 @@ void write_values(std::ofstream& out, const Shard& shard) {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& file) : file_(file) {
-    // Asked before it is opened: opening a pipe waits for a writer.
-    if (std::error_code error; !std::filesystem::is_regular_file(file, error)) {
-      damaged(file, "is missing or not a file");
-    }
-    in_.open(file, std::ios::binary);
-    if (!in_) damaged(file, "cannot be read");
-    size_ = std::filesystem::file_size(file);
-  }
+  // `file`: what failures call it.
+  Reader(std::istream& in, std::uint64_t size, const std::filesystem::path& file)
+      : file_(file), in_(in), size_(size) {}
 
   std::map<std::string, Shard> shards() {
     const json header = read_header();
@@ -176,13 +170,13 @@ class Reader {
   }
 
   std::filesystem::path file_;
-  std::ifstream in_;
-  std::uint64_t size_ = 0, start_ = 0;
+  std::istream& in_;
+  std::uint64_t size_, start_ = 0;
 };
 
 }  // namespace
 
-void write_shards(const std::filesystem::path& file, const std::map<std::string, Shard>& shards) {
+void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards) {
   json header = json::object();
   json metadata = json::object();
   std::uint64_t offset = 0;
@@ -197,16 +191,31 @@ void write_shards(const std::filesystem::path& file, const std::map<std::string,
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // values start at a multiple of eight
   const std::uint64_t length = text.size();
-  std::ofstream out(file, std::ios::binary);
   out.write(reinterpret_cast<const char*>(&length), 8);
   out.write(text.data(), static_cast<std::streamsize>(length));
   for (const auto& [id, shard] : shards) write_values(out, shard);
+}
+
+void write_shards(const std::filesystem::path& file, const std::map<std::string, Shard>& shards) {
+  std::ofstream out(file, std::ios::binary);
+  write_shards(out, shards);
   out.close();
   if (!out) throw Failure("cannot write " + file.string() + "; is there room on the disk?");
 }
 
 std::map<std::string, Shard> read_shards(const std::filesystem::path& file) {
-  return Reader(file).shards();
+  // Asked before it is opened: opening a pipe waits for a writer.
+  if (std::error_code error; !std::filesystem::is_regular_file(file, error)) {
+    damaged(file, "is missing or not a file");
+  }
+  std::ifstream in(file, std::ios::binary);
+  if (!in) damaged(file, "cannot be read");
+  return Reader(in, std::filesystem::file_size(file), file).shards();
+}
+
+std::map<std::string, Shard> read_shards(std::istream& in, std::uint64_t size,
+                                         const std::string& name) {
+  return Reader(in, size, name).shards();
 }
 
 }  // namespace plumb

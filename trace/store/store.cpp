@@ -231,6 +231,29 @@ void write_trace(const Trace& trace, const fs::path& folder) {
   }
 }
 
+std::string bytes_of(const RankRecord& record) {
+  json ran = json::object();
+  for (const auto& [id, how] : record.ran) ran[id] = to_json(how);
+  std::ostringstream out;
+  out << ran.dump() << '\n';
+  write_shards(out, record.shards);
+  return std::move(out).str();
+}
+
+RankRecord record_from(const std::string& bytes) {
+  const std::string name = "a rank's record";
+  const std::size_t line = std::min(bytes.find('\n'), bytes.size());
+  RankRecord record;
+  const json ran = parsed(bytes.substr(0, line), name);
+  for (const auto& [id, how] : ran.items()) {
+    record.ran[id] = evaluation_from(how, name);
+  }
+  const std::string rest = bytes.substr(std::min(line + 1, bytes.size()));
+  std::istringstream in(rest);
+  record.shards = read_shards(in, rest.size(), name);
+  return record;
+}
+
 Trace read_trace(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {

@@ -25,4 +25,9 @@ void write_trace(const Trace& trace, const std::filesystem::path& folder);
 // Throws Failure with one sentence on anything that is not a complete trace.
 Trace read_trace(const std::filesystem::path& folder);
 
+// A rank's record as bytes and back: how ranks without common memory bring a trace together. Throws
+// Failure on other bytes.
+std::string bytes_of(const RankRecord& record);
+RankRecord record_from(const std::string& bytes);
+
 }  // namespace plumb

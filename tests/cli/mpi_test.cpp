@@ -1,0 +1,83 @@
+// Does an MPI job write, bit by bit, the trace that threads write?
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <tuple>
+
+#include "tests/cli/program.hpp"
+
+namespace plumb {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
+
+std::map<std::string, std::string> files_of(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files[fs::relative(entry, folder)] = content_of(entry);
+  }
+  return files;
+}
+
+Said mpirun(int ranks, const std::string& arguments) {
+  const std::string command =
+      "mpirun --allow-run-as-root --oversubscribe -n " + std::to_string(ranks) + " ";
+  return plumb(arguments, command);
+}
+
+class MpiJob : public InFolder {
+ protected:
+  static void SetUpTestSuite() { make_folder("plumb-mpi-"); }
+};
+class Mpi : public MpiJob,
+            public testing::WithParamInterface<std::tuple<int, const char*, const char*>> {};
+
+TEST_P(Mpi, WritesTheTraceOfThreads) {
+  const auto [ranks, layout, recipe] = GetParam();
+  const std::string train =
+      "train --family llama --kv-heads 4 --micro-batches 4 --layers 2 "
+      "--width 64 --heads 8 --hidden 64 --sequence 32 --layout " +
+      std::string(layout) + " --recipe " + recipe;
+  const std::string name = std::to_string(ranks) + layout;
+  const Said mpi = mpirun(ranks, train + " --world mpi -o " + at("mpi" + name));
+  if (mpi.out.find("built without MPI") != std::string::npos || mpi.code == 127) {
+    GTEST_SKIP() << "no MPI here: install libopenmpi-dev and openmpi-bin, and build again";
+  }
+  ASSERT_EQ(mpi.code, 0) << mpi.out;
+  ASSERT_EQ(plumb(train + " -o " + at("threads" + name)).code, 0);
+  const auto files = files_of(at("threads" + name));
+  EXPECT_EQ(files.size(), static_cast<std::size_t>(ranks) + 3);
+  EXPECT_EQ(files_of(at("mpi" + name)), files);
+}
+
+TEST_F(MpiJob, OtherNumbersOfRanksAreRefusedInOneSentence) {
+  const Said said = mpirun(2, "train --layout dp2,tp2 --world mpi -o " + at("none"));
+  if (said.out.find("built without MPI") != std::string::npos || said.code == 127) {
+    GTEST_SKIP() << "no MPI here: install libopenmpi-dev and openmpi-bin, and build again";
+  }
+  EXPECT_NE(said.code, 0);
+  EXPECT_NE(said.out.find("mpirun -n 4"), std::string::npos) << said.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(On, Mpi,
+                         testing::Values(std::tuple{2, "pp2,vpp1", "bf16"},
+                                         std::tuple{2, "dp2,zero3", "fp8-current"},
+                                         std::tuple{2, "cp2", "fp32"},
+                                         std::tuple{4, "dp2,tp2,sp", "bf16"},
+                                         std::tuple{4, "cp2:ulysses,tp2", "mxfp8"},
+                                         std::tuple{4, "pp2,dp2,zero2,recompute", "bf16"},
+                                         std::tuple{8, "dp2,tp2,cp2,sp", "bf16"},
+                                         std::tuple{8, "pp2,tp2,sp,dp2,zero1", "nvfp4"}));
+
+}  // namespace
+}  // namespace plumb

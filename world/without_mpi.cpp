@@ -1,0 +1,12 @@
+#include "bounds/outcome.hpp"
+#include "world/world.hpp"
+
+namespace plumb {
+
+World& mpi() {
+  throw Failure(
+      "this plumb was built without MPI; install libopenmpi-dev and openmpi-bin, remove build/ and "
+      "build again, or use --world threads");
+}
+
+}  // namespace plumb
