@@ -135,6 +135,40 @@ TEST(PromiseOfLaterSteps, AStepThatOneRankDoesNotLeaveOutIsSeen) {
   EXPECT_EQ(verdict.blamed, "loss_scale/found_inf");
 }
 
+// What a layout has of its own: a history over its ranks, scales of blocks that begin anew.
+TEST(PromiseOfScales, AHistoryThatIsNotReducedIsSeen) {
+  const Training run = small_run("llama", "fp8-delayed", "dp2,tp2");
+  const Values leaves = leaves_of_run(run);
+  const Training single{run.config, run.recipe, {}, 1};
+  const Trace alone = reference_trace(single, reference(plan(run.config, run.recipe, {}), leaves));
+  for (const std::string_view axis : {"dp", "tp"}) {
+    Joints joints;
+    joints.scaling.reduces_over.replace(
+        [axis](const Where&, std::string_view asked) { return asked != axis; });
+    const Verdict verdict =
+        check(alone, train_step(run, leaves, joints, find_backend("reference")), {});
+    ASSERT_FALSE(verdict.findings.empty()) << axis;
+    EXPECT_TRUE(verdict.blamed.ends_with("_history")) << axis << " " << verdict.blamed;
+    EXPECT_TRUE(joints.reached());
+  }
+}
+
+TEST(PromiseOfScales, AScaleThatOnlyThisLayoutHasIsReplayed) {
+  const Training run = small_run("llama", "fp8-block", "tp2");
+  const Values leaves = leaves_of_run(run);
+  const Training single{run.config, run.recipe, {}, 1};
+  const Trace alone = reference_trace(single, reference(plan(run.config, run.recipe, {}), leaves));
+  Trace trace = train_step(run, leaves, Joints(), find_backend("reference"));
+  EXPECT_TRUE(check(alone, trace, {}).findings.empty());
+  const std::string id = "m1/layers.0.attn.proj/operand_scale";
+  Shard& scale = trace.ranks[1].shards.at(id);
+  ASSERT_NE(scale.placement.cols, alone.ranks[0].shards.at(id).placement.cols);
+  scale.values.values[3] *= 2;
+  const Verdict verdict = check(alone, trace, {});
+  ASSERT_FALSE(verdict.findings.empty());
+  EXPECT_EQ(verdict.blamed, id);
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, Promise,
                          testing::Combine(testing::Values("gpt", "llama"),
                                           testing::Values("fp32", "tf32", "bf16", "bf16-wire32",
