@@ -6,7 +6,7 @@ COLOURS = ["#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b
 # What is cast, in the order of a bar; both phases of one thing share a colour.
 KINDS = [("activations for products", "#0072b2"), ("weights for products", "#56b4e9"),
          ("gradients for products", "#d55e00"), ("products", "#009e73"), ("attention", "#cc79a7"),
-         ("residual stream", "#b8860b"), ("norms, activations, loss", "#888888")]
+         ("residual stream", "#b8860b"), ("norms and activations", "#888888")]
 BAR, WIDTH, LABEL = 19, 330, 120
 
 

@@ -31,7 +31,7 @@ std::string kind_of_node(const Node& node) {
   if (node.op == "gemm") return phase + "products" + to;
   if (node.op.starts_with("attention") || node.op == "rope") return phase + "attention" + to;
   if (node.op == "add" || node.op == "embedding") return phase + "residual stream" + to;
-  return phase + "norms, activations, loss" + to;
+  return phase + "norms and activations" + to;
 }
 
 using Relative = std::map<std::string, double>;  // by what is looked at
@@ -131,7 +131,9 @@ class Study {
 
   void add(const std::string& what, const std::string& kind, const std::string& where, double x) {
     std::vector<std::string> row = key_;
-    row.insert(row.end(), {what, kind, where, cell(x)});
+    row.insert(row.end(), {what, kind, where});
+    if (rows_.has(row)) return;
+    row.push_back(cell(x));
     rows_.add(row);
   }
 
