@@ -52,7 +52,8 @@ Answer answer_to(const BoundCommand& asked, const std::string& op, const std::st
                  Mode mode) {
   const Recipe recipe = recipe_from(asked.recipe);
   Example e = shaped_example(op, shape, recipe.compute);
-  const bool to_short = op.find("quantize") == 0 || op == "block_scales";  // has a result format of its own
+  const bool to_short =
+      op.find("quantize") == 0 || op == "block_scales";  // has a result format of its own
   e.how = {asked.parts, recipe.wire, to_short ? e.how.output : recipe.compute};
   const std::vector<Matrix<double>> values = value_of(e);
   std::vector<const Matrix<double>*> inputs;

@@ -33,6 +33,30 @@ TEST_P(Promise, IsKeptBitForBitByTheModelOnOneRank) {
   }
 }
 
+// All of them for the simplest recipe and for the one with most to it; for the others those that
+// between them slice every axis.
+std::vector<std::string> layouts_for(const std::string& recipe) {
+  if (recipe == "bf16" || recipe == "nvfp4") {
+    return {"dp2,tp2",
+            "dp2,tp2,sp",
+            "tp4",
+            "dp4",
+            "pp2",
+            "dp2,tp2,sp,pp2",
+            "pp2:1+1,recompute",
+            "dp2,zero1",
+            "dp2,tp2,zero2",
+            "dp4,zero3",
+            "dp2,pp2,tp2,sp,zero3,recompute:selective",
+            "cp2",
+            "cp2:ulysses",
+            "cp4",
+            "dp2,cp2,tp2,sp",
+            "cp2:ulysses,pp2,zero2,recompute"};
+  }
+  return {"tp4", "dp2,cp2,tp2,sp", "dp2,tp2,zero2", "dp2,pp2,tp2,sp,zero3,recompute:selective"};
+}
+
 // Over ranks the model's order of sums is the promised one, so the executor follows it in any
 // layout; and where nothing is split upstream, both are the reference.
 TEST_P(Promise, IsKeptInEveryLayout) {
@@ -41,10 +65,7 @@ TEST_P(Promise, IsKeptInEveryLayout) {
   const Values leaves = leaves_of_run(single);
   const Graph one = plan(single.config, single.recipe, {});
   const Values alone = reference(one, leaves);
-  for (const std::string layout :
-       {"dp2,tp2", "dp2,tp2,sp", "tp4", "dp4", "pp2", "dp2,tp2,sp,pp2", "pp2:1+1,recompute",
-        "dp2,zero1", "dp2,tp2,zero2", "dp4,zero3", "dp2,pp2,tp2,sp,zero3,recompute:selective",
-        "cp2", "cp2:ulysses", "cp4", "dp2,cp2,tp2,sp", "cp2:ulysses,pp2,zero2,recompute"}) {
+  for (const std::string& layout : layouts_for(recipe)) {
     if (layout == "tp4" && std::string(family) == "llama") continue;  // 2 KV heads
     const Training run = small_run(family, recipe, layout);
     const Graph many = plan(run.config, run.recipe, run.layout);
