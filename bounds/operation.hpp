@@ -30,10 +30,13 @@ namespace plumb {
 using Attributes = std::map<std::string, double, std::less<>>;
 
 // How rows of tokens lie on the ranks that share a contraction over them: in contiguous slices, or,
-// ranks > 1, each sequence in 2 * ranks chunks, dealt to the ranks there and back (zigzag).
+// ranks > 1, each sequence in 2 * ranks chunks, dealt to the ranks there and back (zigzag); or, for
+// draws, shuffled.
 struct Deal {
   int ranks = 1;
-  int sequence = 0;  // rows of a sequence
+  int sequence = 0;       // rows of a sequence
+  std::uint64_t key = 0;  // not 0: of a random order
+  bool as_they_come() const { return ranks == 1 && key == 0; }
   bool operator==(const Deal&) const = default;
 };
 // The numbers of n rows in rank order; then `parts` equal slices of them are the ranks'.

@@ -4,6 +4,7 @@
 
 #include "bounds/number/moment.hpp"
 #include "bounds/number/near.hpp"
+#include "bounds/number/philox.hpp"
 #include "bounds/operation.hpp"
 
 namespace plumb {
@@ -59,9 +60,14 @@ double ToleranceCall::attribute(std::string_view name) const {
 
 std::vector<std::size_t> dealt_rows(std::size_t n, const Deal& deal) {
   std::vector<std::size_t> rows;
-  if (deal.ranks == 1) {
+  if (deal.key != 0 || deal.ranks == 1) {
     rows.resize(n);
     std::iota(rows.begin(), rows.end(), std::size_t(0));
+    if (deal.key == 0) return rows;
+    for (std::size_t i = n; i > 1; --i) {
+      const auto j = static_cast<std::size_t>(uniform(deal.key, i) * static_cast<double>(i));
+      std::swap(rows[i - 1], rows[j]);
+    }
     return rows;
   }
   const auto ranks = static_cast<std::size_t>(deal.ranks);

@@ -49,6 +49,29 @@ ValuesOf<double> widened(const Graph& graph, const Values& leaves) {
   return wide;
 }
 
+// Does each part of its sum add up whole terms in FP32: gradients of tokens, or of micro-batches?
+bool adds_terms(const Node& n) {
+  if (n.how.parts == 1 || n.how.wire != fp32) return false;
+  if (n.op == "gemm")
+    return n.attributes.at("transpose_a") != 0 && n.attributes.at("transpose_b") == 0;
+  return n.op == "sum" || n.op == "column_sum" || n.op == "embedding_grad" ||
+         n.op == "attention_grad" || n.op.ends_with("_wgrad");
+}
+
+// Another draw of a node. Where its parts add up terms, the terms are dealt anew: another order of
+// the same sum, as good as the candidate's. (A transfer between the candidate's own parts would
+// come on top of these: the twin would be the candidate and some noise, and lie too far off.)
+void draw(const Node& node, Values& values, std::uint64_t key) {
+  if (!adds_terms(node)) {
+    TwinRoundings roundings(key);
+    return run<float>(node, values, roundings);
+  }
+  Node other = node;
+  other.how.deal.key = key | 1;
+  RealRoundings roundings;
+  run<float>(other, values, roundings);
+}
+
 }  // namespace
 
 template <class T>
@@ -86,8 +109,7 @@ Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std
   }
   for (const Node& node : graph.nodes) {
     if (node.phase > extent.last || !differs.contains(node.outputs.front())) continue;
-    TwinRoundings roundings(node_key(seed, k, node));
-    run<float>(node, values, roundings);
+    draw(node, values, node_key(seed, k, node));
   }
   return values;
 }

@@ -47,7 +47,7 @@ auto in_rank_order(const AnyCall& call, const Then& then) {
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
-  if (call.how.deal.ranks > 1) return in_rank_order(call, evaluate<T>);
+  if (!call.how.deal.as_they_come()) return in_rank_order(call, evaluate<T>);
   const View<T> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<T> b = view(call[1], call.attribute("transpose_b") != 0);
   std::vector<Matrix<T>> parts;
@@ -148,7 +148,7 @@ Outcome<Tolerance> moments(const ToleranceCall& call) {
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
-  if (call.how.deal.ranks > 1) return in_rank_order(call, tolerance);
+  if (!call.how.deal.as_they_come()) return in_rank_order(call, tolerance);
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
   if (call.mode == Mode::moments) {

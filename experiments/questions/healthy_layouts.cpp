@@ -1,0 +1,249 @@
+// Does rounding explain every healthy run, whatever its family, recipe and layout? And how well do
+// twins foretell how far it lies from the reference? Small models, random and trained weights; one
+// row is one layout, over all seeds.
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "experiments/experiment.hpp"
+#include "experiments/training.hpp"
+#include "model/data/text.hpp"
+#include "trace/twins.hpp"
+
+namespace plumb {
+namespace {
+
+constexpr int seeds = 3;
+constexpr int steps = 301;  // trained: the step after 300
+
+// Every axis alone, and products of them.
+constexpr std::array layouts{"tp2",
+                             "tp2,sp",
+                             "tp4",
+                             "tp4,sp",
+                             "dp2",
+                             "dp2,tp2",
+                             "dp2,tp2,sp",
+                             "dp2,tp4,sp",
+                             "pp2",
+                             "pp4",
+                             "pp2:3+1",
+                             "pp2,vpp2",
+                             "pp2,tp2",
+                             "pp2,tp2,sp",
+                             "dp2,pp2",
+                             "dp2,pp2,tp2,sp",
+                             "cp2",
+                             "cp4",
+                             "cp2:ulysses",
+                             "cp4:ulysses",
+                             "cp2,tp2",
+                             "cp2,tp2,sp",
+                             "cp2:ulysses,tp2",
+                             "dp2,cp2",
+                             "dp2,cp2,tp2,sp",
+                             "cp2,pp2",
+                             "cp2:ulysses,pp2,vpp2",
+                             "cp4,tp2,sp",
+                             "dp2,zero1",
+                             "dp2,zero2",
+                             "dp2,zero3",
+                             "dp2,tp2,zero1",
+                             "dp2,tp2,sp,zero2",
+                             "dp2,tp2,sp,zero3",
+                             "dp2,pp2,zero1",
+                             "dp2,cp2,zero3",
+                             "tp2,recompute",
+                             "tp2,sp,recompute:uniform2",
+                             "cp2,recompute:selective",
+                             "dp2,pp2,recompute",
+                             "dp2,tp2,cp2,pp2",
+                             "dp2,tp2,cp2,pp2,sp,zero3,recompute"};
+
+struct Count {
+  int runs = 0, accused = 0, undecided = 0, structure = 0;
+  int tensors = 0, near = 0, within = 0, unequal = 0, few = 0;
+  std::string first_accused;
+};
+
+struct Distance {
+  double norm = 0;
+  int elements = 0;  // that differ
+};
+
+Distance distance(const Tensor& a, const Tensor& b) {
+  Distance found;
+  double squares = 0;
+  for (std::size_t e = 0; e < a.size(); ++e) {
+    const double d = static_cast<double>(a.values[e]) - static_cast<double>(b.values[e]);
+    squares += d * d;
+    found.elements += d != 0 ? 1 : 0;
+  }
+  found.norm = std::sqrt(squares);
+  return found;
+}
+
+// The logarithm of the norm of n independent flips scatters by 1 / (2 sqrt(n)); to lie within
+// ln 1.25 = 0.22 in 95 of 100 cases that may be half of it, so n at least 20. Sums of gradients in
+// BF16 over few tokens are often exact in FP32: there a norm is one flip, or none.
+constexpr double fewest_flips = 20;
+
+// Norm of the draws over the norm of what they foretell, tensor by tensor. Single numbers are left
+// out, as in twin-spread.
+void foretell(const Graph& graph, const std::set<std::string>& differs, const Merged& r,
+              const Merged& c, const std::vector<Values>& twins, Count& count) {
+  for (const Node& node : graph.nodes) {
+    if (!judged_by_twins(node)) continue;
+    for (const std::string& id : node.outputs) {
+      const Tensor& base = *r.values.at(id);
+      if (base.size() == 1) continue;
+      const double observed = distance(*c.values.at(id), base).norm;
+      if (!differs.contains(id)) {
+        count.unequal += observed > 0 ? 1 : 0;
+        continue;
+      }
+      double energy = 0, flips = 0;
+      for (const Values& t : twins) {
+        const Distance d = distance(*t.at(id), base);
+        energy += d.norm * d.norm;
+        flips += d.elements;
+      }
+      const auto draws = static_cast<double>(twins.size());
+      if (flips / draws < fewest_flips) {
+        ++count.few;
+        continue;
+      }
+      const double foretold = std::sqrt(energy / draws);
+      const double ratio = observed > 0 ? foretold / observed : 1e300;
+      ++count.tensors;
+      count.near += ratio >= 0.8 && ratio <= 1.25 ? 1 : 0;
+      count.within += ratio >= 0.5 && ratio <= 2 ? 1 : 0;
+    }
+  }
+}
+
+Config small(const std::string& family) {
+  Config c = config_of(family);
+  c.width = 64;
+  c.hidden = 128;
+  c.kv_heads = c.family == Family::gpt ? 8 : 4;
+  c.sequence = 32;
+  c.sequences = 2;
+  c.micro_batches = 4;
+  return c;
+}
+
+// The state after so many steps of a family in bf16; the recipes cast it.
+const Trace& trained_small(const std::string& family, const Effort& effort) {
+  static std::map<std::string, Trace> known;
+  const auto found = known.find(family);
+  if (found != known.end()) return found->second;
+  Start start = start_of(small(family), find_recipe("bf16"), {}, default_text());
+  start = trained(std::move(start), default_text(), steps, [&](int step, double) {
+    effort.progress("training a small " + family + " once: step " + std::to_string(step));
+  });
+  return known.emplace(family, run_reference(start)).first->second;
+}
+
+struct Alone {  // one device
+  Start start;
+  Trace reference;
+  Merged merged;
+};
+
+Alone alone(const std::string& family, const Recipe& recipe, bool of_trained, int seed,
+            const Effort& effort) {
+  Config config = small(family);
+  config.seed = static_cast<std::uint64_t>(seed);
+  const Trace* loaded = of_trained ? &trained_small(family, effort) : nullptr;
+  Alone a{start_of(config, recipe, {}, default_text(), loaded), {}, {}};
+  a.reference = run_reference(a.start);
+  a.merged = merge(a.reference);
+  return a;
+}
+
+void judge_run(const Alone& one, const char* layout, Count& count) {
+  Start start = one.start;
+  start.run.layout = parse_layout(layout);
+  const Candidate candidate = run_candidate(start);
+  const Merged c = merge(candidate.trace);
+  const Graph& graph = *candidate.trace.graph;
+  const auto all = [](const std::string&) { return true; };
+  CheckOptions options;
+  options.seed = start.run.config.seed;
+  const auto twins = make_twins(*one.reference.graph, one.merged.values, graph, options);
+  const auto measured = measure(*one.reference.graph, one.merged, graph, c, twins, all);
+  const TwinsJudgement seen = conclude(measured, one.merged, c, twins, options);
+  std::size_t rare = 0;  // healthy runs follow their promise bit by bit, so replay acquits these
+  for (const Finding& f : seen.findings) {
+    rare += seen.one_row.contains(f.id) ? 1 : 0;
+    if (!seen.one_row.contains(f.id) && count.first_accused.empty()) count.first_accused = f.id;
+  }
+  ++count.runs;
+  count.accused += seen.findings.size() > rare ? 1 : 0;
+  count.undecided += rare + seen.undecidable.size() > 0 ? 1 : 0;
+  count.structure += c.findings.empty() ? 0 : 1;
+  foretell(graph, touched(*one.reference.graph, graph), one.merged, c, twins, count);
+}
+
+void add(Table& rows, const std::vector<std::string>& key, const Count& count) {
+  std::vector<std::string> row = key;
+  const double n = std::max(count.tensors, 1);
+  for (const int x : {count.runs, count.accused, count.undecided, count.structure, count.unequal,
+                      count.few, count.tensors}) {
+    row.push_back(std::to_string(x));
+  }
+  row.push_back(cell(count.near / n));
+  row.push_back(cell(count.within / n));
+  row.push_back(count.first_accused.empty() ? "-" : count.first_accused);
+  rows.add(row);
+}
+
+void every_layout(Table& rows, const Effort& effort, const std::string& family,
+                  const Recipe& recipe, const std::string& weights) {
+  const auto key = [&](const char* layout) {
+    return std::vector<std::string>{family, recipe.id, weights, layout};
+  };
+  std::map<int, Alone> references;  // by seed: all layouts share them
+  for (const char* layout : layouts) {
+    if (effort.out_of_time()) return;
+    if (rows.has(key(layout))) continue;
+    Count count;
+    for (int seed = 1; seed <= seeds * effort.scale; ++seed) {
+      if (!references.contains(seed)) {
+        references.emplace(seed, alone(family, recipe, weights == "trained", seed, effort));
+      }
+      judge_run(references.at(seed), layout, count);
+    }
+    add(rows, key(layout), count);
+    effort.progress(family + " " + recipe.id + " " + weights + " " + layout + ": " +
+                    std::to_string(count.accused) + " of " + std::to_string(count.runs) +
+                    " accused");
+  }
+}
+
+void run(Table& rows, const Effort& effort) {
+  for (const char* family : {"gpt", "llama"}) {
+    for (const Recipe& recipe : all_recipes()) {
+      for (const char* weights : {"trained", "random"}) {
+        every_layout(rows, effort, family, recipe, weights);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+extern const Experiment healthy_layouts{
+    .name = "healthy-layouts",
+    .question =
+        "Is any healthy run accused, in any layout, recipe and family, and how well do "
+        "K = 4 twins predict its distance?",
+    .columns = {"family", "recipe", "weights", "layout", "runs", "accused", "runs_with_undecided",
+                "runs_with_structure", "untouched_but_unequal", "tensors_of_few_flips", "tensors",
+                "share_in_0.8_1.25", "share_in_0.5_2", "first_accused"},
+    .keys = 4,
+    .run = run,
+};
+
+}  // namespace plumb
