@@ -139,9 +139,12 @@ std::string gradient(const Training& run) { return layer(run) + ".mlp.fc1.weight
 std::optional<Values> tokens_left_out(const Training& run, const Values& healthy, double size) {
   const auto count = static_cast<std::size_t>(std::lround(size * run.config.tokens()));
   if (count == 0) return {};
-  const std::string name = layer(run) + (run.recipe.operands ? ".mlp.fc1/operand" : ".norm2/out");
-  const std::string of =
-      layer(run) + (run.recipe.operands ? ".mlp.fc1/grad_operand" : ".mlp.act/grad_in");
+  std::string name = layer(run) + ".norm2/out", of = layer(run) + ".mlp.act/grad_in";
+  if (const auto& casts = run.recipe.operands) {  // the copies that a sum over tokens takes
+    const std::string fc1 = layer(run) + ".mlp.fc1";
+    name = casts->activations.copy_of(fc1 + "/operand", Contracted::rows);
+    of = casts->gradients.copy_of(fc1 + "/grad_operand", Contracted::rows);
+  }
   return everywhere(run, healthy, gradient(run), false, [&](Tensor& w, int m) {
     const Tensor& x = *healthy.at(micro(m) + name);
     const Tensor& dy = *healthy.at(micro(m) + of);

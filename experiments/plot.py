@@ -10,6 +10,8 @@ import pathlib
 import sys
 from html import escape
 
+import recipes_plot
+
 RESULTS = pathlib.Path(__file__).parent / "results" / "xeon-amx"
 DISTRIBUTIONS = ["zero-mean", "positive", "lognormal", "heavy-tailed", "cancelling", "constant"]
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b"]  # told apart by all eyes
@@ -17,9 +19,13 @@ N = "4096"
 ROW, LABEL, WIDTH, GAP, TITLE = 17, 190, 300, 26, 20
 
 
-def table(name):
+def every_row(name):
     with open(RESULTS / f"{name}.csv", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if row["n"] == N]
+        return list(csv.DictReader(file))
+
+
+def table(name):
+    return [row for row in every_row(name) if row["n"] == N]
 
 
 def text(x, y, words, anchor="start", size=11, weight="normal", fill="#222"):
@@ -159,7 +165,11 @@ def tightness():
 
 def main():
     check, stale = "--check" in sys.argv, []
-    for name, svg in (tightness(), others()):
+    pictures = [tightness(), others()]
+    for name, draw in (("training", recipes_plot.training), ("precision-recipes", recipes_plot.precision)):
+        if (RESULTS / f"{name}.csv").exists():
+            pictures.append(draw(every_row(name), text))
+    for name, svg in pictures:
         file = RESULTS / f"{name}.svg"
         if check:
             if not file.exists() or file.read_text(encoding="utf-8") != svg:

@@ -50,13 +50,14 @@ ValuesOf<double> widened(const Graph& graph, const Values& leaves) {
   return wide;
 }
 
-// Does each part of its sum add up whole terms in FP32: gradients of tokens, or of micro-batches?
+// Does each part of its sum add up many terms in FP32: the gradients of tokens? (Micro-batches are
+// too few: four of them can be paired in three ways, and draws would miss the candidate's.)
 bool adds_terms(const Node& n) {
   if (n.how.parts == 1 || n.how.wire != fp32) return false;
   if (n.op == "gemm")
     return n.attributes.at("transpose_a") != 0 && n.attributes.at("transpose_b") == 0;
-  return n.op == "sum" || n.op == "column_sum" || n.op == "embedding_grad" ||
-         n.op == "attention_grad" || n.op.ends_with("_wgrad");
+  return n.op == "column_sum" || n.op == "embedding_grad" || n.op == "attention_grad" ||
+         n.op.ends_with("_wgrad");
 }
 
 // Another draw of a node. Where its parts add up terms, the terms are dealt anew: another order of

@@ -2,7 +2,7 @@
 //
 //   inputs   x_0 ... x_{n-1}, each (N, M)        y (N, M)
 //   evaluate   part p takes the inputs p, p + parts, p + 2 parts ... in this order, in FP32; parts
-//              are combined on the wire; for draws the inputs are shuffled
+//              are combined on the wire
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
@@ -12,11 +12,9 @@ template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const auto ranks = static_cast<std::size_t>(call.how.parts);
   std::vector<Matrix<T>> parts(ranks, Matrix<T>(call[0].rows, call[0].cols));
-  const std::vector<std::size_t> order = dealt_rows(call.inputs.size(), call.how.deal);
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     Matrix<T>& part = parts[i % ranks];
-    const Matrix<T>& x = call[order[i]];
-    for (std::size_t e = 0; e < part.size(); ++e) part.values[e] += x.values[e];
+    for (std::size_t e = 0; e < part.size(); ++e) part.values[e] += call[i].values[e];
   }
   Matrix<T> y = combined(std::move(parts), call.how, call.roundings);
   call.roundings.round(y, call.how.output);

@@ -39,6 +39,30 @@ TEST_P(Promise, IsKeptBitForBitByTheModelOnOneRank) {
   }
 }
 
+// All of them for the simplest recipe and for the one with most to it; for the others those that
+// between them slice every axis.
+std::vector<std::string> layouts_for(const std::string& recipe) {
+  if (recipe == "bf16" || recipe == "nvfp4") {
+    return {"dp2,tp2",
+            "dp2,tp2,sp",
+            "tp4",
+            "dp4",
+            "pp2",
+            "dp2,tp2,sp,pp2",
+            "pp2:1+1,recompute",
+            "dp2,zero1",
+            "dp2,tp2,zero2",
+            "dp4,zero3",
+            "dp2,pp2,tp2,sp,zero3,recompute:selective",
+            "cp2",
+            "cp2:ulysses",
+            "cp4",
+            "dp2,cp2,tp2,sp",
+            "cp2:ulysses,pp2,zero2,recompute"};
+  }
+  return {"tp4", "dp2,cp2,tp2,sp", "dp2,tp2,zero2", "dp2,pp2,tp2,sp,zero3,recompute:selective"};
+}
+
 // Over ranks the model's order of sums is the promised one, so the executor follows it in any
 // layout; and where nothing is split upstream, both are the reference.
 TEST_P(Promise, IsKeptInEveryLayout) {
@@ -47,28 +71,11 @@ TEST_P(Promise, IsKeptInEveryLayout) {
   const Values leaves = leaves_of_run(single);
   const Graph one = plan(single.config, single.recipe, {});
   const Values alone = reference(one, leaves);
-  const std::vector<std::string> all{"dp2,tp2",
-                                     "tp4",
-                                     "dp2,tp2,sp",
-                                     "dp2,pp2,tp2,sp,zero3,recompute",
-                                     "dp4",
-                                     "pp2",
-                                     "dp2,tp2,sp,pp2",
-                                     "pp2:1+1,recompute",
-                                     "dp2,zero1",
-                                     "dp2,tp2,zero2",
-                                     "dp4,zero3",
-                                     "dp2,pp2,tp2,sp,zero3,recompute:selective",
-                                     "cp2",
-                                     "cp2:ulysses",
-                                     "cp4",
-                                     "dp2,cp2,tp2,sp",
-                                     "cp2:ulysses,pp2,zero2,recompute"};
   const std::vector<std::string> of_experts{
       "tp4",     "dp2,tp2,sp",    "dp2,pp2,tp2,sp,zero3,recompute",
       "dp4,ep4", "dp4,ep2,zero1", "dp2,ep2,tp2,sp,zero3,pp2,recompute"};
   // Pipelines and shares treat a mixture of experts as they do any layer.
-  for (const std::string& layout : single.config.experts > 0 ? of_experts : all) {
+  for (const std::string& layout : single.config.experts > 0 ? of_experts : layouts_for(recipe)) {
     if (layout == "tp4" && std::string(family).starts_with("llama")) continue;  // 2 KV heads
     const Training run = small_run(family, recipe, layout);
     if (run.layout.ep > 1 && by_blocks_or_histories(run.recipe)) {
@@ -161,6 +168,40 @@ TEST(PromiseOfLaterSteps, AStepThatOneRankDoesNotLeaveOutIsSeen) {
       check(alone, train_step(run, leaves, joints, find_backend("reference")), {});
   ASSERT_FALSE(verdict.findings.empty());
   EXPECT_EQ(verdict.blamed, "loss_scale/found_inf");
+}
+
+// What a layout has of its own: a history over its ranks, scales of blocks that begin anew.
+TEST(PromiseOfScales, AHistoryThatIsNotReducedIsSeen) {
+  const Training run = small_run("llama", "fp8-delayed", "dp2,tp2");
+  const Values leaves = leaves_of_run(run);
+  const Training single{run.config, run.recipe, {}, 1};
+  const Trace alone = reference_trace(single, reference(plan(run.config, run.recipe, {}), leaves));
+  for (const std::string_view axis : {"dp", "tp"}) {
+    Joints joints;
+    joints.scaling.reduces_over.replace(
+        [axis](const Where&, std::string_view asked) { return asked != axis; });
+    const Verdict verdict =
+        check(alone, train_step(run, leaves, joints, find_backend("reference")), {});
+    ASSERT_FALSE(verdict.findings.empty()) << axis;
+    EXPECT_TRUE(verdict.blamed.ends_with("_history")) << axis << " " << verdict.blamed;
+    EXPECT_TRUE(joints.reached());
+  }
+}
+
+TEST(PromiseOfScales, AScaleThatOnlyThisLayoutHasIsReplayed) {
+  const Training run = small_run("llama", "fp8-block", "tp2");
+  const Values leaves = leaves_of_run(run);
+  const Training single{run.config, run.recipe, {}, 1};
+  const Trace alone = reference_trace(single, reference(plan(run.config, run.recipe, {}), leaves));
+  Trace trace = train_step(run, leaves, Joints(), find_backend("reference"));
+  EXPECT_TRUE(check(alone, trace, {}).findings.empty());
+  const std::string id = "m1/layers.0.attn.proj/operand_scale";
+  Shard& scale = trace.ranks[1].shards.at(id);
+  ASSERT_NE(scale.placement.cols, alone.ranks[0].shards.at(id).placement.cols);
+  scale.values.values[3] *= 2;
+  const Verdict verdict = check(alone, trace, {});
+  ASSERT_FALSE(verdict.findings.empty());
+  EXPECT_EQ(verdict.blamed, id);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Promise,
