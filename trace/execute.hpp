@@ -35,8 +35,8 @@ Values reference(const Graph& graph, const Values& leaves, Extent extent = {});
 ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent = {});
 
 // Twin k of the candidate: real rounding after a transfer between neighbouring parts, or, of sums
-// over tokens, in another order. `base` are the values of `base_graph`, the reference: outputs that nothing split lies upstream of are
-// shared, and so are its choices (trace/decisions.hpp).
+// over tokens, in another order. `base` are the values of `base_graph`, the reference: outputs that
+// nothing split lies upstream of are shared, and so are its choices (trace/decisions.hpp).
 Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std::uint64_t seed,
             int k, Extent extent = {});
 
