@@ -41,7 +41,18 @@ const std::vector<std::string> by_chance{"gemm",
                                          "grad_norm",
                                          "clip",
                                          "scale",
-                                         "adam"};
+                                         "adam",
+                                         "router",
+                                         "router_grad",
+                                         "balance_loss",
+                                         "z_loss",
+                                         "dispatch_grad",
+                                         "grouped_gemm",
+                                         "grouped_wgrad",
+                                         "grouped_column_sum",
+                                         "combine",
+                                         "combine_grad",
+                                         "combine_weight_grad"};
 
 class ByChance : public testing::TestWithParam<std::string> {};
 

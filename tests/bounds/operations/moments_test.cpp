@@ -71,7 +71,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"softmax_merge", "24x20"}, Kind{"gelu"}, Kind{"gelu_grad"},
                     Kind{"gelu_erf"}, Kind{"gelu_erf_grad"}, Kind{"silu"}, Kind{"silu_grad"},
                     Kind{"swiglu"}, Kind{"swiglu_grad"}, Kind{"cross_entropy", "80x30"},
-                    Kind{"cross_entropy_grad"}, Kind{"quantize"}, Kind{"scale"}, Kind{"adam"}),
+                    Kind{"cross_entropy_grad"}, Kind{"quantize"}, Kind{"scale"}, Kind{"adam"},
+                    Kind{"router_grad"}, Kind{"dispatch_grad"}, Kind{"grouped_gemm", "16x60"},
+                    Kind{"grouped_wgrad", "60x16"}, Kind{"grouped_column_sum", "60x40"},
+                    Kind{"combine"}, Kind{"combine_grad"}, Kind{"combine_weight_grad", "80x30"}),
     [](const auto& parameter) { return parameter.param.id; });
 
 TEST(Moment, BiasIsFromTheValueAsGiven) {
