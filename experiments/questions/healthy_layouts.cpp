@@ -1,9 +1,10 @@
 // Does rounding explain every healthy run, whatever its family, recipe and layout? And how well do
 // twins foretell how far it lies from the reference? Small models, random and trained weights; one
-// row is one layout, over all seeds.
+// row is one run.
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "experiments/experiment.hpp"
 #include "experiments/training.hpp"
@@ -74,7 +75,7 @@ constexpr std::array layouts{"tp2",
                              "dp2,pp2,tp2,sp,ep2,zero3,recompute"};
 
 struct Count {
-  int runs = 0, accused = 0, undecided = 0, structure = 0;
+  int accused = 0, undecided = 0, structure = 0;
   int tensors = 0, near = 0, within = 0, unequal = 0, few = 0, forced = 0;
   std::string first_accused;
 };
@@ -196,7 +197,6 @@ void judge_run(const Alone& one, const char* layout, Count& count) {
     rare += seen.one_row.contains(f.id) ? 1 : 0;
     if (!seen.one_row.contains(f.id) && count.first_accused.empty()) count.first_accused = f.id;
   }
-  ++count.runs;
   count.accused += seen.findings.size() > rare ? 1 : 0;
   count.undecided += rare + seen.undecidable.size() > 0 ? 1 : 0;
   count.structure += c.findings.empty() ? 0 : 1;
@@ -206,8 +206,8 @@ void judge_run(const Alone& one, const char* layout, Count& count) {
 void add(Table& rows, const std::vector<std::string>& key, const Count& count) {
   std::vector<std::string> row = key;
   const double n = std::max(count.tensors, 1);
-  for (const int x : {count.runs, count.accused, count.undecided, count.structure, count.unequal,
-                      count.few, count.forced, count.tensors}) {
+  for (const int x : {count.accused, count.undecided, count.structure, count.unequal, count.few,
+                      count.forced, count.tensors}) {
     row.push_back(std::to_string(x));
   }
   row.push_back(cell(count.near / n));
@@ -226,33 +226,32 @@ bool fits(const char* layout, const std::string& family) {
 }
 
 void every_layout(Table& rows, const Effort& effort, const std::string& family,
-                  const Recipe& recipe, const std::string& weights) {
-  const auto key = [&](const char* layout) {
-    return std::vector<std::string>{family, recipe.id, weights, layout};
-  };
-  std::map<int, Alone> references;  // by seed: all layouts share them
+                  const Recipe& recipe, const std::string& weights, int seed) {
+  std::optional<Alone> reference;  // all layouts share it
   for (const char* layout : layouts) {
     if (effort.out_of_time()) return;
-    if (!fits(layout, family) || rows.has(key(layout))) continue;
+    const std::vector<std::string> key{family, recipe.id, weights, layout, std::to_string(seed)};
+    if (!fits(layout, family) || rows.has(key)) continue;
+    if (!reference) reference = alone(family, recipe, weights == "trained", seed, effort);
     Count count;
-    for (int seed = 1; seed <= seeds * effort.scale; ++seed) {
-      if (!references.contains(seed)) {
-        references.emplace(seed, alone(family, recipe, weights == "trained", seed, effort));
-      }
-      judge_run(references.at(seed), layout, count);
+    try {
+      judge_run(*reference, layout, count);
+    } catch (const Failure&) {  // this recipe does not go with this layout, and says so
+      continue;
     }
-    add(rows, key(layout), count);
-    effort.progress(family + " " + recipe.id + " " + weights + " " + layout + ": " +
-                    std::to_string(count.accused) + " of " + std::to_string(count.runs) +
-                    " accused");
+    add(rows, key, count);
+    effort.progress(family + " " + recipe.id + " " + weights + " " + layout + " seed " + key[4] +
+                    (count.accused > 0 ? ": accused" : ": acquitted"));
   }
 }
 
 void run(Table& rows, const Effort& effort) {
-  for (const char* family : {"gpt", "llama", "gpt-moe", "llama-moe"}) {
+  for (int seed = 1; seed <= seeds * effort.scale; ++seed) {
     for (const Recipe& recipe : all_recipes()) {
-      for (const char* weights : {"trained", "random"}) {
-        every_layout(rows, effort, family, recipe, weights);
+      for (const char* family : {"gpt", "llama", "gpt-moe", "llama-moe"}) {
+        for (const char* weights : {"trained", "random"}) {
+          every_layout(rows, effort, family, recipe, weights, seed);
+        }
       }
     }
   }
@@ -265,11 +264,11 @@ extern const Experiment healthy_layouts{
     .question =
         "Is any healthy run accused, in any layout, recipe and family, and how well do "
         "K = 4 twins predict its distance?",
-    .columns = {"family", "recipe", "weights", "layout", "runs", "accused", "runs_with_undecided",
-                "runs_with_structure", "untouched_but_unequal", "tensors_of_few_flips",
+    .columns = {"family", "recipe", "weights", "layout", "seed", "accused", "undecided",
+                "structure", "untouched_but_unequal", "tensors_of_few_flips",
                 "tokens_with_forced_experts", "tensors", "share_in_0.8_1.25", "share_in_0.5_2",
                 "first_accused"},
-    .keys = 4,
+    .keys = 5,
     .run = run,
 };
 
