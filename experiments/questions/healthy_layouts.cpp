@@ -217,7 +217,7 @@ void add(Table& rows, const std::vector<std::string>& key, const Count& count) {
   rows.add(row);
 }
 
-// Experts need ep, and do not go with cp; ep does not go with every recipe.
+// Experts do not go with cp; ep asks for experts, and not every recipe goes with it.
 bool fits(const char* layout, const std::string& family, const Recipe& recipe) {
   try {
     plan(small(family), recipe, parse_layout(layout));
