@@ -99,8 +99,10 @@ class Pipeline {
   void compute_again(Pass& pass, int first, int layer) {
     int l = layer - (layer - first) % rank_.l.recompute;
     rank_.where.recomputing = true;
-    Tensor x = pass.layers[static_cast<std::size_t>(l - first)].x;
+    const Tensor of_chunk = pass.layers[static_cast<std::size_t>(l - first)].x;
+    Tensor x = of_chunk;
     for (; l <= layer; ++l) {
+      x = rank_.joints.recompute.takes_in(rank_.where, of_chunk, std::move(x));
       x = layer_forward(rank_, l, std::move(x), pass.layers[static_cast<std::size_t>(l - first)]);
     }
     rank_.where.recomputing = false;

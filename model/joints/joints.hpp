@@ -92,6 +92,13 @@ struct PipelineJoints {
   Joint<bool(const Where&)> ties_gradients = [](const Where&) { return true; };
 };
 
+struct RecomputeJoints {
+  // What a layer of a chunk that backward computes again takes in: what the layer before it made,
+  // not what the chunk took in.
+  Joint<Tensor(const Where&, const Tensor&, Tensor)> takes_in =
+      [](const Where&, const Tensor& /*of_chunk*/, Tensor made) { return made; };
+};
+
 struct ZeroJoints {
   // Which of n elements this rank keeps; `promised`: an even share in rank order.
   Joint<Slice(const Where&, std::size_t, Slice)> share = [](const Where&, std::size_t /*n*/,
@@ -125,6 +132,7 @@ struct Joints {
   GradientJoints gradients;
   ContextJoints context;
   PipelineJoints pipeline;
+  RecomputeJoints recompute;
   ZeroJoints zero;
   ScalingJoints scaling;
   OptimizerJoints optimizer;
@@ -138,9 +146,9 @@ struct Joints {
            experts.weighs.reached() || experts.gradient_factor.reached() ||
            loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
            gradients.sums_over_contexts.reached() || context.positions.reached() ||
-           pipeline.layers.reached() || pipeline.ties_gradients.reached() || zero.share.reached() ||
-           scaling.reduces_over.reached() || optimizer.skips.reached() ||
-           optimizer.clip_coefficient.reached();
+           pipeline.layers.reached() || pipeline.ties_gradients.reached() ||
+           recompute.takes_in.reached() || zero.share.reached() || scaling.reduces_over.reached() ||
+           optimizer.skips.reached() || optimizer.clip_coefficient.reached();
   }
 };
 

@@ -1,6 +1,7 @@
 // Does an MPI job write, bit by bit, the trace that threads write?
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -77,7 +78,14 @@ INSTANTIATE_TEST_SUITE_P(On, Mpi,
                                          std::tuple{4, "cp2:ulysses,tp2", "mxfp8"},
                                          std::tuple{4, "pp2,dp2,zero2,recompute", "bf16"},
                                          std::tuple{8, "dp2,tp2,cp2,sp", "bf16"},
-                                         std::tuple{8, "pp2,tp2,sp,dp2,zero1", "nvfp4"}));
+                                         std::tuple{8, "pp2,tp2,sp,dp2,zero1", "nvfp4"}),
+                         [](const auto& of) {
+                           std::string name;
+                           for (const char c : std::string(std::get<1>(of.param))) {
+                             name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+                           }
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace plumb

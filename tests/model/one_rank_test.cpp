@@ -209,7 +209,13 @@ INSTANTIATE_TEST_SUITE_P(Of, Promise,
                                           testing::Values("fp32", "tf32", "bf16", "bf16-wire32",
                                                           "fp16", "bf16-pure", "bf16-stochastic",
                                                           "fp8-delayed", "mxfp8", "fp8-block",
-                                                          "nvfp4", "fp8-current")));
+                                                          "nvfp4", "fp8-current")),
+                         [](const auto& of) {
+                           std::string name = std::get<0>(of.param);
+                           name += std::string("_") + std::get<1>(of.param);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace plumb

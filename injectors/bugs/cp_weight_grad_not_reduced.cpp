@@ -1,0 +1,23 @@
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+extern const Bug cp_weight_grad_not_reduced{
+    .id = "cp-weight-grad-not-reduced",
+    .title = "Weight gradients not summed over context-parallel ranks",
+    .story =
+        "Each rank has some tokens of every sequence, so every weight gradient is a partial sum. A "
+        "reduction over data-parallel ranks alone leaves each context with its own tokens' part.",
+    .seen_in = "made up here: the context-parallel kin of sp-norm-grad-not-reduced",
+    .klass = 'C',
+    .expected = Expected::T,
+    .needs = {.layout = "cp2"},
+    .hides_when = "no context parallelism",
+    .bites_at = [](const Config&) { return std::string("m0/head.weight/wgrad"); },
+    .plant =
+        [](Joints& joints, const Dose&, const Config&) {
+          joints.gradients.sums_over_contexts.replace([](const Where&) { return false; });
+        },
+};
+
+}  // namespace plumb
