@@ -1,8 +1,11 @@
 // model/mesh.hpp: where a rank stands in a layout, and whom it talks to.
 //
 // Neighbours in a tensor-parallel group have neighbouring numbers; then come context- and
-// data-parallel groups, then the stages of the pipeline: rank = ((pp * DP + dp) * CP + cp) * TP +
-// tp. TESTED   tests/model/layout_test.cpp
+// data-parallel groups, then the stages of the pipeline:
+//
+//   rank = ((pp * DP + dp) * CP + cp) * TP + tp
+//
+// TESTED   tests/model/layout_test.cpp
 #pragma once
 
 #include <vector>

@@ -12,7 +12,6 @@ namespace {
 // One micro-batch on its way through one stage: what backward needs of forward.
 struct Pass {
   std::vector<Saved> layers;
-  Tensor last;      // what the head sees, before the final norm
   Tensor from_top;  // the gradient that comes out of head and final norm
 };
 

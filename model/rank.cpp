@@ -110,17 +110,22 @@ Placement Rank::placed(const Tensor& x, Held held) const {
     const std::size_t all = l.ep == 1 ? x.rows : static_cast<std::size_t>(c.tokens() * c.top_k);
     return {all, cols, {{{first_copy, column, x.rows, x.cols}, {0, 0, x.rows, x.cols}}}};
   }
-  const auto length = static_cast<std::size_t>(c.sequence);
-  const auto tokens = static_cast<std::size_t>(c.tokens());
-  std::vector<std::size_t> rows;
-  for (std::size_t start = 0; start < tokens; start += length) {
-    for (const std::size_t p : positions_of(where.cp)) rows.push_back(start + p);
-  }
+  std::vector<std::size_t> rows = rows_of(where.cp);
   if (held == Held::own_tokens && l.sp) {
     rows = {rows.begin() + static_cast<std::ptrdiff_t>(first(rows.size())),
             rows.begin() + static_cast<std::ptrdiff_t>(last(rows.size()))};
   }
-  return {tokens, cols, pieces_of(rows, column, x.cols)};
+  return {static_cast<std::size_t>(c.tokens()), cols, pieces_of(rows, column, x.cols)};
+}
+
+std::vector<std::size_t> Rank::rows_of(int rank) const {
+  const auto length = static_cast<std::size_t>(c.sequence);
+  const auto tokens = static_cast<std::size_t>(c.tokens());
+  std::vector<std::size_t> rows;
+  for (std::size_t start = 0; start < tokens; start += length) {
+    for (const std::size_t p : positions_of(rank)) rows.push_back(start + p);
+  }
+  return rows;
 }
 
 std::string Rank::recorded_as(const std::string& id) const {

@@ -65,6 +65,8 @@ class Rank {
   std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
   // This rank's tokens of the residual stream, from those of its context.
   Tensor own_tokens(const Tensor& x) const;
+  // Rows of a tensor of all tokens that a context-parallel rank has, in its order.
+  std::vector<std::size_t> rows_of(int rank) const;
   // Which tokens of each sequence a context-parallel rank has.
   const std::vector<std::size_t>& positions_of(int rank) const {
     return positions_[static_cast<std::size_t>(rank)];

@@ -3,16 +3,6 @@
 namespace plumb {
 namespace {
 
-// Rows of the whole tensor that rank r of the group has.
-std::vector<std::size_t> rows_of(const Rank& rank, int r) {
-  std::vector<std::size_t> rows;
-  const auto length = static_cast<std::size_t>(rank.c.sequence);
-  for (std::size_t first = 0; first < static_cast<std::size_t>(rank.c.tokens()); first += length) {
-    for (const std::size_t p : rank.positions_of(r)) rows.push_back(first + p);
-  }
-  return rows;
-}
-
 Tensor chosen_rows(const Tensor& x, const std::vector<std::size_t>& rows) {
   Tensor y(rows.size(), x.cols);
   for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(x.row(rows[i]), x.cols, y.row(i));
@@ -28,7 +18,7 @@ Tensor columns_from(const Tensor& x, std::size_t first, std::size_t n) {
 }  // namespace
 
 Tensor own_context(const Rank& rank, const Tensor& all) {
-  return rank.where.cp_size == 1 ? all : chosen_rows(all, rows_of(rank, rank.where.cp));
+  return rank.where.cp_size == 1 ? all : chosen_rows(all, rank.rows_of(rank.where.cp));
 }
 
 Tensor whole_context(const Rank& rank, const Tensor& own) {
@@ -37,7 +27,7 @@ Tensor whole_context(const Rank& rank, const Tensor& own) {
   Tensor all(gathered.rows, gathered.cols);
   std::size_t next = 0;
   for (int r = 0; r < rank.where.cp_size; ++r) {
-    for (const std::size_t row : rows_of(rank, r)) {
+    for (const std::size_t row : rank.rows_of(r)) {
       std::copy_n(gathered.row(next++), all.cols, all.row(row));
     }
   }
@@ -52,7 +42,7 @@ Tensor heads_for_tokens(const Rank& rank, const Tensor& own) {
   const std::vector<Tensor> got = rank.mesh.cp.exchange(to);
   Tensor heads(own.rows * n, width);
   for (std::size_t r = 0; r < n; ++r) {
-    const auto rows = rows_of(rank, static_cast<int>(r));
+    const auto rows = rank.rows_of(static_cast<int>(r));
     for (std::size_t i = 0; i < rows.size(); ++i) {
       std::copy_n(got[r].row(i), width, heads.row(rows[i]));
     }
@@ -63,7 +53,7 @@ Tensor heads_for_tokens(const Rank& rank, const Tensor& own) {
 Tensor tokens_for_heads(const Rank& rank, const Tensor& heads) {
   const int n = rank.where.cp_size;
   std::vector<Tensor> to;
-  for (int r = 0; r < n; ++r) to.push_back(chosen_rows(heads, rows_of(rank, r)));
+  for (int r = 0; r < n; ++r) to.push_back(chosen_rows(heads, rank.rows_of(r)));
   const std::vector<Tensor> got = rank.mesh.cp.exchange(to);
   Tensor own(got.front().rows, heads.cols * static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < own.rows; ++i) {
