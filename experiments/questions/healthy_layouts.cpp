@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "experiments/distance.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/training.hpp"
 #include "model/data/text.hpp"
@@ -81,23 +82,6 @@ struct Count {
   std::string first_accused;
 };
 
-struct Distance {
-  double norm = 0;
-  int elements = 0;  // that differ
-};
-
-Distance distance(const Tensor& a, const Tensor& b) {
-  Distance found;
-  double squares = 0;
-  for (std::size_t e = 0; e < a.size(); ++e) {
-    const double d = static_cast<double>(a.values[e]) - static_cast<double>(b.values[e]);
-    squares += d * d;
-    found.elements += d != 0 ? 1 : 0;
-  }
-  found.norm = std::sqrt(squares);
-  return found;
-}
-
 // The logarithm of the norm of n independent flips scatters by 1 / (2 sqrt(n)); to lie within
 // ln 1.25 = 0.22 in 95 of 100 cases that may be half of it, so n at least 20. Sums of gradients in
 // BF16 over few tokens are often exact in FP32: there a norm is one flip, or none.
@@ -121,7 +105,7 @@ void foretell(const Graph& graph, const std::set<std::string>& differs, const Me
       for (const Values& t : twins) {
         const Distance d = distance(*t.at(id), base);
         energy += d.norm * d.norm;
-        flips += d.elements;
+        flips += static_cast<double>(d.elements);
       }
       const auto draws = static_cast<double>(twins.size());
       if (flips / draws < fewest_flips) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "experiments/distance.hpp"
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
 #include "model/plan.hpp"
@@ -58,16 +59,6 @@ std::string joined(const std::set<std::string>& words) {
   return text.empty() ? "-" : text;
 }
 
-template <class A, class B>
-double distance(const A& a, const B& b) {
-  double squares = 0;
-  for (std::size_t e = 0; e < a.size(); ++e) {
-    const double d = static_cast<double>(a.values[e]) - static_cast<double>(b.values[e]);
-    squares += d * d;
-  }
-  return std::sqrt(squares);
-}
-
 Shares against_twins(const Start& start, int draws) {
   const Trace reference = run_reference(start);
   const Merged r = merge(reference);
@@ -83,14 +74,14 @@ Shares against_twins(const Start& start, int draws) {
     for (const std::string& id : node.outputs) {
       const Tensor& base = *r.values.at(id);
       if (base.size() == 1) continue;
-      const double observed = distance(*c.values.at(id), base);
+      const double observed = distance(*c.values.at(id), base).norm;
       if (!differs.contains(id)) {
         ++shares.untouched;
         shares.unequal += observed > 0 ? 1 : 0;
         continue;
       }
       std::vector<double> norms;
-      for (const Values& t : twins) norms.push_back(distance(*t.at(id), base));
+      for (const Values& t : twins) norms.push_back(distance(*t.at(id), base).norm);
       shares.count(id, norms, observed);
     }
   }
@@ -110,13 +101,13 @@ Shares against_exact(const Start& start, int draws) {
       if (!judged_by_twins(node)) continue;
       for (const std::string& id : node.outputs) {
         if (truth.at(id)->size() == 1) continue;
-        norms[id].push_back(distance(*noise.at(id), *truth.at(id)));
+        norms[id].push_back(distance(*noise.at(id), *truth.at(id)).norm);
       }
     }
   }
   Shares shares;
   for (const auto& [id, of_draws] : norms) {
-    shares.count(id, of_draws, distance(*rounded.at(id), *truth.at(id)));
+    shares.count(id, of_draws, distance(*rounded.at(id), *truth.at(id)).norm);
   }
   return shares;
 }
