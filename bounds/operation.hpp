@@ -29,17 +29,17 @@ namespace plumb {
 
 using Attributes = std::map<std::string, double, std::less<>>;
 
-// How rows of tokens lie on the ranks that share a contraction over them: in contiguous slices, or,
-// ranks > 1, each sequence in 2 * ranks chunks, dealt to the ranks there and back (zigzag); or, for
-// draws, shuffled.
+// How the terms of a contraction lie on the ranks that share it: in contiguous slices, or, of
+// tokens and ranks > 1, each sequence in 2 * ranks chunks, dealt to the ranks there and back
+// (zigzag).
 struct Deal {
   int ranks = 1;
   int sequence = 0;       // rows of a sequence
-  std::uint64_t key = 0;  // not 0: of a random order
+  std::uint64_t key = 0;  // not 0: of a draw, whose cuts fall elsewhere
   bool as_they_come() const { return ranks == 1 && key == 0; }
   bool operator==(const Deal&) const = default;
 };
-// The numbers of n rows in rank order; then `parts` equal slices of them are the ranks'.
+// The numbers of n rows in rank order; then equal slices of them are the ranks'.
 std::vector<std::size_t> dealt_rows(std::size_t n, const Deal& deal);
 
 // How a node's sum and its result lose bits. Two runs share a rounding if and only if their
@@ -51,6 +51,15 @@ struct Evaluation {
   Deal deal = {};        // which tokens each part has, where parts are of tokens
   bool operator==(const Evaluation&) const = default;
 };
+
+// How n terms of a sum are shared: their numbers in rank order, and where in that order each part
+// begins, and the end. Of a draw (how.deal.key) the cuts between slices and chunks fall elsewhere,
+// by up to half of one: other partial sums, with other roundings, of terms in the same places; and
+// what the first part adds up as a single device does, 0, 1, 2 ..., it adds up so in every run.
+struct Parting {
+  std::vector<std::size_t> order, begins;
+};
+Parting parting(std::size_t n, const Evaluation& how);
 
 template <class T>
 struct Call {
@@ -128,11 +137,10 @@ const Operation* find_operation(std::string_view id);
 template <class T>
 Matrix<T> combined(std::vector<Matrix<T>>&& parts, const Evaluation& how, Roundings<T>& roundings);
 
-// Rows in rank order: what slices are cut from where parts are of tokens.
+// The rows in this order.
 template <class T>
-Matrix<T> dealt(const Matrix<T>& x, const Deal& deal) {
+Matrix<T> rows_in(const std::vector<std::size_t>& order, const Matrix<T>& x) {
   Matrix<T> y(x.rows, x.cols);
-  const std::vector<std::size_t> order = dealt_rows(x.rows, deal);
   for (std::size_t i = 0; i < y.rows; ++i) std::copy_n(x.row(order[i]), x.cols, y.row(i));
   return y;
 }

@@ -58,29 +58,63 @@ double ToleranceCall::attribute(std::string_view name) const {
   return attribute_of(attributes, name);
 }
 
-std::vector<std::size_t> dealt_rows(std::size_t n, const Deal& deal) {
-  std::vector<std::size_t> rows;
-  if (deal.key != 0 || deal.ranks == 1) {
-    rows.resize(n);
-    std::iota(rows.begin(), rows.end(), std::size_t(0));
-    if (deal.key == 0) return rows;
-    for (std::size_t i = n; i > 1; --i) {
-      const auto j = static_cast<std::size_t>(uniform(deal.key, i) * static_cast<double>(i));
-      std::swap(rows[i - 1], rows[j]);
-    }
-    return rows;
-  }
+namespace {
+
+// The cut between pieces that end at `end`, each `piece` long; of draw `number` of a key moved by
+// up to half a piece.
+std::size_t moved(std::size_t end, std::size_t piece, std::uint64_t key, std::uint64_t number) {
+  if (key == 0) return end;
+  const double room = static_cast<double>(piece / 2 * 2 + 1);
+  return end - piece / 2 + static_cast<std::size_t>(uniform(key, number) * room);
+}
+
+// Zigzag: the numbers of n rows in rank order, and where each rank's begin.
+Parting zigzag(std::size_t n, const Deal& deal) {
   const auto ranks = static_cast<std::size_t>(deal.ranks);
   const auto sequence = static_cast<std::size_t>(deal.sequence);
-  const std::size_t chunk = sequence / (2 * ranks);
+  const std::size_t chunks = 2 * ranks, chunk = sequence / chunks;
+  const auto begin = [&](std::size_t first, std::size_t c) {
+    return c == 0 || c == chunks ? first + c * chunk
+                                 : moved(first + c * chunk, chunk, deal.key, first + c);
+  };
+  Parting all{{}, {0}};
   for (std::size_t r = 0; r < ranks; ++r) {
     for (std::size_t first = 0; first < n; first += sequence) {
-      for (const std::size_t c : {r, 2 * ranks - 1 - r}) {
-        for (std::size_t i = 0; i < chunk; ++i) rows.push_back(first + c * chunk + i);
+      for (const std::size_t c : {r, chunks - 1 - r}) {
+        for (std::size_t i = begin(first, c); i < begin(first, c + 1); ++i) all.order.push_back(i);
       }
     }
+    all.begins.push_back(all.order.size());
   }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::size_t> dealt_rows(std::size_t n, const Deal& deal) {
+  if (deal.ranks > 1) return zigzag(n, deal).order;
+  std::vector<std::size_t> rows(n);
+  std::iota(rows.begin(), rows.end(), std::size_t(0));
   return rows;
+}
+
+Parting parting(std::size_t n, const Evaluation& how) {
+  const Deal& deal = how.deal;
+  Parting of_ranks = deal.ranks > 1 ? zigzag(n, deal) : Parting{dealt_rows(n, deal), {0, n}};
+  if (how.parts % deal.ranks != 0) of_ranks.begins = {0, n};
+  const auto blocks = static_cast<int>(of_ranks.begins.size()) - 1;
+  const int each = how.parts / blocks;  // parts of a rank's own
+  Parting all{std::move(of_ranks.order), {}};
+  for (int p = 0; p < how.parts; ++p) {
+    const std::size_t first = of_ranks.begins[static_cast<std::size_t>(p / each)];
+    const std::size_t length = of_ranks.begins[static_cast<std::size_t>(p / each) + 1] - first;
+    const std::size_t begin = first + slice(length, each, p % each).first;
+    const std::size_t piece = length / static_cast<std::size_t>(each);
+    const auto number = static_cast<std::uint64_t>(n) + static_cast<std::uint64_t>(p);
+    all.begins.push_back(p % each == 0 ? begin : moved(begin, piece, deal.key, number));
+  }
+  all.begins.push_back(n);
+  return all;
 }
 
 template <class T>

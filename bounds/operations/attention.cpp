@@ -74,13 +74,13 @@ Matrix<T> score_gradients(const Call<T>& call, Matrix<T>& p, Matrix<T> dp) {
   return dp;
 }
 
-// Which part has the queries of each row.
+// Which part has the queries of each row. (A draw leaves a key all its queries on one rank where
+// the candidate does: only the cuts of the zigzag move.)
 std::vector<int> parts_of_rows(std::size_t n, const Evaluation& how) {
   std::vector<int> part(n, 0);
-  const std::vector<std::size_t> order = dealt_rows(n, how.deal);
-  for (int p = 0; p < how.parts; ++p) {
-    const auto [first, last] = slice(n, how.parts, p);
-    for (std::size_t i = first; i < last; ++i) part[order[i]] = p;
+  const auto [order, begins] = parting(n, how);
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
+    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) part[order[i]] = static_cast<int>(p);
   }
   return part;
 }

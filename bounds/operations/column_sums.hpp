@@ -8,12 +8,11 @@ namespace plumb {
 
 template <class T>
 Matrix<T> column_sums(const Matrix<T>& x, const Evaluation& how, Roundings<T>& roundings) {
-  const std::vector<std::size_t> order = dealt_rows(x.rows, how.deal);
+  const auto [order, begins] = parting(x.rows, how);
   std::vector<Matrix<T>> parts;
-  for (int p = 0; p < how.parts; ++p) {
-    const auto [first, last] = slice(x.rows, how.parts, p);
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     Matrix<T> part(x.cols, 1);
-    for (std::size_t i = first; i < last; ++i) {
+    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
       for (std::size_t j = 0; j < x.cols; ++j) part.values[j] += x(order[i], j);
     }
     parts.push_back(std::move(part));

@@ -27,12 +27,12 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   for (std::size_t t = 0; t < x.rows; ++t) {
     largest.values[t] = *std::max_element(x.row(t), x.row(t) + x.cols);
   }
+  const std::vector<std::size_t> begins = parting(x.cols, call.how).begins;
   std::vector<Matrix<T>> parts;
-  for (int p = 0; p < call.how.parts; ++p) {
-    const auto [first, last] = slice(x.cols, call.how.parts, p);
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     Matrix<T> part(x.rows, 1);
     for (std::size_t t = 0; t < x.rows; ++t) {
-      for (std::size_t v = first; v < last; ++v) {
+      for (std::size_t v = begins[p]; v < begins[p + 1]; ++v) {
         part.values[t] += exp(x(t, v) - largest.values[t]);
       }
     }

@@ -13,12 +13,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const Matrix<T>& keys = call[0];
   const Matrix<T>& dy = call[1];
   const std::size_t period = call.count("period");
-  const std::vector<std::size_t> order = dealt_rows(dy.rows, call.how.deal);
+  const auto [order, begins] = parting(dy.rows, call.how);
   std::vector<Matrix<T>> parts;
-  for (int p = 0; p < call.how.parts; ++p) {
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     Matrix<T> part(call.count("rows"), dy.cols);
-    const auto [first, last] = slice(dy.rows, call.how.parts, p);
-    for (std::size_t i = first; i < last; ++i) {
+    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
       const std::size_t t = order[i];
       const std::size_t v = period > 0 ? t % period : static_cast<std::size_t>(keys.values[t]);
       for (std::size_t j = 0; j < dy.cols; ++j) part(v, j) += dy(t, j);

@@ -3,8 +3,8 @@
 //   inputs   A, B, [bias (N, 1)]        op(A) (M, K)   op(B) (K, N)   C (M, N)
 //   attributes   transpose_a, transpose_b
 //   evaluate   K in `parts` slices (of tokens, if they are dealt: A' B), each one chain of FP32
-//   fused multiply-adds; parts combined on
-//              the wire; bias added in FP32; one rounding to the output format
+//              fused multiply-adds; parts combined on the wire; bias added in FP32; one rounding to
+//              the output format
 //   tolerance  part r, with S_r = |A_r| |B_r| and K_r terms:
 //                sums     gamma_K S_r + K t     any order of a chain of K roundings    [Hig02 3.1]
 //              S_r is a float product itself, enlarged by its own 2 gamma_K S_r + K t. Then the
@@ -33,26 +33,29 @@ std::vector<Matrix<T>> finished(std::vector<Matrix<T>>&& parts, const Call<T>& c
   return {std::move(c)};
 }
 
-// The same call with the tokens of A' B in the order in which ranks hold them.
-template <class AnyCall, class Then>
-auto in_rank_order(const AnyCall& call, const Then& then) {
-  AnyCall same = call;
-  same.how.deal = {};
-  const auto a = dealt(call[0], call.how.deal);
-  const auto b = dealt(call[1], call.how.deal);
-  same.inputs[0] = &a;
-  same.inputs[1] = &b;
-  return then(same);
+// The tokens of A' B in the order in which ranks hold them, if they are dealt.
+template <class T>
+std::vector<Matrix<T>> in_rank_order(const Matrix<T>& a, const Matrix<T>& b, const Parting& of) {
+  std::vector<Matrix<T>> both;
+  both.push_back(rows_in(of.order, a));
+  both.push_back(rows_in(of.order, b));
+  return both;
 }
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
-  if (!call.how.deal.as_they_come()) return in_rank_order(call, evaluate<T>);
-  const View<T> a = view(call[0], call.attribute("transpose_a") != 0);
-  const View<T> b = view(call[1], call.attribute("transpose_b") != 0);
+  View<T> a = view(call[0], call.attribute("transpose_a") != 0);
+  View<T> b = view(call[1], call.attribute("transpose_b") != 0);
+  const Parting of = parting(a.cols, call.how);
+  std::vector<Matrix<T>> dealt;
+  if (call.how.deal.ranks > 1) {
+    dealt = in_rank_order(call[0], call[1], of);
+    a = view(dealt[0], true);
+    b = view(dealt[1]);
+  }
   std::vector<Matrix<T>> parts;
-  for (int p = 0; p < call.how.parts; ++p) {
-    const auto [first, last] = slice(a.cols, call.how.parts, p);
+  for (std::size_t p = 0; p + 1 < of.begins.size(); ++p) {
+    const std::size_t first = of.begins[p], last = of.begins[p + 1];
     parts.push_back(product(columns(a, first, last), rows(b, first, last)));
   }
   return finished(std::move(parts), call);
@@ -148,7 +151,14 @@ Outcome<Tolerance> moments(const ToleranceCall& call) {
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
-  if (!call.how.deal.as_they_come()) return in_rank_order(call, tolerance);
+  if (call.how.deal.ranks > 1) {
+    const auto dealt = in_rank_order(call[0], call[1], parting(call[0].rows, call.how));
+    ToleranceCall same = call;
+    same.inputs[0] = &dealt[0];
+    same.inputs[1] = &dealt[1];
+    same.how.deal = {};
+    return tolerance(same);
+  }
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
   if (call.mode == Mode::moments) {

@@ -30,12 +30,13 @@ Matrix<T> rows_of(const Matrix<T>& stacked, const Routing& routing, std::size_t 
 // --- grouped_gemm ---
 
 template <class T>
-Matrix<T> part_of(const Call<T>& call, const Routing& routing, int p) {
+Matrix<T> part_of(const Call<T>& call, const Routing& routing, std::size_t p) {
+  const std::vector<std::size_t> begins = parting(call[0].cols, call.how).begins;
   Matrix<T> part;
   for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
     const Matrix<T> own = rows_of(call[0], routing, e);
     const View<T> a = view(own), b = view(call[2 + e], call.attribute("transpose_b") != 0);
-    const auto [first, last] = slice(a.cols, call.how.parts, p);
+    const std::size_t first = begins[p], last = begins[p + 1];
     put_below(part, product(columns(a, first, last), rows(b, first, last)));
   }
   return part;
@@ -46,7 +47,9 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const std::size_t experts = call.count("experts");
   const Routing routing = routing_of(call[1], experts);
   std::vector<Matrix<T>> parts;
-  for (int p = 0; p < call.how.parts; ++p) parts.push_back(part_of(call, routing, p));
+  for (std::size_t p = 0; p < static_cast<std::size_t>(call.how.parts); ++p) {
+    parts.push_back(part_of(call, routing, p));
+  }
   Matrix<T> c = combined(std::move(parts), call.how, call.roundings);
   for (std::size_t e = 0; call.inputs.size() > 2 + experts && e < experts; ++e) {
     const Matrix<T>& bias = call[2 + experts + e];

@@ -29,7 +29,7 @@ namespace {
 template <class T>
 std::vector<Matrix<T>> balanced(const Call<T>& call) {
   using std::fma;
-  const Evaluation in_fp32{call.how.parts, call.how.wire, fp32};
+  const Evaluation in_fp32{call.how.parts, call.how.wire, fp32, call.how.deal};
   const Matrix<T> sums = column_sums(call[0], in_fp32, call.roundings);
   T loss = 0;
   for (std::size_t e = 0; e < sums.rows; ++e) {
@@ -41,12 +41,12 @@ std::vector<Matrix<T>> balanced(const Call<T>& call) {
 template <class T>
 std::vector<Matrix<T>> squared(const Call<T>& call) {
   using std::fma;
+  const auto [order, begins] = parting(call[0].rows, call.how);
   std::vector<Matrix<T>> parts;
-  for (int p = 0; p < call.how.parts; ++p) {
-    const auto [first, last] = slice(call[0].rows, call.how.parts, p);
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     T sum = 0;
-    for (std::size_t t = first; t < last; ++t) {
-      const T lse = call[0].values[t];  // one number, twice: Moment takes note
+    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
+      const T lse = call[0].values[order[i]];  // one number, twice: Moment takes note
       sum = fma(lse, lse, sum);
     }
     parts.emplace_back(1, 1, sum);

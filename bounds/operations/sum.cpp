@@ -2,19 +2,60 @@
 //
 //   inputs   x_0 ... x_{n-1}, each (N, M)        y (N, M)
 //   evaluate   part p takes the inputs p, p + parts, p + 2 parts ... in this order, in FP32; parts
-//              are combined on the wire
+//              are combined on the wire. Of a draw (deal.key) each element deals its terms by
+//              itself: four of them can be paired in three ways only.
+#include <algorithm>
+#include <numeric>
+
+#include "bounds/number/philox.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
 namespace {
 
+// Orders of n inputs in which `ranks` equal slices are the parts. Input 0 stays the first, as in
+// every run; input 1 does not follow it, unless there is one part, as with ranks it never does.
+std::vector<std::vector<std::size_t>> orders(std::size_t n, std::size_t ranks, std::uint64_t key) {
+  constexpr std::size_t enough = 64;
+  std::vector<std::vector<std::size_t>> all(enough, std::vector<std::size_t>(n));
+  std::uint64_t drawn = 0;
+  for (std::vector<std::size_t>& order : all) {
+    std::iota(order.begin(), order.end(), std::size_t(0));
+    for (std::size_t left = n - 1; left > 1; --left) {
+      const auto i = static_cast<std::size_t>(uniform(key, drawn++) * static_cast<double>(left));
+      std::swap(order[left], order[1 + i]);
+    }
+    if (n > ranks && order[1] == 1) std::swap(order[1], order[n - 1]);
+  }
+  return all;
+}
+
+// The parts, the terms of each element dealt by themselves.
+template <class T>
+void add_dealt(const Call<T>& call, std::vector<Matrix<T>>& parts) {
+  const std::size_t n = call.inputs.size(), each = n / parts.size();
+  const auto all = orders(n, parts.size(), call.how.deal.key);
+  for (std::size_t e = 0; e < parts[0].size(); ++e) {
+    const auto& order = all[static_cast<std::size_t>(uniform(call.how.deal.key + 1, e) *
+                                                     static_cast<double>(all.size()))];
+    for (std::size_t i = 0; i < n; ++i) {
+      parts[i / each].values[e] += call[order[i]].values[e];
+    }
+  }
+}
+
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const std::size_t n = call.inputs.size();
   const auto ranks = static_cast<std::size_t>(call.how.parts);
   std::vector<Matrix<T>> parts(ranks, Matrix<T>(call[0].rows, call[0].cols));
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    Matrix<T>& part = parts[i % ranks];
-    for (std::size_t e = 0; e < part.size(); ++e) part.values[e] += call[i].values[e];
+  if (call.how.deal.key != 0 && n % ranks == 0 && n > 2) {
+    add_dealt(call, parts);
+  } else {
+    for (std::size_t i = 0; i < n; ++i) {
+      Matrix<T>& part = parts[i % ranks];
+      for (std::size_t e = 0; e < part.size(); ++e) part.values[e] += call[i].values[e];
+    }
   }
   Matrix<T> y = combined(std::move(parts), call.how, call.roundings);
   call.roundings.round(y, call.how.output);
