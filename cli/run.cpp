@@ -10,6 +10,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/training.hpp"
 #include "model/data/text.hpp"
+#include "trace/selection.hpp"
 #include "trace/store/store.hpp"
 
 namespace plumb {
@@ -67,7 +68,7 @@ Start trained_start(const Recipe& recipe, const Layout& layout, const Config& co
 
 void add_run(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("run", "answer a question with an experiment");
-  static std::string name, out = "results", cache = "plumb-cache";
+  static std::string name, out = "results", cache = "plumb-cache", only;
   static int effort = 1;
   static double minutes = 1e6;
   verb->add_option("EXPERIMENT", name, "a question; without one they are listed");
@@ -76,6 +77,9 @@ void add_run(CLI::App& app, Verb& chosen) {
       ->check(whole_numbers(1, 1000));
   verb->add_option("--minutes", minutes, "stop between rows after this long; run again to go on")
       ->check(numbers(1e-3, 1e6));
+  verb->add_option("--only", only,
+                   "make only rows whose key matches this regular expression: the first cells of a "
+                   "row, with blanks between (of rows that are made together the last decides)");
   verb->add_option("-o,--output", out, "folder of results")->capture_default_str();
   verb->add_option("--cache", cache, "folder of trained states")->capture_default_str();
   verb->callback([&chosen] {
@@ -89,6 +93,8 @@ void add_run(CLI::App& app, Verb& chosen) {
       Table rows(experiment.columns, experiment.keys);
       const std::string base = out + "/" + name;
       rows.keep_in(base + ".csv");
+      const Pattern wanted(only, "--only");
+      if (!wanted.empty()) rows.only([&](const std::string& key) { return wanted.matches(key); });
       const std::size_t before = rows.rows().size();
       using Clock = std::chrono::steady_clock;
       const auto end = Clock::now() + std::chrono::duration<double>(60 * minutes);
@@ -101,13 +107,15 @@ void add_run(CLI::App& app, Verb& chosen) {
       lent.out_of_time = [&] { return Clock::now() > end; };
       experiment.run(rows, lent);
       talk("");
-      write_provenance(base + ".json",
-                       {{"command", fmt::format("plumb run {} --effort {}", name, effort)},
-                        {"commit", first_line_of("git rev-parse HEAD 2>/dev/null")},
-                        {"flags", "-O3 -march=native -ffp-contract=off"},
-                        {"compiler", __VERSION__},
-                        {"device", device()},
-                        {"seeds", "in the rows; trained states: seed 7, 1500 steps"}});
+      write_provenance(
+          base + ".json",
+          {{"command", fmt::format("plumb run {} --effort {}{}", name, effort,
+                                   only.empty() ? "" : " --only '" + only + "'")},
+           {"commit", first_line_of("git rev-parse HEAD 2>/dev/null")},
+           {"flags", "-O3 -march=native -ffp-contract=off"},
+           {"compiler", __VERSION__},
+           {"device", device()},
+           {"seeds", fmt::format("in the rows; trained states: {}", experiment.trained_states)}});
       fmt::print("{}: {} rows ({} new) in {}.csv\n", name, rows.rows().size(),
                  rows.rows().size() - before, base);
       return 0;

@@ -38,7 +38,10 @@ std::string joined(const std::vector<std::string>& cells) {
 
 }  // namespace
 
-bool Table::has(const std::vector<std::string>& key) const { return known_.contains(plain(key)); }
+bool Table::settled(const std::vector<std::string>& key) const {
+  return known_.contains(plain(key)) ||
+         (wanted_ && !wanted_(fmt::format("{}", fmt::join(key, " "))));
+}
 
 void Table::add(const std::vector<std::string>& cells) {
   if (cells.size() != columns_.size()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -15,8 +16,11 @@ class Table {
   Table(std::vector<std::string> columns, std::size_t keys)
       : columns_(std::move(columns)), keys_(keys) {}
 
-  // Has a row that begins with these cells (as many as there are keys) been made already?
-  bool has(const std::vector<std::string>& key) const;
+  // Has a row that begins with these cells (as many as there are keys) been made already, or is it
+  // not asked for?
+  bool settled(const std::vector<std::string>& key) const;
+  // From now on only rows are asked for whose key, its cells with blanks between, is wanted.
+  void only(std::function<bool(const std::string&)> wanted) { wanted_ = std::move(wanted); }
   // Throws std::invalid_argument unless there is one cell per column. Saves at once where a file is
   // set, so that nothing is lost when a run is stopped.
   void add(const std::vector<std::string>& cells);
@@ -37,6 +41,7 @@ class Table {
   std::size_t keys_;
   std::vector<std::vector<std::string>> rows_;
   std::set<std::vector<std::string>> known_;
+  std::function<bool(const std::string&)> wanted_;  // empty: all
   std::filesystem::path file_;
 };
 

@@ -36,7 +36,7 @@ std::vector<std::string> key_of(const Question& q, Mode mode, const std::string&
 // The operation's own tolerance: sums in any order, or the one that its file promises.
 void on_nearest(Table& rows, const Question& q, const Format& input, Mode mode) {
   const auto key = key_of(q, mode, "ieee", std::string(input.name), fp32);
-  if (rows.has(key)) return;
+  if (rows.settled(key)) return;
   const Operation& operation = *find_operation(q.operation);
   const Evaluation how{1, fp32, fp32};
   RealRoundings real;
@@ -101,7 +101,7 @@ void in_order(Table& rows, const Machine& machine, const Format& input,
   const Order order = machine.order().value();
   const Question q = asked("gemm", distribution, n, input);
   const std::string inputs(input.name);
-  if (rows.has(key_of(q, Mode::probabilistic, machine.id, inputs, bf16))) return;
+  if (rows.settled(key_of(q, Mode::probabilistic, machine.id, inputs, bf16))) return;
   const Tensor a = converted<float>(q.inputs[0]), b = converted<float>(q.inputs[1]);
   on_described(rows, q, machine.id, inputs, ordered_product(view(a), view(b, true), order),
                errors_in_order(view(q.inputs[0]), view(q.inputs[1], true), order));
@@ -113,7 +113,7 @@ void on_unit(Table& rows, const Machine& machine, const Mma& unit, const std::st
       std::string(unit.input.name) +
       (unit.promoted_after > 0 ? " promoted every " + std::to_string(unit.promoted_after) : "");
   const Question q = asked("gemm", distribution, n, unit.input);
-  if (rows.has(key_of(q, Mode::probabilistic, machine.id, inputs, bf16))) return;
+  if (rows.settled(key_of(q, Mode::probabilistic, machine.id, inputs, bf16))) return;
   const Tensor a = converted<float>(q.inputs[0]), b = converted<float>(q.inputs[1]);
   on_described(rows, q, machine.id, inputs, mma_product(view(a), view(b, true), unit),
                mma_errors(view(q.inputs[0]), view(q.inputs[1], true), unit));

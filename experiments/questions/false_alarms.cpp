@@ -80,7 +80,7 @@ void run(Table& rows, const Effort& effort) {
                                        of_trained ? "full" : size.name,
                                        name_of(layout)};
     if (effort.out_of_time()) return;
-    if (rows.has(key)) continue;
+    if (rows.settled(key)) continue;
     Alarms alarms;
     for (int i = 0; i < runs_per_row; ++i) {
       const auto seed = static_cast<std::uint64_t>(block * runs_per_row + i + 1);

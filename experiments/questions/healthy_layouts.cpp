@@ -217,7 +217,7 @@ void every_layout(Table& rows, const Effort& effort, const std::string& family,
   for (const char* layout : layouts) {
     if (effort.out_of_time()) return;
     const std::vector<std::string> key{family, recipe.id, weights, layout, std::to_string(seed)};
-    if (!fits(layout, family, recipe) || rows.has(key)) continue;
+    if (!fits(layout, family, recipe) || rows.settled(key)) continue;
     if (!reference) reference = alone(family, recipe, weights == "trained", seed, effort);
     Count count;
     judge_run(*reference, layout, count);

@@ -118,7 +118,7 @@ void run(Table& rows, const Effort& effort) {
       if (effort.out_of_time()) return;
       std::vector<std::string> row{subject.operation, subject.machine,
                                    std::string(subject.inputs.name), distribution};
-      if (rows.has(row)) continue;
+      if (rows.settled(row)) continue;
       const Scores seen = scores_of(subject, distribution, wanted);
       const double n = static_cast<double>(seen.count);
       row.push_back(std::to_string(seen.count));

@@ -117,7 +117,7 @@ void ours(Table& rows, const Case& c, const std::string& name, const char* machi
 void judged(Table& rows, const std::string& operation, const std::string& distribution,
             std::size_t n, const Format& result) {
   Case c{asked(operation, distribution, n, result), result, {}, {}};
-  if (rows.has(key_of("plumb 1e-9", c))) return;
+  if (rows.settled(key_of("plumb 1e-9", c))) return;
   RealRoundings real;
   std::vector<Tensor> narrowed;
   for (const Matrix<double>& input : c.question.inputs) narrowed.push_back(converted<float>(input));

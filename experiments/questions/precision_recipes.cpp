@@ -132,7 +132,7 @@ class Study {
   void add(const std::string& what, const std::string& kind, const std::string& where, double x) {
     std::vector<std::string> row = key_;
     row.insert(row.end(), {what, kind, where});
-    if (rows_.has(row)) return;
+    if (rows_.settled(row)) return;
     row.push_back(cell(x));
     rows_.add(row);
   }
@@ -155,7 +155,7 @@ void run(Table& rows, const Effort& effort) {
           std::vector<std::string> key{name_of(family), weights, recipe.id, std::to_string(seed)};
           std::vector<std::string> last = key;
           last.insert(last.end(), {"visible", "scale", "median"});
-          if (rows.has(last)) continue;
+          if (rows.settled(last)) continue;
           Config config = config_of(name_of(family));
           config.seed = static_cast<std::uint64_t>(seed);
           const Layout layout = parse_layout("dp2,tp2,sp");

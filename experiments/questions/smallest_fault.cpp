@@ -146,7 +146,7 @@ std::vector<std::vector<std::string>> missing(const Table& rows, Family family,
   for (const Fault& fault : all_faults()) {
     std::vector<std::string> key{std::string(fault.name), name_of(family), recipe,
                                  std::to_string(seed)};
-    if (!rows.has(key)) keys.push_back(std::move(key));
+    if (!rows.settled(key)) keys.push_back(std::move(key));
   }
   return keys;
 }

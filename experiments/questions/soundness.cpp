@@ -162,7 +162,7 @@ void run(Table& rows, const Effort& effort) {
         return std::vector<std::string>{subject.name, std::string(name_of(mode)), kind};
       };
       if (effort.out_of_time()) return;
-      if (rows.has(key(modes.back()))) continue;
+      if (rows.settled(key(modes.back()))) continue;
       std::array<Tally, modes.size()> tallies;
       std::size_t seen = 0, judged_exactly = 0;
       for (unsigned seed = 1; seen < wanted; ++seed) {

@@ -25,7 +25,7 @@ void one_run(Table& rows, Family family, const Recipe& recipe, int seed) {
             if (step % together != 0) return;
             std::vector<std::string> row = key(name_of(family), recipe, seed, step);
             row.push_back(cell(sum / together));
-            if (!rows.has(key(name_of(family), recipe, seed, step))) rows.add(row);
+            if (!rows.settled(key(name_of(family), recipe, seed, step))) rows.add(row);
             sum = 0;
           });
 }
@@ -35,7 +35,7 @@ void run(Table& rows, const Effort& effort) {
     for (const Family family : {Family::gpt, Family::llama}) {
       for (const Recipe& recipe : all_recipes()) {
         if (effort.out_of_time()) return;
-        if (rows.has(key(name_of(family), recipe, seed, steps))) continue;
+        if (rows.settled(key(name_of(family), recipe, seed, steps))) continue;
         effort.progress(name_of(family) + " " + recipe.id + " seed " + std::to_string(seed));
         one_run(rows, family, recipe, seed);
       }

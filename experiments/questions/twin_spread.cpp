@@ -164,7 +164,7 @@ void run(Table& rows, const Effort& effort) {
             const Setting setting{family, weights, recipe.id, layout, seed};
             // Noise draws know casts; where all is FP32 there is none.
             if (setting.against_the_exact_run() && recipe.compute == fp32) continue;
-            if (!rows.has(setting.key())) add(rows, setting, effort);
+            if (!rows.settled(setting.key())) add(rows, setting, effort);
           }
         }
       }

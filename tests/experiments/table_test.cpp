@@ -29,8 +29,17 @@ TEST_F(TableOnDisk, GoesOnWhereItStopped) {
   Table second({"bug", "layout", "found"}, 2);
   second.keep_in(folder_ / "x.csv");
   EXPECT_EQ(second.rows().size(), 1U);
-  EXPECT_TRUE(second.has({"a", "dp2,tp2"})) << "as the experiment asks, comma and all";
-  EXPECT_FALSE(second.has({"b", "dp2,tp2"}));
+  EXPECT_TRUE(second.settled({"a", "dp2,tp2"})) << "as the experiment asks, comma and all";
+  EXPECT_FALSE(second.settled({"b", "dp2,tp2"}));
+}
+
+TEST_F(TableOnDisk, MakesOnlyWhatIsAskedFor) {
+  Table table({"bug", "layout", "found"}, 2);
+  table.only([](const std::string& key) { return key.find("a dp2,tp2") != key.npos; });
+  EXPECT_FALSE(table.settled({"a", "dp2,tp2"}));
+  EXPECT_TRUE(table.settled({"a", "tp2"}));
+  table.add({"a", "dp2,tp2", "1"});
+  EXPECT_TRUE(table.settled({"a", "dp2,tp2"}));
 }
 
 TEST_F(TableOnDisk, WritesOverNothingThatIsNotItsOwn) {
