@@ -59,7 +59,7 @@ class Check {
       if (d.non_finite > 0) not_finite_.insert(id);
     }
     for (const std::string& rule : options_.rules) apply(rule);
-    replay_decisions();
+    replay_what_was_followed();
     finish();
     return std::move(verdict_);
   }
@@ -171,6 +171,8 @@ class Check {
     twin_findings_ = seen.findings;
     one_row_ = seen.one_row;
     undecidable_ = seen.undecidable;
+    followed_ = seen.followed;
+    verdict_.flips = seen.flips;
   }
 
   void apply_replay() {
@@ -187,12 +189,13 @@ class Check {
     replayed_ = seen.ratios;
   }
 
-  // Whatever the rules: the others take the choices as they are.
-  void replay_decisions() {
+  // Whatever the rules: the others take choices, and twins some roundings, as they are.
+  void replay_what_was_followed() {
     if (!candidate_.graph || !replayed_.empty()) return;
-    const auto decisions = decisions_of(*candidate_.graph);
+    std::set<std::string> taken = decisions_of(*candidate_.graph);
+    taken.insert(followed_.begin(), followed_.end());
     const Replayed seen = replay(*candidate_.graph, c_.values, [&](const std::string& id) {
-      return decisions.contains(id) && lines_.contains(id);
+      return taken.contains(id) && lines_.contains(id);
     });
     for (const Finding& f : seen.findings) verdict_.findings.push_back(f);
   }
@@ -258,7 +261,7 @@ class Check {
   std::map<std::string, Line> lines_;
   std::set<std::string> not_finite_;  // findings of structure: no statistic holds them
   std::vector<Finding> twin_findings_, undecidable_;
-  std::set<std::string> one_row_;
+  std::set<std::string> one_row_, followed_;
   std::map<std::string, double> replayed_;
 };
 

@@ -57,6 +57,7 @@ struct Verdict {
   std::size_t vacuous = 0;  // tensors whose tolerance exceeds half their signal
   // Choices of experts, and those in which the candidate was followed: trace/decisions.hpp.
   std::size_t decisions = 0, forced = 0;
+  std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp
   bool could_fail = false;
   std::string blamed;     // first tensor that is wrong by itself; empty if nothing is
   std::string blamed_by;  // the statistic that says so

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "bounds/number/philox.hpp"
-#include "trace/decisions.hpp"
 
 namespace plumb {
 namespace {
@@ -50,30 +49,6 @@ ValuesOf<double> widened(const Graph& graph, const Values& leaves) {
   return wide;
 }
 
-// Does each part of its sum add up many terms in FP32: the gradients of tokens? (Micro-batches are
-// too few: four of them can be paired in three ways, and draws would miss the candidate's.)
-bool adds_terms(const Node& n) {
-  if (n.how.parts == 1 || n.how.wire != fp32) return false;
-  if (n.op == "gemm")
-    return n.attributes.at("transpose_a") != 0 && n.attributes.at("transpose_b") == 0;
-  return n.op == "column_sum" || n.op == "embedding_grad" || n.op == "attention_grad" ||
-         n.op.ends_with("_wgrad");
-}
-
-// Another draw of a node. Where its parts add up terms, the terms are dealt anew: another order of
-// the same sum, as good as the candidate's. (A transfer between the candidate's own parts would
-// come on top of these: the twin would be the candidate and some noise, and lie too far off.)
-void draw(const Node& node, Values& values, std::uint64_t key) {
-  if (!adds_terms(node)) {
-    TwinRoundings roundings(key);
-    return run<float>(node, values, roundings);
-  }
-  Node other = node;
-  other.how.deal.key = key | 1;
-  RealRoundings roundings;
-  run<float>(other, values, roundings);
-}
-
 }  // namespace
 
 template <class T>
@@ -102,22 +77,24 @@ ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent) 
       extent);
 }
 
-Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std::uint64_t seed,
-            int k, Extent extent) {
-  const std::set<std::string> differs = touched(base_graph, graph);
-  Values values;
-  for (const auto& [id, tensor] : base) {
-    if (!differs.contains(id)) values.emplace(id, tensor);
+void make(const Node& node, Values& values) {
+  RealRoundings roundings;
+  run<float>(node, values, roundings);
+}
+
+// Parts that are rounded to travel are moved against each other. Parts that travel in FP32 lose
+// nothing on the way, only where their terms were added up: another order of the same sum is as
+// good as the candidate's. (A transfer between the candidate's own parts would come on top: the
+// twin would be the candidate and some noise, and lie too far off.)
+void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
+  const std::uint64_t key = node_key(seed, k, node);
+  if (node.how.parts == 1 || node.how.wire != fp32) {
+    TwinRoundings roundings(key);
+    return run<float>(node, values, roundings);
   }
-  for (const Node& node : graph.nodes) {
-    if (node.phase > extent.last || !differs.contains(node.outputs.front())) continue;
-    if (is_decision(node)) {
-      values[node.outputs.front()] = base.at(node.outputs.front());
-      continue;
-    }
-    draw(node, values, node_key(seed, k, node));
-  }
-  return values;
+  Node other = node;
+  other.how.deal.key = key | 1;
+  make(other, values);
 }
 
 Errors rounding_errors(const Graph& graph, const Values& leaves, Extent extent) {

@@ -34,11 +34,11 @@ Values reference(const Graph& graph, const Values& leaves, Extent extent = {});
 // FP64, nothing rounded.
 ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent = {});
 
-// Twin k of the candidate: real rounding after a transfer between neighbouring parts, or, of sums
-// over tokens, in another order. `base` are the values of `base_graph`, the reference: outputs that
-// nothing split lies upstream of are shared, and so are its choices (trace/decisions.hpp).
-Values twin(const Graph& graph, const Graph& base_graph, const Values& base, std::uint64_t seed,
-            int k, Extent extent = {});
+// One node, from values that hold its inputs: as promised, or as draw k of a twin makes it: real
+// rounding after a transfer between neighbouring parts, or, where parts are not rounded to travel,
+// their terms dealt anew. Twins of a whole step: trace/boundaries.hpp.
+void make(const Node& node, Values& values);
+void draw(const Node& node, Values& values, std::uint64_t seed, int k);
 
 // What each rounding of the reference changed, by the first output of its node, in call order.
 using Errors = std::map<std::string, std::vector<Tensor>>;

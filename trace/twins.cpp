@@ -148,13 +148,9 @@ bool judged_by_twins(const Node& node) {
 
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
                                const Graph& candidate_graph, const CheckOptions& options) {
-  std::vector<Values> twins;
-  for (int k = 1; k <= options.twins; ++k) {
-    options.progress("twin " + std::to_string(k) + " of " + std::to_string(options.twins));
-    twins.push_back(
-        twin(candidate_graph, reference_graph, reference, options.seed, k, {Phase::reduce}));
-  }
-  return twins;
+  return meet(reference_graph, reference, candidate_graph, nullptr, options.seed, options.twins,
+              {Phase::reduce})
+      .twins;
 }
 
 std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,
@@ -184,17 +180,30 @@ std::vector<Measured> measure(const Graph& reference_graph, const Merged& refere
   return all;
 }
 
+Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
+                 const Graph& candidate_graph, const Merged& candidate,
+                 const CheckOptions& options) {
+  options.progress(std::to_string(options.twins) + " twins");
+  Meeting met = meet(reference_graph, reference.values, candidate_graph, &candidate.values,
+                     options.seed, options.twins, {Phase::reduce});
+  Drawn drawn{reference, std::move(met.twins), std::move(met.followed), met.flips};
+  drawn.reference.values = std::move(met.reference);
+  return drawn;
+}
+
 TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& reference,
                               const Graph& candidate_graph, const Merged& candidate,
                               const std::function<bool(const std::string&)>& wanted,
                               const CheckOptions& options) {
-  const std::vector<Values> twins =
-      make_twins(reference_graph, reference.values, candidate_graph, options);
+  const Drawn drawn = draw_twins(reference_graph, reference, candidate_graph, candidate, options);
   options.progress("comparing with the twins");
   const std::vector<Measured> measured =
-      measure(reference_graph, reference, candidate_graph, candidate, twins, wanted);
+      measure(reference_graph, drawn.reference, candidate_graph, candidate, drawn.twins, wanted);
   if (options.spreads != nullptr) refuse_outgrown(measured, options.spreads->learnt);
-  return conclude(measured, reference, candidate, twins, options);
+  TwinsJudgement seen = conclude(measured, drawn.reference, candidate, drawn.twins, options);
+  seen.followed = drawn.followed;
+  seen.flips = drawn.flips;
+  return seen;
 }
 
 TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& reference,

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/boundaries.hpp"
 #include "trace/check.hpp"
 #include "trace/spreads.hpp"
 
@@ -31,13 +32,27 @@ struct Worst {
 struct TwinsJudgement {
   std::vector<Finding> findings;  // rejected at the family-wise level, one per tensor
   std::vector<Finding>
-      undecidable;                // differs although no twin does and something is split upstream
-  std::set<std::string> one_row;  // findings that vanish without their worst row
+      undecidable;                 // differs although no twin does and something is split upstream
+  std::set<std::string> one_row;   // findings that vanish without their worst row
+  std::set<std::string> followed;  // tensors taken from the candidate: for replay to judge
+  std::size_t flips = 0;           // numbers in them that had been rounded otherwise
   std::map<std::string, Worst> worst;  // per tensor
   std::size_t tests = 0, vacuous = 0;
   bool could_fail = false;
   double smallest_scale = 0;
 };
+
+// What a candidate is held against: the reference given what of the candidate is followed, and
+// twins around it, up to the reduction (trace/boundaries.hpp).
+struct Drawn {
+  Merged reference;
+  std::vector<Values> twins;
+  std::set<std::string> followed;
+  std::size_t flips = 0;
+};
+Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
+                 const Graph& candidate_graph, const Merged& candidate,
+                 const CheckOptions& options);
 
 TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& reference,
                               const Graph& candidate_graph, const Merged& candidate,
@@ -55,7 +70,7 @@ TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& ref
                         const Merged& candidate, const std::vector<Values>& twins,
                         const CheckOptions& options);
 
-// K twins of the candidate's promise around the reference, up to the reduction.
+// K twins of the candidate's promise around the reference alone.
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
                                const Graph& candidate_graph, const CheckOptions& options);
 

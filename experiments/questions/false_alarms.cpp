@@ -51,11 +51,12 @@ void judge_run(const Start& start, Alarms& alarms) {
   CheckOptions options;
   options.seed = start.run.config.seed;
   const auto all = [](const std::string&) { return true; };
-  const auto twins = make_twins(*reference.graph, r.values, *candidate.trace.graph, options);
-  const auto measured = measure(*reference.graph, r, *candidate.trace.graph, c, twins, all);
+  const Graph& graph = *candidate.trace.graph;
+  const Drawn drawn = draw_twins(*reference.graph, r, graph, c, options);
+  const auto measured = measure(*reference.graph, drawn.reference, graph, c, drawn.twins, all);
   for (std::size_t i = 0; i < levels.size(); ++i) {
     options.false_alarm = levels[i];
-    const TwinsJudgement seen = conclude(measured, r, c, twins, options);
+    const TwinsJudgement seen = conclude(measured, drawn.reference, c, drawn.twins, options);
     std::size_t rare = 0;  // healthy runs follow their promise, so replay acquits these
     for (const Finding& f : seen.findings) rare += seen.one_row.contains(f.id) ? 1 : 0;
     alarms.runs[i] += seen.findings.size() > rare ? 1 : 0;

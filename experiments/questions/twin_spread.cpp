@@ -61,18 +61,18 @@ std::string joined(const std::set<std::string>& words) {
 
 Shares against_twins(const Start& start, int draws) {
   const Trace reference = run_reference(start);
-  const Merged r = merge(reference);
   const Candidate candidate = run_candidate(start);
   const Merged c = merge(candidate.trace);
   CheckOptions options;
   options.twins = draws;
-  const auto twins = make_twins(*reference.graph, r.values, *candidate.trace.graph, options);
+  const Drawn drawn =
+      draw_twins(*reference.graph, merge(reference), *candidate.trace.graph, c, options);
   const auto differs = touched(*reference.graph, *candidate.trace.graph);
   Shares shares;
   for (const Node& node : reference.graph->nodes) {
     if (!judged_by_twins(node)) continue;
     for (const std::string& id : node.outputs) {
-      const Tensor& base = *r.values.at(id);
+      const Tensor& base = *drawn.reference.values.at(id);
       if (base.size() == 1) continue;
       const double observed = distance(*c.values.at(id), base).norm;
       if (!differs.contains(id)) {
@@ -81,7 +81,7 @@ Shares against_twins(const Start& start, int draws) {
         continue;
       }
       std::vector<double> norms;
-      for (const Values& t : twins) norms.push_back(distance(*t.at(id), base).norm);
+      for (const Values& t : drawn.twins) norms.push_back(distance(*t.at(id), base).norm);
       shares.count(id, norms, observed);
     }
   }

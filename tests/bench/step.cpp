@@ -11,7 +11,7 @@
 #include "model/data/text.hpp"
 #include "model/plan.hpp"
 #include "tests/bench/clock.hpp"
-#include "trace/execute.hpp"
+#include "trace/boundaries.hpp"
 
 namespace plumb {
 namespace {
@@ -29,7 +29,9 @@ struct Runs {
         base(reference(one, start.leaves, extent)) {}
 
   void step() const { benchmark::DoNotOptimize(reference(one, start.leaves, extent)); }
-  void twin_of_it() const { benchmark::DoNotOptimize(twin(split, one, base, 1, 1, extent)); }
+  void twin_of_it() const {
+    benchmark::DoNotOptimize(meet(one, base, split, nullptr, 1, 1, extent));
+  }
   void exact_step() const { benchmark::DoNotOptimize(exact(one, start.leaves, extent)); }
 
   static constexpr Extent extent{Phase::reduce};

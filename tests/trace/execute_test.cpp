@@ -1,5 +1,4 @@
-// Do twins share what nothing split lies upstream of, and what do draws of noise add to the exact
-// run?
+// What is missing is named; what do draws of noise add to the exact run?
 #include "trace/execute.hpp"
 
 #include <gtest/gtest.h>
@@ -25,33 +24,6 @@ TEST(Execute, NamesTheMissingLeafAndWhatItIsFor) {
     EXPECT_NE(std::string(refused.what()).find("'m1/data/ids'"), std::string::npos);
     EXPECT_NE(std::string(refused.what()).find("m1/embedding/out"), std::string::npos);
   }
-}
-
-TEST(Execute, TwinsShareTheReferenceUpstreamOfTheSplitAndDifferBehindIt) {
-  const Training run = small_run("llama", "bf16", "tp2");
-  const Values leaves = leaves_of_run(run);
-  const Graph one = plan(run.config, run.recipe, {}),
-              many = plan(run.config, run.recipe, run.layout);
-  const Values base = reference(one, leaves, to_gradients);
-  const Values first = twin(many, one, base, 1, 1, to_gradients);
-  const Values again = twin(many, one, base, 1, 1, to_gradients);
-  const Values second = twin(many, one, base, 1, 2, to_gradients);
-  const auto differs = touched(one, many);
-  EXPECT_FALSE(differs.empty());
-  for (const auto& [id, tensor] : base) {
-    EXPECT_EQ(first.at(id)->values, again.at(id)->values) << id;
-    if (differs.contains(id)) continue;
-    EXPECT_EQ(first.at(id), tensor) << id;  // the very same tensor
-  }
-  EXPECT_NE(first.at("m0/head/out")->values, base.at("m0/head/out")->values);
-  EXPECT_NE(first.at("m0/head/out")->values, second.at("m0/head/out")->values);
-}
-
-TEST(Execute, WithoutASplitATwinIsTheReference) {
-  const Training run = small_run("gpt", "bf16");
-  const Graph graph = plan(run.config, run.recipe, {});
-  const Values base = reference(graph, leaves_of_run(run), to_gradients);
-  EXPECT_EQ(twin(graph, graph, base, 1, 1, to_gradients), base);
 }
 
 double norm_of_difference(const Matrix<double>& a, const Matrix<double>& b) {

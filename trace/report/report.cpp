@@ -68,6 +68,12 @@ std::string text_report(const Verdict& v, std::size_t worst) {
         "logits; the rest is judged as the candidate chose\n",
         v.forced, v.decisions);
   }
+  if (v.flips > 0) {
+    out += fmt::format(
+        "followed: {} numbers at rounding boundaries, in tensors that replay judges; twins judge "
+        "the rest as the candidate rounded them\n",
+        v.flips);
+  }
   if (!v.undecided.empty()) {
     out += fmt::format("undecided: {} tensors differ in one row at a rounding boundary, first {}\n",
                        v.undecided.size(), v.undecided.front().id);
@@ -90,6 +96,7 @@ std::string json_lines(const Verdict& v) {
               {"mostly_noise", v.vacuous},
               {"decisions", v.decisions},
               {"forced", v.forced},
+              {"followed", v.flips},
               {"blamed", v.blamed},
               {"blamed_by", v.blamed_by},
               {"smallest_scale", number_or_null(v.smallest_scale)}}

@@ -1,0 +1,150 @@
+#include "trace/boundaries.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trace/decisions.hpp"
+
+namespace plumb {
+namespace {
+
+bool makes_scales(const Node& node) { return node.op == "amax_scale" || node.op == "block_scales"; }
+
+// A cast with a scale that was followed: its own largest number may lie beyond.
+Node saturating(Node node) {
+  if (node.op == "quantize") node.attributes["saturate"] = 1;
+  return node;
+}
+
+bool shaped_alike(const Tensor& a, const Tensor& b) { return a.rows == b.rows && a.cols == b.cols; }
+
+// Numbers in which two makings of an output differ.
+struct Flips {
+  std::size_t count = 0;
+  bool few = true;           // one number in sixteen at most, each by one rounding
+  double as_many_equal = 0;  // so many of one size would scatter as much: (sum e^2)^2 / sum e^4
+};
+
+double root_mean_square(const Tensor& x) {
+  double sum = 0;
+  for (const float v : x.values) sum += static_cast<double>(v) * v;
+  return std::sqrt(sum / static_cast<double>(std::max<std::size_t>(x.size(), 1)));
+}
+
+// An ulp is that of the number, or, where terms cancelled, of the tensor's typical one.
+Flips flips(const Node& node, const Tensor& a, const Tensor& b) {
+  Flips seen;
+  seen.few = shaped_alike(a, b);
+  const std::size_t most = std::max<std::size_t>(a.size() / 16, 1);
+  const bool copy = node.op.starts_with("quantize");
+  const double typical = root_mean_square(a);
+  double squares = 0, fourths = 0;
+  for (std::size_t e = 0; seen.few && e < a.size(); ++e) {
+    const double x = a.values[e], y = b.values[e];
+    if (x == y) continue;
+    const double larger = std::max({std::fabs(x), std::fabs(y), typical});
+    const double d = (x - y) * (x - y);
+    const bool near = std::isfinite(larger) && std::fabs(x - y) <= ulp(larger, node.how.output);
+    seen.few = (near || copy) && ++seen.count <= most;
+    squares += d;
+    fourths += d * d;
+  }
+  if (fourths > 0) seen.as_many_equal = squares * squares / fourths;
+  return seen;
+}
+
+class SideBySide {
+ public:
+  SideBySide(const Graph& reference_graph, const Values& reference, const Graph& graph,
+             const Values* candidate, std::uint64_t seed, int k)
+      : reference_graph_(reference_graph),
+        graph_(graph),
+        candidate_(candidate),
+        seed_(seed),
+        differs_(touched(reference_graph, graph)),
+        out_{reference, std::vector<Values>(static_cast<std::size_t>(k)), {}, 0} {}
+
+  Meeting run(Extent extent) {
+    for (const auto& [id, tensor] : out_.reference) {
+      if (differs_.contains(id)) continue;
+      for (Values& twin : out_.twins) twin.emplace(id, tensor);
+    }
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (node.phase > extent.last || !differs_.contains(node.outputs.front())) continue;
+      step(reference_graph_.nodes[i], node);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void step(const Node& of_reference, const Node& node) {
+    const bool again = std::ranges::any_of(
+        node.inputs, [&](const std::string& id) { return changed_.contains(id); });
+    if (again && !is_decision(node)) {
+      make(saturating(of_reference), out_.reference);
+      changed_.insert(node.outputs.begin(), node.outputs.end());
+    }
+    // Blocks that begin anew on each rank have scales of their own.
+    const bool scales = makes_scales(node) && of_reference.how == node.how;
+    if (!is_decision(node) && !scales) {
+      for (std::size_t k = 0; k < out_.twins.size(); ++k) {
+        draw(saturating(node), out_.twins[k], seed_, static_cast<int>(k + 1));
+      }
+    }
+    for (const std::string& id : node.outputs) {
+      if (scales) follow(id, 0);
+      const bool given = scales || is_decision(node);
+      if (given || (!(node.how.output == fp32) && few_flips(node, id))) together(id);
+    }
+  }
+
+  // Do twins and candidate differ from the reference in so few numbers that single runs decide?
+  // Then the reference has the candidate's.
+  bool few_flips(const Node& node, const std::string& id) {
+    const Tensor& base = *out_.reference.at(id);
+    double sum = 0;
+    for (const Values& twin : out_.twins) {
+      const Flips of_twin = flips(node, base, *twin.at(id));
+      if (!of_twin.few) return false;
+      sum += of_twin.as_many_equal;
+    }
+    if (sum > fewest_flips * static_cast<double>(out_.twins.size())) return false;
+    if (candidate_ == nullptr || !candidate_->contains(id)) return true;
+    const Flips of_candidate = flips(node, base, *candidate_->at(id));
+    if (of_candidate.few) follow(id, of_candidate.count);
+    return of_candidate.few;
+  }
+
+  void follow(const std::string& id, std::size_t flips) {
+    if (candidate_ == nullptr) return;
+    const auto found = candidate_->find(id);
+    if (found == candidate_->end()) return;
+    auto& base = out_.reference.at(id);
+    if (!shaped_alike(*base, *found->second) || *base == *found->second) return;
+    base = found->second;
+    changed_.insert(id);
+    out_.followed.insert(id);
+    out_.flips += flips;
+  }
+
+  void together(const std::string& id) {
+    for (Values& twin : out_.twins) twin[id] = out_.reference.at(id);
+  }
+
+  const Graph& reference_graph_;
+  const Graph& graph_;
+  const Values* candidate_;
+  std::uint64_t seed_;
+  std::set<std::string> differs_, changed_;
+  Meeting out_;
+};
+
+}  // namespace
+
+Meeting meet(const Graph& reference_graph, const Values& reference, const Graph& graph,
+             const Values* candidate, std::uint64_t seed, int k, Extent extent) {
+  return SideBySide(reference_graph, reference, graph, candidate, seed, k).run(extent);
+}
+
+}  // namespace plumb
