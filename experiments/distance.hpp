@@ -1,7 +1,9 @@
-// experiments/distance.hpp: how far one run of a tensor is from another, in FP64.
+// experiments/distance.hpp: how far one run of a tensor is from another, in FP64, and how well
+// draws foretell it.
 #pragma once
 
 #include <cmath>
+#include <vector>
 
 #include "bounds/number/matrix.hpp"
 
@@ -25,5 +27,38 @@ Distance distance(const Matrix<A>& a, const Matrix<B>& b) {
   found.norm = std::sqrt(squares);
   return found;
 }
+
+// Of how many tensors the norm is foretold by its draws: root mean square of theirs over the
+// observed.
+struct Foretold {
+  int tensors = 0, near = 0, within = 0;  // ratios in [0.8, 1.25], in [0.5, 2]
+  int others = 0, others_near = 0;        // draws by the other draws: what any draw can reach
+
+  static bool is_near(double ratio) { return ratio >= 0.8 && ratio <= 1.25; }
+
+  // Returns the ratio. At least two draws.
+  double add(const std::vector<double>& draws, double observed) {
+    double energy = 0;
+    for (const double d : draws) energy += d * d;
+    const auto k = static_cast<double>(draws.size());
+    const double ratio = observed > 0 ? std::sqrt(energy / k) / observed : 1e300;
+    ++tensors;
+    near += is_near(ratio) ? 1 : 0;
+    within += ratio >= 0.5 && ratio <= 2 ? 1 : 0;
+    for (const double d : draws) {
+      ++others;
+      others_near += d > 0 && is_near(std::sqrt((energy - d * d) / (k - 1)) / d) ? 1 : 0;
+    }
+    return ratio;
+  }
+  double near_share() const { return share(near, tensors); }
+  double within_share() const { return share(within, tensors); }
+  double others_share() const { return share(others_near, others); }
+
+ private:
+  static double share(int part, int whole) {
+    return static_cast<double>(part) / (whole > 0 ? whole : 1);
+  }
+};
 
 }  // namespace plumb

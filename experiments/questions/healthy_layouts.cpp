@@ -1,11 +1,12 @@
 // Does rounding explain every healthy run, whatever its family, recipe and layout? And how well do
 // twins foretell how far it lies from the reference? Small models, random and trained weights; one
 // row is one run.
-#include <array>
-#include <cmath>
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <sstream>
 
+#include "bounds/number/philox.hpp"
 #include "experiments/distance.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/training.hpp"
@@ -21,85 +22,24 @@ constexpr int seeds = 3;
 constexpr int steps = 601;  // trained: the step after 600
 
 // Every axis alone, and products of them; a family skips what it cannot be divided by.
-constexpr std::array layouts{"tp2",
-                             "tp2,sp",
-                             "tp4",
-                             "tp4,sp",
-                             "dp2",
-                             "dp2,tp2",
-                             "dp2,tp2,sp",
-                             "dp2,tp4,sp",
-                             "pp2",
-                             "pp4",
-                             "pp2:3+1",
-                             "pp2,vpp2",
-                             "pp2,tp2",
-                             "pp2,tp2,sp",
-                             "dp2,pp2",
-                             "dp2,pp2,tp2,sp",
-                             "cp2",
-                             "cp4",
-                             "cp2:ulysses",
-                             "cp4:ulysses",
-                             "cp2,tp2",
-                             "cp2,tp2,sp",
-                             "cp2:ulysses,tp2",
-                             "dp2,cp2",
-                             "dp2,cp2,tp2,sp",
-                             "cp2,pp2",
-                             "cp2:ulysses,pp2,vpp2",
-                             "cp4,tp2,sp",
-                             "dp2,zero1",
-                             "dp2,zero2",
-                             "dp2,zero3",
-                             "dp2,tp2,zero1",
-                             "dp2,tp2,sp,zero2",
-                             "dp2,tp2,sp,zero3",
-                             "dp2,pp2,zero1",
-                             "dp2,cp2,zero3",
-                             "tp2,recompute",
-                             "tp2,sp,recompute:uniform2",
-                             "cp2,recompute:selective",
-                             "dp2,pp2,recompute",
-                             "dp2,tp2,cp2,pp2",
-                             "dp2,tp2,cp2,pp2,sp,zero3,recompute",
-                             "dp2,ep2",
-                             "dp2,tp2,ep2",
-                             "dp2,tp2,sp,ep2",
-                             "dp2,pp2,ep2",
-                             "dp2,pp2,tp2,ep2",
-                             "dp2,ep2,zero1",
-                             "dp2,ep2,zero2",
-                             "dp2,ep2,zero3",
-                             "dp2,tp2,ep2,recompute",
-                             "dp2,pp2,vpp2,ep2",
-                             "dp2,tp4,sp,ep2",
-                             "dp2,pp2,tp2,sp,ep2,zero3,recompute"};
+constexpr const char* layouts =
+    "tp2 tp2,sp tp4 tp4,sp dp2 dp2,tp2 dp2,tp2,sp dp2,tp4,sp pp2 pp4 pp2:3+1 pp2,vpp2 "
+    "pp2,tp2 pp2,tp2,sp dp2,pp2 dp2,pp2,tp2,sp cp2 cp4 cp2:ulysses cp4:ulysses cp2,tp2 "
+    "cp2,tp2,sp cp2:ulysses,tp2 dp2,cp2 dp2,cp2,tp2,sp cp2,pp2 cp2:ulysses,pp2,vpp2 "
+    "cp4,tp2,sp dp2,zero1 dp2,zero2 dp2,zero3 dp2,tp2,zero1 dp2,tp2,sp,zero2 "
+    "dp2,tp2,sp,zero3 dp2,pp2,zero1 dp2,cp2,zero3 tp2,recompute tp2,sp,recompute:uniform2 "
+    "cp2,recompute:selective dp2,pp2,recompute dp2,tp2,cp2,pp2 "
+    "dp2,tp2,cp2,pp2,sp,zero3,recompute dp2,ep2 dp2,tp2,ep2 dp2,tp2,sp,ep2 dp2,pp2,ep2 "
+    "dp2,pp2,tp2,ep2 dp2,ep2,zero1 dp2,ep2,zero2 dp2,ep2,zero3 dp2,tp2,ep2,recompute "
+    "dp2,pp2,vpp2,ep2 dp2,tp4,sp,ep2 dp2,pp2,tp2,sp,ep2,zero3,recompute";
 
 struct Count {
   int accused = 0, undecided = 0, structure = 0;
-  int tensors = 0, near = 0, within = 0, unequal = 0, few = 0, forced = 0;
-  int others = 0, others_near = 0;  // draws against the other draws: what any draw can reach
+  int unequal = 0, few = 0, forced = 0;
   std::size_t followed = 0;
+  Foretold foretold;
   std::string first_accused;
 };
-
-bool is_near(double ratio) { return ratio >= 0.8 && ratio <= 1.25; }
-
-// Norm of the draws over the norm of what they foretell, and of each draw of what the others do.
-void compare(const std::vector<double>& draws, double observed, Count& count) {
-  double energy = 0;
-  for (const double d : draws) energy += d * d;
-  const auto k = static_cast<double>(draws.size());
-  const double ratio = observed > 0 ? std::sqrt(energy / k) / observed : 1e300;
-  ++count.tensors;
-  count.near += is_near(ratio) ? 1 : 0;
-  count.within += ratio >= 0.5 && ratio <= 2 ? 1 : 0;
-  for (const double d : draws) {
-    ++count.others;
-    count.others_near += d > 0 && is_near(std::sqrt((energy - d * d) / (k - 1)) / d) ? 1 : 0;
-  }
-}
 
 // Tensor by tensor. Single numbers are left out, as in twin-spread; and tensors in which draws
 // differ in fewer numbers than a norm can be foretold of: sums of short products over few tokens
@@ -126,7 +66,7 @@ void foretell(const Graph& graph, const std::set<std::string>& differs, const Dr
       if (flips < fewest_flips * static_cast<double>(norms.size())) {
         ++count.few;
       } else {
-        compare(norms, observed, count);
+        count.foretold.add(norms, observed);
       }
     }
   }
@@ -172,21 +112,35 @@ Alone alone(const std::string& family, const Recipe& recipe, bool of_trained, in
   return a;
 }
 
-void judge_run(const Alone& one, const char* layout, Count& count) {
-  Start start = one.start;
-  start.run.layout = parse_layout(layout);
-  const Candidate candidate = run_candidate(start);
-  const Merged c = merge(candidate.trace);
-  const Graph& graph = *candidate.trace.graph;
+// A run that was judged. Layouts that promise the same and make the same bits share the verdict:
+// pipelines and ZeRO move what others compute.
+struct Known {
+  Graph graph;
+  std::uint64_t bits;
+  Count count;
+};
+
+std::uint64_t bits_of(const Values& values) {
+  std::uint64_t bits = 0;
+  for (const auto& [id, tensor] : values) {
+    bits = key_of(bits, id);
+    bits = key_of(bits, {reinterpret_cast<const char*>(tensor->values.data()),
+                         tensor->size() * sizeof(float)});
+  }
+  return bits;
+}
+
+Count judged(const Alone& one, const Graph& graph, const Merged& c) {
+  Count count;
   const auto all = [](const std::string&) { return true; };
   CheckOptions options;
-  options.seed = start.run.config.seed;
+  options.seed = one.start.run.config.seed;
   Merged r = one.merged;
   Forced as_chosen = forced(*one.reference.graph, r.values, c.values);
   r.values = std::move(as_chosen.values);
-  count.forced += static_cast<int>(as_chosen.rows);
+  count.forced = static_cast<int>(as_chosen.rows);
   const Drawn drawn = draw_twins(*one.reference.graph, r, graph, c, options);
-  count.followed += drawn.flips;
+  count.followed = drawn.flips;
   const auto measured = measure(*one.reference.graph, drawn.reference, graph, c, drawn.twins, all);
   const TwinsJudgement seen = conclude(measured, drawn.reference, c, drawn.twins, options);
   std::size_t rare = 0;  // healthy runs follow their promise bit by bit, so replay acquits these
@@ -194,28 +148,45 @@ void judge_run(const Alone& one, const char* layout, Count& count) {
     rare += seen.one_row.contains(f.id) ? 1 : 0;
     if (!seen.one_row.contains(f.id) && count.first_accused.empty()) count.first_accused = f.id;
   }
-  count.accused += seen.findings.size() > rare ? 1 : 0;
-  count.undecided += rare + seen.undecidable.size() > 0 ? 1 : 0;
-  count.structure += c.findings.empty() ? 0 : 1;
+  count.accused = seen.findings.size() > rare ? 1 : 0;
+  count.undecided = rare + seen.undecidable.size() > 0 ? 1 : 0;
   foretell(graph, touched(*one.reference.graph, graph), drawn, c, count);
+  return count;
+}
+
+Count judge_run(const Alone& one, const std::string& layout, std::vector<Known>& known) {
+  Start start = one.start;
+  start.run.layout = parse_layout(layout);
+  const Candidate candidate = run_candidate(start);
+  const Merged c = merge(candidate.trace);
+  const Graph& graph = *candidate.trace.graph;
+  const std::uint64_t bits = bits_of(c.values);
+  auto same = std::ranges::find_if(
+      known, [&](const Known& k) { return k.bits == bits && touched(k.graph, graph).empty(); });
+  if (same == known.end()) {
+    same = known.insert(known.end(), {graph, bits, judged(one, graph, c)});
+  }
+  Count count = same->count;
+  count.structure = c.findings.empty() ? 0 : 1;
+  return count;
 }
 
 void add(Table& rows, const std::vector<std::string>& key, const Count& count) {
   std::vector<std::string> row = key;
-  const double n = std::max(count.tensors, 1);
+  const Foretold& seen = count.foretold;
   for (const int x : {count.accused, count.undecided, count.structure, count.unequal, count.few,
-                      count.forced, static_cast<int>(count.followed), count.tensors}) {
+                      count.forced, static_cast<int>(count.followed), seen.tensors}) {
     row.push_back(std::to_string(x));
   }
-  row.push_back(cell(count.near / n));
-  row.push_back(cell(count.within / n));
-  row.push_back(cell(count.others_near / std::max(1.0, static_cast<double>(count.others))));
+  for (const double x : {seen.near_share(), seen.within_share(), seen.others_share()}) {
+    row.push_back(cell(x));
+  }
   row.push_back(count.first_accused.empty() ? "-" : count.first_accused);
   rows.add(row);
 }
 
 // Experts do not go with cp; ep asks for experts, and not every recipe goes with it.
-bool fits(const char* layout, const std::string& family, const Recipe& recipe) {
+bool fits(const std::string& layout, const std::string& family, const Recipe& recipe) {
   try {
     plan(small(family), recipe, parse_layout(layout));
     return true;
@@ -227,13 +198,14 @@ bool fits(const char* layout, const std::string& family, const Recipe& recipe) {
 void every_layout(Table& rows, const Effort& effort, const std::string& family,
                   const Recipe& recipe, const std::string& weights, int seed) {
   std::optional<Alone> reference;  // all layouts share it
-  for (const char* layout : layouts) {
+  std::vector<Known> known;
+  std::istringstream all(layouts);
+  for (std::string layout; all >> layout;) {
     if (effort.out_of_time()) return;
     const std::vector<std::string> key{family, recipe.id, weights, layout, std::to_string(seed)};
     if (!fits(layout, family, recipe) || rows.settled(key)) continue;
     if (!reference) reference = alone(family, recipe, weights == "trained", seed, effort);
-    Count count;
-    judge_run(*reference, layout, count);
+    const Count count = judge_run(*reference, layout, known);
     add(rows, key, count);
     effort.progress(family + " " + recipe.id + " " + weights + " " + layout + " seed " + key[4] +
                     (count.accused > 0 ? ": accused" : ": acquitted"));

@@ -4,7 +4,7 @@
 // within a factor of 1.25 of its deviation in a fifth of all cases, whoever foretells it. Under dp
 // each rank has two micro-batches, so that sums over ranks have another order. Beside it the share
 // that a draw reaches against the other draws: a model without fault can do no better than that.
-#include <cmath>
+#include <algorithm>
 #include <set>
 
 #include "experiments/distance.hpp"
@@ -19,28 +19,17 @@ namespace plumb {
 namespace {
 
 struct Shares {
-  int tensors = 0, near = 0, within = 0, untouched = 0, unequal = 0;
-  int others = 0, others_near = 0;  // draws against the other draws: what any draw can reach
+  Foretold foretold;
+  int untouched = 0, unequal = 0;
   double least = 1e300, most = 0;
   std::string least_id, most_id;
   std::set<std::string> outside;  // kinds of tensors that left [0.5, 2]
 
-  static bool is_near(double ratio) { return ratio >= 0.8 && ratio <= 1.25; }
-
   // Norms of the draws and of the run they predict.
   void count(const std::string& id, const std::vector<double>& draws, double observed) {
-    double energy = 0;
-    for (const double d : draws) energy += d * d;
-    if (observed == 0 && energy == 0) return;
-    ++tensors;
-    const double k = static_cast<double>(draws.size());
-    const double ratio = observed > 0 ? std::sqrt(energy / k) / observed : 1e300;
-    for (const double d : draws) {
-      ++others;
-      others_near += d > 0 && is_near(std::sqrt((energy - d * d) / (k - 1)) / d) ? 1 : 0;
-    }
-    near += is_near(ratio) ? 1 : 0;
-    within += ratio >= 0.5 && ratio <= 2 ? 1 : 0;
+    const bool silent = std::ranges::all_of(draws, [](double d) { return d == 0; });
+    if (observed == 0 && silent) return;
+    const double ratio = foretold.add(draws, observed);
     if (ratio < 0.5 || ratio > 2) outside.insert(kind_of(id));
     if (ratio < least) {
       least = ratio;
@@ -139,11 +128,10 @@ Shares shares_of(const Setting& s, const Effort& effort) {
 void add(Table& rows, const Setting& setting, const Effort& effort) {
   const Shares s = shares_of(setting, effort);
   std::vector<std::string> row = setting.key();
-  const double n = std::max(s.tensors, 1);
   for (const std::string& cell_text :
-       {std::to_string(s.tensors), cell(s.near / n), cell(s.within / n),
-        cell(s.others_near / std::max(1.0, static_cast<double>(s.others))), cell(s.least),
-        s.least_id, cell(s.most), s.most_id, std::to_string(s.untouched), std::to_string(s.unequal),
+       {std::to_string(s.foretold.tensors), cell(s.foretold.near_share()),
+        cell(s.foretold.within_share()), cell(s.foretold.others_share()), cell(s.least), s.least_id,
+        cell(s.most), s.most_id, std::to_string(s.untouched), std::to_string(s.unequal),
         joined(s.outside)}) {
     row.push_back(cell_text);
   }
