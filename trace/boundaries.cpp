@@ -21,7 +21,7 @@ bool shaped_alike(const Tensor& a, const Tensor& b) { return a.rows == b.rows &&
 // Numbers in which two makings of an output differ.
 struct Flips {
   std::size_t count = 0;
-  bool few = true;           // one number in sixteen at most, each by one rounding
+  bool few = true;           // 20, or one in sixteen, at most, each by one rounding
   double as_many_equal = 0;  // so many of one size would scatter as much: (sum e^2)^2 / sum e^4
 };
 
@@ -35,7 +35,7 @@ double root_mean_square(const Tensor& x) {
 Flips flips(const Node& node, const Tensor& a, const Tensor& b) {
   Flips seen;
   seen.few = shaped_alike(a, b);
-  const std::size_t most = std::max<std::size_t>(a.size() / 16, 1);
+  const std::size_t most = std::max(a.size() / 16, static_cast<std::size_t>(fewest_flips));
   const bool copy = node.op.starts_with("quantize");
   const double typical = root_mean_square(a);
   double squares = 0, fourths = 0;
@@ -95,7 +95,7 @@ class SideBySide {
     for (const std::string& id : node.outputs) {
       if (scales) follow(id, 0);
       const bool given = scales || is_decision(node);
-      if (given || (!(node.how.output == fp32) && few_flips(node, id))) together(id);
+      if (given || few_flips(node, id)) together(id);
     }
   }
 

@@ -97,11 +97,14 @@ TEST(Deal, OfFourTermsLiesAsFarOffAsTheRanksOwn) {
   };
   const double candidate = energy();
   ASSERT_GT(candidate, 0);
+  std::set<double> different;
   for (std::uint64_t key = 1; key <= 4; ++key) {
     e.how.deal.key = key;
+    different.insert(energy());
     // Some 2500 of the sums differ: energies scatter by about 1.5 sqrt(2 / 2500) = 0.04.
     EXPECT_NEAR(energy() / candidate, 1, 0.2) << key;
   }
+  EXPECT_EQ(different.size(), 4U);
 }
 
 // A key of the last chunk of a sequence is seen by queries of one rank alone, in every cut.
