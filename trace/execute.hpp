@@ -36,7 +36,7 @@ ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent =
 
 // One node, from values that hold its inputs: as promised, or as draw k of a twin makes it: real
 // rounding after a transfer between neighbouring parts, or, where parts are not rounded to travel,
-// their terms dealt anew. Twins of a whole step: trace/boundaries.hpp.
+// with other cuts. Twins of a whole step: trace/boundaries.hpp.
 void make(const Node& node, Values& values);
 void draw(const Node& node, Values& values, std::uint64_t seed, int k);
 

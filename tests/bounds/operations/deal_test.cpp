@@ -81,7 +81,7 @@ TEST(Deal, OfFourTermsLiesAsFarOffAsTheRanksOwn) {
     Matrix<double> x(64, 256);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double u = uniform(key_of(1, name), i) - 0.5;
-      x.values[i] = std::nearbyint(u * u * u * 0x1p26) * 0x1p-20;  // 25 bits at most, mostly fewer
+      x.values[i] = std::nearbyint(u * u * u * 0x1p28) * 0x1p-20;  // mostly fewer than 24 bits
     }
     e.inputs.push_back(converted<double>(converted<float>(x)));
   }
