@@ -21,15 +21,14 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x,
 
 // The sum over the ranks that hold copies, or this rank's share of it.
 Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
-  Tensor gradient = std::move(rank.main_grad.at(as));
-  rank.copies_of(p).sum(gradient.values, fp32);
+  Tensor gradient = rank.buckets.take(as);
   if (p.expert >= 0) {
     const float factor = rank.joints.experts.gradient_factor(rank.at(p.name));
     for (float& g : gradient.values) g *= factor;
   }
   if (rank.l.zero >= 2) gradient = own_share(rank, gradient, p);
   const std::string id = (rank.tied(p) && as == p.name ? "embedding.lookup" : as) + "/main_grad";
-  tap(rank, p, id, gradient, 2, fp32, {rank.copies_of(p).size(), fp32, fp32});
+  tap(rank, p, id, gradient, 2, fp32, {rank.copies_of(p.name).size(), fp32, fp32});
   return gradient;
 }
 
@@ -52,15 +51,16 @@ Tensor tied_gradient(Rank& rank, const Parameter& p) {
 }
 
 void reduce_gradients(Rank& rank) {
+  rank.buckets.close();
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
     if (!rank.tied(p)) {
-      rank.main_grad[p.name] = reduced(rank, p, p.name);
+      rank.reduced[p.name] = reduced(rank, p, p.name);
       continue;
     }
     Tensor gradient = tied_gradient(rank, p);
     tap(rank, p, p.name + "/main_grad", gradient, 2, fp32, rank.in_fp32());
-    rank.main_grad[p.name] = std::move(gradient);
+    rank.reduced[p.name] = std::move(gradient);
   }
 }
 
@@ -72,7 +72,7 @@ float gradient_norm(Rank& rank) {
     if (p.sharding == Sharding::none && rank.where.tp != 0) continue;
     if (rank.tied(p) && !rank.begins()) continue;
     double own = 0;
-    for (const float g : rank.main_grad.at(p.name).values) {
+    for (const float g : rank.reduced.at(p.name).values) {
       own += static_cast<double>(g) * static_cast<double>(g);
     }
     (p.expert < 0 ? squares : of_experts) += own;
@@ -90,7 +90,7 @@ bool unscale(Rank& rank) {
   float bad = 0;
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
-    Tensor& gradient = rank.main_grad.at(p.name);
+    Tensor& gradient = rank.reduced.at(p.name);
     for (float& g : gradient.values) {
       if (!std::isfinite(g)) bad = 1;
       g *= inverse;
@@ -151,7 +151,7 @@ void keep_moment(Rank& rank, const Parameter& p, const std::string& kind, Tensor
 }
 
 void update(Rank& rank, const Parameter& p, float coefficient, bool skipped) {
-  Tensor gradient = std::move(rank.main_grad.at(p.name));
+  Tensor gradient = std::move(rank.reduced.at(p.name));
   if (rank.l.zero == 1) gradient = own_share(rank, gradient, p);
   for (float& g : gradient.values) g *= coefficient;
   tap(rank, p, p.name + "/clipped_grad", gradient, 1, fp32, rank.in_fp32());
