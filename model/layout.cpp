@@ -16,7 +16,8 @@ namespace {
                 "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
                 "cpN:allgather or cpN:ulysses, ppN or ppN:3+1 (layers of each stage), vppN (N from "
                 "1 to 64), sp, zero1 to zero3, recompute, recompute:uniformN or "
-                "recompute:selective, and overlap:SEED (from 1) at most once");
+                "recompute:selective, offload, offload:activations or offload:optimizer, and "
+                "overlap:SEED (from 1) at most once");
 }
 
 // The whole number that `digits` is.
@@ -61,7 +62,8 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
   const std::string name = head.substr(0, head.find_first_of("0123456789-"));
   const std::string digits = head.substr(name.size());
   if (!seen.insert(name).second) refuse(part);
-  const bool varies = name == "pp" || name == "cp" || name == "recompute" || name == "overlap";
+  const bool varies =
+      name == "pp" || name == "cp" || name == "recompute" || name == "offload" || name == "overlap";
   if (!varies && head != part) refuse(part);
   const auto degree = [&] { return number(digits, part, 1, 64); };
   if (name == "dp") {
@@ -82,6 +84,11 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
     layout.zero = number(digits, part, 0, 3);
   } else if (head == "sp") {
     layout.sp = true;
+  } else if (head == "offload" &&
+             (variant.empty() ? head == part
+                              : variant == "activations" || variant == "optimizer")) {
+    layout.offload_activations = variant != "optimizer";
+    layout.offload_optimizer = variant != "activations";
   } else if (head == "overlap") {
     layout.overlap = number(variant, part, 1, std::numeric_limits<int>::max());
   } else if (head == "recompute") {
@@ -138,6 +145,10 @@ std::string name_of(const Layout& l) {
   if (l.zero > 0) name += ",zero" + std::to_string(l.zero);
   if (l.selective) name += ",recompute:selective";
   if (l.recompute > 0) name += ",recompute:uniform" + std::to_string(l.recompute);
+  if (l.offload_activations || l.offload_optimizer) name += ",offload";
+  if (l.offload_activations != l.offload_optimizer) {
+    name += l.offload_activations ? ":activations" : ":optimizer";
+  }
   if (l.overlap > 0) name += ",overlap:" + std::to_string(l.overlap);
   return name;
 }

@@ -6,6 +6,7 @@
 #include "model/layers/operand.hpp"
 #include "model/mail.hpp"
 #include "model/schedule.hpp"
+#include "model/transfer.hpp"
 
 namespace plumb {
 namespace {
@@ -85,7 +86,10 @@ class Pipeline {
       if (l + 1 < last) rank_.gathering.prefetch(l + 1);
       Saved& saved = pass.layers[static_cast<std::size_t>(l - first)];
       x = layer_forward(rank_, l, std::move(x), saved);
-      if (rank_.l.recompute > 0) forget(saved, (l - first) % rank_.l.recompute == 0);
+      if (rank_.l.recompute > 0) forget(saved, begins_at(l, first) == l);
+      if (rank_.l.offload_activations && begins_at(l, first) == l) {
+        parked_.park(l, std::exchange(saved.x, {}));
+      }
     }
     if (!is_last(t)) return send(t, t.stage + 1, x);
     const Operand h = input_operand(
@@ -104,6 +108,7 @@ class Pipeline {
     const auto [first, last] = layers(t);
     for (int l = last - 1; l >= first; --l) {
       const auto i = static_cast<std::size_t>(l - first);
+      bring_back(pass, l, first);
       if (pass.layers[i].norm1.by_columns().size() == 0) compute_again(pass, first, l);
       if (l > first && rank_.l.recompute == 0) rank_.gathering.prefetch(l - 1);
       dx = layer_backward(rank_, l, pass.layers[i], dx);
@@ -112,6 +117,19 @@ class Pipeline {
     if (t.stage > 0) return send(t, t.stage - 1, dx);
     embed_backward(rank_, batch(t), dx);
     rank_.gathering.let_go(-1);
+  }
+
+  // The layer at which a layer's backward begins: its own, or the first of those computed again.
+  int begins_at(int layer, int first) const {
+    return rank_.l.recompute == 0 ? layer : layer - (layer - first) % rank_.l.recompute;
+  }
+
+  // What the host keeps of it comes back, and what the backward after it needs sets out.
+  void bring_back(Pass& pass, int layer, int first) {
+    const int from = begins_at(layer, first);
+    if (parked_.has(from))
+      pass.layers[static_cast<std::size_t>(from - first)].x = parked_.take(from);
+    if (from > first) parked_.bring_back(begins_at(from - 1, first));
   }
 
   // Keeps at most what the first layer of a group took in.
@@ -123,7 +141,7 @@ class Pipeline {
 
   // The layers of a group, up to `layer`, from what the group's first one took in.
   void compute_again(Pass& pass, int first, int layer) {
-    int l = layer - (layer - first) % rank_.l.recompute;
+    int l = begins_at(layer, first);
     rank_.where.recomputing = true;
     const Tensor of_chunk = pass.layers[static_cast<std::size_t>(l - first)].x;
     Tensor x = of_chunk;
@@ -138,6 +156,7 @@ class Pipeline {
   Rank& rank_;
   const std::vector<Batch>& batches_;
   Mail mail_{rank_};
+  Parked parked_{rank_};
   std::map<std::tuple<bool, int, int>, int> ticks_;  // of all ranks' tasks
   bool expected_ = false;                            // what the next task takes in
   Tensor loss_ = Tensor(1, 1);

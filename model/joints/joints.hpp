@@ -107,11 +107,15 @@ struct ZeroJoints {
 
 // What a rank waits for before it goes on; `of` is the module that the joint is asked for.
 enum class Wait {
-  gradient,     // the sum, before the optimizer takes it; of: the gradient
-  bucket_left,  // another bucket, before its outbox is filled; of: the first gradient there
-  parameter,    // gathered ahead, before its layer takes it; of: the parameter
-  sent,         // what a stage made before, before its outbox is filled; of: forward, backward
-  received,     // what a stage takes in, before it starts; of: forward, backward
+  gradient,          // the sum, before the optimizer takes it; of: the gradient
+  bucket_left,       // another bucket, before its outbox is filled; of: the first gradient there
+  parameter,         // gathered ahead, before its layer takes it; of: the parameter
+  sent,              // what a stage made before, before its outbox is filled; of: forward, backward
+  received,          // what a stage takes in, before it starts; of: forward, backward
+  parked,            // what a layer took in is on the host, before it sets out back; of: the layer
+  brought_back,      // and is back, before the layer's backward; of: the layer
+  gradient_on_host,  // before the optimizer takes it there; of: the parameter
+  parameter_back,    // from there, before it is used again; of: the parameter
 };
 
 struct OverlapJoints {

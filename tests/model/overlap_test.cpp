@@ -115,7 +115,8 @@ TEST(Interleavings, ChangeNoBitOfAHealthyRun) {
   for (const char* family : {"gpt", "llama", "llama-moe"}) {
     Case of(family, "bf16");
     for (const std::string layout :
-         {"dp4", "dp2,tp2,sp,pp2", "pp2,vpp2", "dp2,zero3,tp2", "dp4,zero3,recompute:uniform2"}) {
+         {"dp4", "dp2,tp2,sp,pp2", "pp2,vpp2", "dp2,zero3,tp2", "dp4,zero3,recompute:uniform2",
+          "offload,pp2", "dp2,offload,recompute:uniform2,zero1"}) {
       const auto alone = of.records(layout, 0, Joints());
       for (int seed = 1; seed <= 3; ++seed) {
         Joints joints;
@@ -125,7 +126,8 @@ TEST(Interleavings, ChangeNoBitOfAHealthyRun) {
     }
   }
   for (const auto what :
-       {Wait::gradient, Wait::bucket_left, Wait::parameter, Wait::sent, Wait::received}) {
+       {Wait::gradient, Wait::bucket_left, Wait::parameter, Wait::sent, Wait::received,
+        Wait::parked, Wait::brought_back, Wait::gradient_on_host, Wait::parameter_back}) {
     EXPECT_GT((waits.counts[{what, true}]), 0) << static_cast<int>(what);
     EXPECT_GT((waits.counts[{what, false}]), 0) << static_cast<int>(what);
   }
@@ -193,7 +195,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Race{"parameter", "llama", "dp2,zero3", Wait::parameter,
                          "layers.2.attn.qkv.weight", 0},
                     Race{"sent", "gpt", "pp2", Wait::sent, "forward", 1},
-                    Race{"received", "llama", "pp2", Wait::received, "forward", 1}),
+                    Race{"received", "llama", "pp2", Wait::received, "forward", 1},
+                    Race{"parked", "gpt", "offload", Wait::parked, "layers.3", 0},
+                    Race{"brought_back", "llama", "offload", Wait::brought_back, "layers.1", 0},
+                    Race{"gradient_on_host", "gpt", "offload", Wait::gradient_on_host,
+                         "layers.0.attn.qkv.weight"},
+                    Race{"parameter_back", "llama", "offload", Wait::parameter_back,
+                         "layers.0.attn.qkv.weight"}),
     [](const auto& of) { return of.param.name; });
 
 }  // namespace
