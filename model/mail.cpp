@@ -7,13 +7,11 @@ namespace {
 
 constexpr int parts = 4;  // of a tensor, that travel one after another
 
-std::string name_of_way(bool backward) { return backward ? "backward" : "forward"; }
-
 }  // namespace
 
 void Mail::send(int to, int tag, const Tensor& x, bool backward) {
   Box& box = way(out_, backward);
-  rank_.wait(box.last, Wait::sent, name_of_way(backward));
+  rank_.wait(box.last, Wait::sent, "stage");
   box.x = x;
   for (int i = 0; i < parts; ++i) {
     box.last = rank_.overlap.issue(Lane::stage_out, [this, &box, to, tag, i] {
@@ -42,7 +40,7 @@ void Mail::expect(int from, int tag, bool backward) {
 
 Tensor Mail::take(bool backward) {
   Box& box = way(in_, backward);
-  rank_.wait(box.last, Wait::received, name_of_way(backward));
+  rank_.wait(box.last, Wait::received, "stage");
   return box.x;
 }
 

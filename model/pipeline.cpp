@@ -30,12 +30,14 @@ class Pipeline {
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Task& task = order[i];
       rank_.where.micro_batch = batch(task).number;
+      rank_.where.backward = task.backward;
       Tensor x = receive(task);
       if (i + 1 < order.size()) expect_early(order[i + 1], task.tick);
       task.backward ? backward(task, std::move(x)) : forward(task, std::move(x));
     }
     mail_.finish();
     rank_.where.micro_batch = -1;
+    rank_.where.backward = false;
     return std::move(loss_);
   }
 
@@ -79,9 +81,10 @@ class Pipeline {
 
   void forward(const Task& t, Tensor x) {
     Pass& pass = under_way_[{t.stage, t.micro_batch}];
-    if (t.stage == 0) x = embed(rank_, batch(t));
     const auto [first, last] = layers(t);
     pass.layers.resize(static_cast<std::size_t>(std::max(last - first, 0)));
+    if (t.stage == 0) x = embed(rank_, batch(t));
+    if (first < last) rank_.gathering.prefetch(first);
     for (int l = first; l < last; ++l) {
       if (l + 1 < last) rank_.gathering.prefetch(l + 1);
       Saved& saved = pass.layers[static_cast<std::size_t>(l - first)];
@@ -106,6 +109,7 @@ class Pipeline {
     under_way_.erase({t.stage, t.micro_batch});
     if (is_last(t)) dx = std::move(pass.from_top);
     const auto [first, last] = layers(t);
+    if (first < last && rank_.l.recompute == 0) rank_.gathering.prefetch(last - 1);
     for (int l = last - 1; l >= first; --l) {
       const auto i = static_cast<std::size_t>(l - first);
       bring_back(pass, l, first);
@@ -145,6 +149,7 @@ class Pipeline {
     rank_.where.recomputing = true;
     const Tensor of_chunk = pass.layers[static_cast<std::size_t>(l - first)].x;
     Tensor x = of_chunk;
+    rank_.gathering.prefetch(l);
     for (; l <= layer; ++l) {
       if (l < layer) rank_.gathering.prefetch(l + 1);
       x = rank_.joints.recompute.takes_in(rank_.where, of_chunk, std::move(x));

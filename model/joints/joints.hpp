@@ -110,8 +110,8 @@ enum class Wait {
   gradient,          // the sum, before the optimizer takes it; of: the gradient
   bucket_left,       // another bucket, before its outbox is filled; of: the first gradient there
   parameter,         // gathered ahead, before its layer takes it; of: the parameter
-  sent,              // what a stage made before, before its outbox is filled; of: forward, backward
-  received,          // what a stage takes in, before it starts; of: forward, backward
+  sent,              // what a stage made before, before its outbox is filled; of: stage
+  received,          // what a stage takes in, before it starts; of: stage
   parked,            // what a layer took in is on the host, before it sets out back; of: the layer
   brought_back,      // and is back, before the layer's backward; of: the layer
   gradient_on_host,  // before the optimizer takes it there; of: the parameter
