@@ -186,12 +186,8 @@ TEST_P(Missing, ChangesBitsWhereThereWasSomethingToWaitForAndNowhereElse) {
 
 INSTANTIATE_TEST_SUITE_P(Waits, Missing,
                          testing::Values(Race{"parked", "gpt", "offload", Wait::parked, "layers.3"},
-                                         Race{"brought_back", "llama", "offload",
-                                              Wait::brought_back, "layers.1"},
                                          Race{"gradient_on_host", "gpt", "offload",
-                                              Wait::gradient_on_host, "layers.0.attn.qkv.weight"},
-                                         Race{"parameter_back", "llama", "offload",
-                                              Wait::parameter_back, "layers.0.attn.qkv.weight"}),
+                                              Wait::gradient_on_host, "layers.0.attn.qkv.weight"}),
                          [](const auto& of) { return of.param.name; });
 
 }  // namespace
