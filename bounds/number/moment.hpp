@@ -21,7 +21,8 @@
 //               sum comes to whole spacings, the same each time (theory.md P8: stagnation), so that
 //               what is lost is no chance but a bias. Only near the middle between two, by its own
 //               deviation, it may come to either; a tie does, by the bits of the sum: variance
-//               p (1 - p) h^2. A result below half of FP32's least number vanishes likewise.
+//               p (1 - p) h^2, and more where p is small, so that tails hold too. A result below
+//               half of FP32's least number vanishes likewise.
 //     constant  what the code alone determines (attributes, angles) FP32 holds as one known number:
 //               a bias. So are sums of squares of short numbers: k^2 of odd k ends in 001, and the
 //               roundings at one exponent go the same way.
@@ -348,17 +349,22 @@ struct Moment {
     return size > 0 && (size < 4 * h || constant) && h > grid && 64 * variance() < h * h;
   }
   // Adds the whole spacings that FP32 takes for an addend x of that deviation: the nearest ones,
-  // one more or less where x is near the middle.
+  // one more or less where x is near the middle. An error of a spacing that befalls only what is t
+  // deviations away has to count as more than t deviations: p (1 - p) h^2 would promise a millionth
+  // where p is a thousandth. (1 - p)^2 h^2 / (1 + t^2) is the same for a tie, and for t > 1.1 both
+  // normal tails beyond sqrt(1 + t^2) hold more than p.
   void take_in_spacings(double x, double deviation, double h, double sum) {
     const double floor = h * std::floor(x / h), beyond = x - floor - h / 2;
-    double up = beyond > 0 ? 1 : beyond < 0 ? 0 : 0.5;
+    double up = beyond > 0 ? 1 : beyond < 0 ? 0 : 0.5, t = 0;
     if (std::fabs(beyond) < 6 * deviation) {
-      up = std::erfc(-beyond / (term<"moment.edge">(deviation) * std::sqrt(2))) / 2;
+      t = beyond / term<"moment.edge">(deviation);
+      up = std::erfc(-t / std::sqrt(2)) / 2;
     }
     const double taken = floor + up * h;
     bias = held() + x - sum + term<"moment.vanishing">(taken - x);
     value = sum;
-    own += term<"moment.middle">(up * (1 - up) * h * h);
+    const double likely = std::max(up, 1 - up);
+    own += term<"moment.middle">(likely < 1 ? likely * likely * h * h / (1 + t * t) : 0);
     constant = false;
     if (taken == 0) return;
     known = false;

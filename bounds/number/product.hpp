@@ -57,4 +57,8 @@ Matrix<T> product(View<T> a, View<T> b) {
   return c;
 }
 
+// |op(A)| |op(B)| of sizes rounded to float, each element such a chain: half the cost of the
+// product in FP64, or little more. Throws as multiply does.
+Matrix<float> product_of_sizes(View<double> a, View<double> b);
+
 }  // namespace plumb

@@ -58,14 +58,6 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return finished(std::move(parts), call);
 }
 
-Matrix<float> magnitudes(const Matrix<double>& x) {
-  Matrix<float> m(x.rows, x.cols);
-  for (std::size_t e = 0; e < x.size(); ++e) {
-    m.values[e] = static_cast<float>(std::fabs(x.values[e]));
-  }
-  return m;
-}
-
 // What chance sees of a chain [HI23]: the sum of the squares of u times the running sums, and apart
 // from it
 // what may vanish of products that are some spacings or less of the sum they are added to. Such
@@ -101,10 +93,9 @@ Running running_sums(View<double> a, View<double> b) {
 }
 
 // One slice of K: the FP64 product, and the error of its chain in any order.
-Matrix<Near> chain(View<double> a, View<double> b, View<float> a_size, View<float> b_size,
-                   Mode mode) {
+Matrix<Near> chain(View<double> a, View<double> b, Mode mode) {
   const Matrix<double> c = product(a, b);
-  const Matrix<float> s = product(a_size, b_size);
+  const Matrix<float> s = product_of_sizes(a, b);
   const double ku = static_cast<double>(a.cols) * 0x1p-24;
   const double t = static_cast<double>(a.cols) * 0x1p-149;  // underflow, of s as well
   const Running running = mode == Mode::probabilistic ? running_sums(a, b) : Running();
@@ -155,18 +146,12 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
     if (repeated) return Refusal{Why::conflict, std::string(data_repeat)};
     return moments(call);
   }
-  const bool ta = call.attribute("transpose_a") != 0;
-  const bool tb = call.attribute("transpose_b") != 0;
-  const Matrix<float> a_size = magnitudes(call[0]);
-  const Matrix<float> b_size = magnitudes(call[1]);
-  const View<double> a = view(call[0], ta);
-  const View<double> b = view(call[1], tb);
+  const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
+  const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
   std::vector<Matrix<Near>> parts;
   for (int p = 0; p < call.how.parts; ++p) {
     const auto [first, last] = slice(a.cols, call.how.parts, p);
-    parts.push_back(chain(columns(a, first, last), rows(b, first, last),
-                          columns(view(a_size, ta), first, last),
-                          rows(view(b_size, tb), first, last), call.mode));
+    parts.push_back(chain(columns(a, first, last), rows(b, first, last), call.mode));
   }
   NearRoundings roundings;
   const Matrix<Near> none;

@@ -66,11 +66,16 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     balance *= call[4].values[0];
     twice_z *= call[4].values[0];
   }
+  Matrix<T> counts = call[2];
+  if constexpr (std::is_same_v<T, Moment>) {
+    // The same for every token: what is lost of them is no chance.
+    for (Moment& count : counts.values) count.constant = true;
+  }
   Matrix<T> dx = call[1];
   for (std::size_t t = 0; t < p.rows; ++t) {
     T along = 0;
     for (std::size_t e = 0; e < p.cols; ++e) {
-      dx(t, e) = shared(fma(balance, call[2].values[e], dx(t, e)));
+      dx(t, e) = shared(fma(balance, counts.values[e], dx(t, e)));
       along = fma(p(t, e), dx(t, e), along);
     }
     const T off = shared(twice_z * call[3].values[t] - along);

@@ -70,7 +70,8 @@ Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& k
   Tensor scores(s.queries(), s.sequence);
   backend.gemm(own(q, s, sequence, at.query), all(kv, s, sequence, at.key, true),
                scores.values.data(), scores.cols, false);
-  for (float& x : scores.values) x *= inverse_root(s);
+  const float scale = inverse_root(s);
+  for (float& x : scores.values) x *= scale;
   return scores;
 }
 
@@ -132,9 +133,12 @@ void key_value_gradient(const Backend& backend, const Tensor& p, const Tensor& d
 
 void scale_queries_and_keys(Tensor& d_qkv, const HeadShape& s) {
   const std::size_t group = s.heads / s.kv_heads + 2;
+  const float scale = inverse_root(s);
   for (std::size_t t = 0; t < d_qkv.rows; ++t) {
-    for (std::size_t j = 0; j < d_qkv.cols; ++j) {
-      if ((j / s.dim + 1) % group != 0) d_qkv(t, j) *= inverse_root(s);
+    for (std::size_t h = 0; h < d_qkv.cols / s.dim; ++h) {
+      if ((h + 1) % group == 0) continue;  // values are not scaled
+      float* head = d_qkv.row(t) + h * s.dim;
+      for (std::size_t i = 0; i < s.dim; ++i) head[i] *= scale;
     }
   }
 }

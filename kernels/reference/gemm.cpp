@@ -6,40 +6,43 @@
 namespace plumb {
 namespace {
 
-constexpr std::size_t width = 32;  // columns that are summed side by side, in registers
+constexpr std::size_t width = 64;  // columns whose sums stay in registers, for a few rows at once
 
-// One strip of one row of C; `b` is plain (K, N).
-void strip(const View<float>& a, std::size_t i, const float* b, std::size_t b_stride, float* c,
-           std::size_t n, bool accumulate) {
-  float sum[width] = {};
-  if (accumulate) std::copy_n(c, n, sum);
-  if (n == width) {
-    for (std::size_t k = 0; k < a.cols; ++k) {
-      const float x = a(i, k);
-      for (std::size_t j = 0; j < width; ++j) sum[j] = std::fma(x, b[k * b_stride + j], sum[j]);
-    }
-  } else {
-    for (std::size_t k = 0; k < a.cols; ++k) {
-      const float x = a(i, k);
-      for (std::size_t j = 0; j < n; ++j) sum[j] = std::fma(x, b[k * b_stride + j], sum[j]);
+// A strip of B: columns [first, first + n), zeros beyond, row after row.
+void copy_strip(const View<float>& b, std::size_t first, std::size_t n, std::vector<float>& strip) {
+  strip.assign(b.rows * width, 0);
+  for (std::size_t k = 0; k < b.rows; ++k) {
+    for (std::size_t j = 0; j < n; ++j) strip[k * width + j] = b(k, first + j);
+  }
+}
+
+// `rows` rows of a strip of C, of which n columns exist.
+template <std::size_t rows>
+void chains(const View<float>& a, std::size_t i, const std::vector<float>& strip, float* c,
+            std::size_t c_stride, std::size_t n, bool accumulate) {
+  float sum[rows][width] = {};
+  for (std::size_t r = 0; accumulate && r < rows; ++r) std::copy_n(c + r * c_stride, n, sum[r]);
+  for (std::size_t k = 0; k < a.cols; ++k) {
+    const float* b = strip.data() + k * width;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const float x = a(i + r, k);
+      for (std::size_t j = 0; j < width; ++j) sum[r][j] = std::fma(x, b[j], sum[r][j]);
     }
   }
-  std::copy_n(sum, n, c);
+  for (std::size_t r = 0; r < rows; ++r) std::copy_n(sum[r], n, c + r * c_stride);
 }
 
 void gemm(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate) {
-  std::vector<float> plain;  // a transposed B is turned once, so that rows can be read in order
-  if (b.transposed) {
-    plain.resize(b.rows * b.cols);
-    for (std::size_t j = 0; j < b.cols; ++j) {
-      for (std::size_t k = 0; k < b.rows; ++k) plain[k * b.cols + j] = b.data[j * b.stride + k];
-    }
-    b = {plain.data(), b.rows, b.cols, b.cols, false};
-  }
+  std::vector<float> strip;
   for (std::size_t j = 0; j < b.cols; j += width) {
     const std::size_t n = std::min(width, b.cols - j);
-    for (std::size_t i = 0; i < a.rows; ++i) {
-      strip(a, i, b.data + j, b.stride, c + i * c_stride + j, n, accumulate);
+    copy_strip(b, j, n, strip);
+    std::size_t i = 0;
+    for (; i + 4 <= a.rows; i += 4) {
+      chains<4>(a, i, strip, c + i * c_stride + j, c_stride, n, accumulate);
+    }
+    for (; i < a.rows; ++i) {
+      chains<1>(a, i, strip, c + i * c_stride + j, c_stride, n, accumulate);
     }
   }
 }

@@ -191,11 +191,31 @@ TEST(Moment, LetsTiesAndUncertainAddendsGoEitherWay) {
   const double d = h / 16;
   const Moment near_middle = one + Moment::of(h / 2 - d, 0, d * d);
   EXPECT_NEAR(near_middle.bias, 0.158655 * h - (h / 2 - d), 1e-5 * h);
-  EXPECT_NEAR(near_middle.variance(), 0.158655 * (1 - 0.158655) * h * h, 1e-5 * h * h);
+  EXPECT_NEAR(near_middle.variance(), (1 - 0.158655) * (1 - 0.158655) / 2 * h * h, 1e-5 * h * h);
   // The smaller operand may come first, and be subtracted.
   const Moment first = Moment::input(-0.2 * h) - one;
   EXPECT_EQ(first.value, -1 - 0.2 * h);
   EXPECT_EQ(first.value + first.bias, -1);
+}
+
+// An addend that goes the less likely way is off by nearly a spacing: in deviations that must be so
+// much that a normal number gets there as often.
+TEST(Moment, PromisesTailsOfWhatGoesEitherWay) {
+  const double h = 0x1p-23, d = h / 64;
+  const Moment one = Moment(1) + Moment::input(0);
+  for (const double t : {1.2, 2.0, 3.0, 4.0, 5.0}) {
+    for (const double side : {-1.0, 1.0}) {
+      const double addend = h / 2 + side * t * d;
+      const Moment sum = one + Moment::of(addend, 0, d * d);
+      const double unlikely = std::erfc(t / std::sqrt(2)) / 2;
+      const double mean = addend + sum.bias;  // of the spacings taken, without the one
+      EXPECT_NEAR(mean, side < 0 ? unlikely * h : (1 - unlikely) * h, 1e-9 * h);
+      const double off = std::fabs((side < 0 ? h : 0) - mean);
+      const double promised = std::erfc(off / std::sqrt(2 * sum.variance()));
+      EXPECT_GT(promised, unlikely) << t;
+      EXPECT_LT(promised, 1.25 * unlikely) << t;
+    }
+  }
 }
 
 TEST(Moment, HoldsWhatTheCodeAloneDetermines) {

@@ -81,6 +81,20 @@ TYPED_TEST(Product, IsNearTheTruth) {
   }
 }
 
+TEST(Product, OfSizesIsThatOfTheNearestFloats) {
+  Draw draw("cancelling", 8);
+  const Matrix<double> a = draw.matrix(13, 40), b = draw.matrix(40, 70);
+  Tensor sizes_a = converted<float>(a), sizes_b = converted<float>(b);
+  for (Tensor* sizes : {&sizes_a, &sizes_b}) {
+    for (float& x : sizes->values) x = std::fabs(x);
+  }
+  const Tensor expected = product(view(sizes_a), view(sizes_b));
+  EXPECT_EQ(product_of_sizes(view(a), view(b)), expected);
+  const Matrix<double> at = transposed(a), bt = transposed(b);
+  EXPECT_EQ(product_of_sizes(view(at, true), view(bt, true)), expected);
+  EXPECT_THROW((void)product_of_sizes(view(a), view(a)), std::invalid_argument);
+}
+
 TEST(Product, RefusesWhatDoesNotFit) {
   const Matrix<double> a(2, 3);
   EXPECT_THROW((void)product(view(a), view(a)), std::invalid_argument);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "bounds/examples/shaped.hpp"
 #include "tests/support/effort.hpp"
@@ -72,10 +73,35 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"gelu_erf"}, Kind{"gelu_erf_grad"}, Kind{"silu"}, Kind{"silu_grad"},
                     Kind{"swiglu"}, Kind{"swiglu_grad"}, Kind{"cross_entropy", "80x30"},
                     Kind{"cross_entropy_grad"}, Kind{"quantize"}, Kind{"scale"}, Kind{"adam"},
-                    Kind{"router_grad"}, Kind{"dispatch_grad"}, Kind{"grouped_gemm", "16x60"},
-                    Kind{"grouped_wgrad", "60x16"}, Kind{"grouped_column_sum", "60x40"},
-                    Kind{"combine"}, Kind{"combine_grad"}, Kind{"combine_weight_grad", "80x30"}),
+                    Kind{"router"}, Kind{"router_grad"}, Kind{"dispatch_grad"},
+                    Kind{"grouped_gemm", "16x60"}, Kind{"grouped_wgrad", "60x16"},
+                    Kind{"grouped_column_sum", "60x40"}, Kind{"combine"}, Kind{"combine_grad"},
+                    Kind{"combine_weight_grad", "80x30"}),
     [](const auto& parameter) { return parameter.param.id; });
+
+// An expert's count is the same for every token, and so is what is lost of it: a bias.
+TEST(Moment, ForetellsWhatIsLostOfCounts) {
+  std::vector<double> means;  // of the scores of a call
+  for (std::uint64_t call = 1; call <= 60; ++call) {
+    const Example e = shaped_example("router_grad", "32x252", fp32,
+                                     [&](auto i, auto k) { return drawn(false, call, i, k); });
+    const auto moments = tolerance_of(e, Mode::moments);
+    const Tensor computed = evaluation_of(e)[0];
+    const Matrix<double> value = value_of(e)[0];
+    double sum = 0;
+    for (std::size_t k = 0; k < value.size(); ++k) {
+      const double error = static_cast<double>(computed.values[k]) - value.values[k];
+      sum += (error - moments->bias[0].values[k]) / moments->bound[0].values[k];
+    }
+    means.push_back(sum / static_cast<double>(value.size()));
+  }
+  const double n = static_cast<double>(means.size());
+  const double mean = std::accumulate(means.begin(), means.end(), 0.0) / n;
+  double square = 0;
+  for (const double m : means) square += (m - mean) * (m - mean) / (n - 1);
+  EXPECT_LT(std::sqrt(square / n), 0.03);
+  EXPECT_NEAR(mean, 0, 4 * std::sqrt(square / n));
+}
 
 TEST(Moment, BiasIsFromTheValueAsGiven) {
   const Example e = shaped_example("add", "4x4", fp32);
