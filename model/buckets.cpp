@@ -1,6 +1,5 @@
 #include "model/buckets.hpp"
 
-#include "bounds/outcome.hpp"
 #include "model/rank.hpp"
 
 namespace plumb {
@@ -12,45 +11,40 @@ constexpr std::size_t bucket_size = 4096;  // elements; a larger gradient has a 
 struct Sum {
   Communicator& copies;
   const std::vector<float>& outbox;
-  std::vector<float> own;   // as they left
-  std::vector<Tensor*> to;  // where the sums land, in the order of the bucket
+  std::size_t size;
+  std::vector<Tensor*> to;         // where the sums land, in the order of the bucket
+  std::array<Tensor, pieces> own;  // pieces, as they left
 
-  void leave(const Slice& part) {
-    const auto first = outbox.begin() + static_cast<std::ptrdiff_t>(part.first);
-    Tensor letter(1, part.last - part.first);
-    std::copy_n(first, letter.size(), letter.values.begin());
-    std::copy_n(first, letter.size(), own.begin() + static_cast<std::ptrdiff_t>(part.first));
+  void leave(std::size_t i) {
+    const auto [first, last] = slice(size, pieces, static_cast<int>(i));
+    own[i] = Tensor(1, last - first);
+    std::copy_n(outbox.begin() + static_cast<std::ptrdiff_t>(first), last - first,
+                own[i].values.begin());
     for (int r = 0; r < copies.size(); ++r) {
-      if (r != copies.rank()) copies.send(r, 0, letter);
+      if (r != copies.rank()) copies.send(r, 0, own[i]);
     }
   }
 
-  void land(const Slice& part) {
-    Tensor total(1, part.last - part.first);
+  void land(std::size_t i) {
+    Tensor total;
     for (int r = 0; r < copies.size(); ++r) {
-      Tensor theirs = r == copies.rank() ? own_part(part) : copies.receive(r, 0);
+      Tensor theirs = r == copies.rank() ? own[i] : copies.receive(r, 0);
       if (r == 0) {
         total = std::move(theirs);
       } else {
         add_to(total, theirs);
       }
     }
+    const Slice piece = slice(size, pieces, static_cast<int>(i));
     std::size_t start = 0;  // of a gradient in the bucket
     for (Tensor* gradient : to) {
-      const std::size_t first = std::max(part.first, start);
-      const std::size_t last = std::min(part.last, start + gradient->size());
-      for (std::size_t i = first; i < last; ++i) {
-        gradient->values[i - start] = total.values[i - part.first];
+      const std::size_t first = std::max(piece.first, start);
+      const std::size_t last = std::min(piece.last, start + gradient->size());
+      for (std::size_t e = first; e < last; ++e) {
+        gradient->values[e - start] = total.values[e - piece.first];
       }
       start += gradient->size();
     }
-  }
-
- private:
-  Tensor own_part(const Slice& part) const {
-    Tensor x(1, part.last - part.first);
-    std::copy_n(own.begin() + static_cast<std::ptrdiff_t>(part.first), x.size(), x.values.begin());
-    return x;
   }
 };
 
@@ -80,10 +74,10 @@ void Buckets::close() {
   size_ = 0;
 }
 
-const Event& Buckets::when(const Events& parts_have, std::size_t n, std::size_t size) {
+const Event& Buckets::when(const Events& pieces_have, std::size_t n, std::size_t size) {
   std::size_t i = 0;
-  while (slice(size, parts, static_cast<int>(i)).last < n) ++i;
-  return parts_have[i];
+  while (slice(size, pieces, static_cast<int>(i)).last < n) ++i;
+  return pieces_have[i];
 }
 
 void Buckets::fill(Outbox& box) {
@@ -100,19 +94,16 @@ void Buckets::fill(Outbox& box) {
 }
 
 void Buckets::set_out(Outbox& box, Communicator& copies) {
-  const auto sum = std::make_shared<Sum>(Sum{copies, box.values, std::vector<float>(size_), {}});
+  const auto sum = std::make_shared<Sum>(Sum{copies, box.values, size_, {}, {}});
   for (const std::string& gradient : open_) sum->to.push_back(&rank_.main_grad.at(gradient));
   Events landed;
-  for (int i = 0; i < parts; ++i) {
-    const Slice part = slice(size_, parts, i);
-    box.left[static_cast<std::size_t>(i)] =
-        rank_.overlap.issue(Lane::sums_out, [sum, part] { sum->leave(part); });
+  for (std::size_t i = 0; i < pieces; ++i) {
+    box.left[i] = rank_.overlap.issue(Lane::sums_out, [sum, i] { sum->leave(i); });
   }
-  for (std::size_t i = 0; i < parts; ++i) {
-    const Slice part = slice(size_, parts, static_cast<int>(i));
-    landed[i] = rank_.overlap.issue(Lane::sums_in, [this, sum, part, left = box.left[i]] {
+  for (std::size_t i = 0; i < pieces; ++i) {
+    landed[i] = rank_.overlap.issue(Lane::sums_in, [this, sum, i, left = box.left[i]] {
       rank_.overlap.wait(left);  // one's own part is in the sum
-      sum->land(part);
+      sum->land(i);
     });
   }
   std::size_t end = 0;  // of a gradient in the bucket

@@ -29,16 +29,15 @@ class Buckets {
   Tensor take(const std::string& gradient);
 
  private:
-  static constexpr int parts = 4;  // of a bucket, that travel one after another
-  using Events = std::array<Event, parts>;
+  using Events = std::array<Event, pieces>;
   struct Outbox {
     std::vector<float> values;
     std::size_t size = 0;  // of what it holds
     std::string first;     // gradient of that
-    Events left;           // its parts
+    Events left;           // its pieces
   };
   // When the first n of `size` elements have travelled.
-  static const Event& when(const Events& parts_have, std::size_t n, std::size_t size);
+  static const Event& when(const Events& pieces_have, std::size_t n, std::size_t size);
   // Waits until what is written over has left.
   void fill(Outbox& box);
   void set_out(Outbox& box, Communicator& copies);

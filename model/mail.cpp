@@ -3,19 +3,13 @@
 #include "model/rank.hpp"
 
 namespace plumb {
-namespace {
-
-constexpr int parts = 4;  // of a tensor, that travel one after another
-
-}  // namespace
-
 void Mail::send(int to, int tag, const Tensor& x, bool backward) {
   Box& box = way(out_, backward);
   rank_.wait(box.last, Wait::sent, "stage");
   box.x = x;
-  for (int i = 0; i < parts; ++i) {
+  for (int i = 0; i < pieces; ++i) {
     box.last = rank_.overlap.issue(Lane::stage_out, [this, &box, to, tag, i] {
-      const auto [first, last] = slice(box.x.rows, parts, i);
+      const auto [first, last] = slice(box.x.rows, pieces, i);
       Tensor letter(last - first, box.x.cols);
       std::copy(box.x.row(first), box.x.row(last), letter.values.begin());
       rank_.mesh.pp.send(to, tag, letter);
@@ -30,10 +24,10 @@ void Mail::expect(int from, int tag, bool backward) {
     const std::size_t rows = rank_.l.sp ? rank_.last(tokens) - rank_.first(tokens) : tokens;
     box.x = Tensor(rows, static_cast<std::size_t>(rank_.c.width));
   }
-  for (int i = 0; i < parts; ++i) {
+  for (int i = 0; i < pieces; ++i) {
     box.last = rank_.overlap.issue(Lane::stage_in, [this, &box, from, tag, i] {
       const Tensor letter = rank_.mesh.pp.receive(from, tag);
-      std::ranges::copy(letter.values, box.x.row(slice(box.x.rows, parts, i).first));
+      std::ranges::copy(letter.values, box.x.row(slice(box.x.rows, pieces, i).first));
     });
   }
 }

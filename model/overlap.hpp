@@ -32,6 +32,9 @@ enum class Lane {
   to_device
 };
 
+// Of a bucket or a tensor that travel one after another.
+inline constexpr int pieces = 4;
+
 // Steps of a lane up to that number have happened; 0: nothing to wait for.
 struct Event {
   Lane lane = Lane::sums_in;

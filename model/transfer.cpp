@@ -3,19 +3,13 @@
 #include "model/rank.hpp"
 
 namespace plumb {
-namespace {
-
-constexpr int parts = 4;  // of a tensor, that are copied one after another
-
-}  // namespace
-
 Event transfer(Overlap& overlap, Lane lane, Tensor from, const std::shared_ptr<Tensor>& onto) {
   const auto source = std::make_shared<const Tensor>(std::move(from));
   Event last;
-  for (int i = 0; i < parts; ++i) {
-    last = overlap.issue(lane, [source, onto, part = slice(source->size(), parts, i)] {
-      const auto first = static_cast<std::ptrdiff_t>(part.first);
-      std::copy_n(source->values.begin() + first, part.last - part.first,
+  for (int i = 0; i < pieces; ++i) {
+    last = overlap.issue(lane, [source, onto, piece = slice(source->size(), pieces, i)] {
+      const auto first = static_cast<std::ptrdiff_t>(piece.first);
+      std::copy_n(source->values.begin() + first, piece.last - piece.first,
                   onto->values.begin() + first);
     });
   }

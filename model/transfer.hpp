@@ -11,7 +11,7 @@ namespace plumb {
 
 class Rank;
 
-// `onto`, of the same size, has what it had until each part lands.
+// `onto`, of the same size, has what it had until each piece lands.
 Event transfer(Overlap& overlap, Lane lane, Tensor from, const std::shared_ptr<Tensor>& onto);
 
 // What layers took in, on the host until backward needs it. It comes back to one of two places on
