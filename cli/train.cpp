@@ -29,9 +29,10 @@ void add_train(CLI::App& app, Verb& chosen) {
       ->capture_default_str()
       ->needs(layout);
   verb->add_option("--world", where,
-                   "threads, or mpi: one rank a process, started by mpirun; needs --layout")
+                   "threads; mpi: one rank a process, started by mpirun; nccl: a GPU for each "
+                   "rank; needs --layout")
       ->capture_default_str()
-      ->check(CLI::IsMember({"threads", "mpi"}))
+      ->check(CLI::IsMember({"threads", "mpi", "nccl"}))
       ->needs(layout);
   verb->add_option("--perturb", perturb,
                    "move the embedding of the one-device run by one ulp, with this seed")
@@ -52,7 +53,7 @@ void add_train(CLI::App& app, Verb& chosen) {
                       std::string(planted->needs.layout));
       }
       find_backend(backend);
-      World& world = where == "mpi" ? mpi() : threads();
+      World& world = where == "mpi" ? mpi() : where == "nccl" ? nccl() : threads();
       Start start = model.start("dp1,tp1");
       if (planted != nullptr) refuse_unmet(*planted, start.run, dose);
       const int all = steps;

@@ -97,6 +97,11 @@ class Assembly {
     std::size_t owned = 0;
     for (std::size_t j = 0; j < n; ++j) owned += owner[j] != 0 ? 1 : 0;
     if (owned == n && n > 0) return std::memcmp(to, row, n * sizeof(float)) == 0;
+    if (owned == 0) {
+      std::fill(owner, owner + n, static_cast<std::uint16_t>(rank + 1));
+      std::copy(row, row + n, to);
+      return true;
+    }
     bool agree = true;
     for (std::size_t j = 0; j < n; ++j) {
       if (owner[j] != 0) {

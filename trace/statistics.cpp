@@ -55,7 +55,8 @@ struct RowSums {
 RowSums sums_of(const float* reference, const float* other, std::size_t n, const Ulps& ulps,
                 double row, const double* columns) {
   constexpr Doubles lane{0, 1, 2, 3, 4, 5, 6, 7};
-  Doubles energy{}, along{}, different{}, free{}, floor{}, element{};
+  Doubles energy{}, along{}, different{}, free{}, floor{};
+  Doubles excess2{}, field2 = Doubles{} + 1;  // of each lane's largest ratio: compared crosswise
   by_eights(reference, other, n,
             [&](const Doubles& r, const Doubles& e, const auto& count, std::size_t j) {
               Doubles column{};
@@ -66,16 +67,19 @@ RowSums sums_of(const float* reference, const float* other, std::size_t n, const
               const Doubles excess = size > u * (1 + 1e-9) ? size - u : Doubles{};
               const Doubles grain = u * u / 12;
               const Doubles field = row * column + grain;
-              const Doubles ratio = excess * excess / (field > tiny ? field : Doubles{} + tiny);
+              const Doubles above = field > tiny ? field : Doubles{} + tiny;
               energy += e * e;
               along += e * r;
               different += e != 0 ? Doubles{} + 1 : Doubles{};
               free = free < small ? small : free;
               floor += grain;
-              element = element < ratio ? ratio : element;
+              const Doubles square = excess * excess;
+              const auto larger = square * field2 > excess2 * above;
+              excess2 = larger ? square : excess2;
+              field2 = larger ? above : field2;
             });
   return {total_of(energy), total_of(along), total_of(different),
-          largest_of(free), total_of(floor), largest_of(element)};
+          largest_of(free), total_of(floor), largest_of(excess2 / field2)};
 }
 
 double mean_of(const std::vector<double>& x) {

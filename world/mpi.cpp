@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <list>
 
-#include "bounds/number/rounding.hpp"
 #include "bounds/outcome.hpp"
+#include "world/in_rank_order.hpp"
 #include "world/world.hpp"
 
 namespace plumb {
@@ -48,11 +48,7 @@ class MpiRank final : public Communicator {
     std::vector<float> parts(x.size() * static_cast<std::size_t>(n));
     MPI_Allgather(x.data(), count(x.size()), MPI_FLOAT, parts.data(), count(x.size()), MPI_FLOAT,
                   group_);
-    std::copy_n(parts.begin(), x.size(), x.begin());
-    for (std::size_t r = 1; r < static_cast<std::size_t>(n); ++r) {
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] += parts[r * x.size() + i];
-      round_in_place(x, wire);
-    }
+    add_in_rank_order(parts, x, wire);
   }
 
   void sum(double& x) override {

@@ -3,7 +3,7 @@
 //
 // Every collective is called by all ranks of a group, in the same order. If a thread throws, the
 // others leave their next collective with RankLost.
-// TESTED   tests/world/threads_test.cpp, tests/cli/mpi_test.cpp
+// TESTED   tests/world/threads_test.cpp, tests/world/nccl_test.cpp, tests/cli/mpi_test.cpp
 #pragma once
 
 #include <functional>
@@ -52,7 +52,8 @@ using Groups = std::vector<std::unique_ptr<Communicator>>;
 
 using Body = std::function<void(int rank, Groups& groups)>;
 
-// Where ranks live: on threads of this process, or one to each process of an MPI job.
+// Where ranks live: on threads of this process (with a GPU each, or none), or one to each process
+// of an MPI job.
 class World {
  public:
   virtual ~World() = default;
@@ -70,5 +71,8 @@ class World {
 World& threads();
 // Throws Failure if this program was built without MPI. The first call starts MPI.
 World& mpi();
+// Ranks on threads, each with a GPU of this machine, which NCCL connects. Throws Failure if this
+// program was built without NCCL, and run() where there are fewer GPUs than ranks.
+World& nccl();
 
 }  // namespace plumb
