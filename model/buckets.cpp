@@ -51,7 +51,13 @@ struct Sum {
 }  // namespace
 
 void Buckets::put(const std::string& gradient) {
-  const std::size_t n = rank_.main_grad.at(gradient).size();
+  std::vector<float>& values = rank_.main_grad.at(gradient).values;
+  const std::size_t n = values.size();
+  if (!rank_.overlap.on()) {  // the world's own sum
+    rank_.copies_of(gradient).sum(values, fp32);
+    landed_[gradient] = {};
+    return;
+  }
   const bool other =
       !open_.empty() && &rank_.copies_of(open_.front()) != &rank_.copies_of(gradient);
   if (other || size_ + n > bucket_size) close();

@@ -3,7 +3,8 @@
 //
 // Complete gradients are put into buckets in the order of backward; a full bucket sets out. It is
 // copied to one of two outboxes, in turn, from which it leaves; the sums land where the gradients
-// were. Elements are summed in rank order, so buckets change no bits.
+// were. Elements are summed in rank order, so buckets change no bits. Where nothing overlaps, the
+// world sums each gradient as it is complete.
 #pragma once
 
 #include <array>

@@ -51,9 +51,13 @@ void Gathering::let_go(int layer) {
 void Gathering::set_out(Room& room, const Parameter& p) {
   const LocalShape shape = local_shape(rank_, p);
   room.of = p.name;
+  const Tensor& share = rank_.state.at(p.name + "/param");
+  if (!rank_.overlap.on()) {  // the world's own gathering
+    room.whole = gathered(rank_, share, p);
+    return;
+  }
   if (room.whole.size() == 0) room.whole = Tensor(shape.rows, shape.cols);
   Communicator& copies = rank_.copies_of(p.name);
-  const Tensor& share = rank_.state.at(p.name + "/param");
   rank_.overlap.issue(Lane::shares_out, [&copies, &share] {
     for (int r = 0; r < copies.size(); ++r) {
       if (r != copies.rank()) copies.send(r, 1, share);

@@ -46,6 +46,7 @@ class Overlap {
   // seed 0: nothing overlaps. Ranks draw for themselves.
   Overlap(int seed, int rank);
 
+  bool on() const { return on_; }
   Event issue(Lane lane, std::function<void()> step);
   // Time passes: of each lane at most one step happens.
   void point();
