@@ -25,9 +25,9 @@ void add_bugs(CLI::App& app, Verb& chosen) {
   verb->callback([&chosen] {
     chosen = [] {
       if (id.empty()) {
-        fmt::print("{:<34} {:<18} {:<26} {}\n", "bug", "needs", "dose", "what is wrong");
+        fmt::print("{:<36} {:<34} {:<24} {}\n", "bug", "needs", "dose", "what is wrong");
         for (const Bug* bug : all_bugs()) {
-          fmt::print("{:<34} {:<18} {:<26} {}\n", bug->id, needs_of(*bug), dose_of(*bug),
+          fmt::print("{:<36} {:<34} {:<24} {}\n", bug->id, needs_of(*bug), dose_of(*bug),
                      bug->title);
         }
         return 0;

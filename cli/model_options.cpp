@@ -27,7 +27,8 @@ void ModelOptions::add_to(CLI::App& verb) {
       "--recipe", recipe,
       "a recipe (list: plumb recipes), or a file of one's own that ends in .json (bf16)");
   verb.add_option("--layout", layout,
-                  "parts of dp2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,ep2,zero1,recompute");
+                  "parts of dp2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,ep2,zero1,recompute,offload,"
+                  "overlap:7");
   verb.add_option("--data", data, "train on this text instead of the default one");
   verb.add_option("--load", load, "start from the state of this trace (its model wins)");
   verb.add_option("--seed", seed, "of weights and data")

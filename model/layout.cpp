@@ -1,6 +1,7 @@
 #include "model/layout.hpp"
 
 #include <charconv>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -14,8 +15,9 @@ namespace {
   throw Failure("layout part '" + part +
                 "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
                 "cpN:allgather or cpN:ulysses, ppN or ppN:3+1 (layers of each stage), vppN (N from "
-                "1 to 64), sp, zero1 to zero3, and recompute, recompute:uniformN or "
-                "recompute:selective at most once");
+                "1 to 64), sp, zero1 to zero3, recompute, recompute:uniformN or "
+                "recompute:selective, offload, offload:activations or offload:optimizer, and "
+                "overlap:SEED (from 1) at most once");
 }
 
 // The whole number that `digits` is.
@@ -60,7 +62,9 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
   const std::string name = head.substr(0, head.find_first_of("0123456789-"));
   const std::string digits = head.substr(name.size());
   if (!seen.insert(name).second) refuse(part);
-  if (name != "pp" && name != "cp" && name != "recompute" && head != part) refuse(part);
+  const bool varies =
+      name == "pp" || name == "cp" || name == "recompute" || name == "offload" || name == "overlap";
+  if (!varies && head != part) refuse(part);
   const auto degree = [&] { return number(digits, part, 1, 64); };
   if (name == "dp") {
     layout.dp = degree();
@@ -80,6 +84,13 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
     layout.zero = number(digits, part, 0, 3);
   } else if (head == "sp") {
     layout.sp = true;
+  } else if (head == "offload" &&
+             (variant.empty() ? head == part
+                              : variant == "activations" || variant == "optimizer")) {
+    layout.offload_activations = variant != "optimizer";
+    layout.offload_optimizer = variant != "activations";
+  } else if (head == "overlap") {
+    layout.overlap = number(variant, part, 1, std::numeric_limits<int>::max());
   } else if (head == "recompute") {
     read_recompute(layout, variant, part);
   } else {
@@ -134,6 +145,11 @@ std::string name_of(const Layout& l) {
   if (l.zero > 0) name += ",zero" + std::to_string(l.zero);
   if (l.selective) name += ",recompute:selective";
   if (l.recompute > 0) name += ",recompute:uniform" + std::to_string(l.recompute);
+  if (l.offload_activations || l.offload_optimizer) name += ",offload";
+  if (l.offload_activations != l.offload_optimizer) {
+    name += l.offload_activations ? ":activations" : ":optimizer";
+  }
+  if (l.overlap > 0) name += ",overlap:" + std::to_string(l.overlap);
   return name;
 }
 

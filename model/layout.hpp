@@ -1,7 +1,8 @@
 // model/layout.hpp: how a run is spread over ranks, and how it goes through a step.
 //
 // Grammar: parts, each once, in any order:
-// "dp2,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1,recompute:selective".
+// "dp2,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1,recompute:selective,offload,
+// overlap:7".
 #pragma once
 
 #include <string>
@@ -34,6 +35,10 @@ struct Layout {
   int ep = 1;
   int recompute = 0;       // backward computes that many layers at a time again; 0: nothing
   bool selective = false;  // backward computes attention's probabilities again
+  bool offload_activations = false;  // what layers take in waits on the host for backward
+  bool offload_optimizer = false;    // the optimizer's state stays there, and so does its step
+  // What a rank has under way happens at points that this seed draws; 0: where it is issued.
+  int overlap = 0;
 
   int world_size() const { return dp * tp * pp * cp; }
   int stages() const { return pp * vpp; }

@@ -4,6 +4,7 @@
 
 #include "model/layers/operand.hpp"
 #include "model/rounding_key.hpp"
+#include "model/transfer.hpp"
 #include "model/zero.hpp"
 
 namespace plumb {
@@ -21,15 +22,14 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x,
 
 // The sum over the ranks that hold copies, or this rank's share of it.
 Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
-  Tensor gradient = std::move(rank.main_grad.at(as));
-  rank.copies_of(p).sum(gradient.values, fp32);
+  Tensor gradient = rank.buckets.take(as);
   if (p.expert >= 0) {
     const float factor = rank.joints.experts.gradient_factor(rank.at(p.name));
     for (float& g : gradient.values) g *= factor;
   }
   if (rank.l.zero >= 2) gradient = own_share(rank, gradient, p);
   const std::string id = (rank.tied(p) && as == p.name ? "embedding.lookup" : as) + "/main_grad";
-  tap(rank, p, id, gradient, 2, fp32, {rank.copies_of(p).size(), fp32, fp32});
+  tap(rank, p, id, gradient, 2, fp32, {rank.copies_of(p.name).size(), fp32, fp32});
   return gradient;
 }
 
@@ -52,15 +52,16 @@ Tensor tied_gradient(Rank& rank, const Parameter& p) {
 }
 
 void reduce_gradients(Rank& rank) {
+  rank.buckets.close();
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
     if (!rank.tied(p)) {
-      rank.main_grad[p.name] = reduced(rank, p, p.name);
+      rank.reduced[p.name] = reduced(rank, p, p.name);
       continue;
     }
     Tensor gradient = tied_gradient(rank, p);
     tap(rank, p, p.name + "/main_grad", gradient, 2, fp32, rank.in_fp32());
-    rank.main_grad[p.name] = std::move(gradient);
+    rank.reduced[p.name] = std::move(gradient);
   }
 }
 
@@ -72,7 +73,7 @@ float gradient_norm(Rank& rank) {
     if (p.sharding == Sharding::none && rank.where.tp != 0) continue;
     if (rank.tied(p) && !rank.begins()) continue;
     double own = 0;
-    for (const float g : rank.main_grad.at(p.name).values) {
+    for (const float g : rank.reduced.at(p.name).values) {
       own += static_cast<double>(g) * static_cast<double>(g);
     }
     (p.expert < 0 ? squares : of_experts) += own;
@@ -90,7 +91,7 @@ bool unscale(Rank& rank) {
   float bad = 0;
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
-    Tensor& gradient = rank.main_grad.at(p.name);
+    Tensor& gradient = rank.reduced.at(p.name);
     for (float& g : gradient.values) {
       if (!std::isfinite(g)) bad = 1;
       g *= inverse;
@@ -121,11 +122,15 @@ void next_loss_scale(Rank& rank, bool skipped) {
   rank.tap_step("loss_scale/growth", Tensor(1, 1, good), Held::whole, fp32, rank.in_fp32());
 }
 
-// What Adam works on: the master, or this rank's part of the parameter itself.
-Tensor updated_from(Rank& rank, const Parameter& p) {
-  if (rank.r.masters) return rank.state.at(p.name + "/master");
+// This rank's part of a parameter.
+Tensor own_parameter(Rank& rank, const Parameter& p) {
   const Tensor& parameter = rank.state.at(p.name + "/param");
   return rank.l.zero == 1 || rank.l.zero == 2 ? own_share(rank, parameter, p) : parameter;
+}
+
+// What Adam works on: the master, or the parameter itself.
+Tensor updated_from(Rank& rank, const Parameter& p) {
+  return rank.r.masters ? rank.state.at(p.name + "/master") : own_parameter(rank, p);
 }
 
 void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
@@ -150,25 +155,50 @@ void keep_moment(Rank& rank, const Parameter& p, const std::string& kind, Tensor
   tap(rank, p, p.name + kind, moment, 1, format, {1, fp32, format});
 }
 
-void update(Rank& rank, const Parameter& p, float coefficient, bool skipped) {
-  Tensor gradient = std::move(rank.main_grad.at(p.name));
+Tensor clipped(Rank& rank, const Parameter& p, float coefficient) {
+  Tensor gradient = std::move(rank.reduced.at(p.name));
   if (rank.l.zero == 1) gradient = own_share(rank, gradient, p);
   for (float& g : gradient.values) g *= coefficient;
   tap(rank, p, p.name + "/clipped_grad", gradient, 1, fp32, rank.in_fp32());
+  return gradient;
+}
+
+// Adam's step; returns the parameter, or this rank's share of it.
+Tensor updated(Rank& rank, const Parameter& p, const Tensor& gradient, bool skipped) {
   Tensor& average = rank.state.at(p.name + "/exp_avg");
   Tensor& square = rank.state.at(p.name + "/exp_avg_sq");
-  Tensor updated = updated_from(rank, p);
+  Tensor x = updated_from(rank, p);
   if (!skipped) {
-    adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step}, gradient,
-              updated, average, square);
+    adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step}, gradient, x,
+              average, square);
   }
   keep_moment(rank, p, "/exp_avg", average);
   keep_moment(rank, p, "/exp_avg_sq", square);
-  tap(rank, p, p.name + (rank.r.masters ? "/master" : "/updated"), updated, 1, fp32,
-      rank.in_fp32());
-  round_parameter(rank, p, updated);
-  if (rank.l.zero == 1 || rank.l.zero == 2) updated = gathered(rank, updated, p);
-  tap(rank, p, p.name + "/param", updated, 3, rank.r.compute, rank.plain());
+  tap(rank, p, p.name + (rank.r.masters ? "/master" : "/updated"), x, 1, fp32, rank.in_fp32());
+  round_parameter(rank, p, x);
+  return x;
+}
+
+void keep_parameter(Rank& rank, const Parameter& p, Tensor x) {
+  if (rank.l.zero == 1 || rank.l.zero == 2) x = gathered(rank, x, p);
+  tap(rank, p, p.name + "/param", x, 3, rank.r.compute, rank.plain());
+}
+
+// Gradients go to where the optimizer is, parameters come back.
+void update(Rank& rank, float coefficient, bool skipped) {
+  std::vector<Parameter> here = parameters(rank.c);
+  std::erase_if(here, [&](const Parameter& p) { return !rank.holds(p); });
+  Shuttle gradients(rank, Lane::to_host), parameters(rank, Lane::to_device);
+  for (const Parameter& p : here) {
+    Tensor gradient = clipped(rank, p, coefficient);
+    const Tensor nothing(gradient.rows, gradient.cols);
+    gradients.send(p.name, std::move(gradient), nothing);
+  }
+  for (const Parameter& p : here) {
+    Tensor x = updated(rank, p, gradients.take(p.name), skipped);
+    parameters.send(p.name, std::move(x), own_parameter(rank, p));
+  }
+  for (const Parameter& p : here) keep_parameter(rank, p, parameters.take(p.name));
 }
 
 }  // namespace
@@ -188,9 +218,7 @@ void finish_step(Rank& rank, Tensor loss) {
       rank.at("clip"), norm, static_cast<float>(rank.c.max_norm));
   rank.tap_step("clip/grad_norm", Tensor(1, 1, norm), Held::whole, fp32, rank.in_fp32());
   rank.tap_step("clip/coefficient", Tensor(1, 1, coefficient), Held::whole, fp32, rank.in_fp32());
-  for (const Parameter& p : parameters(rank.c)) {
-    if (rank.holds(p)) update(rank, p, coefficient, skipped);
-  }
+  update(rank, coefficient, skipped);
   keep_histories(rank);
 }
 

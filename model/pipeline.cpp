@@ -4,7 +4,9 @@
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
 #include "model/layers/operand.hpp"
+#include "model/mail.hpp"
 #include "model/schedule.hpp"
+#include "model/transfer.hpp"
 
 namespace plumb {
 namespace {
@@ -20,13 +22,22 @@ class Pipeline {
   Pipeline(Rank& rank, const std::vector<Batch>& batches) : rank_(rank), batches_(batches) {}
 
   Tensor run() {
-    const auto n = static_cast<int>(batches_.size());
-    const auto orders = schedule(rank_.where.pp_size, stages(), n);
-    for (const Task& task : orders[static_cast<std::size_t>(rank_.where.pp)]) {
-      rank_.where.micro_batch = batch(task).number;
-      task.backward ? backward(task) : forward(task);
+    const auto orders = schedule(rank_.where.pp_size, stages(), static_cast<int>(batches_.size()));
+    for (const std::vector<Task>& order : orders) {
+      for (const Task& t : order) ticks_[{t.backward, t.micro_batch, t.stage}] = t.tick;
     }
+    const std::vector<Task>& order = orders[static_cast<std::size_t>(rank_.where.pp)];
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const Task& task = order[i];
+      rank_.where.micro_batch = batch(task).number;
+      rank_.where.backward = task.backward;
+      Tensor x = receive(task);
+      if (i + 1 < order.size()) expect_early(order[i + 1], task.tick);
+      task.backward ? backward(task, std::move(x)) : forward(task, std::move(x));
+    }
+    mail_.finish();
     rank_.where.micro_batch = -1;
+    rank_.where.backward = false;
     return std::move(loss_);
   }
 
@@ -45,21 +56,43 @@ class Pipeline {
     return (t.micro_batch * stages() + s) * 2 + (t.backward ? 1 : 0);
   }
   void send(const Task& t, int to_stage, const Tensor& x) {
-    rank_.mesh.pp.send(to_stage % rank_.where.pp_size, tag(t, t.stage), x);
+    mail_.send(to_stage % rank_.where.pp_size, tag(t, t.stage), x, t.backward);
   }
-  Tensor receive(const Task& t, int from_stage) {
-    return rank_.mesh.pp.receive(from_stage % rank_.where.pp_size, tag(t, from_stage));
+  // The stage whose work a task takes in; -1 where it takes in none.
+  int source(const Task& t) const {
+    if (!t.backward) return t.stage - 1;
+    return is_last(t) ? -1 : t.stage + 1;
+  }
+  void expect(const Task& t) {
+    mail_.expect(source(t) % rank_.where.pp_size, tag(t, source(t)), t.backward);
+    expected_ = true;
+  }
+  // While another task runs, if what it takes in was sent before that one began: so no rank can
+  // wait for itself.
+  void expect_early(const Task& t, int tick) {
+    if (source(t) >= 0 && ticks_.at({t.backward, t.micro_batch, source(t)}) < tick) expect(t);
+  }
+  Tensor receive(const Task& t) {
+    if (source(t) < 0) return {};
+    if (!expected_) expect(t);
+    expected_ = false;
+    return mail_.take(t.backward);
   }
 
-  void forward(const Task& t) {
+  void forward(const Task& t, Tensor x) {
     Pass& pass = under_way_[{t.stage, t.micro_batch}];
-    Tensor x = t.stage == 0 ? embed(rank_, batch(t)) : receive(t, t.stage - 1);
     const auto [first, last] = layers(t);
     pass.layers.resize(static_cast<std::size_t>(std::max(last - first, 0)));
+    if (t.stage == 0) x = embed(rank_, batch(t));
+    if (first < last) rank_.gathering.prefetch(first);
     for (int l = first; l < last; ++l) {
+      if (l + 1 < last) rank_.gathering.prefetch(l + 1);
       Saved& saved = pass.layers[static_cast<std::size_t>(l - first)];
       x = layer_forward(rank_, l, std::move(x), saved);
-      if (rank_.l.recompute > 0) forget(saved, (l - first) % rank_.l.recompute == 0);
+      if (rank_.l.recompute > 0) forget(saved, begins_at(l, first) == l);
+      if (rank_.l.offload_activations && begins_at(l, first) == l) {
+        parked_.park(l, std::exchange(saved.x, {}));
+      }
     }
     if (!is_last(t)) return send(t, t.stage + 1, x);
     const Operand h = input_operand(
@@ -68,23 +101,39 @@ class Pipeline {
     pass.from_top =
         norm_layer_backward(rank_, "final_norm", x, head_and_loss(rank_, batch(t), h, loss));
     add_to(loss_, loss);
-    rank_.release();
+    rank_.gathering.let_go(-1);
   }
 
-  void backward(const Task& t) {
+  void backward(const Task& t, Tensor dx) {
     Pass pass = std::move(under_way_[{t.stage, t.micro_batch}]);
     under_way_.erase({t.stage, t.micro_batch});
-    Tensor dx = is_last(t) ? std::move(pass.from_top) : receive(t, t.stage + 1);
+    if (is_last(t)) dx = std::move(pass.from_top);
     const auto [first, last] = layers(t);
+    if (first < last && rank_.l.recompute == 0) rank_.gathering.prefetch(last - 1);
     for (int l = last - 1; l >= first; --l) {
       const auto i = static_cast<std::size_t>(l - first);
+      bring_back(pass, l, first);
       if (pass.layers[i].norm1.by_columns().size() == 0) compute_again(pass, first, l);
+      if (l > first && rank_.l.recompute == 0) rank_.gathering.prefetch(l - 1);
       dx = layer_backward(rank_, l, pass.layers[i], dx);
       pass.layers[i] = {};
     }
     if (t.stage > 0) return send(t, t.stage - 1, dx);
     embed_backward(rank_, batch(t), dx);
-    rank_.release();
+    rank_.gathering.let_go(-1);
+  }
+
+  // The layer at which a layer's backward begins: its own, or the first of those computed again.
+  int begins_at(int layer, int first) const {
+    return rank_.l.recompute == 0 ? layer : layer - (layer - first) % rank_.l.recompute;
+  }
+
+  // What the host keeps of it comes back, and what the backward after it needs sets out.
+  void bring_back(Pass& pass, int layer, int first) {
+    const int from = begins_at(layer, first);
+    if (parked_.has(from))
+      pass.layers[static_cast<std::size_t>(from - first)].x = parked_.take(from);
+    if (from > first) parked_.bring_back(begins_at(from - 1, first));
   }
 
   // Keeps at most what the first layer of a group took in.
@@ -96,11 +145,13 @@ class Pipeline {
 
   // The layers of a group, up to `layer`, from what the group's first one took in.
   void compute_again(Pass& pass, int first, int layer) {
-    int l = layer - (layer - first) % rank_.l.recompute;
+    int l = begins_at(layer, first);
     rank_.where.recomputing = true;
     const Tensor of_chunk = pass.layers[static_cast<std::size_t>(l - first)].x;
     Tensor x = of_chunk;
+    rank_.gathering.prefetch(l);
     for (; l <= layer; ++l) {
+      if (l < layer) rank_.gathering.prefetch(l + 1);
       x = rank_.joints.recompute.takes_in(rank_.where, of_chunk, std::move(x));
       x = layer_forward(rank_, l, std::move(x), pass.layers[static_cast<std::size_t>(l - first)]);
     }
@@ -109,6 +160,10 @@ class Pipeline {
 
   Rank& rank_;
   const std::vector<Batch>& batches_;
+  Mail mail_{rank_};
+  Parked parked_{rank_};
+  std::map<std::tuple<bool, int, int>, int> ticks_;  // of all ranks' tasks
+  bool expected_ = false;                            // what the next task takes in
   Tensor loss_ = Tensor(1, 1);
   std::map<std::pair<int, int>, Pass> under_way_;  // by stage and micro-batch
 };

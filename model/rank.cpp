@@ -19,12 +19,11 @@ std::vector<Piece> pieces_of(const std::vector<std::size_t>& rows, std::size_t c
   return pieces;
 }
 
-// "layers.3.attn.qkv.weight": 3; -1 outside the layers.
+}  // namespace
+
 int layer_of(const std::string& parameter) {
   return parameter.starts_with("layers.") ? std::stoi(parameter.substr(7)) : -1;
 }
-
-}  // namespace
 
 Held held(const Parameter& p) {
   return p.sharding == Sharding::none   ? Held::whole
@@ -33,13 +32,15 @@ Held held(const Parameter& p) {
 }
 
 Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
-           const Joints& decisions, const Backend& products, Mesh groups, int of_step)
+           const Joints& decisions, const Backend& products, Mesh groups, Overlap& under_way,
+           int of_step)
     : c(config),
       r(recipe),
       l(layout),
       joints(decisions),
       backend(products),
       mesh(groups),
+      overlap(under_way),
       step(of_step) {
   where.dp = mesh.dp.rank();
   where.dp_size = mesh.dp.size();
@@ -76,14 +77,6 @@ bool Rank::holds(const Parameter& p) const {
     if (layer >= stages[s].first && layer < stages[s].last) return true;
   }
   return false;
-}
-
-const Tensor& Rank::param(const std::string& name) {
-  const Tensor& mine = state.at(name + "/param");
-  if (l.zero < 3) return mine;
-  Tensor& all = gathered_[name];
-  if (all.size() == 0) all = gathered(*this, mine, parameter_of(c, name));
-  return all;
 }
 
 Tensor Rank::own_tokens(const Tensor& x) const {
@@ -159,6 +152,7 @@ void Rank::tap_step(const std::string& id, const Tensor& x, Held held, const For
                     const Evaluation& ran) {
   tap_leaf(id, x, held, format);
   record.ran[recorded_as(id)] = ran;
+  overlap.point();
 }
 
 void Rank::tap(const std::string& name, const Tensor& x, Held held, const Format& format,
@@ -178,6 +172,9 @@ void Rank::collect(const std::string& parameter, const Tensor& gradient, Held he
   Tensor& total = main_grad[parameter];
   if (total.size() == 0) total = Tensor(gradient.rows, gradient.cols);
   add_to(total, gradient);
+  // Experts take the tokens of each expert-parallel rank by themselves.
+  const int visits = of_expert(parameter) ? where.ep_size : 1;
+  if (++collected_[parameter] == visits * c.micro_batches / where.dp_size) buckets.put(parameter);
 }
 
 }  // namespace plumb

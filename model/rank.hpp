@@ -6,7 +6,9 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/ops.hpp"
+#include "model/buckets.hpp"
 #include "model/config.hpp"
+#include "model/gathering.hpp"
 #include "model/joints/joints.hpp"
 #include "model/mesh.hpp"
 #include "model/recipe.hpp"
@@ -27,7 +29,9 @@ inline bool sliced_columns(Held held) {
 class Rank {
  public:
   Rank(const Config& config, const Recipe& recipe, const Layout& layout, const Joints& decisions,
-       const Backend& products, Mesh groups, int of_step);
+       const Backend& products, Mesh groups, Overlap& under_way, int of_step);
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
 
   const Config& c;
   const Recipe& r;
@@ -35,6 +39,7 @@ class Rank {
   const Joints& joints;
   const Backend& backend;
   Mesh mesh;
+  Overlap& overlap;
   int step;
   Where where;
   RankRecord record;
@@ -44,14 +49,18 @@ class Rank {
 
   std::map<std::string, Tensor> state;        // this rank's slice: name + /param, /master, ...
   std::map<std::string, float> largest_seen;  // of this step, by id: for delayed scaling
-  // Accumulated over this rank's micro-batches:
+  // Accumulated over this rank's micro-batches, then summed in place while backward goes on:
   std::map<std::string, Tensor> main_grad;
+  Buckets buckets{*this};
+  std::map<std::string, Tensor> reduced;        // what the optimizer has of it
   std::map<std::string, Tensor> router_losses;  // by id, without the micro-batch
 
   // This rank's slice of a parameter. Under ZeRO-3 it is gathered for it: every data-parallel rank
-  // asks in the same order, and may let go of what it gathered.
-  const Tensor& param(const std::string& name);
-  void release() { gathered_.clear(); }
+  // asks in the same order.
+  const Tensor& param(const std::string& name) {
+    return l.zero < 3 ? state.at(name + "/param") : gathering.whole(name);
+  }
+  Gathering gathering{*this};
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
   // What products that sum over that axis see of a weight: model/layers/operand.hpp.
   const Tensor& factor(const std::string& module, Contracted axis) {
@@ -76,9 +85,12 @@ class Rank {
   bool begins() const { return where.pp == 0; }
   bool ends() const { return where.pp == where.pp_size - 1; }
   bool holds(const Parameter& p) const;
-  // The ranks that hold the same slice of it, for other micro-batches.
-  Communicator& copies_of(const Parameter& p) const {
-    return p.expert < 0 ? mesh.dp : mesh.expert_copies;
+  // The ranks that hold the same slice of a parameter, for other micro-batches.
+  Communicator& copies_of(const std::string& parameter) const {
+    return of_expert(parameter) ? mesh.expert_copies : mesh.dp;
+  }
+  static bool of_expert(const std::string& parameter) {
+    return parameter.find(".experts.") != std::string::npos;
   }
   // A tied matrix lives on the first and on the last stage.
   bool tied(const Parameter& p) const { return gpt() && p.name == "embedding.weight"; }
@@ -118,15 +130,24 @@ class Rank {
   // op(a) op(b) in FP32.
   Tensor multiply(View<float> a, View<float> b) const;
 
-  // Adds a micro-batch's gradient of a parameter to what the rank has, and records it.
+  // What the event concerns is not touched before, unless the joint thinks otherwise. `of`: a
+  // parameter, or what it is.
+  void wait(const Event& event, Wait what, const std::string& of) {
+    if (joints.overlap.waits(at(of), what, overlap.done(event))) overlap.wait(event);
+  }
+
+  // Adds a micro-batch's gradient of a parameter to what the rank has, and records it. The last one
+  // sets the sum out.
   void collect(const std::string& parameter, const Tensor& gradient, Held held,
                const Evaluation& ran);
 
  private:
   std::vector<std::vector<std::size_t>> positions_;  // by context-parallel rank
-  std::map<std::string, Tensor> gathered_;           // whole slices, under ZeRO-3
+  std::map<std::string, int> collected_;             // summands of a gradient
 };
 
+// "layers.3.attn.qkv.weight": 3; -1 outside the layers.
+int layer_of(const std::string& parameter);
 // How a rank holds its slice of a parameter.
 Held held(const Parameter& p);
 

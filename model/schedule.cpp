@@ -13,7 +13,7 @@ class Clocks {
 
   std::vector<std::vector<Task>> play() {
     std::vector<std::vector<Task>> orders(ranks_);
-    for (int left = 2 * stages_ * n_; left > 0;) {
+    for (int left = 2 * stages_ * n_; left > 0; ++tick_) {
       std::vector<Task> now;
       for (int rank = 0; rank < ranks_; ++rank) {
         const std::optional<Task> task = next(rank);
@@ -36,7 +36,7 @@ class Clocks {
     for (int s = rank; s < stages_; s += ranks_) {
       for (const bool backward : {true, false}) {
         if (!ready(backward, s)) continue;
-        const Task task{backward, (backward ? backwards_ : forwards_)[s], s};
+        const Task task{backward, (backward ? backwards_ : forwards_)[s], s, tick_};
         if (!best || order(task) < order(*best)) best = task;
       }
     }
@@ -55,7 +55,7 @@ class Clocks {
     return {1, t.micro_batch / ranks_, t.stage, t.micro_batch};
   }
 
-  int ranks_, stages_, n_;
+  int ranks_, stages_, n_, tick_ = 0;
   std::vector<int> forwards_, backwards_;  // done, by stage
 };
 

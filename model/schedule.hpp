@@ -14,6 +14,7 @@ struct Task {
   bool backward;
   int micro_batch;  // 0, 1 ...: of this data-parallel rank
   int stage;
+  int tick = 0;  // of the clock that all ranks share: it takes in what earlier ticks made
   bool operator==(const Task&) const = default;
 };
 

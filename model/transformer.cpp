@@ -93,6 +93,7 @@ void one_rank(Rank& rank, const Values& leaves) {
     batches.push_back(load_batch(rank, leaves, m, count));
   }
   finish_step(rank, forward_and_backward(rank, batches));
+  rank.overlap.finish();
 }
 
 }  // namespace
@@ -130,7 +131,9 @@ Trace train_step(const Training& run, const Values& leaves, const Joints& joints
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
   const auto divisions = divisions_of(run.layout);
   world.run(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
-    Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh_of(groups), run.step);
+    Overlap overlap(run.layout.overlap, number);
+    Groups own = punctual(groups, overlap);
+    Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh_of(own), overlap, run.step);
     one_rank(rank, leaves);
     trace.ranks[static_cast<std::size_t>(number)] = std::move(rank.record);
   });

@@ -19,7 +19,7 @@ void add_row(const Block& global, const Block& local, std::vector<Piece>& pieces
 }  // namespace
 
 Slice share_of(const Rank& rank, const Parameter& p, std::size_t n) {
-  const Communicator& copies = rank.copies_of(p);
+  const Communicator& copies = rank.copies_of(p.name);
   return rank.joints.zero.share(rank.where, n, slice(n, copies.size(), copies.rank()));
 }
 
@@ -40,7 +40,7 @@ Tensor own_share(const Rank& rank, const Tensor& slice, const Parameter& p) {
 
 Tensor gathered(const Rank& rank, const Tensor& share, const Parameter& p) {
   const LocalShape shape = local_shape(rank, p);
-  Tensor slice = rank.copies_of(p).gather_rows(share);
+  Tensor slice = rank.copies_of(p.name).gather_rows(share);
   slice.rows = shape.rows;
   slice.cols = shape.cols;
   slice.values.resize(shape.rows * shape.cols);  // a wrong share leaves holes, not reads beyond

@@ -19,6 +19,7 @@ struct Where {
   int pp = 0, pp_size = 1;
   int micro_batch = -1;
   int layer = -1;
+  bool backward = false;     // the task of a stage that asks
   bool recomputing = false;  // backward computes a forward again
   std::string module;
 };

@@ -105,6 +105,27 @@ struct ZeroJoints {
                                                             Slice promised) { return promised; };
 };
 
+// What a rank waits for before it goes on; `of` is the module that the joint is asked for.
+enum class Wait {
+  gradient,          // the sum, before the optimizer takes it; of: the gradient
+  bucket_left,       // another bucket, before its outbox is filled; of: the first gradient there
+  parameter,         // gathered ahead, before its layer takes it; of: the parameter
+  sent,              // what a stage made before, before its outbox is filled; of: stage
+  received,          // what a stage takes in, before it starts; of: stage
+  parked,            // what a layer took in is on the host, before it sets out back; of: the layer
+  brought_back,      // and is back, before the layer's backward; of: the layer
+  gradient_on_host,  // before the optimizer takes it there; of: the parameter
+  parameter_back,    // from there, before it is used again; of: the parameter
+};
+
+struct OverlapJoints {
+  // Does the rank wait for that, `of` being the module asked for, or go on at once? And has it
+  // happened anyway?
+  Joint<bool(const Where&, Wait, bool)> waits = [](const Where&, Wait, bool /*happened*/) {
+    return true;
+  };
+};
+
 struct ScalingJoints {
   // Is the largest magnitude that goes into a tensor's history that of all ranks along this axis
   // (tp, cp or dp)?
@@ -134,6 +155,7 @@ struct Joints {
   PipelineJoints pipeline;
   RecomputeJoints recompute;
   ZeroJoints zero;
+  OverlapJoints overlap;
   ScalingJoints scaling;
   OptimizerJoints optimizer;
 
@@ -147,8 +169,9 @@ struct Joints {
            loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
            gradients.sums_over_contexts.reached() || context.positions.reached() ||
            pipeline.layers.reached() || pipeline.ties_gradients.reached() ||
-           recompute.takes_in.reached() || zero.share.reached() || scaling.reduces_over.reached() ||
-           optimizer.skips.reached() || optimizer.clip_coefficient.reached();
+           recompute.takes_in.reached() || zero.share.reached() || overlap.waits.reached() ||
+           scaling.reduces_over.reached() || optimizer.skips.reached() ||
+           optimizer.clip_coefficient.reached();
   }
 };
 

@@ -6,8 +6,8 @@
 namespace plumb {
 
 static void leave_layer(Rank& rank) {
+  rank.gathering.let_go(rank.where.layer);
   rank.where.layer = -1;
-  rank.release();
 }
 
 Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {

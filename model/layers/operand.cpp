@@ -187,7 +187,7 @@ void weight_operands(Rank& rank) {
       rank.state[how.copy_of(name, Contracted::rows)] = std::move(*seen.of_rows);
     }
     rank.state[name] = std::move(seen.of_columns);
-    rank.release();
+    rank.gathering.let_go(layer_of(p.name));
   }
 }
 

@@ -16,12 +16,36 @@ TEST(Layout, ReadsItsGrammar) {
             (Layout{.pp = 2, .vpp = 2, .stage_layers = {1, 1, 1, 1}}));
   EXPECT_EQ(parse_layout("recompute"), (Layout{.recompute = 1}));
   for (const char* text : {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2", "dp4,ep2",
-                           "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective"}) {
+                           "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective,overlap:7",
+                           "offload", "offload:activations", "offload:optimizer,tp2"}) {
     EXPECT_EQ(parse_layout(name_of(parse_layout(text))), parse_layout(text)) << text;
   }
-  for (const char* bad : {"tp", "tp0", "tp-1", "tp2,tp2", "xp2", "sp2", "tp999", "2", "tp2 dp2",
-                          "pp2:", "pp2:a", "tp2:3+1", "cp2:star", "zero4", "zero", "recompute:much",
-                          "recompute:uniform", "recompute3", "pp2:3+0"}) {
+  for (const char* bad : {"tp",
+                          "tp0",
+                          "tp-1",
+                          "tp2,tp2",
+                          "xp2",
+                          "sp2",
+                          "tp999",
+                          "2",
+                          "tp2 dp2",
+                          "pp2:",
+                          "pp2:a",
+                          "tp2:3+1",
+                          "cp2:star",
+                          "zero4",
+                          "zero",
+                          "recompute:much",
+                          "recompute:uniform",
+                          "recompute3",
+                          "pp2:3+0",
+                          "overlap",
+                          "overlap:0",
+                          "overlap:a",
+                          "overlap2:1",
+                          "offload:",
+                          "offload:weights",
+                          "offload2"}) {
     EXPECT_THROW(parse_layout(bad), Failure) << bad;
   }
 }

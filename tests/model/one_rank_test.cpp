@@ -58,7 +58,8 @@ std::vector<std::string> layouts_for(const std::string& recipe) {
             "cp2:ulysses",
             "cp4",
             "dp2,cp2,tp2,sp",
-            "cp2:ulysses,pp2,zero2,recompute"};
+            "cp2:ulysses,pp2,zero2,recompute",
+            "dp2,pp2,zero3,offload,overlap:5"};
   }
   return {"tp4", "dp2,cp2,tp2,sp", "dp2,tp2,zero2", "dp2,pp2,tp2,sp,zero3,recompute:selective"};
 }

@@ -8,6 +8,7 @@
 
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
+#include "trace/merge.hpp"
 
 namespace plumb {
 namespace {
@@ -99,6 +100,33 @@ TEST(Config, ComesBackFromItsSettings) {
     settings = settings_of(config);
     settings["layers"] = wrong;
     EXPECT_THROW(config_from(settings), Failure) << wrong;
+  }
+}
+
+// A checkpoint is a trace: what ranks of one layout left is cut anew for those of another.
+TEST(State, GoesOnInAnyLayoutFromAny) {
+  const std::vector<std::string> layouts{"dp2,tp2,sp,zero3", "pp2,tp2", "dp2,pp2,zero1,offload",
+                                         "dp1,tp1", "dp4,zero2"};
+  Training run = small_run("gpt", "bf16");
+  for (const std::string& from : layouts) {
+    run.layout = parse_layout(from);
+    run.step = 1;
+    const Merged left = merge(train_step(run, leaves_of_run(run), {}, find_backend("reference")));
+    Values leaves = next_state(run.config, run.recipe, left.values);
+    leaves.merge(step_data(run.config, small_text(), 2));
+    run.step = 2;
+    for (const std::string& to : layouts) {
+      run.layout = parse_layout(to);
+      const Merged made = merge(train_step(run, leaves, {}, find_backend("reference")));
+      EXPECT_TRUE(made.findings.empty()) << from << " to " << to;
+      for (const Kept& k : kept(run.config, run.recipe)) {
+        ASSERT_EQ(*made.values.at(k.id + "@previous"), *left.values.at(k.id)) << k.id << from << to;
+      }
+      const Values promised = reference(plan(run.config, run.recipe, run.layout, 2), leaves);
+      for (const auto& [id, tensor] : promised) {
+        ASSERT_EQ(*made.values.at(id), *tensor) << id << " " << from << " to " << to;
+      }
+    }
   }
 }
 

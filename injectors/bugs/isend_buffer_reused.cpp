@@ -1,0 +1,29 @@
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+extern const Bug isend_buffer_reused{
+    .id = "isend-buffer-reused",
+    .title = "A stage's output overwritten before it has left",
+    .story =
+        "A stage sends what it made without waiting and puts the next micro-batch's output "
+        "where that was. The stage after it gets rows of two micro-batches.",
+    .seen_in = "Megatron-LM #4047",
+    .klass = 'D',
+    .expected = Expected::T,
+    .needs = {.layout = "pp2,overlap:5"},
+    .hides_when = "one stage, one micro-batch, or sends that end at once",
+    .bites_at =
+        [](const Config& c) {
+          return "m0/layers." + std::to_string((c.layers + 1) / 2) + ".norm1/out";
+        },
+    .plant =
+        [](Joints& joints, const Dose&, const Config&) {
+          joints.overlap.waits.replace([](const Where& where, Wait what, bool) {
+            const bool second = where.pp == 0 && where.micro_batch == where.dp_size;
+            return !(what == Wait::sent && !where.backward && second);
+          });
+        },
+};
+
+}  // namespace plumb

@@ -1,0 +1,33 @@
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+extern const Bug zero_prefetch_consumed_early{
+    .id = "zero-prefetch-consumed-early",
+    .title = "A layer multiplies by weights that are still being gathered",
+    .story =
+        "The next layer's parameters are gathered while this one computes. Without the wait its "
+        "first product sees in part what its buffer held before: the layer before the last, or "
+        "nothing.",
+    .seen_in =
+        "made up here: kin of Megatron-LM #6207, #6407, #5222 (a prefetch into the buffer that is "
+        "read)",
+    .klass = 'D',
+    .expected = Expected::T,
+    .needs = {.layout = "dp2,zero3,overlap:5"},
+    .hides_when = "nothing overlaps, parameters that every rank has, or a link faster than a layer",
+    .bites_at =
+        [](const Config& c) {
+          return "m0/layers." + std::to_string(c.layers - 1) + ".attn.qkv/out";
+        },
+    .plant =
+        [](Joints& joints, const Dose&, const Config& c) {
+          joints.overlap.waits.replace([layers = c.layers](const Where& where, Wait what, bool) {
+            const std::string last = "layers." + std::to_string(layers - 1) + ".attn.qkv.weight";
+            const bool first = where.micro_batch == 0 && !where.backward;
+            return !(what == Wait::parameter && first && where.module == last);
+          });
+        },
+};
+
+}  // namespace plumb

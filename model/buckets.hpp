@@ -1,0 +1,54 @@
+// model/buckets.hpp: gradients of a rank summed over the ranks that hold copies, while backward
+// goes on.
+//
+// Complete gradients are put into buckets in the order of backward; a full bucket sets out. It is
+// copied to one of two outboxes, in turn, from which it leaves; the sums land where the gradients
+// were. Elements are summed in rank order, so buckets change no bits. Where nothing overlaps, the
+// world sums each gradient as it is complete.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/overlap.hpp"
+
+namespace plumb {
+
+class Rank;
+
+class Buckets {
+ public:
+  explicit Buckets(Rank& rank) : rank_(rank) {}
+
+  // A gradient of rank.main_grad that no micro-batch will add to.
+  void put(const std::string& gradient);
+  // What is in the last bucket sets out.
+  void close();
+  // The sum; waits for it.
+  Tensor take(const std::string& gradient);
+
+ private:
+  using Events = std::array<Event, pieces>;
+  struct Outbox {
+    std::vector<float> values;
+    std::size_t size = 0;  // of what it holds
+    std::string first;     // gradient of that
+    Events left;           // its pieces
+  };
+  // When the first n of `size` elements have travelled.
+  static const Event& when(const Events& pieces_have, std::size_t n, std::size_t size);
+  // Waits until what is written over has left.
+  void fill(Outbox& box);
+  void set_out(Outbox& box, Communicator& copies);
+
+  Rank& rank_;
+  std::vector<std::string> open_;
+  std::size_t size_ = 0;  // of the open bucket, in elements
+  std::size_t sent_ = 0;
+  std::array<Outbox, 2> outboxes_;
+  std::map<std::string, Event> landed_;
+};
+
+}  // namespace plumb

@@ -1,0 +1,81 @@
+// model/overlap.hpp: what a rank has under way while it computes: gradients that are summed,
+// parameters that are gathered, activations that travel between stages or to the host.
+//
+// A lane is a queue of steps that happen one after another, each at a point drawn by a seed: an
+// operation computed or a step issued is a point. Whoever waits for an event makes all steps of its
+// lane up to it happen at once. So a run repeats bit by bit, whatever threads do, and what a
+// missing wait does depends on the seed alone. Without a seed a step happens where it is issued.
+//
+// No rank waits for itself: before it waits for others it gives them all that it has issued. Where
+// the program that does each step at its issue comes to an end, every interleaving does.
+// TESTED   tests/model/overlap_test.cpp
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+
+#include "world/world.hpp"
+
+namespace plumb {
+
+// What others wait for leaves on lanes called .._out.
+enum class Lane {
+  sums_out,
+  sums_in,
+  shares_out,
+  shares_in,
+  stage_out,
+  stage_in,
+  to_host,
+  to_device
+};
+
+// Of a bucket or a tensor that travel one after another.
+inline constexpr int pieces = 4;
+
+// Steps of a lane up to that number have happened; 0: nothing to wait for.
+struct Event {
+  Lane lane = Lane::sums_in;
+  long number = 0;
+};
+
+class Overlap {
+ public:
+  // seed 0: nothing overlaps. Ranks draw for themselves.
+  Overlap(int seed, int rank);
+
+  bool on() const { return on_; }
+  Event issue(Lane lane, std::function<void()> step);
+  // Time passes: of each lane at most one step happens.
+  void point();
+  bool done(const Event& event) const;
+  void wait(const Event& event);
+  // Everything on the lanes that others wait for, or on all of them, happens.
+  void give();
+  void finish();
+
+ private:
+  struct Step {
+    int points;  // that pass before it happens, once it is the first
+    std::function<void()> happens;
+  };
+  struct Queue {
+    std::deque<Step> steps;
+    long happened = 0;
+    double slowness = 0;
+  };
+  Queue& queue(Lane lane) { return queues_[static_cast<std::size_t>(lane)]; }
+  static void run_first(Queue& q);
+  int drawn(const Queue& q);
+
+  bool on_;
+  std::uint64_t key_, draws_ = 0;
+  std::array<Queue, 8> queues_;
+};
+
+// The same groups for a rank that has things under way: it gives before it waits.
+Groups punctual(Groups& groups, Overlap& overlap);
+
+}  // namespace plumb

@@ -1,0 +1,61 @@
+#include "model/transfer.hpp"
+
+#include "model/rank.hpp"
+
+namespace plumb {
+Event transfer(Overlap& overlap, Lane lane, Tensor from, const std::shared_ptr<Tensor>& onto) {
+  const auto source = std::make_shared<const Tensor>(std::move(from));
+  Event last;
+  for (int i = 0; i < pieces; ++i) {
+    last = overlap.issue(lane, [source, onto, piece = slice(source->size(), pieces, i)] {
+      const auto first = static_cast<std::ptrdiff_t>(piece.first);
+      std::copy_n(source->values.begin() + first, piece.last - piece.first,
+                  onto->values.begin() + first);
+    });
+  }
+  return last;
+}
+
+std::pair<int, int> Parked::key(int layer) const { return {rank_.where.micro_batch, layer}; }
+
+void Parked::park(int layer, Tensor x) {
+  Stay& stay = host_[key(layer)];
+  stay.x = std::make_shared<Tensor>(x.rows, x.cols);
+  stay.arrived = transfer(rank_.overlap, Lane::to_host, std::move(x), stay.x);
+}
+
+void Parked::bring_back(int layer) {
+  const auto found = host_.find(key(layer));
+  if (found == host_.end() || found->second.device) return;
+  Stay& stay = found->second;
+  rank_.wait(stay.arrived, Wait::parked, "layers." + std::to_string(layer));
+  std::shared_ptr<Tensor>& place = places_[returned_++ % 2];
+  if (!place) place = std::make_shared<Tensor>(stay.x->rows, stay.x->cols);
+  stay.device = place;
+  stay.back = transfer(rank_.overlap, Lane::to_device, *stay.x, place);
+}
+
+Tensor Parked::take(int layer) {
+  bring_back(layer);
+  const auto stay = host_.extract(key(layer)).mapped();
+  rank_.wait(stay.back, Wait::brought_back, "layers." + std::to_string(layer));
+  return *stay.device;
+}
+
+void Shuttle::send(const std::string& name, Tensor x, Tensor before) {
+  if (!rank_.l.offload_optimizer) {
+    rides_[name] = {std::make_shared<Tensor>(std::move(x)), {}};
+    return;
+  }
+  const auto there = std::make_shared<Tensor>(std::move(before));
+  rides_[name] = {there, transfer(rank_.overlap, lane_, std::move(x), there)};
+}
+
+Tensor Shuttle::take(const std::string& name) {
+  const Ride ride = rides_.extract(name).mapped();
+  rank_.wait(ride.arrived, lane_ == Lane::to_host ? Wait::gradient_on_host : Wait::parameter_back,
+             name);
+  return *ride.x;
+}
+
+}  // namespace plumb

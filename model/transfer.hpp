@@ -1,0 +1,64 @@
+// model/transfer.hpp: what a rank copies between its device and its host while it computes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "model/overlap.hpp"
+
+namespace plumb {
+
+class Rank;
+
+// `onto`, of the same size, has what it had until each piece lands.
+Event transfer(Overlap& overlap, Lane lane, Tensor from, const std::shared_ptr<Tensor>& onto);
+
+// What layers took in, on the host until backward needs it. It comes back to one of two places on
+// the device, in turn, and there it keeps what was there before until it lands.
+class Parked {
+ public:
+  explicit Parked(Rank& rank) : rank_(rank) {}
+
+  void park(int layer, Tensor x);  // of the micro-batch that the rank works on, as below
+  bool has(int layer) const { return host_.contains(key(layer)); }
+  // Sets out, if it is there and has not yet.
+  void bring_back(int layer);
+  // Waits for it.
+  Tensor take(int layer);
+
+ private:
+  struct Stay {
+    std::shared_ptr<Tensor> x, device;
+    Event arrived, back;
+  };
+  std::pair<int, int> key(int layer) const;
+
+  Rank& rank_;
+  std::map<std::pair<int, int>, Stay> host_;
+  std::shared_ptr<Tensor> places_[2];
+  std::size_t returned_ = 0;
+};
+
+// Tensors of that name on their way to where the optimizer is: on the host if the layout offloads
+// it, else they are there already.
+class Shuttle {
+ public:
+  Shuttle(Rank& rank, Lane lane) : rank_(rank), lane_(lane) {}
+
+  // before: what is there until x comes.
+  void send(const std::string& name, Tensor x, Tensor before);
+  // Waits for it.
+  Tensor take(const std::string& name);
+
+ private:
+  struct Ride {
+    std::shared_ptr<Tensor> x;
+    Event arrived;
+  };
+  Rank& rank_;
+  Lane lane_;
+  std::map<std::string, Ride> rides_;
+};
+
+}  // namespace plumb
