@@ -190,18 +190,20 @@ TEST(PromiseOfScales, AHistoryThatIsNotReducedIsSeen) {
 }
 
 TEST(PromiseOfScales, AScaleThatOnlyThisLayoutHasIsReplayed) {
-  const Training run = small_run("llama", "fp8-block", "tp2", 3);
+  const Training run = small_run("llama", "fp8-block", "tp2");
   const Values leaves = leaves_of_run(run);
   const Training single{run.config, run.recipe, {}, 1};
   const Trace alone = reference_trace(single, reference(plan(run.config, run.recipe, {}), leaves));
   Trace trace = train_step(run, leaves, Joints(), find_backend("reference"));
-  const Verdict healthy = check(alone, trace, {});
+  CheckOptions replay;
+  replay.rules = {"replay"};
+  const Verdict healthy = check(alone, trace, replay);
   ASSERT_TRUE(healthy.findings.empty()) << healthy.findings.front().id;
   const std::string id = "m1/layers.0.attn.proj/operand_scale";
   Shard& scale = trace.ranks[1].shards.at(id);
   ASSERT_NE(scale.placement.cols, alone.ranks[0].shards.at(id).placement.cols);
   scale.values.values[3] *= 2;
-  const Verdict verdict = check(alone, trace, {});
+  const Verdict verdict = check(alone, trace, replay);
   ASSERT_FALSE(verdict.findings.empty());
   EXPECT_EQ(verdict.blamed, id);
 }
