@@ -1,4 +1,4 @@
-// Does an MPI job write, bit by bit, the trace that threads write?
+// Does an MPI job write, bit by bit, the trace that threads write? Do ranks with a GPU each?
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -68,6 +68,28 @@ TEST_F(MpiJob, OtherNumbersOfRanksAreRefusedInOneSentence) {
   }
   EXPECT_NE(said.code, 0);
   EXPECT_NE(said.out.find("mpirun -n 4"), std::string::npos) << said.out;
+}
+
+class NcclJob : public MpiJob {
+ protected:
+  static constexpr const char* train =
+      "train --layers 2 --width 32 --heads 4 --hidden 64 --sequence 16 ";
+};
+
+TEST_F(NcclJob, RanksWithoutAGpuAreRefusedInOneSentence) {
+  const Said said =
+      plumb(std::string(train) + "--layout dp64 --micro-batches 64 --world nccl -o " + at("many"));
+  EXPECT_EQ(said.code, 2);
+  EXPECT_NE(said.out.find("--world threads"), std::string::npos) << said.out;
+}
+
+// One GPU suffices for one rank.
+TEST_F(NcclJob, WritesTheTraceOfThreads) {
+  const Said nccl = plumb(std::string(train) + "--layout dp1 --world nccl -o " + at("nccl"));
+  if (nccl.code == 2) GTEST_SKIP() << nccl.out;
+  ASSERT_EQ(nccl.code, 0) << nccl.out;
+  ASSERT_EQ(plumb(std::string(train) + "--layout dp1 -o " + at("one")).code, 0);
+  EXPECT_EQ(files_of(at("nccl")), files_of(at("one")));
 }
 
 INSTANTIATE_TEST_SUITE_P(On, Mpi,
