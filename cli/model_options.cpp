@@ -26,9 +26,11 @@ void ModelOptions::add_to(CLI::App& verb) {
   verb.add_option(
       "--recipe", recipe,
       "a recipe (list: plumb recipes), or a file of one's own that ends in .json (bf16)");
-  verb.add_option("--layout", layout,
-                  "parts of dp2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,ep2,zero1,recompute,offload,"
-                  "overlap:7");
+  verb.add_option(
+      "--layout", layout,
+      "parts with commas between: dpN, tpN, sp, cpN[:allgather|:ulysses], ppN[:3+1], vppN, "
+      "epN, zero1 to zero3, recompute[:uniformN|:selective], "
+      "offload[:activations|:optimizer], overlap:SEED");
   verb.add_option("--data", data, "train on this text instead of the default one");
   verb.add_option("--load", load, "start from the state of this trace (its model wins)");
   verb.add_option("--seed", seed, "of weights and data")

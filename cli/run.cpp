@@ -78,8 +78,9 @@ void add_run(CLI::App& app, Verb& chosen) {
   verb->add_option("--minutes", minutes, "stop between rows after this long; run again to go on")
       ->check(numbers(1e-3, 1e6));
   verb->add_option("--only", only,
-                   "make only rows whose key matches this regular expression: the first cells of a "
-                   "row, with blanks between (of rows that are made together the last decides)");
+                   "make only rows whose key matches this regular expression; the key is the row's "
+                   "first cells with blanks between, as in 'llama bf16' (of rows that are made "
+                   "together the last one's)");
   verb->add_option("-o,--output", out, "folder of results")->capture_default_str();
   verb->add_option("--cache", cache, "folder of trained states")->capture_default_str();
   verb->callback([&chosen] {
