@@ -37,6 +37,8 @@ constexpr Size all_sizes[] = {
     {"top_k", &Config::top_k, 1, 255, Of::experts, "experts that take a token (2)"},
     {"shared", &Config::shared, 0, 1 << 18, Of::experts,
      "units of an expert that takes every token (none)"},
+    {"sinks", &Config::sinks, 0, 1, Of::choice,
+     "1: attention has learned sinks, a logit a head that takes no value (0)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
@@ -103,6 +105,7 @@ std::map<std::string, std::string> settings_of(const Config& c) {
       {"family", family_of(c)}, {"rate", exactly(c.rate)}, {"seed", std::to_string(c.seed)}};
   for (const Size& size : sizes()) {
     if (size.of == Of::experts && c.experts == 0) continue;
+    if (size.of == Of::choice && c.*size.field == 0) continue;
     settings[size.name] = std::to_string(c.*size.field);
   }
   if (c.experts > 0) {
@@ -119,6 +122,7 @@ Config config_from(const std::map<std::string, std::string>& settings) {
   const bool dense = c.experts == 0;
   for (const Size& size : sizes()) {
     if (size.of == Of::experts && dense) continue;
+    if (size.of == Of::choice && !settings.contains(size.name)) continue;
     c.*size.field = number<int>(settings, size.name, size.least, size.most);
   }
   if (!dense) {
@@ -160,6 +164,9 @@ std::vector<Parameter> parameters(const Config& c) {
     const std::string layer = "layers." + std::to_string(l);
     norm(layer + ".norm1");
     linear(layer + ".attn.qkv", c.width, c.qkv_width(), Sharding::columns, spread);
+    if (c.sinks > 0) {
+      all.push_back({layer + ".attn.sinks", c.heads, 1, Sharding::rows, 0, spread});
+    }
     linear(layer + ".attn.proj", c.width, c.width, Sharding::rows, residual);
     norm(layer + ".norm2");
     if (c.experts == 0) {

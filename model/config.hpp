@@ -28,6 +28,7 @@ struct Config {
   double balance_loss = 0.01;  // weights of the router's losses: for experts of equal shares,
   double z_loss = 0.001;       // and for small logits
   int vocabulary = 256;        // bytes
+  int sinks = 0;               // 1: each head has a logit that joins its softmax and has no value
   int sequence = 64;
   int sequences = 4;  // per micro-batch
   int micro_batches = 2;
@@ -51,8 +52,9 @@ struct Size {
   const char* name;
   int Config::*field;
   int least, most;
-  enum class Of { model, experts, data } of;  // experts: only where the model has some
-  const char* what;                           // with the default, in words
+  // experts: only where the model has some; choice: 0 means no, and no manifest says so
+  enum class Of { model, experts, data, choice } of;
+  const char* what;  // with the default, in words
 };
 std::span<const Size> sizes();
 

@@ -71,7 +71,9 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
     EXPECT_LT(std::fabs(one - half), 0x1p-10 * std::fabs(half) + 0x1p-27) << p.name;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Of, Gradients, testing::Values("gpt", "llama", "gpt-moe", "llama-moe"));
+INSTANTIATE_TEST_SUITE_P(Of, Gradients,
+                         testing::Values("gpt", "llama", "gpt-moe", "llama-moe", "gpt+sinks",
+                                         "llama+sinks"));
 
 }  // namespace
 }  // namespace plumb
