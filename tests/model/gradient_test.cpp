@@ -36,13 +36,21 @@ Graph with_choices_made(Graph graph, Wide& leaves) {
   return graph;
 }
 
-class Gradients : public testing::TestWithParam<const char*> {};
+// A model, and what it has besides.
+struct Of {
+  const char* family;
+  int dropout = 0, label_smoothing = 0;
+};
+
+class Gradients : public testing::TestWithParam<Of> {};
 
 // D(h) = f' + h^2 f'''/6 + O(h^4): D(h/2) is off by a third of D(h) - D(h/2); we allow all of it.
 // The loss, about 6, loses fewer than 2^10 roundings of 2^-53 of itself: at h = 2^-12 that is less
 // than 2^-27 in D.
 TEST_P(Gradients, AgreeWithCentralDifferences) {
-  const Training run = small_run(GetParam(), "fp32");
+  Training run = small_run(GetParam().family, "fp32");
+  run.config.dropout = GetParam().dropout;
+  run.config.label_smoothing = GetParam().label_smoothing;
   Wide leaves;
   for (const auto& [id, x] : leaves_of_run(run)) {
     leaves[id] = std::make_shared<const Matrix<double>>(converted<double>(*x));
@@ -71,7 +79,9 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
     EXPECT_LT(std::fabs(one - half), 0x1p-10 * std::fabs(half) + 0x1p-27) << p.name;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Of, Gradients, testing::Values("gpt", "llama", "gpt-moe", "llama-moe"));
+INSTANTIATE_TEST_SUITE_P(Of, Gradients,
+                         testing::Values(Of{"gpt"}, Of{"llama"}, Of{"gpt-moe"}, Of{"llama-moe"},
+                                         Of{"llama", 20, 10}));
 
 }  // namespace
 }  // namespace plumb
