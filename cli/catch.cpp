@@ -77,6 +77,10 @@ void add_catch(CLI::App& app, Verb& chosen) {
       if (model.family.empty() && model.load.empty()) {
         model.family = bug.needs.family(bug.needs.families.front());
       }
+      for (const auto& [name, value] : bug.needs.settings) {
+        int& given = model.sizes.at(std::string(name));
+        if (given < 0) given = value;
+      }
       const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
       refuse_unmet(bug, start.run, dose);
       const bool perturb = std::ranges::find(options.rules, "perturbation") != options.rules.end();

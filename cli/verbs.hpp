@@ -30,7 +30,7 @@ void add_paper(CLI::App& app, Verb& chosen);
 // Options of a run that several verbs share.
 struct ModelOptions {
   std::string family, recipe, layout, data, load;  // empty: not given
-  std::map<std::string, int> sizes;                // 0: not given
+  std::map<std::string, int> sizes;                // -1: not given
   std::uint64_t seed = 1;
 
   void add_to(CLI::App& verb);

@@ -37,11 +37,12 @@ Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
   Start start{{config, recipe, layout, 1}, {}};
   if (loaded != nullptr) {
     const Training earlier = run_from(loaded->manifest);
-    start.run.config = earlier.config;  // the weights decide the model; the data are the caller's
+    start.run.config = earlier.config;  // the weights decide the model, the caller the rest
     start.run.config.seed = config.seed;
     start.run.config.rate = config.rate;
-    start.run.config.sequences = config.sequences;
-    start.run.config.micro_batches = config.micro_batches;
+    for (const Size& size : sizes()) {
+      if (!size.of_model()) start.run.config.*size.field = config.*size.field;
+    }
     start.run.step = earlier.step + 1;
     start.leaves = next_state(start.run.config, earlier.recipe, merge(*loaded).values);
   }

@@ -4,6 +4,22 @@
 #include "injectors/bug.hpp"
 
 namespace plumb {
+namespace {
+
+int& field_of(Config& config, std::string_view setting) {
+  for (const Size& size : sizes()) {
+    if (size.name == setting) return config.*size.field;
+  }
+  throw Failure("the model has no setting " + std::string(setting));
+}
+
+}  // namespace
+
+void Needs::complete(Config& config) const {
+  for (const auto& [name, value] : settings) {
+    if (int& field = field_of(config, name); field == 0) field = value;
+  }
+}
 
 void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   const auto no = [&](const std::string& what) { throw Failure(std::string(bug.id) + " " + what); };
@@ -25,6 +41,13 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
       (needed.offload_optimizer && !l.offload_optimizer)) {
     no("needs at least the layout " + std::string(bug.needs.layout) + "; this one is " +
        name_of(l));
+  }
+  Config config = run.config;
+  for (const auto& [name, value] : bug.needs.settings) {
+    if (field_of(config, name) > 0) continue;
+    std::string option = "--" + std::string(name);
+    std::ranges::replace(option, '_', '-');
+    no("needs " + std::string(name) + "; say " + option + " " + std::to_string(value));
   }
   const Recipe recipe = find_recipe(std::string(bug.needs.recipe));
   if (recipe.wire == fp32 && recipe.compute == bf16 && !(run.recipe.wire == fp32)) {

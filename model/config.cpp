@@ -37,11 +37,15 @@ constexpr Size all_sizes[] = {
     {"top_k", &Config::top_k, 1, 255, Of::experts, "experts that take a token (2)"},
     {"shared", &Config::shared, 0, 1 << 18, Of::experts,
      "units of an expert that takes every token (none)"},
-    {"sinks", &Config::sinks, 0, 1, Of::choice,
+    {"sinks", &Config::sinks, 0, 1, Of::model,
      "1: attention has learned sinks, a logit a head that takes no value (0)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
+    {"dropout", &Config::dropout, 0, 99, Of::training,
+     "per cent dropped of what enters the residual stream (0)"},
+    {"label_smoothing", &Config::label_smoothing, 0, 99, Of::training,
+     "per cent of the loss whose target is the whole vocabulary (0)"},
 };
 
 // What a step holds at once stays far below what a large machine has: a mistyped size should be a
@@ -104,8 +108,8 @@ std::map<std::string, std::string> settings_of(const Config& c) {
   std::map<std::string, std::string> settings{
       {"family", family_of(c)}, {"rate", exactly(c.rate)}, {"seed", std::to_string(c.seed)}};
   for (const Size& size : sizes()) {
-    if (size.of == Of::experts && c.experts == 0) continue;
-    if (size.of == Of::choice && c.*size.field == 0) continue;
+    const bool none = size.least == 0 && c.*size.field == 0;
+    if (none || (size.of == Of::experts && c.experts == 0)) continue;
     settings[size.name] = std::to_string(c.*size.field);
   }
   if (c.experts > 0) {
@@ -121,8 +125,8 @@ Config config_from(const std::map<std::string, std::string>& settings) {
   Config c = config_of(family->second);
   const bool dense = c.experts == 0;
   for (const Size& size : sizes()) {
-    if (size.of == Of::experts && dense) continue;
-    if (size.of == Of::choice && !settings.contains(size.name)) continue;
+    const bool none = size.least == 0 && !settings.contains(size.name);
+    if (none || (size.of == Of::experts && dense)) continue;
     c.*size.field = number<int>(settings, size.name, size.least, size.most);
   }
   if (!dense) {

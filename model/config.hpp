@@ -24,7 +24,10 @@ struct Config {
   // highest, none is dropped. 0 experts: a dense MLP.
   int experts = 0;
   int top_k = 2;
-  int shared = 0;              // units of one more expert, which takes every token; 0: none
+  int shared = 0;   // units of one more expert, which takes every token; 0: none
+  int dropout = 0;  // per cent of the numbers that go into the residual stream, by chance left out
+  int label_smoothing =
+      0;  // per cent of the loss that every token of the vocabulary is a target of
   double balance_loss = 0.01;  // weights of the router's losses: for experts of equal shares,
   double z_loss = 0.001;       // and for small logits
   int vocabulary = 256;        // bytes
@@ -47,13 +50,15 @@ struct Config {
   int fc1_width(int units) const { return family == Family::llama ? 2 * units : units; }
 };
 
-// A size that a user may choose: what it is called in a manifest, and how far it may go.
+// A size that a user may choose: what it is called in a manifest, and how far it may go. A manifest
+// that does not say one that may be 0 means 0.
 struct Size {
   const char* name;
   int Config::*field;
   int least, most;
-  // experts: only where the model has some; choice: 0 means no, and no manifest says so
-  enum class Of { model, experts, data, choice } of;
+  // experts: only where the model has some; data, training: may change from step to step.
+  enum class Of { model, experts, data, training } of;
+  bool of_model() const { return of == Of::model || of == Of::experts; }
   const char* what;  // with the default, in words
 };
 std::span<const Size> sizes();

@@ -14,12 +14,6 @@
 namespace plumb {
 namespace {
 
-bool by_blocks_or_histories(const Recipe& recipe) {
-  if (!recipe.operands) return false;
-  const Scaling how = recipe.operands->activations.scaling;
-  return how == Scaling::block || how == Scaling::delayed;
-}
-
 class Promise : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Promise, IsKeptBitForBitByTheModelOnOneRank) {

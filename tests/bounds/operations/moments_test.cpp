@@ -64,19 +64,19 @@ TEST_P(Moments, HaveTheSizeOfTheErrors) {
 
 INSTANTIATE_TEST_SUITE_P(
     Bounds, Moments,
-    testing::Values(Kind{"gemm", "8x200x20"}, Kind{"add"}, Kind{"sum"}, Kind{"column_sum", "30x70"},
-                    Kind{"rmsnorm"}, Kind{"rmsnorm_grad"}, Kind{"rmsnorm_wgrad", "30x70"},
-                    Kind{"layernorm"}, Kind{"layernorm_grad"}, Kind{"layernorm_wgrad", "30x70"},
-                    Kind{"rope"}, Kind{"attention", "12x30"}, Kind{"attention_grad", "12x30"},
-                    Kind{"softmax"}, Kind{"softmax_grad"}, Kind{"log_sum_exp", "80x30"},
-                    Kind{"softmax_merge", "24x20"}, Kind{"gelu"}, Kind{"gelu_grad"},
-                    Kind{"gelu_erf"}, Kind{"gelu_erf_grad"}, Kind{"silu"}, Kind{"silu_grad"},
-                    Kind{"swiglu"}, Kind{"swiglu_grad"}, Kind{"cross_entropy", "80x30"},
-                    Kind{"cross_entropy_grad"}, Kind{"quantize"}, Kind{"scale"}, Kind{"adam"},
-                    Kind{"router"}, Kind{"router_grad"}, Kind{"dispatch_grad"},
-                    Kind{"grouped_gemm", "16x60"}, Kind{"grouped_wgrad", "60x16"},
-                    Kind{"grouped_column_sum", "60x40"}, Kind{"combine"}, Kind{"combine_grad"},
-                    Kind{"combine_weight_grad", "80x30"}),
+    testing::Values(Kind{"gemm", "8x200x20"}, Kind{"add"}, Kind{"dropout"}, Kind{"sum"},
+                    Kind{"column_sum", "30x70"}, Kind{"rmsnorm"}, Kind{"rmsnorm_grad"},
+                    Kind{"rmsnorm_wgrad", "30x70"}, Kind{"layernorm"}, Kind{"layernorm_grad"},
+                    Kind{"layernorm_wgrad", "30x70"}, Kind{"rope"}, Kind{"attention", "12x30"},
+                    Kind{"attention_grad", "12x30"}, Kind{"softmax"}, Kind{"softmax_grad"},
+                    Kind{"log_sum_exp", "80x30"}, Kind{"softmax_merge", "24x20"}, Kind{"gelu"},
+                    Kind{"gelu_grad"}, Kind{"gelu_erf"}, Kind{"gelu_erf_grad"}, Kind{"silu"},
+                    Kind{"silu_grad"}, Kind{"swiglu"}, Kind{"swiglu_grad"},
+                    Kind{"cross_entropy", "80x30"}, Kind{"cross_entropy_grad"}, Kind{"quantize"},
+                    Kind{"scale"}, Kind{"adam"}, Kind{"router"}, Kind{"router_grad"},
+                    Kind{"dispatch_grad"}, Kind{"grouped_gemm", "16x60"},
+                    Kind{"grouped_wgrad", "60x16"}, Kind{"grouped_column_sum", "60x40"},
+                    Kind{"combine"}, Kind{"combine_grad"}, Kind{"combine_weight_grad", "80x30"}),
     [](const auto& parameter) { return parameter.param.id; });
 
 // An expert's count is the same for every token, and so is what is lost of it: a bias.
