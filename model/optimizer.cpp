@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/layers/operand.hpp"
+#include "model/layers/router.hpp"
 #include "model/rounding_key.hpp"
 #include "model/transfer.hpp"
 #include "model/zero.hpp"
@@ -206,8 +207,11 @@ void update(Rank& rank, float coefficient, bool skipped) {
 void finish_step(Rank& rank, Tensor loss) {
   rank.mesh.dp.sum(loss.values, fp32);
   if (rank.ends()) rank.tap_step("loss/out", loss, Held::whole, fp32, over_dp(rank));
-  for (auto& [id, total] : rank.router_losses) {
-    rank.mesh.dp.sum(total.values, fp32);
+  for (auto& [id, total] : rank.of_routers) {
+    const bool counts = id.ends_with("/count");
+    if (!counts || rank.joints.router.counts_all_batches(rank.at(id))) {
+      rank.mesh.dp.sum(total.values, fp32);
+    }
     rank.tap_step(id, total, Held::whole, fp32, over_dp(rank));
   }
   reduce_gradients(rank);
@@ -220,6 +224,7 @@ void finish_step(Rank& rank, Tensor loss) {
   rank.tap_step("clip/coefficient", Tensor(1, 1, coefficient), Held::whole, fp32, rank.in_fp32());
   update(rank, coefficient, skipped);
   keep_histories(rank);
+  balance_experts(rank);
 }
 
 }  // namespace plumb

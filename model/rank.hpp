@@ -52,8 +52,9 @@ class Rank {
   // Accumulated over this rank's micro-batches, then summed in place while backward goes on:
   std::map<std::string, Tensor> main_grad;
   Buckets buckets{*this};
-  std::map<std::string, Tensor> reduced;        // what the optimizer has of it
-  std::map<std::string, Tensor> router_losses;  // by id, without the micro-batch
+  std::map<std::string, Tensor> reduced;  // what the optimizer has of it
+  // What routers give in all micro-batches of this rank, by id without the micro-batch.
+  std::map<std::string, Tensor> of_routers;
 
   // This rank's slice of a parameter. Under ZeRO-3 it is gathered for it: every data-parallel rank
   // asks in the same order.

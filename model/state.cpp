@@ -54,6 +54,10 @@ std::vector<Kept> kept(const Config& config, const Recipe& recipe) {
   for (const auto& [id, cast, weight] : delayed_operands(config, recipe)) {
     all.push_back({id + "_history", cast->history, 1, fp32, weight, false});
   }
+  for (int n = 0; n < config.layers && config.experts > 0 && config.balance_bias > 0; ++n) {
+    const std::string router = "layers." + std::to_string(n) + ".mlp.router";
+    all.push_back({router + "/bias", config.experts, 1, fp32, router + ".weight", false});
+  }
   return all;
 }
 

@@ -26,7 +26,8 @@ struct Kept {
 };
 // All of them: of each parameter /param, /master (where the recipe has masters), /exp_avg and
 // /exp_avg_sq; loss_scale/scale and /growth under a dynamic loss scale; .../operand_history and
-// .../grad_operand_history under delayed scaling.
+// .../grad_operand_history under delayed scaling; layers.N.mlp.router/bias where experts are
+// balanced by one.
 std::vector<Kept> kept(const Config& config, const Recipe& recipe);
 
 // Masters drawn from the parameters' distributions, zero moments and histories, parameters cast

@@ -53,10 +53,14 @@ void tokens(const Merged& merged, const std::string& id, const Config& config) {
 
 void choices(const Merged& merged, const Config& config, int m) {
   for (int n = 0; config.experts > 0 && n < config.layers; ++n) {
-    const std::string id =
-        "m" + std::to_string(m) + "/layers." + std::to_string(n) + ".mlp.router/routing";
+    const std::string router =
+        "m" + std::to_string(m) + "/layers." + std::to_string(n) + ".mlp.router";
+    const std::string id = router + "/routing";
     has_shape(merged, id, config.tokens(), config.top_k);
     numbers(merged, id, config.experts, "expert");
+    if (config.capacity == 0) continue;
+    has_shape(merged, router + "/kept", config.tokens(), config.top_k);
+    numbers(merged, router + "/kept", config.experts + 1, "expert");  // the last: dropped
   }
 }
 

@@ -13,15 +13,29 @@ std::string accumulated(Promise& p, const std::string& wgrad, const std::string&
   return as + "/main_grad";
 }
 
-// A loss of each router, over all micro-batches.
-void router_losses(Promise& p) {
+std::string router_of(int layer) { return Promise::layer(layer) + ".mlp.router"; }
+
+// The losses of each router, over all micro-batches, and what its experts took.
+void sums_of_routers(Promise& p) {
+  std::vector<std::string> kinds{"balance_loss", "z_loss"};
+  if (p.c.balance_bias > 0) kinds.push_back("count");
   for (int n = 0; n < p.c.layers; ++n) {
-    const std::string router = Promise::layer(n) + ".mlp.router";
-    for (const std::string loss : {"balance_loss", "z_loss"}) {
+    for (const std::string& kind : kinds) {
       Ids parts;
-      for (int m = 0; m < p.c.micro_batches; ++m) parts.push_back(Promise::of(m, router, loss));
-      p.node("sum", parts, {router + "/" + loss}, p.over_dp());
+      for (int m = 0; m < p.c.micro_batches; ++m) {
+        parts.push_back(Promise::of(m, router_of(n), kind));
+      }
+      p.node("sum", parts, {router_of(n) + "/" + kind}, p.over_dp());
     }
+  }
+}
+
+void balance_experts(Promise& p) {
+  if (p.c.experts == 0 || p.c.balance_bias == 0) return;
+  for (int n = 0; n < p.c.layers; ++n) {
+    const std::string router = router_of(n);
+    p.node("expert_bias", {router + "/bias@previous", router + "/count"}, {router + "/bias"},
+           Promise::in_fp32(), {{"rate", p.c.balance_bias / 1000.0}});
   }
 }
 
@@ -78,7 +92,7 @@ void reduce(Promise& p) {
   Ids losses, all;
   for (int m = 0; m < p.c.micro_batches; ++m) losses.push_back(Promise::of(m, "loss", "out"));
   p.node("sum", losses, {"loss/out"}, p.over_dp());
-  if (p.c.experts > 0) router_losses(p);
+  if (p.c.experts > 0) sums_of_routers(p);
   for (const Parameter& each : parameters(p.c)) {
     all.push_back(each.name + "/main_grad");
     if (p.gpt() && each.name == "embedding.weight") {  // tied: on two stages of a pipeline
@@ -108,6 +122,7 @@ void optimize(Promise& p) {
     update(p, n, adam);
   }
   keep_histories(p);
+  balance_experts(p);
 }
 
 }  // namespace plumb

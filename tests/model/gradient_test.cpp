@@ -39,7 +39,7 @@ Graph with_choices_made(Graph graph, Wide& leaves) {
 // A model, and what it has besides.
 struct Of {
   const char* family;
-  int dropout = 0, label_smoothing = 0;
+  int dropout = 0, label_smoothing = 0, capacity = 0;
 };
 
 class Gradients : public testing::TestWithParam<Of> {};
@@ -51,6 +51,7 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
   Training run = small_run(GetParam().family, "fp32");
   run.config.dropout = GetParam().dropout;
   run.config.label_smoothing = GetParam().label_smoothing;
+  run.config.capacity = GetParam().capacity;
   Wide leaves;
   for (const auto& [id, x] : leaves_of_run(run)) {
     leaves[id] = std::make_shared<const Matrix<double>>(converted<double>(*x));
@@ -81,7 +82,7 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
 }
 INSTANTIATE_TEST_SUITE_P(Of, Gradients,
                          testing::Values(Of{"gpt"}, Of{"llama"}, Of{"gpt-moe"}, Of{"llama-moe"},
-                                         Of{"llama", 20, 10}));
+                                         Of{"llama", 20, 10}, Of{"gpt-moe", 0, 0, 70}));
 
 }  // namespace
 }  // namespace plumb
