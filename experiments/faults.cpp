@@ -91,7 +91,7 @@ std::optional<Values> masked_entry(const Training& run, const Values& healthy, d
   const bool gpt = run.config.family == Family::gpt;
   const Tensor& qkv =
       *healthy.at(micro(0) + layer(run) + (gpt ? ".attn.qkv/out" : ".attn.rope/out"));
-  const Heads heads{HeadsOf(run.config)};
+  const Heads heads(HeadsOf(run.config), 0);
   const Entry at = nearest_entry(qkv, heads, size);
   if (at.probability < size / 1.4 || at.probability > 0.999) return {};
   const std::string id = micro(0) + layer(run) + ".attn.core/out";

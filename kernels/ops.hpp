@@ -61,6 +61,7 @@ struct HeadShape {
   std::size_t heads, kv_heads, dim;
   std::size_t sequence;                // tokens of a sequence
   std::vector<std::size_t> positions;  // of this rank's tokens in each
+  std::vector<float> sinks = {};       // a logit of each head here; empty: there are none
   std::size_t queries() const { return positions.size(); }
 };
 // Rotates the query and key heads of this rank's tokens; direction -1 rotates back.   // in place
@@ -70,16 +71,26 @@ void rotate_heads(Tensor& qkv, const HeadShape& shape, double base, int directio
 // q, d_o: this rank's tokens; kv: all tokens, which is q where a rank has all.         // (Q, S)
 Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
                         const HeadShape& shape, std::size_t sequence, std::size_t head);
-// Causal softmax in place, later keys zero.
-void causal_softmax(Tensor& scores, const HeadShape& shape);
+// Causal softmax of a head in place, later keys zero. Returns what its sink takes of each row;
+// empty where there is none.                                                                 // (Q,
+// 1)
+Tensor causal_softmax(Tensor& scores, const HeadShape& shape, std::size_t head);
 // o += nothing: writes the block of head and sequence in o (Q, heads dim) from rounded P.
 void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& shape,
             std::size_t sequence, std::size_t head, Tensor& o);
 // Gradient of one head. `ds` (Q, S) before rounding is made by score_gradient; the other two then
 // write (first head of its group) or continue (later heads) blocks, unscaled: of queries in d_q,
-// this rank's tokens; of keys and values in d_kv, all tokens.
-Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv, const Tensor& d_o,
-                      const HeadShape& shape, std::size_t sequence, std::size_t head);
+// this rank's tokens; of keys and values in d_kv, all tokens. `along`: sums of P dP of each row.
+struct ScoreGradient {
+  Tensor ds, along;  // (Q, S), (Q, 1)
+};
+ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
+                             const Tensor& d_o, const HeadShape& shape, std::size_t sequence,
+                             std::size_t head);
+// What each row of a head gives to its sink's logit, from what the sink takes of it: writes a
+// column of d_sinks (Q, heads).
+void sink_gradient(const Tensor& taken, const Tensor& along, const HeadShape& shape,
+                   std::size_t sequence, std::size_t head, Tensor& d_sinks);
 void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv,
                     const HeadShape& shape, std::size_t sequence, std::size_t head, Tensor& d_q);
 void key_value_gradient(const Backend& backend, const Tensor& p, const Tensor& ds, const Tensor& q,

@@ -41,6 +41,8 @@ constexpr Size all_sizes[] = {
      "thousandths by which each step moves a bias of choices towards idle experts (none)"},
     {"shared", &Config::shared, 0, 1 << 18, Of::experts,
      "units of an expert that takes every token (none)"},
+    {"sinks", &Config::sinks, 0, 1, Of::model,
+     "1: attention has learned sinks, a logit a head that takes no value (0)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
@@ -170,6 +172,9 @@ std::vector<Parameter> parameters(const Config& c) {
     const std::string layer = "layers." + std::to_string(l);
     norm(layer + ".norm1");
     linear(layer + ".attn.qkv", c.width, c.qkv_width(), Sharding::columns, spread);
+    if (c.sinks > 0) {
+      all.push_back({layer + ".attn.sinks", c.heads, 1, Sharding::rows, 0, spread});
+    }
     linear(layer + ".attn.proj", c.width, c.width, Sharding::rows, residual);
     norm(layer + ".norm2");
     if (c.experts == 0) {

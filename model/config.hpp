@@ -38,6 +38,7 @@ struct Config {
   double balance_loss = 0.01;  // weights of the router's losses: for experts of equal shares,
   double z_loss = 0.001;       // and for small logits
   int vocabulary = 256;        // bytes
+  int sinks = 0;               // 1: each head has a logit that joins its softmax and has no value
   int sequence = 64;
   int sequences = 4;  // per micro-batch
   int micro_batches = 2;

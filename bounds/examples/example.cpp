@@ -34,6 +34,13 @@ void deal_tokens(Example& e, Draw& draw) {
   if (attention) e.how.wire = fp32;
 }
 
+// Half of the heads have sinks.
+void add_sinks(Example& e, Draw& draw) {
+  if ((e.id != "attention" && e.id != "attention_grad") || draw.coin()) return;
+  e.attributes["sinks"] = 1;
+  e.inputs.push_back(draw.moderate(static_cast<std::size_t>(e.attributes["heads"]), 1, 2));
+}
+
 }  // namespace
 
 Matrix<double> value_of_softmax(const Matrix<double>& x) {
@@ -225,6 +232,7 @@ Example example_of(std::string_view id, Draw& draw) {
     if (id == "add" || gradient || id == "grad_norm") give(rows, cols);
   }
   deal_tokens(e, draw);
+  add_sinks(e, draw);
   return e;
 }
 

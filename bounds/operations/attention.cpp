@@ -1,13 +1,15 @@
 // attention: causal softmax attention per head, grouped queries, and its gradient
 //
-//   inputs   qkv (T, F)        o (T, heads head_dim)        layout of F: see rope.cpp
-//   attributes   heads, kv_heads, head_dim, sequence
+//   inputs   qkv (T, F) (, sinks (heads))    o (T, heads head_dim)    layout of F: see rope.cpp
+//   attributes   heads, kv_heads, head_dim, sequence (, sinks: 1)
 //   evaluate   s = (q . k) / sqrt(head_dim); p = exp(s - max) / sum exp(s - max); P rounded to the
-//              output format; o = sum_j P_j v_j; o rounded. Chains run over ascending index.
-// attention_grad: dqkv (T, F) from qkv and do
+//              output format; o = sum_j P_j v_j; o rounded. Chains run over ascending index. A sink
+//              is one score more in each row of its head, the last: it has no value.
+// attention_grad: dqkv (T, F) (, dsinks (T, heads)) from qkv and do (, sinks)
 //   dP = do . v;  D = sum_j P_j dP_j;  dS = P (dP - D), rounded to the output format;
 //   dq = (sum_j dS_j k_j) / sqrt(head_dim);  dk and dv: one chain through the query heads of a
-//   group, in each part over the queries of one rank; parts are combined before the scale
+//   group, in each part over the queries of one rank; parts are combined before the scale;
+//   dsinks: what each row gives to its sink's logit, - p D, its p not rounded; then rounded
 //   moments    what a row shares (largest, sum, D, each exponential, P and dP) is a source of its
 //   own
 #include <algorithm>
@@ -19,35 +21,57 @@
 namespace plumb {
 namespace {
 
-// Rounded probabilities of head h in sequence b.                                       // (S, S)
+// Of head h in sequence b: rounded probabilities, and those of the sink.        // (S, S), (S)
 template <class T>
-Matrix<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, std::size_t h) {
+struct Weights {
+  Matrix<T> p;
+  std::vector<T> sink;
+};
+
+// The softmax of scores that are not scaled yet, of the first n of a row; returns the sink's.
+template <class T>
+T softmax(T* row, std::size_t n, T scale, const T* sink) {
+  using std::exp;
+  for (std::size_t j = 0; j < n; ++j) row[j] *= scale;
+  T largest = *std::max_element(row, row + n);
+  if (sink != nullptr && largest < *sink) largest = *sink;
+  largest = shared(largest);
+  T sum = 0;
+  for (std::size_t j = 0; j < n; ++j) {
+    row[j] = shared(exp(row[j] - largest));
+    sum += row[j];
+  }
+  T of_sink = 0;
+  if (sink != nullptr) {
+    of_sink = shared(exp(*sink - largest));
+    sum += of_sink;
+  }
+  sum = shared(sum);
+  for (std::size_t j = 0; j < n; ++j) row[j] = row[j] / sum;
+  return sink == nullptr ? of_sink : of_sink / sum;
+}
+
+template <class T>
+Weights<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, std::size_t h) {
   Matrix<T> p =
       product(of.block(call[0], b, of.query(h), false), of.block(call[0], b, of.key(h), true));
-  using std::exp;
+  const T* sink = of.sinks == 0 ? nullptr : &call[of.sinks].values[h];
+  std::vector<T> of_sink;
   for (std::size_t i = 0; i < p.rows; ++i) {
-    T* row = p.row(i);
-    for (std::size_t j = 0; j <= i; ++j) row[j] *= of.scale<T>();
-    const T largest = shared(*std::max_element(row, row + i + 1));
-    T sum = 0;
-    for (std::size_t j = 0; j <= i; ++j) {
-      row[j] = shared(exp(row[j] - largest));
-      sum += row[j];
-    }
-    sum = shared(sum);
-    for (std::size_t j = 0; j < p.cols; ++j) row[j] = j <= i ? row[j] / sum : T(0);
+    of_sink.push_back(softmax(p.row(i), i + 1, of.scale<T>(), sink));
+    std::fill(p.row(i) + i + 1, p.row(i) + p.cols, T(0));
   }
   call.roundings.round(p, call.how.output);
-  return p;
+  return {std::move(p), std::move(of_sink)};
 }
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
-  const Heads of(call);
+  const Heads of(call, 1);
   Matrix<T> o(call[0].rows, of.heads * of.dim);
   for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
     for (std::size_t h = 0; h < of.heads; ++h) {
-      const Matrix<T> p = probabilities(call, of, b, h);
+      const Matrix<T> p = probabilities(call, of, b, h).p;
       multiply(view(p), of.block(call[0], b, of.value(h), false),
                o.row(b * of.sequence) + h * of.dim, o.cols);
     }
@@ -56,19 +80,20 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   return {std::move(o)};
 }
 
-// dS of one head: P (dP - D), masked entries zero.                                     // (S, S)
+// dS of one head: P (dP - D), masked entries zero; the D go to `along`.                 // (S, S)
 template <class T>
-Matrix<T> score_gradients(const Call<T>& call, Matrix<T>& p, Matrix<T> dp) {
+Matrix<T> score_gradients(const Call<T>& call, Matrix<T>& p, Matrix<T> dp, std::vector<T>& along) {
   using std::fma;
   for (T& x : p.values) x = shared(x);
   for (T& x : dp.values) x = shared(x);
   for (std::size_t i = 0; i < p.rows; ++i) {
-    T along = 0;
-    for (std::size_t j = 0; j <= i; ++j) along = fma(p(i, j), dp(i, j), along);
-    along = shared(along);
+    T d = 0;
+    for (std::size_t j = 0; j <= i; ++j) d = fma(p(i, j), dp(i, j), d);
+    d = shared(d);
     for (std::size_t j = 0; j < p.cols; ++j) {
-      dp(i, j) = j <= i ? p(i, j) * (dp(i, j) - along) : T(0);
+      dp(i, j) = j <= i ? p(i, j) * (dp(i, j) - d) : T(0);
     }
+    along.push_back(d);
   }
   call.roundings.round(dp, call.how.output);
   return dp;
@@ -85,10 +110,12 @@ std::vector<int> parts_of_rows(std::size_t n, const Evaluation& how) {
   return part;
 }
 
-// What the queries of one part give to dqkv, unscaled: other rows of P and dS are zero.
+// What the queries of one part give to dqkv, unscaled: other rows of P and dS are zero. And their
+// rows of dsinks.
 template <class T>
-Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, int part) {
-  const Heads of(call);
+Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, int part,
+                        Matrix<T>& d_sinks) {
+  const Heads of(call, 2);
   const Matrix<T>& qkv = call[0];
   const Matrix<T>& d_out = call[1];
   Matrix<T> d(qkv.rows, qkv.cols);
@@ -96,11 +123,17 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
     T* rows = d.row(b * of.sequence);
     for (std::size_t h = 0; h < of.heads; ++h) {
       const bool later = h % of.ratio() != 0;  // continues the chain of its group
-      Matrix<T> p = probabilities(call, of, b, h);
+      auto [p, of_sink] = probabilities(call, of, b, h);
       const View<T> d_o = of.block(d_out, b, h * of.dim, false);
-      Matrix<T> ds = score_gradients(call, p, product(d_o, of.block(qkv, b, of.value(h), true)));
+      std::vector<T> along;
+      Matrix<T> ds =
+          score_gradients(call, p, product(d_o, of.block(qkv, b, of.value(h), true)), along);
       for (std::size_t i = 0; i < p.rows; ++i) {
-        if (part_of[b * of.sequence + i] == part) continue;
+        const std::size_t token = b * of.sequence + i;
+        if (part_of[token] == part) {
+          if (of.sinks > 0) d_sinks(token, h) = -(of_sink[i] * along[i]);
+          continue;
+        }
         std::fill_n(p.row(i), p.cols, T(0));
         std::fill_n(ds.row(i), ds.cols, T(0));
       }
@@ -118,10 +151,13 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
-  const Heads of(call);
+  const Heads of(call, 2);
   const std::vector<int> part_of = parts_of_rows(call[0].rows, call.how);
+  Matrix<T> d_sinks(of.sinks == 0 ? 0 : call[0].rows, of.heads);
   std::vector<Matrix<T>> parts;
-  for (int p = 0; p < call.how.parts; ++p) parts.push_back(gradient_part(call, part_of, p));
+  for (int p = 0; p < call.how.parts; ++p) {
+    parts.push_back(gradient_part(call, part_of, p, d_sinks));
+  }
   Matrix<T> d = combined(std::move(parts), call.how, call.roundings);
   const std::size_t group = of.ratio() + 2;
   for (std::size_t t = 0; t < d.rows; ++t) {
@@ -130,7 +166,12 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     }
   }
   call.roundings.round(d, call.how.output);
-  return {std::move(d)};
+  std::vector<Matrix<T>> outputs = alone(std::move(d));
+  if (of.sinks > 0) {
+    call.roundings.round(d_sinks, call.how.output);
+    outputs.push_back(std::move(d_sinks));
+  }
+  return outputs;
 }
 
 // Each element of a row of P knows how it moves with all others: memory grows with the cube.

@@ -1,6 +1,7 @@
 // bounds/operations/attention.hpp: where the heads of packed qkv lie; the tolerances of attention.
 //
 // The layout of the F columns stands in rope.cpp. Blocks are views, (S, head_dim) or transposed.
+// What stands beside qkv (attention.cpp) has a number among the inputs; 0: there is none.
 #pragma once
 
 #include <cmath>
@@ -12,13 +13,17 @@ namespace plumb {
 
 struct Heads {
   std::size_t heads, kv_heads, dim, sequence;
+  std::size_t sinks = 0;
 
+  // `others`: inputs before those that an attribute announces.
   template <class AnyCall>
-  explicit Heads(const AnyCall& call)
+  Heads(const AnyCall& call, std::size_t others)
       : heads(call.count("heads")),
         kv_heads(call.count("kv_heads")),
         dim(call.count("head_dim")),
-        sequence(call.count("sequence")) {}
+        sequence(call.count("sequence")) {
+    if (call.attributes.contains("sinks")) sinks = others;
+  }
   std::size_t ratio() const { return heads / kv_heads; }
   std::size_t query(std::size_t h) const {  // first column of query head h
     return ((h / ratio()) * (ratio() + 2) + h % ratio()) * dim;

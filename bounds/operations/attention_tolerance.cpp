@@ -16,7 +16,9 @@
 //   D            E_D = sum_j E_P (|dP| + E_dP) + P E_dP + g(n) sum_j (P + E_P)(|dP| + E_dP)
 //   dS           E_dS = E_P (|dP - D| + E') + P E' + 2u |dS|,   E' = E_dP + E_D;  then stored
 //   dq, dk, dv   E = E_left |right| + g(chain) (|left| + E_left) |right|;  scale: + 4u
+//   dsinks       E = E_p |D| + (p + E_p) E_D + u |p D|,  E_p before any cast
 //   result       half a spacing of the output format
+// A sink is one score more, known exactly.
 // Terms: `functions` is what P's softmax leaves, `stored` what roundings to the output format
 // leave (P, dS, and the result), `sums` the chains, `steps` the rest.
 #include "bounds/operations/attention.hpp"
@@ -57,8 +59,12 @@ struct Bounded {
   }
 };
 
-// Stored probabilities of one head.                                                     // (S, S)
-Bounded probabilities(const ToleranceCall& call, const Heads& of, const Matrix<double>& size,
+// Stored probabilities of one head; those of its sink, not stored.             // (S, S), (S, 1)
+struct Weights {
+  Bounded p, sink;
+};
+
+Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<double>& size,
                       std::size_t b, std::size_t h) {
   Matrix<double> s =
       product(of.block(call[0], b, of.query(h), false), of.block(call[0], b, of.key(h), true));
@@ -72,12 +78,25 @@ Bounded probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
   for (double& x : s_error.values) {
     x = (term<"attention.scores">(g(d)) + term<"attention.scale">(4 * u)) * scale * x;
   }
-  Bounded p(Matrix<double>(s.rows, s.cols));
+  Weights w{Bounded(Matrix<double>(s.rows, s.cols)), Bounded(Matrix<double>(s.rows, 1))};
   for (std::size_t i = 0; i < s.rows; ++i) {
-    softmax_with_error(s.row(i), s_error.row(i), i + 1, p.value.row(i), p.fp32_error.row(i));
+    std::vector<double> score(s.row(i), s.row(i) + i + 1);
+    std::vector<double> known(s_error.row(i), s_error.row(i) + i + 1);
+    if (of.sinks > 0) {
+      score.push_back(call[of.sinks].values[h]);
+      known.push_back(0);
+    }
+    std::vector<double> p(score.size()), error(score.size());
+    softmax_with_error(score.data(), known.data(), score.size(), p.data(), error.data());
+    std::copy_n(p.begin(), i + 1, w.p.value.row(i));
+    std::copy_n(error.begin(), i + 1, w.p.fp32_error.row(i));
+    if (of.sinks > 0) {
+      w.sink.value.values[i] = p.back();
+      w.sink.fp32_error.values[i] = error.back();
+    }
   }
-  p.store(call.how.output);
-  return p;
+  w.p.store(call.how.output);
+  return w;
 }
 
 // Adds the errors of a product left * right to a block of outputs, and its value.
@@ -102,14 +121,16 @@ void accumulate(const Bounded& left, bool transposed, View<double> right, View<d
   }
 }
 
-// The result's own cast; what stored P and dS left is booked with it.
-Outcome<Tolerance> finished(Matrix<Near>&& y, const ToleranceCall& call) {
-  NearRoundings().round(y, call.how.output);
-  for (Near& x : y.values) {
-    x[Share::stored] += x[Share::wire];
-    x[Share::wire] = 0;
+// The results' own casts; what stored P and dS left is booked with them.
+Outcome<Tolerance> finished(std::vector<Matrix<Near>>&& results, const ToleranceCall& call) {
+  for (Matrix<Near>& y : results) {
+    NearRoundings().round(y, call.how.output);
+    for (Near& x : y.values) {
+      x[Share::stored] += x[Share::wire];
+      x[Share::wire] = 0;
+    }
   }
-  return tolerance_of({std::move(y)}, call, false);
+  return tolerance_of(results, call, false);
 }
 
 std::vector<Refusal> refusals(const ToleranceCall& call) {
@@ -123,8 +144,19 @@ std::vector<Refusal> refusals(const ToleranceCall& call) {
   return refusals_before(call);
 }
 
-// dS of one head from its P and dP, in place of dP.                                     // (S, S)
-void score_gradients(const Bounded& p, Bounded& dp, const Format& output) {
+// What a row gives to its sink's logit.
+Near sink_gradient(double p, double p_error, double along, double along_error) {
+  Near d = Near::of(-p * along);
+  d[Share::functions] += term<"attention.sink_p">(p_error * std::fabs(along));
+  d[Share::sums] += term<"attention.sink_along">((p + p_error) * along_error);
+  d[Share::steps] += u * (p + p_error) * (std::fabs(along) + along_error) + t;
+  return d;
+}
+
+// dS of one head from its P and dP, in place of dP; D and its error of each row.        // (S, S)
+std::vector<std::pair<double, double>> score_gradients(const Bounded& p, Bounded& dp,
+                                                       const Format& output) {
+  std::vector<std::pair<double, double>> alongs;
   for (std::size_t i = 0; i < p.value.rows; ++i) {
     double along = 0;
     double along_error = 0;
@@ -138,6 +170,7 @@ void score_gradients(const Bounded& p, Bounded& dp, const Format& output) {
     }
     const auto n = static_cast<double>(i + 1);
     along_error += term<"attention.along_chain">(g(n) * sum) + n * t;
+    alongs.emplace_back(along, along_error);
     for (std::size_t e = row; e < row + p.value.cols; ++e) {
       const bool masked = e > row + i;
       const double centred = dp.value.values[e] - along;
@@ -152,6 +185,7 @@ void score_gradients(const Bounded& p, Bounded& dp, const Format& output) {
     }
   }
   dp.store(output);
+  return alongs;
 }
 
 }  // namespace
@@ -185,26 +219,26 @@ void softmax_with_error(const double* score, const double* score_error, std::siz
 
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
   if (const auto refused = refusals(call); !refused.empty()) return refused.front();
-  const Heads of(call);
+  const Heads of(call, 1);
   const Matrix<double> size = absolute(call[0]);
   Matrix<Near> o(call[0].rows, of.heads * of.dim);
   for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
     for (std::size_t h = 0; h < of.heads; ++h) {
-      accumulate(probabilities(call, of, size, b, h), false,
+      accumulate(probabilities(call, of, size, b, h).p, false,
                  of.block(call[0], b, of.value(h), false), of.block(size, b, of.value(h), false),
                  static_cast<double>(of.sequence), o.row(b * of.sequence) + h * of.dim, o.cols);
     }
   }
-  return finished(std::move(o), call);
+  return finished(alone(std::move(o)), call);
 }
 
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
   if (const auto refused = refusals(call); !refused.empty()) return refused.front();
-  const Heads of(call);
+  const Heads of(call, 2);
   const Matrix<double>& qkv = call[0];
   const Matrix<double> size = absolute(qkv);
   const Matrix<double> d_size = absolute(call[1]);
-  Matrix<Near> d(qkv.rows, qkv.cols);
+  Matrix<Near> d(qkv.rows, qkv.cols), d_sinks(qkv.rows, of.heads);
   // Parts of a chain, summed, are one more tree of additions: each part counts as a term more.
   const auto n = static_cast<double>(of.sequence) + call.how.parts;
   const auto group_n = static_cast<double>(of.ratio() * of.sequence) + call.how.parts;
@@ -214,13 +248,17 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
       const auto block = [&](const Matrix<double>& m, std::size_t column) {
         return of.block(m, b, column, false);
       };
-      const Bounded p = probabilities(call, of, size, b, h);
+      const auto [p, sink] = probabilities(call, of, size, b, h);
       const std::size_t o = h * of.dim;
       Bounded ds(product(block(call[1], o), of.block(qkv, b, of.value(h), true)));
       ds.fp32_error = product(block(d_size, o), of.block(size, b, of.value(h), true));
       const auto dim = static_cast<double>(of.dim);
       for (double& e : ds.fp32_error.values) e = term<"attention.dp">(g(dim) * e) + dim * t;
-      score_gradients(p, ds, call.how.output);
+      const auto alongs = score_gradients(p, ds, call.how.output);
+      for (std::size_t i = 0; i < alongs.size(); ++i) {
+        d_sinks(b * of.sequence + i, h) = sink_gradient(
+            sink.value.values[i], sink.fp32_error.values[i], alongs[i].first, alongs[i].second);
+      }
       accumulate(ds, false, block(qkv, of.key(h)), block(size, of.key(h)), n, rows + of.query(h),
                  d.cols);
       accumulate(ds, true, block(qkv, of.query(h)), block(size, of.query(h)), group_n,
@@ -238,7 +276,9 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
     scaled[Share::steps] += of.scale<double>() * all + t;
     x = scaled;
   }
-  return finished(std::move(d), call);
+  std::vector<Matrix<Near>> results = alone(std::move(d));
+  if (of.sinks > 0) results.push_back(std::move(d_sinks));
+  return finished(std::move(results), call);
 }
 
 }  // namespace plumb

@@ -75,19 +75,28 @@ Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& k
   return scores;
 }
 
-void causal_softmax(Tensor& scores, const HeadShape& s) {
+Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t head) {
+  const bool sink = !s.sinks.empty();
+  Tensor taken(sink ? scores.rows : 0, 1);
   for (std::size_t i = 0; i < scores.rows; ++i) {
     float* row = scores.row(i);
     const std::size_t last = s.positions[i];
     float largest = row[0];
     for (std::size_t j = 1; j <= last; ++j) largest = std::max(largest, row[j]);
+    if (sink) largest = std::max(largest, s.sinks[head]);
     float sum = 0;
     for (std::size_t j = 0; j <= last; ++j) {
       row[j] = std::exp(row[j] - largest);
       sum += row[j];
     }
+    if (sink) {
+      taken.values[i] = std::exp(s.sinks[head] - largest);
+      sum += taken.values[i];
+      taken.values[i] /= sum;
+    }
     for (std::size_t j = 0; j < scores.cols; ++j) row[j] = j <= last ? row[j] / sum : 0.0F;
   }
+  return taken;
 }
 
 void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& s,
@@ -96,9 +105,10 @@ void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const Hea
                o.row(sequence * s.queries()) + head * s.dim, o.cols, false);
 }
 
-Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv, const Tensor& d_o,
-                      const HeadShape& s, std::size_t sequence, std::size_t head) {
-  Tensor ds(p.rows, p.cols);
+ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
+                             const Tensor& d_o, const HeadShape& s, std::size_t sequence,
+                             std::size_t head) {
+  Tensor ds(p.rows, p.cols), alongs(p.rows, 1);
   backend.gemm(own(d_o, s, sequence, head * s.dim),
                all(kv, s, sequence, columns_of(s, head).value, true), ds.values.data(), ds.cols,
                false);
@@ -109,8 +119,16 @@ Tensor score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
     for (std::size_t j = 0; j < ds.cols; ++j) {
       ds(i, j) = j <= last ? p(i, j) * (ds(i, j) - along) : 0.0F;
     }
+    alongs.values[i] = along;
   }
-  return ds;
+  return {std::move(ds), std::move(alongs)};
+}
+
+void sink_gradient(const Tensor& taken, const Tensor& along, const HeadShape& s,
+                   std::size_t sequence, std::size_t head, Tensor& d_sinks) {
+  for (std::size_t i = 0; i < taken.rows; ++i) {
+    d_sinks(sequence * s.queries() + i, head) = -(taken.values[i] * along.values[i]);
+  }
 }
 
 void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv, const HeadShape& s,

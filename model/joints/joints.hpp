@@ -87,6 +87,11 @@ struct LossJoints {
 };
 
 struct GradientJoints {
+  // Is a parameter's gradient accumulated from zero, or onto what the step before has left, if
+  // there was one?
+  Joint<bool(const Where&, bool)> starts_from_zero = [](const Where&, bool /*is_left*/) {
+    return true;
+  };
   // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
   // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
@@ -187,12 +192,12 @@ struct Joints {
            router.fills_from_all_tokens.reached() || router.counts_all_batches.reached() ||
            experts.sums_input_gradient.reached() || experts.weighs.reached() ||
            experts.gradient_factor.reached() || loss.denominator.reached() ||
-           loss.smooths_over_slices.reached() || gradients.sums_over_sequence.reached() ||
-           gradients.sums_over_contexts.reached() || context.positions.reached() ||
-           pipeline.layers.reached() || pipeline.ties_gradients.reached() ||
-           recompute.takes_in.reached() || zero.share.reached() || overlap.waits.reached() ||
-           scaling.reduces_over.reached() || optimizer.skips.reached() ||
-           optimizer.clip_coefficient.reached();
+           loss.smooths_over_slices.reached() || gradients.starts_from_zero.reached() ||
+           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
+           context.positions.reached() || pipeline.layers.reached() ||
+           pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
+           zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
+           optimizer.skips.reached() || optimizer.clip_coefficient.reached();
   }
 };
 

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "model/layers/context.hpp"
+#include "model/layers/gradients.hpp"
 
 namespace plumb {
 namespace {
@@ -18,11 +19,18 @@ HeadShape local_shape(const Rank& rank) {
           static_cast<std::size_t>(rank.c.sequence), rank.positions_of(rank.where.cp)};
 }
 
+std::string sinks_of(const std::string& name) { return name + ".sinks"; }
+
 // As attention sees them.
-HeadShape core_shape(const Rank& rank) {
+HeadShape core_shape(Rank& rank, const std::string& name) {
   HeadShape shape = local_shape(rank);
+  if (rank.c.sinks > 0) shape.sinks = rank.param(sinks_of(name)).values;
   if (!trades_heads(rank)) return shape;
   shape.heads /= static_cast<std::size_t>(rank.where.cp_size);
+  if (rank.c.sinks > 0) {
+    const float* first = shape.sinks.data() + shape.heads * rank.where.cp;
+    shape.sinks = {first, first + shape.heads};
+  }
   shape.kv_heads /= static_cast<std::size_t>(rank.where.cp_size);
   shape.positions.resize(shape.sequence);
   std::iota(shape.positions.begin(), shape.positions.end(), std::size_t(0));
@@ -39,13 +47,13 @@ void each_head(const HeadShape& shape, const Tensor& q, const Work& work) {
 
 // Softmax(q k') v of every head of every sequence here; `saved` gets the probabilities.
 Tensor core(Rank& rank, const std::string& name, Attention& saved) {
-  const HeadShape shape = core_shape(rank);
+  const HeadShape shape = core_shape(rank, name);
   Tensor o(saved.qkv.rows, shape.heads * shape.dim);
   const Where where = rank.at(name + ".core");
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     Tensor p = attention_scores(rank.backend, saved.qkv, saved.keys(), shape, s, h);
     rank.joints.attention.after_scores(where, static_cast<int>(h), static_cast<int>(s), p);
-    causal_softmax(p, shape);
+    saved.taken.push_back(causal_softmax(p, shape, h));
     rank.round(p);
     attend(rank.backend, p, saved.keys(), shape, s, h, o);
     saved.p.push_back(std::move(p));
@@ -56,15 +64,23 @@ Tensor core(Rank& rank, const std::string& name, Attention& saved) {
   return o;
 }
 
+// Of what attention takes in.
+struct CoreGradient {
+  Tensor qkv, sinks;
+};
+
 // What each rank's queries give to all keys and values is summed over the ranks.
-Tensor core_gradient(Rank& rank, const Attention& saved, const Tensor& d_o, Evaluation& ran) {
-  const HeadShape shape = core_shape(rank);
-  Tensor d_q(saved.qkv.rows, saved.qkv.cols);
+CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention& saved,
+                           const Tensor& d_o, Evaluation& ran) {
+  const HeadShape shape = core_shape(rank, name);
+  Tensor d_q(saved.qkv.rows, saved.qkv.cols), d_sinks;
+  if (!shape.sinks.empty()) d_sinks = Tensor(d_q.rows, shape.heads);
   Tensor d_kv(saved.keys().rows, saved.keys().cols);
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     const Tensor& p = saved.p[s * shape.heads + h];
-    Tensor ds = score_gradient(rank.backend, p, saved.keys(), d_o, shape, s, h);
+    auto [ds, along] = score_gradient(rank.backend, p, saved.keys(), d_o, shape, s, h);
     rank.round(ds);
+    sink_gradient(saved.taken[s * shape.heads + h], along, shape, s, h, d_sinks);
     query_gradient(rank.backend, ds, saved.keys(), shape, s, h, d_q);
     key_value_gradient(rank.backend, p, ds, saved.qkv, d_o, shape, s, h, d_kv);
   });
@@ -76,7 +92,8 @@ Tensor core_gradient(Rank& rank, const Attention& saved, const Tensor& d_o, Eval
   add_to(d_q, d_kv);  // in different columns
   scale_queries_and_keys(d_q, shape);
   rank.round(d_q);
-  return d_q;
+  rank.round(d_sinks);
+  return {std::move(d_q), std::move(d_sinks)};
 }
 
 }  // namespace
@@ -94,7 +111,10 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
   }
   saved.qkv = std::move(qkv);
   Tensor o = core(rank, name, saved);
-  if (rank.l.selective) saved.p.clear();
+  if (rank.l.selective) {
+    saved.p.clear();
+    saved.taken.clear();
+  }
   return o;
 }
 
@@ -106,11 +126,15 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
     rank.where.recomputing = false;
   }
   Evaluation ran = rank.plain();
-  Tensor d =
-      trades_heads(rank)
-          ? tokens_for_heads(rank, core_gradient(rank, saved, heads_for_tokens(rank, d_o), ran))
-          : core_gradient(rank, saved, d_o, ran);
+  const bool trade = trades_heads(rank);
+  CoreGradient g = core_gradient(rank, name, saved, trade ? heads_for_tokens(rank, d_o) : d_o, ran);
+  Tensor d = trade ? tokens_for_heads(rank, g.qkv) : std::move(g.qkv);
   rank.tap(name + ".core/grad_in", d, Held::token_columns, rank.r.compute, ran);
+  if (rank.c.sinks > 0) {
+    const Tensor s = trade ? tokens_for_heads(rank, g.sinks) : std::move(g.sinks);
+    rank.tap(sinks_of(name) + "/grad_out", s, Held::token_columns, rank.r.compute, ran);
+    collect_slice(rank, sinks_of(name), sum_of_rows(s), Held::rows);
+  }
   if (!rank.gpt()) {
     rotate_heads(d, local_shape(rank), rank.c.rope_base, -1);
     rank.round(d);

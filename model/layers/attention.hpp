@@ -14,6 +14,7 @@ struct Attention {
   Tensor qkv, kv;
   // Rounded probabilities per sequence and head; none where backward computes them again. // (Q, S)
   std::vector<Tensor> p;
+  std::vector<Tensor> taken;  // by the sinks of it, where there are some               // (Q, 1)
 
   const Tensor& keys() const { return kv.size() == 0 ? qkv : kv; }
 };

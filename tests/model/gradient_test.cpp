@@ -82,7 +82,8 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
 }
 INSTANTIATE_TEST_SUITE_P(Of, Gradients,
                          testing::Values(Of{"gpt"}, Of{"llama"}, Of{"gpt-moe"}, Of{"llama-moe"},
-                                         Of{"llama", 20, 10}, Of{"gpt-moe", 0, 0, 70}));
+                                         Of{"gpt+sinks"}, Of{"llama+sinks"}, Of{"llama", 20, 10},
+                                         Of{"gpt-moe", 0, 0, 70}));
 
 }  // namespace
 }  // namespace plumb

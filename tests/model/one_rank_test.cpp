@@ -202,18 +202,24 @@ TEST(PromiseOfScales, AScaleThatOnlyThisLayoutHasIsReplayed) {
   EXPECT_EQ(verdict.blamed, id);
 }
 
+const auto name_of_both = [](const auto& of) {
+  std::string name = std::get<0>(of.param);
+  name += std::string("_") + std::get<1>(of.param);
+  std::ranges::replace(name, '-', '_');
+  std::ranges::replace(name, '+', '_');
+  return name;
+};
 INSTANTIATE_TEST_SUITE_P(Of, Promise,
                          testing::Combine(testing::Values("gpt", "llama", "gpt-moe", "llama-moe"),
                                           testing::Values("fp32", "tf32", "bf16", "bf16-wire32",
                                                           "fp16", "bf16-pure", "bf16-stochastic",
                                                           "fp8-delayed", "mxfp8", "fp8-block",
                                                           "nvfp4", "fp8-current")),
-                         [](const auto& of) {
-                           std::string name = std::get<0>(of.param);
-                           name += std::string("_") + std::get<1>(of.param);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         name_of_both);
+INSTANTIATE_TEST_SUITE_P(OfChoices, Promise,
+                         testing::Combine(testing::Values("gpt+sinks", "llama+sinks"),
+                                          testing::Values("fp32", "bf16", "nvfp4", "fp8-current")),
+                         name_of_both);
 
 }  // namespace
 }  // namespace plumb

@@ -1,6 +1,7 @@
 // tests/support/runs.hpp: small runs of the mini Transformer that many tests share.
 #pragma once
 
+#include <sstream>
 #include <string>
 
 #include "model/plan.hpp"
@@ -9,10 +10,19 @@
 
 namespace plumb {
 
-// Two layers, 32 wide, 4 heads: a step takes milliseconds.
-inline Training small_run(const std::string& family, const std::string& recipe,
+// Two layers, 32 wide, 4 heads: a step takes milliseconds. Behind the family may stand choices that
+// are made: "llama+sinks".
+inline Training small_run(const std::string& model, const std::string& recipe,
                           const std::string& layout = "dp1,tp1", std::uint64_t seed = 1) {
+  std::istringstream words(model);
+  std::string family;
+  std::getline(words, family, '+');
   Config config = config_of(family);
+  for (std::string choice; std::getline(words, choice, '+');) {
+    for (const Size& size : sizes()) {
+      if (size.name == choice) config.*size.field = 1;
+    }
+  }
   config.layers = 2;
   config.width = 32;
   config.heads = 4;

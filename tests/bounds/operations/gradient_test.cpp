@@ -110,6 +110,13 @@ TEST_F(Gradient, OfSoftmaxAttentionAndRope) {
   const Exact qkv = normal(6, 16), d_o = normal(6, 8), d_qkv = normal(6, 16);
   expect_gradient("attention", {qkv}, 0, of("attention_grad", {qkv, d_o}, heads)[0],
                   weighed("attention", d_o, heads));
+  Attributes with_sinks = heads;
+  with_sinks["sinks"] = 1;
+  const Exact sinks = normal(4, 1);
+  const Inputs both = of("attention_grad", {qkv, d_o, sinks}, with_sinks);
+  const Scalar weighed_with = weighed("attention", d_o, with_sinks);
+  expect_gradient("attention with sinks", {qkv, sinks}, 0, both[0], weighed_with);
+  expect_gradient("sinks", {qkv, sinks}, 1, of("column_sum", {both[1]})[0], weighed_with);
   heads.insert({{"base", 100}, {"inverse", 0}});
   const Scalar turned = weighed("rope", d_qkv, heads);
   heads["inverse"] = 1;

@@ -205,24 +205,32 @@ TEST(Value, OfGeluErfAndSiluAreTheirFormulas) {
   }
 }
 
+// Without a sink and with one, which takes its share of each row and gives nothing.
 TEST(Value, OfAttentionIsSoftmaxTimesValues) {
   Draw draw("plain", 2);
   const Matrix<double> qkv = draw.moderate(5, 12, 1);  // one head of 4, one key, one value
-  const Example e{
+  Example e{
       "attention", {qkv}, {{"heads", 1}, {"kv_heads", 1}, {"head_dim", 4}, {"sequence", 5}}, {}};
-  const auto o = value_of(e)[0];
-  for (std::size_t i = 0; i < 5; ++i) {
-    std::vector<double> scores;
-    for (std::size_t j = 0; j <= i; ++j) {
-      const std::span<const double> q(qkv.row(i), 4);
-      const std::span<const double> k(qkv.row(j) + 4, 4);
-      scores.push_back(exact_dot(q, k) / 2);
+  for (const bool sink : {false, true}) {
+    if (sink) {
+      e.attributes["sinks"] = 1;
+      e.inputs.emplace_back(1, 1, 0.75);
     }
-    const auto p = exact_softmax(scores);
-    for (std::size_t c = 0; c < 4; ++c) {
-      double sum = 0;
-      for (std::size_t j = 0; j <= i; ++j) sum += p[j] * qkv(j, 8 + c);
-      EXPECT_NEAR(o(i, c), sum, 1e-14);
+    const auto o = value_of(e)[0];
+    for (std::size_t i = 0; i < 5; ++i) {
+      std::vector<double> scores;
+      for (std::size_t j = 0; j <= i; ++j) {
+        const std::span<const double> q(qkv.row(i), 4);
+        const std::span<const double> k(qkv.row(j) + 4, 4);
+        scores.push_back(exact_dot(q, k) / 2);
+      }
+      if (sink) scores.push_back(0.75);
+      const auto p = exact_softmax(scores);
+      for (std::size_t c = 0; c < 4; ++c) {
+        double sum = 0;
+        for (std::size_t j = 0; j <= i; ++j) sum += p[j] * qkv(j, 8 + c);
+        EXPECT_NEAR(o(i, c), sum, 1e-14);
+      }
     }
   }
 }
