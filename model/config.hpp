@@ -31,7 +31,9 @@ struct Config {
   // Thousandths by which a step moves each expert's bias, which is added to its logits for the
   // choice alone: up if it took fewer copies than the mean, down if more. 0: no bias.
   int balance_bias = 0;
-  int shared = 0;   // units of one more expert, which takes every token; 0: none
+  int shared = 0;  // units of one more expert, which takes every token; 0: none
+  int mtp = 0;     // 1: one more block predicts the token after the next (model/layers/mtp.hpp)
+  static constexpr double mtp_weight = 0.3;  // of its loss
   int dropout = 0;  // per cent of the numbers that go into the residual stream, by chance left out
   int label_smoothing =
       0;  // per cent of the loss that every token of the vocabulary is a target of
@@ -52,6 +54,7 @@ struct Config {
   std::uint64_t seed = 1;  // of weights and data
 
   int tokens() const { return sequence * sequences; }  // per micro-batch
+  int blocks() const { return layers + mtp; }          // the extra one after the others
   int head_dim() const { return width / heads; }
   int qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
   // Copies of a micro-batch's tokens that an expert takes at most; without a limit none are more.

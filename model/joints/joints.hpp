@@ -82,6 +82,10 @@ struct LossJoints {
   // step.
   Joint<float(const Where&, float, float, int)> denominator =
       [](const Where&, float /*here*/, float all, int /*micro_batches*/) { return all; };
+  // What an extra head is to predict; `promised`: the tokens after the next, of this rank's tokens.
+  Joint<Tensor(const Where&, Tensor)> labels_ahead = [](const Where&, Tensor promised) {
+    return promised;
+  };
   // Is the mean over the vocabulary that smooth labels take that of all tensor-parallel slices?
   Joint<bool(const Where&)> smooths_over_slices = [](const Where&) { return true; };
 };
@@ -192,12 +196,13 @@ struct Joints {
            router.fills_from_all_tokens.reached() || router.counts_all_batches.reached() ||
            experts.sums_input_gradient.reached() || experts.weighs.reached() ||
            experts.gradient_factor.reached() || loss.denominator.reached() ||
-           loss.smooths_over_slices.reached() || gradients.starts_from_zero.reached() ||
-           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
-           context.positions.reached() || pipeline.layers.reached() ||
-           pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
-           zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
-           optimizer.skips.reached() || optimizer.clip_coefficient.reached();
+           loss.smooths_over_slices.reached() || loss.labels_ahead.reached() ||
+           gradients.starts_from_zero.reached() || gradients.sums_over_sequence.reached() ||
+           gradients.sums_over_contexts.reached() || context.positions.reached() ||
+           pipeline.layers.reached() || pipeline.ties_gradients.reached() ||
+           recompute.takes_in.reached() || zero.share.reached() || overlap.waits.reached() ||
+           scaling.reduces_over.reached() || optimizer.skips.reached() ||
+           optimizer.clip_coefficient.reached();
   }
 };
 

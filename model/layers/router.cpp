@@ -21,10 +21,7 @@ double z_of(const Config& c) {
 // Records what a micro-batch gives and adds it to the step's, once.
 void take(Rank& rank, const std::string& id, const Tensor& x, const Evaluation& ran) {
   rank.tap(id, x, Held::whole, fp32, ran);
-  if (rank.where.recomputing) return;
-  Tensor& total = rank.of_routers[id];
-  if (total.size() == 0) total = Tensor(x.rows, x.cols);
-  add_to(total, x);
+  rank.add_up(id, x);
 }
 
 // Logits, as far as the choice goes.
@@ -113,7 +110,7 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x) {
 }
 
 void balance_experts(Rank& rank) {
-  for (const auto& [id, count] : rank.of_routers) {
+  for (const auto& [id, count] : rank.added_up) {
     if (!id.ends_with("/count")) continue;
     const std::string router = id.substr(0, id.rfind('/'));
     Tensor& bias = rank.state.at(router + "/bias");

@@ -16,12 +16,12 @@ Wide in_fp64(const Graph& graph, const Wide& leaves) {
   return execute<double>(graph, leaves, make, {Phase::reduce});
 }
 
-// Of the step: the tokens' loss, and those of the routers.
+// Of the step: the tokens' loss, that of an extra head, and those of the routers.
 double loss_of(const Wide& step) {
   double sum = 0;
   for (const auto& [name, x] : step) {
     const bool of_routers = name.starts_with("layers.") && name.ends_with("_loss");
-    if (of_routers || name == "loss/out") sum += x->values[0];
+    if (of_routers || name == "loss/out" || name == "mtp.loss/out") sum += x->values[0];
   }
   return sum;
 }
@@ -39,7 +39,7 @@ Graph with_choices_made(Graph graph, Wide& leaves) {
 // A model, and what it has besides.
 struct Of {
   const char* family;
-  int dropout = 0, label_smoothing = 0, capacity = 0;
+  int dropout = 0, label_smoothing = 0, capacity = 0, mtp = 0;
 };
 
 class Gradients : public testing::TestWithParam<Of> {};
@@ -52,6 +52,7 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
   run.config.dropout = GetParam().dropout;
   run.config.label_smoothing = GetParam().label_smoothing;
   run.config.capacity = GetParam().capacity;
+  run.config.mtp = GetParam().mtp;
   Wide leaves;
   for (const auto& [id, x] : leaves_of_run(run)) {
     leaves[id] = std::make_shared<const Matrix<double>>(converted<double>(*x));
@@ -83,7 +84,7 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
 INSTANTIATE_TEST_SUITE_P(Of, Gradients,
                          testing::Values(Of{"gpt"}, Of{"llama"}, Of{"gpt-moe"}, Of{"llama-moe"},
                                          Of{"gpt+sinks"}, Of{"llama+sinks"}, Of{"llama", 20, 10},
-                                         Of{"gpt-moe", 0, 0, 70}));
+                                         Of{"gpt-moe", 0, 0, 70}, Of{"gpt", 0, 0, 0, 1}));
 
 }  // namespace
 }  // namespace plumb
