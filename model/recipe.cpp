@@ -174,8 +174,12 @@ std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe&
     };
     add(weight.name + "/operand", recipe.operands->weights);
     if (weight.expert > 0) continue;  // all experts' rows are one tensor
-    add(layer_of(weight) + "/operand", recipe.operands->activations);
-    add(layer_of(weight) + "/grad_operand", recipe.operands->gradients);
+    std::vector<std::string> layers{layer_of(weight)};
+    if (config.mtp > 0 && layers.front() == "head") layers.push_back("mtp.head");
+    for (const std::string& layer : layers) {
+      add(layer + "/operand", recipe.operands->activations);
+      add(layer + "/grad_operand", recipe.operands->gradients);
+    }
   }
   return all;
 }

@@ -120,6 +120,7 @@ Example example_of(std::string_view id, Draw& draw) {
       if (draw.coin()) e.inputs.push_back(Matrix<double>(1, 1, 1024));
     }
     if (draw.between(0, 2) == 0) e.attributes["smoothing"] = 0.1;
+    if (draw.between(0, 2) == 0) e.attributes["weight"] = 0.3;
     e.how.wire = fp32;
   } else if (id == "softmax" || id == "log_sum_exp") {
     e.inputs.push_back(draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3));

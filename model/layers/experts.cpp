@@ -39,12 +39,15 @@ class Visiting {
   int micro_batch_;
 };
 
-// Rows of this rank's micro-batch go to where their experts are; theirs come here.
+// Rows of this rank's micro-batch go to where their experts are; theirs come here. What stands for
+// dropped copies, zeros, goes along to the last rank, so that its record is whole.
 std::vector<Tensor> to_experts(Rank& rank, const Tensor& rows, const Copies& copies) {
   std::vector<Tensor> parts;
   const std::size_t n = experts_here(rank);
-  for (std::size_t e = 0; e + 1 < copies.begin.size(); e += n) {
-    parts.push_back(rows_between(rows, copies.begin[e], copies.begin[e + n]));
+  const std::size_t experts = copies.begin.size() - 1;
+  for (std::size_t e = 0; e < experts; e += n) {
+    const std::size_t end = e + n < experts ? copies.begin[e + n] : rows.rows;
+    parts.push_back(rows_between(rows, copies.begin[e], end));
   }
   return rank.mesh.ep.exchange(parts);
 }

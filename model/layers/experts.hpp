@@ -16,7 +16,7 @@ namespace plumb {
 // expert
 struct Visit {
   std::size_t first = 0;           // of the rows, among all of the micro-batch
-  std::vector<std::size_t> begin;  // of each expert's rows, and the end of the last
+  std::vector<std::size_t> begin;  // of each expert's rows, and the end of the last; zeros follow
   Operand rows;                    // what fc1 multiplies                              // (N, D)
   Tensor fc1;                      // (N, H / tp)
   Operand act;  // what fc2 multiplies                              // (N, H / tp)
