@@ -65,7 +65,7 @@ std::string exactly(double x) {
   return {text, std::to_chars(text, text + sizeof text, x).ptr};
 }
 
-void check(const Config& c) {
+void check(const Config& c, bool to_run) {
   const auto no = [](const std::string& what) {
     throw Failure(what + "; choose sizes that divide");
   };
@@ -76,6 +76,7 @@ void check(const Config& c) {
     throw Failure(std::to_string(c.top_k) + " of " + std::to_string(c.experts) +
                   " experts leave a router no choice; choose fewer with --top-k");
   }
+  if (!to_run) return;
   double count = 0;
   for (const Parameter& p : parameters(c)) count += static_cast<double>(p.rows) * p.cols;
   const double tokens = static_cast<double>(c.tokens()) * c.micro_batches;
@@ -125,7 +126,7 @@ std::map<std::string, std::string> settings_of(const Config& c) {
   return settings;
 }
 
-Config config_from(const std::map<std::string, std::string>& settings) {
+Config config_from(const std::map<std::string, std::string>& settings, bool to_run) {
   const auto family = settings.find("family");
   if (family == settings.end()) throw Failure("the trace does not say its family; trace again");
   Config c = config_of(family->second);
@@ -141,7 +142,7 @@ Config config_from(const std::map<std::string, std::string>& settings) {
   }
   c.rate = number<double>(settings, "rate", 0, 1);
   c.seed = number<std::uint64_t>(settings, "seed", 0, ~std::uint64_t(0));
-  check(c);
+  check(c, to_run);
   return c;
 }
 

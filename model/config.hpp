@@ -88,7 +88,8 @@ std::string family_of(const Config& config);  // what config_of takes
 // To and from the settings of a manifest. Throws Failure if a value is missing, not a number, or
 // makes no model (heads that do not divide the width, more parameters than memory ...).
 std::map<std::string, std::string> settings_of(const Config& config);
-Config config_from(const std::map<std::string, std::string>& settings);
+// `to_run`: with no more parameters and tokens than a step has memory for.
+Config config_from(const std::map<std::string, std::string>& settings, bool to_run = true);
 
 // Which tensor-parallel slice of a parameter a rank holds.
 enum class Sharding { none, rows, columns };
