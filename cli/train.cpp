@@ -53,7 +53,10 @@ void TrainCommand::add_to(CLI::App& verb) {
   auto* of_bug =
       verb.add_option("--bug", bug_, "plant this bug (list: plumb bugs); needs --layout");
   add_dose(verb, dose_)->needs(of_bug);
-  verb.add_option("--backend", backend_, "reference or eigen; needs --layout")
+  verb.add_option(
+          "--backend", backend_,
+          "what multiplies matrices: reference, eigen, onednn (BF16 units of the processor) or "
+          "cublas (of a GPU); needs --layout")
       ->capture_default_str()
       ->needs(layout);
   verb.add_option("--world", world_name_,

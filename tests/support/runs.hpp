@@ -10,8 +10,8 @@
 
 namespace plumb {
 
-// Two layers, 32 wide, 4 heads: a step takes milliseconds. Behind the family may stand choices that
-// are made: "llama+sinks".
+// Two layers, 32 wide, 4 heads: a step takes milliseconds. Behind the family may stand settings, 1
+// where no number is given: "llama+sinks+dropout=20".
 inline Training small_run(const std::string& model, const std::string& recipe,
                           const std::string& layout = "dp1,tp1", std::uint64_t seed = 1) {
   std::istringstream words(model);
@@ -20,7 +20,9 @@ inline Training small_run(const std::string& model, const std::string& recipe,
   Config config = config_of(family);
   for (std::string choice; std::getline(words, choice, '+');) {
     for (const Size& size : sizes()) {
-      if (size.name == choice) config.*size.field = 1;
+      const std::size_t end = choice.find('=');
+      if (size.name != choice.substr(0, end)) continue;
+      config.*size.field = end == choice.npos ? 1 : std::stoi(choice.substr(end + 1));
     }
   }
   config.layers = 2;
