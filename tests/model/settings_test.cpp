@@ -40,7 +40,6 @@ TEST_P(Settings, ArePromisedAndKeptInEveryLayout) {
   EXPECT_NE(*alone.at("clip/grad_norm"), *without.at("clip/grad_norm"));
   for (const char* layout : layouts) {
     run.layout = parse_layout(layout);
-    if (run.layout.ep > 1 && by_blocks_or_histories(run.recipe)) continue;
     const Graph many = plan(run.config, run.recipe, run.layout);
     const std::set<std::string> differs = touched(one, many);
     const Values promised = reference(many, leaves);
@@ -56,9 +55,12 @@ TEST_P(Settings, ArePromisedAndKeptInEveryLayout) {
 }
 
 std::vector<Case> cases() {
-  const std::vector<const char*> dense{"dp1",       "tp2,sp",
-                                       "dp2,zero3", "cp2,tp2,sp,recompute",
-                                       "pp2",       "dp2,pp2,tp2,sp,zero3,recompute:uniform2"};
+  const std::vector<const char*> dense{"dp1",
+                                       "tp2,sp",
+                                       "dp2,zero3,overlap:7",
+                                       "cp2,tp2,sp,recompute",
+                                       "pp2,offload,overlap:3",
+                                       "dp2,pp2,tp2,sp,zero3,recompute:uniform2"};
   const std::vector<const char*> of_experts{"dp1", "tp2,sp", "dp2,pp2,tp2,zero3,recompute",
                                             "dp4,ep2,tp2,sp"};
   return {{"gpt+mtp=1", dense},
