@@ -37,14 +37,20 @@ std::string device() {
   return "unknown";
 }
 
-// The trained state of a family: made once, kept in `cache`.
-const Trace& trained_state(const std::string& family, const std::string& cache) {
+// The trained state of a family, and of what the model has besides: made once, kept in `cache`.
+const Trace& trained_state(const Config& of, const std::string& cache) {
   static std::map<std::string, Trace> known;
+  std::string family = family_of(of);
+  Config config = config_of(family);
+  for (const Size& size : sizes()) {
+    if (!size.of_model() || size.least > 0 || of.*size.field == 0) continue;
+    config.*size.field = of.*size.field;
+    family += fmt::format("+{}={}", size.name, of.*size.field);
+  }
   const auto found = known.find(family);
   if (found != known.end()) return found->second;
   const std::string folder = cache + "/trained-" + family;
   if (!std::filesystem::exists(folder)) {
-    Config config = config_of(family);
     config.sequences = 4;
     config.micro_batches = 4;
     config.seed = 7;
@@ -61,7 +67,7 @@ const Trace& trained_state(const std::string& family, const std::string& cache) 
 
 Start trained_start(const Recipe& recipe, const Layout& layout, const Config& config,
                     const std::string& cache) {
-  return start_of(config, recipe, layout, default_text(), &trained_state(family_of(config), cache));
+  return start_of(config, recipe, layout, default_text(), &trained_state(config, cache));
 }
 
 }  // namespace

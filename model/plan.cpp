@@ -29,23 +29,10 @@ void backward(Promise& p) {
   embedding_grad(p, dropped(p, "embedding.dropout", "grad_in", dx));
 }
 
-// Blocks of rows run on from expert to expert, and histories of experts would need groups of ranks.
-void refuse_divided_experts(const Recipe& recipe, const Layout& layout) {
-  if (layout.ep == 1 || !recipe.operands) return;
-  const Scaling how = recipe.operands->activations.scaling;
-  if (how != Scaling::block && how != Scaling::delayed) return;
-  throw Failure("recipe " + recipe.id + " scales by " +
-                (how == Scaling::block ? "blocks" : "histories") + ", and ep" +
-                std::to_string(layout.ep) +
-                " divides the experts among ranks, which do not go together yet; choose another "
-                "recipe or leave ep out");
-}
-
 }  // namespace
 
 Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int step) {
   check_layout(layout, config);
-  refuse_divided_experts(recipe, layout);
   Promise p(config, recipe, layout, step);
   weight_operands(p);
   for (p.micro_batch = 0; p.micro_batch < config.micro_batches; ++p.micro_batch) {

@@ -49,6 +49,7 @@ class Rank {
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
 
   std::size_t first_copy = 0;  // of the rows that Held::copies speaks of, in the whole
+  std::vector<std::size_t> copies_of_groups;  // that each expert-parallel rank has of that whole
 
   std::map<std::string, Tensor> state;        // this rank's slice: name + /param, /master, ...
   std::map<std::string, float> largest_seen;  // of this step, by id: for delayed scaling

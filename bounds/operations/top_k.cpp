@@ -13,6 +13,7 @@
 //
 //   evaluate   comparisons and whole numbers below 2^24: exact. How near a choice was to another is
 //              the router's margin: bounds/operations/router.hpp.
+// SOURCES  SOURCES.md [Switch]: capacity
 #include <numeric>
 
 #include "bounds/operations/routing.hpp"

@@ -62,15 +62,16 @@ struct Grouped {
 };
 
 // A row a copy; what ranks share of its columns if the layer's products sum over these.
-Slices rows_of(int columns) {
-  return {columns > 0 ? Sharding::columns : Sharding::none, columns, false};
+Slices rows_of(const Promise& p, const std::string& mlp, int columns) {
+  return {columns > 0 ? Sharding::columns : Sharding::none, columns, false, copies_of(p, mlp)};
 }
 
 // Y_e = X_e W_e + b_e                                     (T k, F) = (T k, C) (C, F) + (F)
 std::string grouped(Promise& p, const Grouped& layer, const std::string& x) {
   const bool rows = layer.split == Split::rows;
-  Ids inputs{input_operand(p, layer.name(), x, rows_of(rows ? p.c.hidden : 0)).by_columns,
-             copies_of(p, layer.mlp)};
+  Ids inputs{
+      input_operand(p, layer.name(), x, rows_of(p, layer.mlp, rows ? p.c.hidden : 0)).by_columns,
+      copies_of(p, layer.mlp)};
   for (int e = 0; e < p.c.experts; ++e) inputs.push_back(seen_weight(p, layer.of(e)).by_rows);
   for (int e = 0; p.gpt() && e < p.c.experts; ++e) inputs.push_back(Promise::bias(layer.of(e)));
   const std::string y = p.at(layer.name(), "out");
@@ -83,8 +84,8 @@ std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
                          const std::string& dy) {
   const bool columns = layer.split == Split::columns;
   const std::string routing = copies_of(p, layer.mlp);
-  const Seen d =
-      gradient_operand(p, layer.name(), dy, rows_of(columns ? p.c.fc1_width(p.c.hidden) : 0));
+  const Seen d = gradient_operand(p, layer.name(), dy,
+                                  rows_of(p, layer.mlp, columns ? p.c.fc1_width(p.c.hidden) : 0));
   const std::string dx = p.at(layer.name(), "grad_in");
   Ids inputs{d.by_columns, routing}, weights, biases;
   for (int e = 0; e < p.c.experts; ++e) {
