@@ -72,6 +72,9 @@ void add_catch(CLI::App& app, Verb& chosen) {
       if (model.family.empty() && model.load.empty()) {
         model.family = bug.needs.family(bug.needs.families.front());
       }
+      if (!bug.needs.choice.empty() && model.load.empty()) {
+        model.sizes[std::string(bug.needs.choice)] = 1;
+      }
       const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
       refuse_unmet(bug, start.run, dose);
       const bool perturb = std::ranges::find(options.rules, "perturbation") != options.rules.end();

@@ -26,8 +26,11 @@ struct Needs {
   std::vector<Family> families = {Family::gpt, Family::llama};
   std::string_view layout = "tp2";
   std::string_view recipe = "bf16";
-  bool experts = false;  // the families with a mixture of experts
+  bool experts = false;          // the families with a mixture of experts
+  std::string_view choice = "";  // a size of Size::Of::choice that must be 1: "qk_norm"
   std::string family(Family base) const { return name_of(base) + (experts ? "-moe" : ""); }
+  // The default model of that family, the choice made.
+  Config config(Family base) const;
 };
 
 struct Bug {

@@ -5,6 +5,14 @@
 
 namespace plumb {
 
+Config Needs::config(Family base) const {
+  Config c = config_of(family(base));
+  for (const Size& size : sizes()) {
+    if (size.name == choice) c.*size.field = 1;
+  }
+  return c;
+}
+
 void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   const auto no = [&](const std::string& what) { throw Failure(std::string(bug.id) + " " + what); };
   const auto& families = bug.needs.families;
@@ -14,6 +22,13 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   }
   if (bug.needs.experts && run.config.experts == 0) {
     no("needs a mixture of experts; say --family " + family_of(run.config) + "-moe");
+  }
+  for (const Size& size : sizes()) {
+    if (size.name == bug.needs.choice && run.config.*size.field == 0) {
+      std::string option(size.name);
+      std::ranges::replace(option, '_', '-');
+      no("needs the choice " + std::string(size.name) + "; say --" + option + " 1");
+    }
   }
   const Layout needed = parse_layout(std::string(bug.needs.layout));
   const Layout& l = run.layout;

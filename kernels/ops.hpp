@@ -67,6 +67,11 @@ struct HeadShape {
 // Rotates the query and key heads of this rank's tokens; direction -1 rotates back.   // in place
 void rotate_heads(Tensor& qkv, const HeadShape& shape, double base, int direction);
 
+// The query heads of this rank's tokens (or its key heads) below one another, each with all of
+// them, and back.                                                               // (heads Q', dim)
+Tensor stacked_heads(const Tensor& qkv, const HeadShape& shape, bool keys);
+void put_heads(const Tensor& rows, const HeadShape& shape, bool keys, Tensor& qkv);
+
 // Scaled scores of one head over one sequence, before softmax; those of later keys are unused.
 // q, d_o: this rank's tokens; kv: all tokens, which is q where a rank has all.         // (Q, S)
 Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,

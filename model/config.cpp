@@ -39,6 +39,8 @@ constexpr Size all_sizes[] = {
      "units of an expert that takes every token (none)"},
     {"sinks", &Config::sinks, 0, 1, Of::choice,
      "1: attention has learned sinks, a logit a head that takes no value (0)"},
+    {"qk_norm", &Config::qk_norm, 0, 1, Of::choice,
+     "1: attention norms each query and key head, all with the same two weights (0)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
@@ -164,6 +166,10 @@ std::vector<Parameter> parameters(const Config& c) {
     const std::string layer = "layers." + std::to_string(l);
     norm(layer + ".norm1");
     linear(layer + ".attn.qkv", c.width, c.qkv_width(), Sharding::columns, spread);
+    for (const char* of_heads : {".attn.q_norm", ".attn.k_norm"}) {
+      if (c.qk_norm == 0) break;
+      all.push_back({layer + of_heads + ".weight", c.head_dim(), 1, Sharding::none, 1, spread});
+    }
     if (c.sinks > 0) {
       all.push_back({layer + ".attn.sinks", c.heads, 1, Sharding::rows, 0, spread});
     }

@@ -29,6 +29,7 @@ struct Config {
   double z_loss = 0.001;       // and for small logits
   int vocabulary = 256;        // bytes
   int sinks = 0;               // 1: each head has a logit that joins its softmax and has no value
+  int qk_norm = 0;             // 1: RMSNorm of each query and key head, of one weight each
   int sequence = 64;
   int sequences = 4;  // per micro-batch
   int micro_batches = 2;

@@ -90,6 +90,15 @@ Example example_of(std::string_view id, Draw& draw) {
     if (id == "layernorm") give(cols, 1);
     if (id.find("grad") != id.npos) give(rows, cols);
     e.how.parts = id.find("wgrad") != id.npos ? e.how.parts : 1;
+  } else if (starts("head_norm")) {
+    const std::size_t kv = draw.between(1, 2);
+    const std::size_t heads = kv * draw.between(1, 3), dim = 2 * draw.between(1, 8);
+    e.attributes = {{"heads", heads}, {"kv_heads", kv}, {"head_dim", dim}, {"eps", 1e-5}};
+    const std::size_t width = (heads + 2 * kv) * dim;
+    give(rows, width);
+    for (int w = 0; w < 2; ++w) e.inputs.push_back(draw.moderate(dim, 1, 0.3, 1));
+    if (e.id.ends_with("grad")) give(rows, width);
+    e.how.parts = id.find("wgrad") != id.npos ? e.how.parts : 1;
   } else if (id == "rope" || starts("attention")) {
     const std::size_t kv = draw.between(1, 2);
     const std::size_t heads = kv * draw.between(1, 3);

@@ -59,7 +59,7 @@ void run(Table& rows, const Effort& effort) {
           if (rows.settled(last)) continue;
           const Layout layout = parse_layout(std::string(bug->needs.layout));
           const Recipe recipe = find_recipe(std::string(bug->needs.recipe));
-          Config config = config_of(family);
+          Config config = bug->needs.config(base);
           config.seed = static_cast<std::uint64_t>(seed);
           const Start start = weights == "random" ? start_of(config, recipe, layout, default_text())
                                                   : effort.trained(recipe, layout, config);

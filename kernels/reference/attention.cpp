@@ -64,6 +64,32 @@ void rotate_heads(Tensor& qkv, const HeadShape& s, double base, int direction) {
   }
 }
 
+static std::size_t heads_of(const HeadShape& s, bool keys) { return keys ? s.kv_heads : s.heads; }
+
+static std::size_t column_of(const HeadShape& s, bool keys, std::size_t head) {
+  return keys ? columns_of(s, head * (s.heads / s.kv_heads)).key : columns_of(s, head).query;
+}
+
+Tensor stacked_heads(const Tensor& qkv, const HeadShape& s, bool keys) {
+  Tensor rows(heads_of(s, keys) * qkv.rows, s.dim);
+  for (std::size_t h = 0, r = 0; h < heads_of(s, keys); ++h) {
+    const std::size_t column = column_of(s, keys, h);
+    for (std::size_t t = 0; t < qkv.rows; ++t) {
+      std::copy_n(qkv.row(t) + column, s.dim, rows.row(r++));
+    }
+  }
+  return rows;
+}
+
+void put_heads(const Tensor& rows, const HeadShape& s, bool keys, Tensor& qkv) {
+  for (std::size_t h = 0, r = 0; h < heads_of(s, keys); ++h) {
+    const std::size_t column = column_of(s, keys, h);
+    for (std::size_t t = 0; t < qkv.rows; ++t) {
+      std::copy_n(rows.row(r++), s.dim, qkv.row(t) + column);
+    }
+  }
+}
+
 Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
                         const HeadShape& s, std::size_t sequence, std::size_t head) {
   const Columns at = columns_of(s, head);

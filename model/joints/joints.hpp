@@ -72,6 +72,9 @@ struct GradientJoints {
   // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
   // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
+  // Is the gradient of a parameter that all heads share, of which each tensor-parallel rank has its
+  // heads' part, summed over them?
+  Joint<bool(const Where&)> sums_over_heads = [](const Where&) { return true; };
   // Is a gradient, of which each context-parallel rank has its tokens' part, summed over them?
   Joint<bool(const Where&)> sums_over_contexts = [](const Where&) { return true; };
 };
@@ -167,11 +170,11 @@ struct Joints {
            router.counts_all_tokens.reached() || experts.sums_input_gradient.reached() ||
            experts.weighs.reached() || experts.gradient_factor.reached() ||
            loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
-           gradients.sums_over_contexts.reached() || context.positions.reached() ||
-           pipeline.layers.reached() || pipeline.ties_gradients.reached() ||
-           recompute.takes_in.reached() || zero.share.reached() || overlap.waits.reached() ||
-           scaling.reduces_over.reached() || optimizer.skips.reached() ||
-           optimizer.clip_coefficient.reached();
+           gradients.sums_over_contexts.reached() || gradients.sums_over_heads.reached() ||
+           context.positions.reached() || pipeline.layers.reached() ||
+           pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
+           zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
+           optimizer.skips.reached() || optimizer.clip_coefficient.reached();
   }
 };
 

@@ -12,7 +12,7 @@ bool trades_heads(const Rank& rank) {
   return rank.where.cp_size > 1 && rank.l.context == Context::ulysses;
 }
 
-// This rank's heads and tokens, as rotation sees them.
+// This rank's heads and tokens, as norm and rotation see them.
 HeadShape local_shape(const Rank& rank) {
   const auto of = [&](int n) { return static_cast<std::size_t>(n / rank.where.tp_size); };
   return {of(rank.c.heads), of(rank.c.kv_heads), static_cast<std::size_t>(rank.c.head_dim()),
@@ -96,9 +96,50 @@ CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention&
   return {std::move(d_q), std::move(d_sinks)};
 }
 
+struct HeadNorm {
+  bool keys;
+  std::string name;
+};
+std::vector<HeadNorm> head_norms(const std::string& name) {
+  return {{false, name + ".q_norm"}, {true, name + ".k_norm"}};
+}
+
+void norm_heads(Rank& rank, const std::string& name, Tensor& qkv) {
+  const HeadShape shape = local_shape(rank);
+  for (const auto& [keys, module] : head_norms(name)) {
+    const Tensor rows = stacked_heads(qkv, shape, keys);
+    put_heads(norm_forward(rows, rank.weight(module).values, {}, static_cast<float>(rank.c.eps)),
+              shape, keys, qkv);
+  }
+  rank.round(qkv);
+  rank.tap(name + ".qk_norm/out", qkv, Held::token_columns, rank.r.compute, rank.plain());
+}
+
+Tensor norm_heads_backward(Rank& rank, const std::string& name, const Tensor& qkv, Tensor d) {
+  const HeadShape shape = local_shape(rank);
+  std::vector<Tensor> weights;
+  for (const auto& [keys, module] : head_norms(name)) {
+    NormGradients g =
+        norm_backward(stacked_heads(qkv, shape, keys), rank.weight(module).values,
+                      stacked_heads(d, shape, keys), false, static_cast<float>(rank.c.eps));
+    put_heads(g.dx, shape, keys, d);
+    weights.push_back(std::move(g.weight));
+  }
+  rank.round(d);
+  rank.tap(name + ".qk_norm/grad_in", d, Held::token_columns, rank.r.compute, rank.plain());
+  for (const auto& [keys, module] : head_norms(name)) {
+    collect_shared_by_heads(rank, module + ".weight", std::move(weights[keys ? 1 : 0]));
+  }
+  return d;
+}
+
 }  // namespace
 
 Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved) {
+  if (rank.c.qk_norm > 0) {
+    saved.unnormed = qkv;
+    norm_heads(rank, name, qkv);
+  }
   if (!rank.gpt()) {
     rotate_heads(qkv, local_shape(rank), rank.c.rope_base, 1);
     rank.round(qkv);
@@ -140,6 +181,7 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
     rank.round(d);
     rank.tap(name + ".rope/grad_in", d, Held::token_columns, rank.r.compute, rank.plain());
   }
+  if (rank.c.qk_norm > 0) d = norm_heads_backward(rank, name, saved.unnormed, std::move(d));
   return d;
 }
 

@@ -9,6 +9,7 @@
 namespace plumb {
 
 struct Attention {
+  Tensor unnormed;  // qkv before the norm of its heads, where there is one
   // What scores are made of, rotated for llama: of this rank's tokens, and of all if others have
   // some of them. Under ulysses both are of all tokens and fewer heads.
   Tensor qkv, kv;

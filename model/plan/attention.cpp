@@ -17,6 +17,42 @@ Attributes core(const Promise& p) {
   return attributes;
 }
 
+Ids head_norm_inputs(const Promise& p, const std::string& name) {
+  return {p.at(name + ".attn.qkv", "out"), Promise::weight(name + ".attn.q_norm"),
+          Promise::weight(name + ".attn.k_norm")};
+}
+
+Attributes head_norm_attributes(const Promise& p) {
+  Attributes attributes = heads(p);
+  attributes.erase("sequence");
+  attributes["eps"] = p.c.eps;
+  return attributes;
+}
+
+// Of each query and key head                              (T, F); two weights (d)
+std::string head_norm(Promise& p, const std::string& name) {
+  const std::string y = p.at(name + ".attn.qk_norm", "out");
+  p.node("head_norm", head_norm_inputs(p, name), {y}, p.plain(), head_norm_attributes(p));
+  return y;
+}
+
+std::string head_norm_grad(Promise& p, const std::string& name, const std::string& dy) {
+  Ids inputs = head_norm_inputs(p, name);
+  inputs.push_back(dy);
+  const std::string dx = p.at(name + ".attn.qk_norm", "grad_in");
+  p.node("head_norm_grad", inputs, {dx}, p.plain(), head_norm_attributes(p));
+  p.node("head_norm_wgrad", inputs,
+         {p.at(name + ".attn.q_norm.weight", "wgrad"), p.at(name + ".attn.k_norm.weight", "wgrad")},
+         p.over_heads(), head_norm_attributes(p));
+  return dx;
+}
+
+// What attention sees.
+std::string last_of_qkv(const Promise& p, const std::string& name) {
+  const char* module = !p.gpt() ? ".attn.rope" : p.c.qk_norm > 0 ? ".attn.qk_norm" : ".attn.qkv";
+  return p.at(name + module, "out");
+}
+
 std::string sinks(const std::string& name) { return name + ".attn.sinks"; }
 
 std::string rope(Promise& p, const std::string& x, const std::string& as, int inverse) {
@@ -29,10 +65,12 @@ std::string rope(Promise& p, const std::string& x, const std::string& as, int in
 
 }  // namespace
 
-// qkv (T, (heads + 2 kv_heads) d), rotated under llama; core (T, C); proj (T, C). What each token
-// gives to the sinks of the heads it has (T, heads) is summed over tokens.
+// qkv (T, (heads + 2 kv_heads) d), normed where that is chosen, rotated under llama; core (T, C);
+// proj (T, C). What each token gives to the sinks of the heads it has (T, heads) is summed over
+// tokens.
 std::string attention(Promise& p, const std::string& name, const std::string& x) {
   std::string qkv = linear(p, name + ".attn.qkv", x, Split::columns);
+  if (p.c.qk_norm > 0) qkv = head_norm(p, name);
   if (!p.gpt()) qkv = rope(p, qkv, p.at(name + ".attn.rope", "out"), 0);
   Ids inputs{qkv};
   if (p.c.sinks > 0) inputs.push_back(sinks(name) + "/param@previous");
@@ -44,7 +82,7 @@ std::string attention(Promise& p, const std::string& name, const std::string& x)
 std::string attention_grad(Promise& p, const std::string& name, const std::string& dy) {
   const std::string d_core =
       linear_grad(p, name + ".attn.proj", p.at(name + ".attn.core", "out"), dy, Split::rows);
-  const std::string qkv = p.at(name + (p.gpt() ? ".attn.qkv" : ".attn.rope"), "out");
+  const std::string qkv = last_of_qkv(p, name);
   std::string d_qkv = p.at(name + ".attn.core", "grad_in");
   Evaluation how = p.plain();
   if (p.l.context == Context::allgather) {  // each rank has gradients of all keys and values
@@ -61,6 +99,7 @@ std::string attention_grad(Promise& p, const std::string& name, const std::strin
     p.node("column_sum", {outputs.back()}, {p.at(sinks(name), "wgrad")}, p.over_contexts());
   }
   if (!p.gpt()) d_qkv = rope(p, d_qkv, p.at(name + ".attn.rope", "grad_in"), 1);
+  if (p.c.qk_norm > 0) d_qkv = head_norm_grad(p, name, d_qkv);
   return linear_grad(p, name + ".attn.qkv", p.at(name + ".norm1", "out"), d_qkv, Split::columns);
 }
 

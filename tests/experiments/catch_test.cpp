@@ -22,7 +22,8 @@ class Catch : public testing::TestWithParam<const Bug*> {};
 TEST_P(Catch, BlamesTheFirstWrongTensorAndAcquitsTheHealthyRun) {
   const Bug& bug = *GetParam();
   for (const Family base : bug.needs.families) {
-    const std::string family = bug.needs.family(base);
+    std::string family = bug.needs.family(base);
+    if (!bug.needs.choice.empty()) family.append("+").append(bug.needs.choice);
     for (std::uint64_t seed = 1; seed <= 2; ++seed) {
       const Start start =
           small_start(family, std::string(bug.needs.recipe), std::string(bug.needs.layout), seed);

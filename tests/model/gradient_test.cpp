@@ -72,8 +72,8 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Of, Gradients,
-                         testing::Values("gpt", "llama", "gpt-moe", "llama-moe", "gpt+sinks",
-                                         "llama+sinks"));
+                         testing::Values("gpt", "llama", "gpt-moe", "llama-moe",
+                                         "gpt+sinks+qk_norm", "llama+sinks+qk_norm"));
 
 }  // namespace
 }  // namespace plumb

@@ -90,6 +90,17 @@ TEST_F(Gradient, OfNorms) {
   expect_gradient("layernorm db", {x, w, b}, 2, weights[1], layer);
 }
 
+TEST_F(Gradient, OfTheNormOfHeads) {
+  const Attributes how{{"heads", 4}, {"kv_heads", 2}, {"head_dim", 2}, {"eps", 1e-3}};
+  const Exact qkv = normal(3, 16), wq = normal(2, 1, 1), wk = normal(2, 1, 1), dy = normal(3, 16);
+  const Scalar forward = weighed("head_norm", dy, how);
+  const Inputs inputs{qkv, wq, wk}, weights = of("head_norm_wgrad", {qkv, wq, wk, dy}, how);
+  expect_gradient("head_norm dqkv", inputs, 0, of("head_norm_grad", {qkv, wq, wk, dy}, how)[0],
+                  forward);
+  expect_gradient("head_norm dwq", inputs, 1, weights[0], forward);
+  expect_gradient("head_norm dwk", inputs, 2, weights[1], forward);
+}
+
 double of_gelu(double x) { return std::fabs(x * x * x) / 18 * 0x1p-53; }
 double of_gelu_erf(double x) { return 0.4 * std::fabs(x) * (0x1p-52 + x * x * 0x1p-53); }
 

@@ -63,6 +63,25 @@ TEST(Value, OfNormsIsTheExactNorm) {
   }
 }
 
+// Of two query heads, their key and their value, each row is what rmsnorm makes of it.
+TEST(Value, OfTheNormOfHeadsIsThatOfTheirRows) {
+  Draw draw("plain", 9);
+  const Matrix<double> qkv = draw.moderate(3, 16, 1), wq = draw.moderate(4, 1, 0.3, 1),
+                       wk = draw.moderate(4, 1, 0.3, 1);
+  const Attributes how{{"heads", 2}, {"kv_heads", 1}, {"head_dim", 4}, {"eps", 1e-5}};
+  const auto y = value_of({"head_norm", {qkv, wq, wk}, how, {}})[0];
+  for (std::size_t t = 0; t < 3; ++t) {
+    for (std::size_t h = 0; h < 4; ++h) {
+      const std::span<const double> x(qkv.row(t) + 4 * h, 4);
+      const auto exact = exact_rmsnorm(x, h == 2 ? wk.values : wq.values, 1e-5);
+      for (std::size_t j = 0; j < 4; ++j) {
+        const double expected = h == 3 ? x[j] : exact[j];
+        EXPECT_NEAR(y(t, 4 * h + j), expected, fp64_loss * (std::fabs(expected) + 1));
+      }
+    }
+  }
+}
+
 // One pass and two give the same number, and only the first loses it to a large mean.
 TEST(Value, OfLayerNormIsTheSameInOnePass) {
   Draw draw("plain", 6);
