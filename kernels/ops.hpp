@@ -83,9 +83,16 @@ Tensor causal_softmax(Tensor& scores, const HeadShape& shape, std::size_t head);
 // o += nothing: writes the block of head and sequence in o (Q, heads dim) from rounded P.
 void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& shape,
             std::size_t sequence, std::size_t head, Tensor& o);
+// o (Q, dim) += P v of one head.
+void add_values(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& shape,
+                std::size_t sequence, std::size_t head, Tensor& o);
+// dP of one head, before the softmax.                                                  // (Q, S)
+Tensor probability_gradient(const Backend& backend, const Tensor& kv, const Tensor& d_o,
+                            const HeadShape& shape, std::size_t sequence, std::size_t head);
 // Gradient of one head. `ds` (Q, S) before rounding is made by score_gradient; the other two then
 // write (first head of its group) or continue (later heads) blocks, unscaled: of queries in d_q,
-// this rank's tokens; of keys and values in d_kv, all tokens. `along`: sums of P dP of each row.
+// this rank's tokens, which go on if there is more; of keys and values in d_kv, all tokens.
+// `along`: sums of P dP of each row.
 struct ScoreGradient {
   Tensor ds, along;  // (Q, S), (Q, 1)
 };
@@ -97,7 +104,8 @@ ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tens
 void sink_gradient(const Tensor& taken, const Tensor& along, const HeadShape& shape,
                    std::size_t sequence, std::size_t head, Tensor& d_sinks);
 void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv,
-                    const HeadShape& shape, std::size_t sequence, std::size_t head, Tensor& d_q);
+                    const HeadShape& shape, std::size_t sequence, std::size_t head, Tensor& d_q,
+                    bool more = false);
 void key_value_gradient(const Backend& backend, const Tensor& p, const Tensor& ds, const Tensor& q,
                         const Tensor& d_o, const HeadShape& shape, std::size_t sequence,
                         std::size_t head, Tensor& d_kv);

@@ -10,6 +10,7 @@
 #include "model/config.hpp"
 #include "model/gathering.hpp"
 #include "model/joints/joints.hpp"
+#include "model/mail.hpp"
 #include "model/mesh.hpp"
 #include "model/recipe.hpp"
 #include "trace/trace.hpp"
@@ -61,6 +62,8 @@ class Rank {
     return l.zero < 3 ? state.at(name + "/param") : gathering.whole(name);
   }
   Gathering gathering{*this};
+  // Of keys and values and their gradients, from one context-parallel rank to the next.
+  Mail ring{*this, {mesh.cp, Lane::ring_out, Lane::ring_in, "ring"}};
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
   // What products that sum over that axis see of a weight: model/layers/operand.hpp.
   const Tensor& factor(const std::string& module, Contracted axis) {

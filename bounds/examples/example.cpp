@@ -34,6 +34,16 @@ void deal_tokens(Example& e, Draw& draw) {
   if (attention) e.how.wire = fp32;
 }
 
+// Of attention over two ranks keys and values go round in half of the calls.
+void make_ring(Example& e, Draw& draw) {
+  if (e.id != "attention" && e.id != "attention_grad") return;
+  const auto sequence = static_cast<int>(e.attributes["sequence"]);
+  if (sequence % 4 != 0 || draw.coin()) return;
+  e.how.deal = {2, sequence, 0, true};
+  e.how.parts = 2;
+  e.how.wire = fp32;
+}
+
 // Half of the heads have sinks.
 void add_sinks(Example& e, Draw& draw) {
   if ((e.id != "attention" && e.id != "attention_grad") || draw.coin()) return;
@@ -236,6 +246,7 @@ Example example_of(std::string_view id, Draw& draw) {
     if (id == "add" || gradient || id == "grad_norm") give(rows, cols);
   }
   deal_tokens(e, draw);
+  make_ring(e, draw);
   add_sinks(e, draw);
   return e;
 }

@@ -10,16 +10,27 @@
 //   dq = (sum_j dS_j k_j) / sqrt(head_dim);  dk and dv: one chain through the query heads of a
 //   group, in each part over the queries of one rank; parts are combined before the scale;
 //   dsinks: what each row gives to its sink's logit, - p D, its p not rounded; then rounded
+// Where keys and values go round (how.deal.ring): ring_attention.hpp.
 //   moments    what a row shares (largest, sum, D, each exponential, P and dP) is a source of its
 //   own
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
-#include "bounds/operations/attention.hpp"
+#include "bounds/operations/ring_attention.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
 namespace {
+
+template <class T>
+std::vector<Matrix<T>> ring_forward(const Call<T>& call) {
+  return alone(Ring<T>(call, 1).forward().o);
+}
+template <class T>
+std::vector<Matrix<T>> ring_grad(const Call<T>& call) {
+  return Ring<T>(call, 2).grad();
+}
 
 // Of head h in sequence b: rounded probabilities, and those of the sink.        // (S, S), (S)
 template <class T>
@@ -67,6 +78,7 @@ Weights<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, st
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
+  if (call.how.deal.ring) return ring_forward(call);
   const Heads of(call, 1);
   Matrix<T> o(call[0].rows, of.heads * of.dim);
   for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
@@ -151,6 +163,7 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
+  if (call.how.deal.ring) return ring_grad(call);
   const Heads of(call, 2);
   const std::vector<int> part_of = parts_of_rows(call[0].rows, call.how);
   Matrix<T> d_sinks(of.sinks == 0 ? 0 : call[0].rows, of.heads);
@@ -177,22 +190,38 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 // Each element of a row of P knows how it moves with all others: memory grows with the cube.
 constexpr std::size_t most_keys = 256;
 
-// Moments are those of the chains as promised, the worst case that of any order.
-template <auto WorstCase, MomentEvaluation Moments>
-Outcome<Tolerance> tolerance(const ToleranceCall& call) {
-  if (call.mode != Mode::moments) return WorstCase(call);
-  if (call.count("sequence") > most_keys) {
+std::optional<Refusal> refusal(const ToleranceCall& call) {
+  if (call.mode == Mode::probabilistic) {
+    return Refusal{Why::unsupported,
+                   "of attention only the deterministic tolerance and the moments are derived"};
+  }
+  if (call.mode == Mode::moments && call.count("sequence") > most_keys) {
     return Refusal{Why::unsupported, "moments of attention are derived for sequences of up to " +
                                          std::to_string(most_keys) + " tokens"};
   }
-  return tolerance_by_evaluation(call, {nullptr, Moments}, {0});
+  if (call.how.parts > 1 && call.how.wire != fp32) {
+    return Refusal{Why::unsupported, "parts of attention's gradient are derived for an FP32 wire"};
+  }
+  if (const auto others = refusals_before(call); !others.empty()) return others.front();
+  return {};
+}
+
+// Moments are those of the chains as promised, the worst case that of any order; of rings both are
+// those of the turns.
+template <auto WorstCase, NearEvaluation OfRing, MomentEvaluation Moments>
+Outcome<Tolerance> tolerance(const ToleranceCall& call) {
+  if (const auto refused = refusal(call)) return *refused;
+  const bool derived = call.mode == Mode::deterministic && !call.how.deal.ring;
+  return derived ? WorstCase(call) : tolerance_by_evaluation(call, {OfRing, Moments}, {0});
 }
 
 }  // namespace
 
-extern const Operation attention{"attention", forward<float>, forward<double>, forward<Truth>,
-                                 tolerance<attention_tolerance, forward<Moment>>};
-extern const Operation attention_grad{"attention_grad", grad<float>, grad<double>, grad<Truth>,
-                                      tolerance<attention_grad_tolerance, grad<Moment>>};
+extern const Operation attention{
+    "attention", forward<float>, forward<double>, forward<Truth>,
+    tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>};
+extern const Operation attention_grad{
+    "attention_grad", grad<float>, grad<double>, grad<Truth>,
+    tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>};
 
 }  // namespace plumb

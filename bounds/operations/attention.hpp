@@ -48,7 +48,7 @@ struct Heads {
 void softmax_with_error(const double* score, const double* score_error, std::size_t n, double* p,
                         double* error);
 
-// Worst cases; both refuse the probabilistic mode. Moments: attention.cpp.
+// Worst cases, but for rings and for what attention.cpp refuses.
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call);
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call);
 

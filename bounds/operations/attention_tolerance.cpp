@@ -133,17 +133,6 @@ Outcome<Tolerance> finished(std::vector<Matrix<Near>>&& results, const Tolerance
   return tolerance_of(results, call, false);
 }
 
-std::vector<Refusal> refusals(const ToleranceCall& call) {
-  if (call.mode != Mode::deterministic) {
-    return {{Why::unsupported,
-             "of attention only the deterministic tolerance and the moments are derived"}};
-  }
-  if (call.how.parts > 1 && call.how.wire != fp32) {
-    return {{Why::unsupported, "parts of attention's gradient are derived for an FP32 wire"}};
-  }
-  return refusals_before(call);
-}
-
 // What a row gives to its sink's logit.
 Near sink_gradient(double p, double p_error, double along, double along_error) {
   Near d = Near::of(-p * along);
@@ -218,7 +207,6 @@ void softmax_with_error(const double* score, const double* score_error, std::siz
 }
 
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
-  if (const auto refused = refusals(call); !refused.empty()) return refused.front();
   const Heads of(call, 1);
   const Matrix<double> size = absolute(call[0]);
   Matrix<Near> o(call[0].rows, of.heads * of.dim);
@@ -233,7 +221,6 @@ Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
 }
 
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
-  if (const auto refused = refusals(call); !refused.empty()) return refused.front();
   const Heads of(call, 2);
   const Matrix<double>& qkv = call[0];
   const Matrix<double> size = absolute(qkv);

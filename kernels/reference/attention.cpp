@@ -131,13 +131,25 @@ void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const Hea
                o.row(sequence * s.queries()) + head * s.dim, o.cols, false);
 }
 
+void add_values(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& s,
+                std::size_t sequence, std::size_t head, Tensor& o) {
+  backend.gemm(view(p), all(kv, s, sequence, columns_of(s, head).value), o.values.data(), o.cols,
+               true);
+}
+
+Tensor probability_gradient(const Backend& backend, const Tensor& kv, const Tensor& d_o,
+                            const HeadShape& s, std::size_t sequence, std::size_t head) {
+  Tensor dp(s.queries(), s.sequence);
+  backend.gemm(own(d_o, s, sequence, head * s.dim),
+               all(kv, s, sequence, columns_of(s, head).value, true), dp.values.data(), dp.cols,
+               false);
+  return dp;
+}
+
 ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
                              const Tensor& d_o, const HeadShape& s, std::size_t sequence,
                              std::size_t head) {
-  Tensor ds(p.rows, p.cols), alongs(p.rows, 1);
-  backend.gemm(own(d_o, s, sequence, head * s.dim),
-               all(kv, s, sequence, columns_of(s, head).value, true), ds.values.data(), ds.cols,
-               false);
+  Tensor ds = probability_gradient(backend, kv, d_o, s, sequence, head), alongs(p.rows, 1);
   for (std::size_t i = 0; i < ds.rows; ++i) {
     const std::size_t last = s.positions[i];
     float along = 0;
@@ -158,10 +170,10 @@ void sink_gradient(const Tensor& taken, const Tensor& along, const HeadShape& s,
 }
 
 void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv, const HeadShape& s,
-                    std::size_t sequence, std::size_t head, Tensor& d_q) {
+                    std::size_t sequence, std::size_t head, Tensor& d_q, bool more) {
   const Columns at = columns_of(s, head);
   backend.gemm(view(ds), all(kv, s, sequence, at.key), d_q.row(sequence * s.queries()) + at.query,
-               d_q.cols, false);
+               d_q.cols, more);
 }
 
 void key_value_gradient(const Backend& backend, const Tensor& p, const Tensor& ds, const Tensor& q,

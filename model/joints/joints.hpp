@@ -83,6 +83,11 @@ struct ContextJoints {
   // Which tokens of each sequence a rank of the group has, ascending; `promised`: zigzag.
   Joint<std::vector<std::size_t>(const Where&, int, std::vector<std::size_t>)> positions =
       [](const Where&, int /*rank*/, std::vector<std::size_t> promised) { return promised; };
+  // Whose keys and values a rank has at a turn of the ring; `promised`: of the rank that many
+  // before it.
+  Joint<int(const Where&, int, int)> owner = [](const Where&, int /*turn*/, int promised) {
+    return promised;
+  };
 };
 
 struct PipelineJoints {
@@ -113,8 +118,8 @@ enum class Wait {
   gradient,          // the sum, before the optimizer takes it; of: the gradient
   bucket_left,       // another bucket, before its outbox is filled; of: the first gradient there
   parameter,         // gathered ahead, before its layer takes it; of: the parameter
-  sent,              // what a stage made before, before its outbox is filled; of: stage
-  received,          // what a stage takes in, before it starts; of: stage
+  sent,              // what was in an outbox before, before it is filled; of: stage or ring
+  received,          // what a stage or a turn takes in, before it starts; of: stage or ring
   parked,            // what a layer took in is on the host, before it sets out back; of: the layer
   brought_back,      // and is back, before the layer's backward; of: the layer
   gradient_on_host,  // before the optimizer takes it there; of: the parameter
@@ -171,7 +176,7 @@ struct Joints {
            experts.weighs.reached() || experts.gradient_factor.reached() ||
            loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
            gradients.sums_over_contexts.reached() || gradients.sums_over_heads.reached() ||
-           context.positions.reached() || pipeline.layers.reached() ||
+           context.positions.reached() || context.owner.reached() || pipeline.layers.reached() ||
            pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
            zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
            optimizer.skips.reached() || optimizer.clip_coefficient.reached();

@@ -4,6 +4,7 @@
 
 #include "model/layers/context.hpp"
 #include "model/layers/gradients.hpp"
+#include "model/layers/ring.hpp"
 
 namespace plumb {
 namespace {
@@ -45,9 +46,17 @@ void each_head(const HeadShape& shape, const Tensor& q, const Work& work) {
   }
 }
 
-// Softmax(q k') v of every head of every sequence here; `saved` gets the probabilities.
-Tensor core(Rank& rank, const std::string& name, Attention& saved) {
-  const HeadShape shape = core_shape(rank, name);
+Evaluation over_keys(const Rank& rank) {
+  Evaluation ran = rank.plain();
+  if (goes_round(rank)) {
+    ran.parts = rank.where.cp_size;
+    ran.deal = {rank.where.cp_size, rank.c.sequence, 0, true};
+  }
+  return ran;
+}
+
+// Of every head of every sequence here; `saved` gets the probabilities.
+Tensor whole_rows(Rank& rank, const std::string& name, const HeadShape& shape, Attention& saved) {
   Tensor o(saved.qkv.rows, shape.heads * shape.dim);
   const Where where = rank.at(name + ".core");
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
@@ -58,30 +67,32 @@ Tensor core(Rank& rank, const std::string& name, Attention& saved) {
     attend(rank.backend, p, saved.keys(), shape, s, h, o);
     saved.p.push_back(std::move(p));
   });
-  rank.round(o);
-  if (trades_heads(rank)) o = tokens_for_heads(rank, o);
-  rank.tap(name + ".core/out", o, Held::token_columns, rank.r.compute, rank.plain());
   return o;
 }
 
-// Of what attention takes in.
-struct CoreGradient {
-  Tensor qkv, sinks;
-};
+// Softmax(q k') v.
+Tensor core(Rank& rank, const std::string& name, Attention& saved) {
+  const HeadShape shape = core_shape(rank, name);
+  Tensor o = (goes_round(rank) ? ring_forward : whole_rows)(rank, name, shape, saved);
+  rank.round(o);
+  if (goes_round(rank)) saved.o = o;
+  if (trades_heads(rank)) o = tokens_for_heads(rank, o);
+  rank.tap(name + ".core/out", o, Held::token_columns, rank.r.compute, over_keys(rank));
+  return o;
+}
 
 // What each rank's queries give to all keys and values is summed over the ranks.
-CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention& saved,
-                           const Tensor& d_o, Evaluation& ran) {
-  const HeadShape shape = core_shape(rank, name);
-  Tensor d_q(saved.qkv.rows, saved.qkv.cols), d_sinks;
-  if (!shape.sinks.empty()) d_sinks = Tensor(d_q.rows, shape.heads);
+CoreGradient whole_rows_backward(Rank& rank, const HeadShape& shape, const Attention& saved,
+                                 const Tensor& d_o, Evaluation& ran) {
+  CoreGradient d{Tensor(saved.qkv.rows, saved.qkv.cols), {}};
+  if (!shape.sinks.empty()) d.sinks = Tensor(d_o.rows, shape.heads);
   Tensor d_kv(saved.keys().rows, saved.keys().cols);
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     const Tensor& p = saved.p[s * shape.heads + h];
     auto [ds, along] = score_gradient(rank.backend, p, saved.keys(), d_o, shape, s, h);
     rank.round(ds);
-    sink_gradient(saved.taken[s * shape.heads + h], along, shape, s, h, d_sinks);
-    query_gradient(rank.backend, ds, saved.keys(), shape, s, h, d_q);
+    sink_gradient(saved.taken[s * shape.heads + h], along, shape, s, h, d.sinks);
+    query_gradient(rank.backend, ds, saved.keys(), shape, s, h, d.qkv);
     key_value_gradient(rank.backend, p, ds, saved.qkv, d_o, shape, s, h, d_kv);
   });
   if (saved.kv.size() > 0) {
@@ -89,11 +100,19 @@ CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention&
     ran.parts = rank.where.cp_size;
     d_kv = own_context(rank, d_kv);
   }
-  add_to(d_q, d_kv);  // in different columns
-  scale_queries_and_keys(d_q, shape);
-  rank.round(d_q);
-  rank.round(d_sinks);
-  return {std::move(d_q), std::move(d_sinks)};
+  add_to(d.qkv, d_kv);  // in different columns
+  return d;
+}
+
+CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention& saved,
+                           const Tensor& d_o, Evaluation& ran) {
+  const HeadShape shape = core_shape(rank, name);
+  CoreGradient d = goes_round(rank) ? ring_backward(rank, name, shape, saved, d_o)
+                                    : whole_rows_backward(rank, shape, saved, d_o, ran);
+  scale_queries_and_keys(d.qkv, shape);
+  rank.round(d.qkv);
+  rank.round(d.sinks);
+  return d;
 }
 
 struct HeadNorm {
@@ -147,26 +166,23 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
   }
   if (trades_heads(rank)) {
     qkv = heads_for_tokens(rank, qkv);
-  } else if (rank.where.cp_size > 1) {
+  } else if (rank.where.cp_size > 1 && !goes_round(rank)) {
     saved.kv = whole_context(rank, qkv);
   }
   saved.qkv = std::move(qkv);
   Tensor o = core(rank, name, saved);
-  if (rank.l.selective) {
-    saved.p.clear();
-    saved.taken.clear();
-  }
+  if (rank.l.selective) saved.forget_probabilities();
   return o;
 }
 
 Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved,
                                 const Tensor& d_o) {
-  if (saved.p.empty()) {
+  if (saved.lacks_probabilities()) {
     rank.where.recomputing = true;
     core(rank, name, saved);
     rank.where.recomputing = false;
   }
-  Evaluation ran = rank.plain();
+  Evaluation ran = over_keys(rank);
   const bool trade = trades_heads(rank);
   CoreGradient g = core_gradient(rank, name, saved, trade ? heads_for_tokens(rank, d_o) : d_o, ran);
   Tensor d = trade ? tokens_for_heads(rank, g.qkv) : std::move(g.qkv);

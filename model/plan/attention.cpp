@@ -53,6 +53,18 @@ std::string last_of_qkv(const Promise& p, const std::string& name) {
   return p.at(name + module, "out");
 }
 
+// In a ring keys and values come in turns, forward and backward. Where they are gathered each rank
+// has gradients of all of them.
+Evaluation over_keys(const Promise& p, bool backward) {
+  Evaluation how = p.plain();
+  const bool ring = p.l.cp > 1 && p.l.context == Context::ring;
+  if (!ring && (!backward || p.l.context != Context::allgather)) return how;
+  how.parts = p.l.cp;
+  how.deal = p.over_contexts().deal;
+  how.deal.ring = ring;
+  return how;
+}
+
 std::string sinks(const std::string& name) { return name + ".attn.sinks"; }
 
 std::string rope(Promise& p, const std::string& x, const std::string& as, int inverse) {
@@ -75,7 +87,7 @@ std::string attention(Promise& p, const std::string& name, const std::string& x)
   Ids inputs{qkv};
   if (p.c.sinks > 0) inputs.push_back(sinks(name) + "/param@previous");
   const std::string o = p.at(name + ".attn.core", "out");
-  p.node("attention", inputs, {o}, p.plain(), core(p));
+  p.node("attention", inputs, {o}, over_keys(p, false), core(p));
   return linear(p, name + ".attn.proj", o, Split::rows);
 }
 
@@ -84,17 +96,12 @@ std::string attention_grad(Promise& p, const std::string& name, const std::strin
       linear_grad(p, name + ".attn.proj", p.at(name + ".attn.core", "out"), dy, Split::rows);
   const std::string qkv = last_of_qkv(p, name);
   std::string d_qkv = p.at(name + ".attn.core", "grad_in");
-  Evaluation how = p.plain();
-  if (p.l.context == Context::allgather) {  // each rank has gradients of all keys and values
-    how.parts = p.l.cp;
-    how.deal = p.over_contexts().deal;
-  }
   Ids inputs{qkv, d_core}, outputs{d_qkv};
   if (p.c.sinks > 0) {
     inputs.push_back(sinks(name) + "/param@previous");
     outputs.push_back(p.at(sinks(name), "grad_out"));
   }
-  p.node("attention_grad", inputs, outputs, how, core(p));
+  p.node("attention_grad", inputs, outputs, over_keys(p, true), core(p));
   if (p.c.sinks > 0) {
     p.node("column_sum", {outputs.back()}, {p.at(sinks(name), "wgrad")}, p.over_contexts());
   }

@@ -235,6 +235,30 @@ TEST(Value, OfAttentionIsSoftmaxTimesValues) {
   }
 }
 
+// Where keys come round in turns, nothing but roundings changes.
+TEST(Value, OfAttentionInARingIsThatOfOneRank) {
+  int rings = 0;
+  for (const char* id : {"attention", "attention_grad"}) {
+    for (unsigned seed = 1; seed <= 60; ++seed) {
+      Draw draw("plain", seed);
+      Example e = example_of(id, draw);
+      if (!e.how.deal.ring) continue;
+      ++rings;
+      const auto in_turns = value_of(e);
+      e.how = {};
+      const auto alone = value_of(e);
+      for (std::size_t o = 0; o < alone.size(); ++o) {
+        double largest = 0;
+        for (const double x : alone[o].values) largest = std::max(largest, std::fabs(x));
+        for (std::size_t i = 0; i < alone[o].size(); ++i) {
+          ASSERT_NEAR(in_turns[o].values[i], alone[o].values[i], fp64_loss * largest) << id << seed;
+        }
+      }
+    }
+  }
+  EXPECT_GT(rings, 10);
+}
+
 TEST(Value, OfRopeTurnsAndTurnsBack) {
   Draw draw("plain", 8);
   Example e = example_of("rope", draw);
