@@ -73,7 +73,12 @@ void add_catch(CLI::App& app, Verb& chosen) {
         model.family = bug.needs.family(bug.needs.families.front());
       }
       if (!bug.needs.choice.empty() && model.load.empty()) {
-        model.sizes[std::string(bug.needs.choice)] = 1;
+        int& given = model.sizes[std::string(bug.needs.choice)];
+        for (const Size& size : sizes()) {
+          if (size.name == bug.needs.choice && given == 0) {
+            given = bug.needs.config(bug.needs.families.front()).*size.field;
+          }
+        }
       }
       const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
       refuse_unmet(bug, start.run, dose);

@@ -85,6 +85,7 @@ Start ModelOptions::start(const std::string& layout_if_none,
   c.rate = fresh.rate;
   c.sequences = fresh.sequences;
   c.micro_batches = fresh.micro_batches;
+  c.documents = fresh.documents;
   return start_of(changed(c), how, where, text, &earlier.trace);
 }
 

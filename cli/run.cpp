@@ -41,8 +41,7 @@ std::string device() {
 std::string model_of(const Config& config) {
   std::string name = family_of(config);
   for (const Size& size : sizes()) {
-    if (size.of == Size::Of::choice && config.*size.field != 0)
-      name += std::string("+") + size.name;
+    if (size.choice() && config.*size.field != 0) name += std::string("+") + size.name;
   }
   return name;
 }
@@ -57,7 +56,7 @@ const Trace& trained_state(const Config& of, const std::string& cache) {
   if (!std::filesystem::exists(folder)) {
     Config config = config_of(family_of(of));
     for (const Size& size : sizes()) {
-      if (size.of == Size::Of::choice) config.*size.field = of.*size.field;
+      if (size.choice()) config.*size.field = of.*size.field;
     }
     config.sequences = 4;
     config.micro_batches = 4;

@@ -27,7 +27,7 @@ struct Needs {
   std::string_view layout = "tp2";
   std::string_view recipe = "bf16";
   bool experts = false;          // the families with a mixture of experts
-  std::string_view choice = "";  // a size of Size::Of::choice that must be 1: "qk_norm"
+  std::string_view choice = "";  // a size that must not be 0: "qk_norm"
   std::string family(Family base) const { return name_of(base) + (experts ? "-moe" : ""); }
   // The default model of that family, the choice made.
   Config config(Family base) const;

@@ -7,9 +7,7 @@ namespace plumb {
 
 Config Needs::config(Family base) const {
   Config c = config_of(family(base));
-  for (const Size& size : sizes()) {
-    if (size.name == choice) c.*size.field = 1;
-  }
+  choose(c, choice);
   return c;
 }
 
@@ -27,7 +25,8 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
     if (size.name == bug.needs.choice && run.config.*size.field == 0) {
       std::string option(size.name);
       std::ranges::replace(option, '_', '-');
-      no("needs the choice " + std::string(size.name) + "; say --" + option + " 1");
+      no("needs the choice " + std::string(size.name) + "; say --" + option + " " +
+         (size.most == 1 ? "1" : "3"));
     }
   }
   const Layout needed = parse_layout(std::string(bug.needs.layout));

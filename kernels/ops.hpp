@@ -62,7 +62,13 @@ struct HeadShape {
   std::size_t sequence;                // tokens of a sequence
   std::vector<std::size_t> positions;  // of this rank's tokens in each
   std::vector<float> sinks = {};       // a logit of each head here; empty: there are none
+  // Of this rank's tokens of all sequences, where documents are packed into these: the position
+  // within the document, and the first key that the token sees, as a position in the sequence.
+  std::vector<std::size_t> within = {}, first_keys = {};
   std::size_t queries() const { return positions.size(); }
+  std::size_t first_key(std::size_t in_sequence, std::size_t query) const {
+    return first_keys.empty() ? 0 : first_keys[in_sequence * queries() + query];
+  }
 };
 // Rotates the query and key heads of this rank's tokens; direction -1 rotates back.   // in place
 void rotate_heads(Tensor& qkv, const HeadShape& shape, double base, int direction);
@@ -76,10 +82,10 @@ void put_heads(const Tensor& rows, const HeadShape& shape, bool keys, Tensor& qk
 // q, d_o: this rank's tokens; kv: all tokens, which is q where a rank has all.         // (Q, S)
 Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
                         const HeadShape& shape, std::size_t sequence, std::size_t head);
-// Causal softmax of a head in place, later keys zero. Returns what its sink takes of each row;
-// empty where there is none.                                                                 // (Q,
-// 1)
-Tensor causal_softmax(Tensor& scores, const HeadShape& shape, std::size_t head);
+// Causal softmax of a head in place, keys out of sight zero. Returns what its sink takes of each
+// row; empty where there is none. // (Q, 1)
+Tensor causal_softmax(Tensor& scores, const HeadShape& shape, std::size_t sequence,
+                      std::size_t head);
 // o += nothing: writes the block of head and sequence in o (Q, heads dim) from rounded P.
 void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& shape,
             std::size_t sequence, std::size_t head, Tensor& o);

@@ -1,8 +1,7 @@
 // kernels/ring.hpp: attention where keys and values come in turns, in plain loops: the patient's
 // own code for what bounds/operations/ring_attention.hpp promises.
 //
-// Positions are those of queries (Q) and keys (K) in their sequence. Nothing here rounds to a
-// format.
+// Queries (Q) and keys (K) of one sequence, which a rank has. Nothing here rounds to a format.
 // TESTED   tests/model/one_rank_test.cpp (bit for bit the promise)
 #pragma once
 
@@ -24,17 +23,27 @@ struct SoFar {
 };
 using Positions = std::vector<std::size_t>;
 
-// Scores (Q, K) become exponentials about the largest so far, those of later keys zero; o waits for
-// their product with the values.
-void take_in(Tensor& scores, const Positions& queries, const Positions& keys, SoFar& all);
+// Which of the keys at hand the queries of a sequence see.
+struct Sight {
+  const HeadShape& shape;
+  std::size_t sequence;
+  const Positions& keys;
+
+  bool operator()(std::size_t query, std::size_t key) const {
+    return keys[key] <= shape.positions[query] && keys[key] >= shape.first_key(sequence, query);
+  }
+};
+
+// Scores (Q, K) become exponentials about the largest so far, others zero; o waits for their
+// product with the values.
+void take_in(Tensor& scores, const Sight& sees, SoFar& all);
 void take_in_sink(float sink, SoFar& all);
 // Writes the block of head and sequence in o (Q, heads dim). Returns L.                   // (Q, 1)
 Tensor divided(const SoFar& all, const HeadShape& shape, std::size_t sequence, std::size_t head,
                Tensor& o);
 
 // Scores become probabilities again.
-void probabilities(Tensor& scores, const Positions& queries, const Positions& keys,
-                   const Tensor& lse);
+void probabilities(Tensor& scores, const Sight& sees, const Tensor& lse);
 // Sums of do o of each query of a head.                                                   // (Q, 1)
 Tensor row_products(const Tensor& o, const Tensor& d_o, const HeadShape& shape,
                     std::size_t sequence, std::size_t head);

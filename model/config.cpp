@@ -37,12 +37,14 @@ constexpr Size all_sizes[] = {
     {"top_k", &Config::top_k, 1, 255, Of::experts, "experts that take a token (2)"},
     {"shared", &Config::shared, 0, 1 << 18, Of::experts,
      "units of an expert that takes every token (none)"},
-    {"sinks", &Config::sinks, 0, 1, Of::choice,
+    {"sinks", &Config::sinks, 0, 1, Of::model,
      "1: attention has learned sinks, a logit a head that takes no value (0)"},
-    {"qk_norm", &Config::qk_norm, 0, 1, Of::choice,
+    {"qk_norm", &Config::qk_norm, 0, 1, Of::model,
      "1: attention norms each query and key head, all with the same two weights (0)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
+    {"documents", &Config::documents, 0, 64, Of::data,
+     "documents packed into each sequence, or fewer where two begin together (1)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
 };
 
@@ -102,12 +104,18 @@ Config config_of(const std::string& family) {
 
 std::span<const Size> sizes() { return all_sizes; }
 
+void choose(Config& config, std::string_view choice) {
+  for (const Size& size : sizes()) {
+    if (size.name == choice) config.*size.field = size.most == 1 ? 1 : 3;
+  }
+}
+
 std::map<std::string, std::string> settings_of(const Config& c) {
   std::map<std::string, std::string> settings{
       {"family", family_of(c)}, {"rate", exactly(c.rate)}, {"seed", std::to_string(c.seed)}};
   for (const Size& size : sizes()) {
     if (size.of == Of::experts && c.experts == 0) continue;
-    if (size.of == Of::choice && c.*size.field == 0) continue;
+    if (size.choice() && c.*size.field == 0) continue;
     settings[size.name] = std::to_string(c.*size.field);
   }
   if (c.experts > 0) {
@@ -124,7 +132,7 @@ Config config_from(const std::map<std::string, std::string>& settings) {
   const bool dense = c.experts == 0;
   for (const Size& size : sizes()) {
     if (size.of == Of::experts && dense) continue;
-    if (size.of == Of::choice && !settings.contains(size.name)) continue;
+    if (size.choice() && !settings.contains(size.name)) continue;
     c.*size.field = number<int>(settings, size.name, size.least, size.most);
   }
   if (!dense) {

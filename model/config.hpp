@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace plumb {
@@ -32,6 +33,9 @@ struct Config {
   int qk_norm = 0;             // 1: RMSNorm of each query and key head, of one weight each
   int sequence = 64;
   int sequences = 4;  // per micro-batch
+  // Packed into each sequence; a token sees its own only, and counts its position from where that
+  // begins. 0: a sequence is one.
+  int documents = 0;
   int micro_batches = 2;
   double eps = 1e-5;
   double rope_base = 10000;
@@ -53,11 +57,14 @@ struct Size {
   const char* name;
   int Config::*field;
   int least, most;
-  // experts: only where the model has some; choice: 0 means no, and no manifest says so
-  enum class Of { model, experts, data, choice } of;
-  const char* what;  // with the default, in words
+  enum class Of { model, experts, data } of;  // experts: only where the model has some
+  const char* what;                           // with the default, in words
+  // 0 means no, and then no manifest speaks of it.
+  bool choice() const { return least == 0 && of != Of::experts; }
 };
 std::span<const Size> sizes();
+// Makes a choice by name, where nobody says how: 1, but 3 documents.
+void choose(Config& config, std::string_view choice);
 
 // The default model of a family: gpt, llama, gpt-moe, llama-moe. Throws Failure on an unknown name.
 Config config_of(const std::string& family);

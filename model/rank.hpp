@@ -46,6 +46,9 @@ class Rank {
   RankRecord record;
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
 
+  // Positions of all tokens within their documents, by micro-batch, where these are packed. // (T,
+  // 1)
+  std::map<int, Tensor> within;
   std::size_t first_copy = 0;  // of the rows that Held::copies speaks of, in the whole
 
   std::map<std::string, Tensor> state;        // this rank's slice: name + /param, /master, ...

@@ -64,7 +64,12 @@ void load_state(Rank& rank, const Values& leaves) {
 Batch load_batch(Rank& rank, const Values& leaves, int m, float count) {
   const std::string prefix = "m" + std::to_string(m) + "/data/";
   const auto own = [&](const char* what) { return own_context(rank, leaf(leaves, prefix + what)); };
-  Batch batch{m, own("ids"), own("labels"), own("mask"), count};
+  Batch batch{m, own("ids"), own("labels"), own("mask"), {}, count};
+  if (rank.c.documents > 0) {
+    rank.within[m] = leaf(leaves, prefix + "positions");
+    batch.positions = own("positions");
+    rank.tap_leaf(prefix + "positions", batch.positions, Held::tokens, fp32);
+  }
   rank.tap_leaf(prefix + "ids", batch.ids, Held::tokens, fp32);
   rank.tap_leaf(prefix + "labels", batch.labels, Held::tokens, fp32);
   rank.tap_leaf(prefix + "mask", batch.mask, Held::tokens, fp32);

@@ -51,6 +51,20 @@ void add_sinks(Example& e, Draw& draw) {
   e.inputs.push_back(draw.moderate(static_cast<std::size_t>(e.attributes["heads"]), 1, 2));
 }
 
+// In half of the sequences another document begins anew at every fourth token or so.
+void add_documents(Example& e, Draw& draw) {
+  const bool attention = e.id == "attention" || e.id == "attention_grad";
+  if ((!attention && e.id != "rope") || draw.coin()) return;
+  if (attention) e.attributes["documents"] = 1;
+  const auto sequence = static_cast<std::size_t>(e.attributes["sequence"]);
+  Matrix<double> places(e.inputs[0].rows, 1);
+  for (std::size_t t = 0; t < places.rows; ++t) {
+    const bool begins = t % sequence == 0 || draw.between(0, 3) == 0;
+    places.values[t] = begins ? 0 : places.values[t - 1] + 1;
+  }
+  e.inputs.push_back(std::move(places));
+}
+
 }  // namespace
 
 Matrix<double> value_of_softmax(const Matrix<double>& x) {
@@ -188,6 +202,7 @@ Example example_of(std::string_view id, Draw& draw) {
     if (id == "embedding") {
       give(7, cols);
       if (draw.coin()) give(5, cols);
+      if (e.inputs.size() == 3 && draw.coin()) e.inputs.push_back(draw.whole(rows, 5));
     } else {
       give(rows, cols);
       e.attributes = {{"rows", 7}, {"period", draw.coin() ? 0 : 7}};
@@ -248,6 +263,7 @@ Example example_of(std::string_view id, Draw& draw) {
   deal_tokens(e, draw);
   make_ring(e, draw);
   add_sinks(e, draw);
+  add_documents(e, draw);
   return e;
 }
 

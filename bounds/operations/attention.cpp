@@ -1,11 +1,13 @@
 // attention: causal softmax attention per head, grouped queries, and its gradient
 //
-//   inputs   qkv (T, F) (, sinks (heads))    o (T, heads head_dim)    layout of F: see rope.cpp
-//   attributes   heads, kv_heads, head_dim, sequence (, sinks: 1)
+//   inputs   qkv (T, F) (, sinks (heads)) (, places (T))    o (T, heads head_dim)
+//            layout of F: see rope.cpp; places: of each token within its document
+//   attributes   heads, kv_heads, head_dim, sequence (, sinks: 1) (, documents: 1)
+//            a token sees those before it in its document, or in its sequence, and itself
 //   evaluate   s = (q . k) / sqrt(head_dim); p = exp(s - max) / sum exp(s - max); P rounded to the
 //              output format; o = sum_j P_j v_j; o rounded. Chains run over ascending index. A sink
 //              is one score more in each row of its head, the last: it has no value.
-// attention_grad: dqkv (T, F) (, dsinks (T, heads)) from qkv and do (, sinks)
+// attention_grad: dqkv (T, F) (, dsinks (T, heads)) from qkv and do (, sinks) (, places)
 //   dP = do . v;  D = sum_j P_j dP_j;  dS = P (dP - D), rounded to the output format;
 //   dq = (sum_j dS_j k_j) / sqrt(head_dim);  dk and dv: one chain through the query heads of a
 //   group, in each part over the queries of one rank; parts are combined before the scale;
@@ -32,11 +34,13 @@ std::vector<Matrix<T>> ring_grad(const Call<T>& call) {
   return Ring<T>(call, 2).grad();
 }
 
-// Of head h in sequence b: rounded probabilities, and those of the sink.        // (S, S), (S)
+// Of head h in sequence b: rounded probabilities, from the first key that each row sees, and those
+// of the sink.        // (S, S), (S)
 template <class T>
 struct Weights {
   Matrix<T> p;
   std::vector<T> sink;
+  std::vector<std::size_t> first;
 };
 
 // The softmax of scores that are not scaled yet, of the first n of a row; returns the sink's.
@@ -68,12 +72,16 @@ Weights<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, st
       product(of.block(call[0], b, of.query(h), false), of.block(call[0], b, of.key(h), true));
   const T* sink = of.sinks == 0 ? nullptr : &call[of.sinks].values[h];
   std::vector<T> of_sink;
+  std::vector<std::size_t> firsts;
   for (std::size_t i = 0; i < p.rows; ++i) {
-    of_sink.push_back(softmax(p.row(i), i + 1, of.scale<T>(), sink));
+    const std::size_t first = of.first_seen(call, b * of.sequence + i) - b * of.sequence;
+    firsts.push_back(first);
+    std::fill_n(p.row(i), first, T(0));
+    of_sink.push_back(softmax(p.row(i) + first, i + 1 - first, of.scale<T>(), sink));
     std::fill(p.row(i) + i + 1, p.row(i) + p.cols, T(0));
   }
   call.roundings.round(p, call.how.output);
-  return {std::move(p), std::move(of_sink)};
+  return {std::move(p), std::move(of_sink), std::move(firsts)};
 }
 
 template <class T>
@@ -94,16 +102,17 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
 
 // dS of one head: P (dP - D), masked entries zero; the D go to `along`.                 // (S, S)
 template <class T>
-Matrix<T> score_gradients(const Call<T>& call, Matrix<T>& p, Matrix<T> dp, std::vector<T>& along) {
+Matrix<T> score_gradients(const Call<T>& call, Weights<T>& w, Matrix<T> dp, std::vector<T>& along) {
   using std::fma;
+  Matrix<T>& p = w.p;
   for (T& x : p.values) x = shared(x);
   for (T& x : dp.values) x = shared(x);
   for (std::size_t i = 0; i < p.rows; ++i) {
     T d = 0;
-    for (std::size_t j = 0; j <= i; ++j) d = fma(p(i, j), dp(i, j), d);
+    for (std::size_t j = w.first[i]; j <= i; ++j) d = fma(p(i, j), dp(i, j), d);
     d = shared(d);
     for (std::size_t j = 0; j < p.cols; ++j) {
-      dp(i, j) = j <= i ? p(i, j) * (dp(i, j) - d) : T(0);
+      dp(i, j) = j >= w.first[i] && j <= i ? p(i, j) * (dp(i, j) - d) : T(0);
     }
     along.push_back(d);
   }
@@ -135,15 +144,16 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
     T* rows = d.row(b * of.sequence);
     for (std::size_t h = 0; h < of.heads; ++h) {
       const bool later = h % of.ratio() != 0;  // continues the chain of its group
-      auto [p, of_sink] = probabilities(call, of, b, h);
+      Weights<T> w = probabilities(call, of, b, h);
+      Matrix<T>& p = w.p;
       const View<T> d_o = of.block(d_out, b, h * of.dim, false);
       std::vector<T> along;
       Matrix<T> ds =
-          score_gradients(call, p, product(d_o, of.block(qkv, b, of.value(h), true)), along);
+          score_gradients(call, w, product(d_o, of.block(qkv, b, of.value(h), true)), along);
       for (std::size_t i = 0; i < p.rows; ++i) {
         const std::size_t token = b * of.sequence + i;
         if (part_of[token] == part) {
-          if (of.sinks > 0) d_sinks(token, h) = -(of_sink[i] * along[i]);
+          if (of.sinks > 0) d_sinks(token, h) = -(w.sink[i] * along[i]);
           continue;
         }
         std::fill_n(p.row(i), p.cols, T(0));

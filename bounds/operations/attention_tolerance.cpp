@@ -80,16 +80,17 @@ Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
   }
   Weights w{Bounded(Matrix<double>(s.rows, s.cols)), Bounded(Matrix<double>(s.rows, 1))};
   for (std::size_t i = 0; i < s.rows; ++i) {
-    std::vector<double> score(s.row(i), s.row(i) + i + 1);
-    std::vector<double> known(s_error.row(i), s_error.row(i) + i + 1);
+    const std::size_t first = of.first_seen(call, b * of.sequence + i) - b * of.sequence;
+    std::vector<double> score(s.row(i) + first, s.row(i) + i + 1);
+    std::vector<double> known(s_error.row(i) + first, s_error.row(i) + i + 1);
     if (of.sinks > 0) {
       score.push_back(call[of.sinks].values[h]);
       known.push_back(0);
     }
     std::vector<double> p(score.size()), error(score.size());
     softmax_with_error(score.data(), known.data(), score.size(), p.data(), error.data());
-    std::copy_n(p.begin(), i + 1, w.p.value.row(i));
-    std::copy_n(error.begin(), i + 1, w.p.fp32_error.row(i));
+    std::copy_n(p.begin(), i + 1 - first, w.p.value.row(i) + first);
+    std::copy_n(error.begin(), i + 1 - first, w.p.fp32_error.row(i) + first);
     if (of.sinks > 0) {
       w.sink.value.values[i] = p.back();
       w.sink.fp32_error.values[i] = error.back();

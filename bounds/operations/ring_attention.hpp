@@ -113,7 +113,9 @@ class Ring {
     for (T& x : s.values) x = shared(x * of_.scale<T>());
     return s;
   }
-  bool sees(std::size_t query, std::size_t key) const { return key <= query; }
+  bool sees(std::size_t query, std::size_t key) const {
+    return key <= query && key >= of_.first_seen(call_, query);
+  }
 
   Running all_turns(std::size_t b, std::size_t h, std::size_t r) const {
     const std::size_t n = tokens_[r][b].size();

@@ -48,7 +48,7 @@ void rotate_heads(Tensor& qkv, const HeadShape& s, double base, int direction) {
   }
   const std::size_t group = s.heads / s.kv_heads + 2;
   for (std::size_t t = 0; t < qkv.rows; ++t) {
-    const std::size_t position = s.positions[t % s.queries()];
+    const std::size_t position = s.within.empty() ? s.positions[t % s.queries()] : s.within[t];
     const float* c = cosine.data() + position * half;
     const float* z = sine.data() + position * half;
     for (std::size_t h = 0; h < qkv.cols / s.dim; ++h) {
@@ -101,17 +101,17 @@ Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& k
   return scores;
 }
 
-Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t head) {
+Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t sequence, std::size_t head) {
   const bool sink = !s.sinks.empty();
   Tensor taken(sink ? scores.rows : 0, 1);
   for (std::size_t i = 0; i < scores.rows; ++i) {
     float* row = scores.row(i);
-    const std::size_t last = s.positions[i];
-    float largest = row[0];
-    for (std::size_t j = 1; j <= last; ++j) largest = std::max(largest, row[j]);
+    const std::size_t first = s.first_key(sequence, i), last = s.positions[i];
+    float largest = row[first];
+    for (std::size_t j = first + 1; j <= last; ++j) largest = std::max(largest, row[j]);
     if (sink) largest = std::max(largest, s.sinks[head]);
     float sum = 0;
-    for (std::size_t j = 0; j <= last; ++j) {
+    for (std::size_t j = first; j <= last; ++j) {
       row[j] = std::exp(row[j] - largest);
       sum += row[j];
     }
@@ -120,7 +120,9 @@ Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t head) {
       sum += taken.values[i];
       taken.values[i] /= sum;
     }
-    for (std::size_t j = 0; j < scores.cols; ++j) row[j] = j <= last ? row[j] / sum : 0.0F;
+    for (std::size_t j = 0; j < scores.cols; ++j) {
+      row[j] = j >= first && j <= last ? row[j] / sum : 0.0F;
+    }
   }
   return taken;
 }
@@ -151,11 +153,11 @@ ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tens
                              std::size_t head) {
   Tensor ds = probability_gradient(backend, kv, d_o, s, sequence, head), alongs(p.rows, 1);
   for (std::size_t i = 0; i < ds.rows; ++i) {
-    const std::size_t last = s.positions[i];
+    const std::size_t first = s.first_key(sequence, i), last = s.positions[i];
     float along = 0;
-    for (std::size_t j = 0; j <= last; ++j) along = std::fma(p(i, j), ds(i, j), along);
+    for (std::size_t j = first; j <= last; ++j) along = std::fma(p(i, j), ds(i, j), along);
     for (std::size_t j = 0; j < ds.cols; ++j) {
-      ds(i, j) = j <= last ? p(i, j) * (ds(i, j) - along) : 0.0F;
+      ds(i, j) = j >= first && j <= last ? p(i, j) * (ds(i, j) - along) : 0.0F;
     }
     alongs.values[i] = along;
   }

@@ -46,16 +46,16 @@ Tensor unpacked(const Tensor& x, const HeadShape& s) {
 SoFar::SoFar(std::size_t queries, std::size_t dim)
     : o(queries, dim), largest(queries, -std::numeric_limits<float>::infinity()), sum(queries, 0) {}
 
-void take_in(Tensor& scores, const Positions& queries, const Positions& keys, SoFar& all) {
+void take_in(Tensor& scores, const Sight& sees, SoFar& all) {
   for (std::size_t i = 0; i < scores.rows; ++i) {
     float* row = scores.row(i);
     float largest = -std::numeric_limits<float>::infinity();
-    for (std::size_t j = 0; j < keys.size(); ++j) {
-      if (keys[j] <= queries[i]) largest = std::max(largest, row[j]);
+    for (std::size_t j = 0; j < scores.cols; ++j) {
+      if (sees(i, j)) largest = std::max(largest, row[j]);
     }
     bring_down(largest, i, all);
-    for (std::size_t j = 0; j < keys.size(); ++j) {
-      const bool seen = keys[j] <= queries[i];
+    for (std::size_t j = 0; j < scores.cols; ++j) {
+      const bool seen = sees(i, j);
       row[j] = seen ? std::exp(row[j] - all.largest[i]) : 0.0F;
       if (seen) all.sum[i] += row[j];
     }
@@ -80,12 +80,10 @@ Tensor divided(const SoFar& all, const HeadShape& s, std::size_t sequence, std::
   return lse;
 }
 
-void probabilities(Tensor& scores, const Positions& queries, const Positions& keys,
-                   const Tensor& lse) {
+void probabilities(Tensor& scores, const Sight& sees, const Tensor& lse) {
   for (std::size_t i = 0; i < scores.rows; ++i) {
     for (std::size_t j = 0; j < scores.cols; ++j) {
-      const bool seen = keys[j] <= queries[i];
-      scores(i, j) = seen ? std::exp(scores(i, j) - lse.values[i]) : 0.0F;
+      scores(i, j) = sees(i, j) ? std::exp(scores(i, j) - lse.values[i]) : 0.0F;
     }
   }
 }

@@ -41,6 +41,12 @@ struct AttentionJoints {
                                                                  int /*sequence*/, Tensor&) {};
 };
 
+struct PackingJoints {
+  // The first key that the token at that position of a sequence sees: where its document begins.
+  Joint<std::size_t(const Where&, std::size_t, std::size_t)> first_key =
+      [](const Where&, std::size_t /*position*/, std::size_t promised) { return promised; };
+};
+
 struct RouterJoints {
   // May touch the experts (T, k) that this rank's tokens go to, by falling logit (T, E).
   Joint<void(const Where&, const Tensor&, Tensor&)> after_choice =
@@ -155,6 +161,7 @@ struct Joints {
   LinearJoints linear;
   RowParallelJoints row_parallel;
   AttentionJoints attention;
+  PackingJoints packing;
   RouterJoints router;
   ExpertJoints experts;
   LossJoints loss;
@@ -171,12 +178,13 @@ struct Joints {
   bool reached() const {
     return embedding.keeps_row.reached() || linear.after_product.reached() ||
            row_parallel.wire.reached() || row_parallel.bias_before_sum.reached() ||
-           attention.after_scores.reached() || router.after_choice.reached() ||
-           router.counts_all_tokens.reached() || experts.sums_input_gradient.reached() ||
-           experts.weighs.reached() || experts.gradient_factor.reached() ||
-           loss.denominator.reached() || gradients.sums_over_sequence.reached() ||
-           gradients.sums_over_contexts.reached() || gradients.sums_over_heads.reached() ||
-           context.positions.reached() || context.owner.reached() || pipeline.layers.reached() ||
+           attention.after_scores.reached() || packing.first_key.reached() ||
+           router.after_choice.reached() || router.counts_all_tokens.reached() ||
+           experts.sums_input_gradient.reached() || experts.weighs.reached() ||
+           experts.gradient_factor.reached() || loss.denominator.reached() ||
+           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
+           gradients.sums_over_heads.reached() || context.positions.reached() ||
+           context.owner.reached() || pipeline.layers.reached() ||
            pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
            zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
            optimizer.skips.reached() || optimizer.clip_coefficient.reached();

@@ -13,28 +13,53 @@ bool trades_heads(const Rank& rank) {
   return rank.where.cp_size > 1 && rank.l.context == Context::ulysses;
 }
 
+// Positions within documents of these rows of the micro-batch.
+std::vector<std::size_t> within(const Rank& rank, const std::vector<std::size_t>& rows) {
+  std::vector<std::size_t> positions;
+  if (rank.c.documents == 0) return positions;
+  const Tensor& all = rank.within.at(rank.where.micro_batch);
+  for (const std::size_t t : rows) positions.push_back(static_cast<std::size_t>(all.values[t]));
+  return positions;
+}
+
 // This rank's heads and tokens, as norm and rotation see them.
 HeadShape local_shape(const Rank& rank) {
   const auto of = [&](int n) { return static_cast<std::size_t>(n / rank.where.tp_size); };
-  return {of(rank.c.heads), of(rank.c.kv_heads), static_cast<std::size_t>(rank.c.head_dim()),
-          static_cast<std::size_t>(rank.c.sequence), rank.positions_of(rank.where.cp)};
+  HeadShape shape{of(rank.c.heads), of(rank.c.kv_heads),
+                  static_cast<std::size_t>(rank.c.head_dim()),
+                  static_cast<std::size_t>(rank.c.sequence), rank.positions_of(rank.where.cp)};
+  shape.within = within(rank, rank.rows_of(rank.where.cp));
+  return shape;
 }
 
 std::string sinks_of(const std::string& name) { return name + ".sinks"; }
+
+// Some heads of all tokens instead of all heads of some.
+void trade(const Rank& rank, HeadShape& shape) {
+  shape.heads /= static_cast<std::size_t>(rank.where.cp_size);
+  shape.kv_heads /= static_cast<std::size_t>(rank.where.cp_size);
+  if (rank.c.sinks > 0) {
+    const float* first = shape.sinks.data() + shape.heads * rank.where.cp;
+    shape.sinks = {first, first + shape.heads};
+  }
+  shape.positions.resize(shape.sequence);
+  std::iota(shape.positions.begin(), shape.positions.end(), std::size_t(0));
+  std::vector<std::size_t> rows(static_cast<std::size_t>(rank.c.tokens()));
+  std::iota(rows.begin(), rows.end(), std::size_t(0));
+  shape.within = within(rank, rows);
+}
 
 // As attention sees them.
 HeadShape core_shape(Rank& rank, const std::string& name) {
   HeadShape shape = local_shape(rank);
   if (rank.c.sinks > 0) shape.sinks = rank.param(sinks_of(name)).values;
-  if (!trades_heads(rank)) return shape;
-  shape.heads /= static_cast<std::size_t>(rank.where.cp_size);
-  if (rank.c.sinks > 0) {
-    const float* first = shape.sinks.data() + shape.heads * rank.where.cp;
-    shape.sinks = {first, first + shape.heads};
+  if (trades_heads(rank)) trade(rank, shape);
+  const Where where = rank.at(name + ".core");
+  for (std::size_t t = 0; t < shape.within.size(); ++t) {
+    const std::size_t position = shape.positions[t % shape.queries()];
+    shape.first_keys.push_back(
+        rank.joints.packing.first_key(where, position, position - shape.within[t]));
   }
-  shape.kv_heads /= static_cast<std::size_t>(rank.where.cp_size);
-  shape.positions.resize(shape.sequence);
-  std::iota(shape.positions.begin(), shape.positions.end(), std::size_t(0));
   return shape;
 }
 
@@ -62,7 +87,7 @@ Tensor whole_rows(Rank& rank, const std::string& name, const HeadShape& shape, A
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     Tensor p = attention_scores(rank.backend, saved.qkv, saved.keys(), shape, s, h);
     rank.joints.attention.after_scores(where, static_cast<int>(h), static_cast<int>(s), p);
-    saved.taken.push_back(causal_softmax(p, shape, h));
+    saved.taken.push_back(causal_softmax(p, shape, s, h));
     rank.round(p);
     attend(rank.backend, p, saved.keys(), shape, s, h, o);
     saved.p.push_back(std::move(p));

@@ -12,6 +12,7 @@ namespace plumb {
 struct Batch {
   int number = 0;            // of the micro-batch, global
   Tensor ids, labels, mask;  // (T, 1) each
+  Tensor positions;          // within documents, where these are packed               // (T, 1)
   float count = 0;           // counted tokens of the whole step
 };
 

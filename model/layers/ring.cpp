@@ -50,7 +50,7 @@ Tensor ring_forward(Rank& rank, const std::string& name, const HeadShape& shape,
       const std::size_t s = e / shape.heads, h = e % shape.heads;
       Tensor p = attention_scores(rank.backend, saved.qkv, kv, block, s, h);
       rank.joints.attention.after_scores(where, static_cast<int>(h), static_cast<int>(s), p);
-      take_in(p, shape.positions, keys, all[e]);
+      take_in(p, {shape, s, keys}, all[e]);
       rank.round(p);
       add_values(rank.backend, p, kv, block, s, h, all[e].o);
     }
@@ -81,7 +81,7 @@ CoreGradient ring_backward(Rank& rank, const std::string& name, const HeadShape&
     for (std::size_t e = 0; e < saved.lse.size(); ++e) {
       const std::size_t s = e / shape.heads, h = e % shape.heads;
       Tensor p = attention_scores(rank.backend, saved.qkv, kv, block, s, h);
-      probabilities(p, shape.positions, keys, saved.lse[e]);
+      probabilities(p, {shape, s, keys}, saved.lse[e]);
       rank.round(p);
       Tensor ds = block_gradient(rank.backend, p, kv, d_o, along[e], block, s, h);
       rank.round(ds);

@@ -14,6 +14,7 @@ Attributes heads(const Promise& p) {
 Attributes core(const Promise& p) {
   Attributes attributes = heads(p);
   if (p.c.sinks > 0) attributes["sinks"] = 1;
+  if (p.c.documents > 0) attributes["documents"] = 1;
   return attributes;
 }
 
@@ -71,7 +72,9 @@ std::string rope(Promise& p, const std::string& x, const std::string& as, int in
   Attributes attributes = heads(p);
   attributes["base"] = p.c.rope_base;
   attributes["inverse"] = inverse;
-  p.node("rope", {x}, {as}, p.plain(), attributes);
+  Ids inputs{x};
+  if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
+  p.node("rope", inputs, {as}, p.plain(), attributes);
   return as;
 }
 
@@ -87,6 +90,7 @@ std::string attention(Promise& p, const std::string& name, const std::string& x)
   Ids inputs{qkv};
   if (p.c.sinks > 0) inputs.push_back(sinks(name) + "/param@previous");
   const std::string o = p.at(name + ".attn.core", "out");
+  if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
   p.node("attention", inputs, {o}, over_keys(p, false), core(p));
   return linear(p, name + ".attn.proj", o, Split::rows);
 }
@@ -101,6 +105,7 @@ std::string attention_grad(Promise& p, const std::string& name, const std::strin
     inputs.push_back(sinks(name) + "/param@previous");
     outputs.push_back(p.at(sinks(name), "grad_out"));
   }
+  if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
   p.node("attention_grad", inputs, outputs, over_keys(p, true), core(p));
   if (p.c.sinks > 0) {
     p.node("column_sum", {outputs.back()}, {p.at(sinks(name), "wgrad")}, p.over_contexts());

@@ -73,7 +73,8 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
 }
 INSTANTIATE_TEST_SUITE_P(Of, Gradients,
                          testing::Values("gpt", "llama", "gpt-moe", "llama-moe",
-                                         "gpt+sinks+qk_norm", "llama+sinks+qk_norm"));
+                                         "gpt+sinks+qk_norm+documents",
+                                         "llama+sinks+qk_norm+documents"));
 
 }  // namespace
 }  // namespace plumb

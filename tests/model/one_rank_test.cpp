@@ -226,8 +226,8 @@ INSTANTIATE_TEST_SUITE_P(Of, Promise,
                                                           "nvfp4", "fp8-current")),
                          name_of_both);
 INSTANTIATE_TEST_SUITE_P(OfChoices, Promise,
-                         testing::Combine(testing::Values("gpt+sinks+qk_norm",
-                                                          "llama+sinks+qk_norm"),
+                         testing::Combine(testing::Values("gpt+sinks+qk_norm+documents",
+                                                          "llama+sinks+qk_norm+documents"),
                                           testing::Values("fp32", "bf16", "nvfp4", "fp8-current")),
                          name_of_both);
 

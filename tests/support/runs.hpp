@@ -18,11 +18,7 @@ inline Training small_run(const std::string& model, const std::string& recipe,
   std::string family;
   std::getline(words, family, '+');
   Config config = config_of(family);
-  for (std::string choice; std::getline(words, choice, '+');) {
-    for (const Size& size : sizes()) {
-      if (size.name == choice) config.*size.field = 1;
-    }
-  }
+  for (std::string choice; std::getline(words, choice, '+');) choose(config, choice);
   config.layers = 2;
   config.width = 32;
   config.heads = 4;

@@ -259,6 +259,7 @@ TEST(Value, OfAttentionInARingIsThatOfOneRank) {
   EXPECT_GT(rings, 10);
 }
 
+// By positions in the sequence, and in documents where these are given.
 TEST(Value, OfRopeTurnsAndTurnsBack) {
   Draw draw("plain", 8);
   Example e = example_of("rope", draw);
@@ -266,17 +267,18 @@ TEST(Value, OfRopeTurnsAndTurnsBack) {
   const auto turned = value_of(e);
   const auto dim = static_cast<std::size_t>(e.attributes["head_dim"]);
   const auto sequence = static_cast<std::size_t>(e.attributes["sequence"]);
+  ASSERT_EQ(e.inputs.size(), 2U);
   for (std::size_t t = 0; t < turned[0].rows; ++t) {
+    ASSERT_LE(e.inputs[1].values[t], static_cast<double>(t % sequence));
     for (std::size_t i = 0; i < dim / 2; ++i) {
-      const double angle =
-          static_cast<double>(t % sequence) *
-          std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+      const double angle = e.inputs[1].values[t] * std::pow(10000.0, -2.0 * static_cast<double>(i) /
+                                                                         static_cast<double>(dim));
       const double x = e.inputs[0](t, i);
       const double y = e.inputs[0](t, i + dim / 2);
       EXPECT_NEAR(turned[0](t, i), x * exact_cos(angle) - y * exact_sin(angle), 1e-13);
     }
   }
-  e.inputs = turned;
+  e.inputs[0] = turned[0];
   e.attributes["inverse"] = 1;
   Draw again("plain", 8);
   const auto original = example_of("rope", again).inputs[0];
