@@ -104,6 +104,7 @@ void SignedRoundings::round(Matrix<double>& x, const Format&) {
   const Tensor& error = errors_.at(calls_);
   const double sign = uniform(key_, calls_++) < 0.5 ? -1 : 1;
   for (std::size_t e = 0; e < x.size(); ++e) {
+    if (x.values[e] == 0) continue;
     x.values[e] += sign * static_cast<double>(error.values[e]);
   }
 }

@@ -79,7 +79,9 @@ class RecordedRoundings final : public RealRoundings {
 // Instead of rounding, adds the recorded error of the same call, with one random sign a call: the
 // wild bootstrap [Wu86]. Sizes and resemblances within a tensor stay what they are (equal values
 // round alike, also when a whole tensor lies beside a number of the format); only how the errors of
-// different places meet is drawn.
+// different places meet is drawn. A zero has no error, whatever was rounded there: it is a number
+// of every format, and where it fills a block of scale 1, an error of the block's units would be
+// huge.
 class SignedRoundings final : public Roundings<double> {
  public:
   SignedRoundings(const std::vector<Tensor>& errors, std::uint64_t key)

@@ -11,7 +11,7 @@ std::string needs_of(const Bug& bug) {
     needs += " " + bug.needs.family(bug.needs.families.front());
   else if (bug.needs.experts)
     needs += " moe";
-  if (!bug.needs.choice.empty()) needs += fmt::format(" {}", bug.needs.choice);
+  for (const auto& [name, value] : bug.needs.settings) needs += fmt::format(" {} {}", name, value);
   return needs;
 }
 

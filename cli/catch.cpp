@@ -11,13 +11,18 @@ namespace {
 
 int code_of(const Trial& t) { return t.reached && t.changed ? t.broken.exit_code() : 3; }
 
+// What is judged: late bugs have a step before.
+int step_of(const Bug& bug, const Start& start) {
+  return start.run.step + (bug.expected == Expected::T_late ? 1 : 0);
+}
+
 std::string trial_line(const Bug& bug, const Start& start, const Trial& t) {
   return nlohmann::json{{"type", "trial"},
                         {"planted", bug.id},
                         {"family", family_of(start.run.config)},
                         {"recipe", start.run.recipe.id},
                         {"layout", name_of(start.run.layout)},
-                        {"step", start.run.step},
+                        {"step", step_of(bug, start)},
                         {"healthy_findings", t.healthy.findings.size()},
                         {"reached", t.reached},
                         {"changed", t.changed},
@@ -33,7 +38,7 @@ void tell(const Bug& bug, const Start& start, const Trial& t) {
   const Verdict& v = t.broken;
   fmt::print("planted: {} ({})\n", bug.id, bug.title);
   fmt::print("run: {} {} {}, step {}\n", family_of(start.run.config), start.run.recipe.id,
-             name_of(start.run.layout), start.run.step);
+             name_of(start.run.layout), step_of(bug, start));
   fmt::print("healthy run: {} findings\n", t.healthy.findings.size());
   fmt::print("reached: {}   changed: {}   largest change: {:.3g} at {}\n", t.reached ? "yes" : "no",
              t.changed ? "yes" : "no", t.effect, t.effect_at.empty() ? "-" : t.effect_at);
@@ -72,13 +77,9 @@ void add_catch(CLI::App& app, Verb& chosen) {
       if (model.family.empty() && model.load.empty()) {
         model.family = bug.needs.family(bug.needs.families.front());
       }
-      if (!bug.needs.choice.empty() && model.load.empty()) {
-        int& given = model.sizes[std::string(bug.needs.choice)];
-        for (const Size& size : sizes()) {
-          if (size.name == bug.needs.choice && given == 0) {
-            given = bug.needs.config(bug.needs.families.front()).*size.field;
-          }
-        }
+      for (const auto& [name, value] : bug.needs.settings) {
+        int& given = model.sizes.at(std::string(name));
+        if (given < 0) given = value;
       }
       const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
       refuse_unmet(bug, start.run, dose);
@@ -90,7 +91,7 @@ void add_catch(CLI::App& app, Verb& chosen) {
       if (healthy) {
         const Verdict v = check(run_reference(start), run_candidate(start).trace, options);
         talk("");
-        return command.told(v);
+        return command.told({{0, v}});
       }
       const Trial trial = run_trial(start, bug, {dose, model.seed}, options);
       talk("");

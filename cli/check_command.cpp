@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <sstream>
@@ -72,20 +74,57 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   return ready;
 }
 
-Verdict CheckCommand::compare(const std::string& reference, const std::string& candidate) const {
-  Beside beside;
-  const CheckOptions asked = ready(beside);
+static Verdict judged(const std::string& reference, const std::string& candidate,
+                      const CheckOptions& options) {
   const Loaded r = load(reference), c = load(candidate);
-  const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, asked);
+  const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, options);
   talk("");
   return verdict;
 }
 
-int CheckCommand::told(const Verdict& verdict) const {
-  write_reports(verdict);
-  const std::string text = json ? json_lines(verdict) : text_report(verdict);
+std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
+                                               const std::string& candidate) const {
+  Beside beside;
+  CheckOptions asked = ready(beside);
+  const auto of_reference = traces_of(reference), of_candidate = traces_of(candidate);
+  if (of_reference.empty() || of_candidate.empty()) {
+    return {{0, judged(reference, candidate, asked)}};
+  }
+  const auto by_step = [](const auto& a, const auto& b) { return a.first == b.first; };
+  if (!std::ranges::equal(of_reference, of_candidate, by_step)) {
+    throw Failure(reference + " and " + candidate +
+                  " have traces of other steps; make the second with --resync " + reference);
+  }
+  asked.false_alarm /= static_cast<double>(of_reference.size());
+  std::vector<StepVerdict> all;
+  for (const auto& [step, folder] : of_reference) {
+    all.push_back({step, judged(folder.string(), of_candidate.at(step).string(), asked)});
+  }
+  return all;
+}
+
+const StepVerdict& CheckCommand::to_look_at(const std::vector<StepVerdict>& all) {
+  const auto first =
+      std::ranges::find_if(all, [](const StepVerdict& j) { return j.verdict.exit_code() == 1; });
+  return first == all.end() ? all.back() : *first;
+}
+
+int CheckCommand::told(const std::vector<StepVerdict>& all) const {
+  const StepVerdict& shown = to_look_at(all);
+  write_reports(shown.verdict);
+  std::string text;
+  int code = 3;
+  for (const auto& [step, verdict] : all) {
+    if (json && step > 0) text += fmt::format("{{\"type\": \"step\", \"step\": {}}}\n", step);
+    if (json) text += json_lines(verdict);
+    if (!json && step > 0) text += fmt::format("step {}: {}\n", step, headline(verdict));
+    const int of_step = verdict.exit_code();
+    code = of_step == 1 || code == 1 ? 1 : std::min(code, of_step);
+  }
+  if (!json && shown.step > 0) text += fmt::format("step {} in full:\n", shown.step);
+  if (!json) text += text_report(shown.verdict);
   std::fwrite(text.data(), 1, text.size(), stdout);
-  return verdict.exit_code();
+  return code;
 }
 
 void CheckCommand::write_reports(const Verdict& verdict) const {

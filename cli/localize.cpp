@@ -21,7 +21,7 @@ void tell(const Verdict& v) {
   }
 }
 
-void tell_json(const Verdict& v) {
+void tell_json(const Verdict& v, int step) {
   using nlohmann::json;
   json wrong = json::array();
   for (const Finding& f : v.findings) {
@@ -29,13 +29,10 @@ void tell_json(const Verdict& v) {
     wrong.push_back({{"id", f.id}, {"statistic", f.statistic}, {"detail", f.detail}});
   }
   const std::string first = v.findings.empty() ? "" : v.findings.front().id;
-  fmt::print("{}\n", json{{"type", "blame"},
-                          {"exit_code", v.exit_code()},
-                          {"blamed", v.blamed},
-                          {"blamed_by", v.blamed_by},
-                          {"first_to_differ", first},
-                          {"wrong_by_itself", wrong}}
-                         .dump());
+  json blame{{"type", "blame"},          {"exit_code", v.exit_code()}, {"blamed", v.blamed},
+             {"blamed_by", v.blamed_by}, {"first_to_differ", first},   {"wrong_by_itself", wrong}};
+  if (step > 0) blame["step"] = step;
+  fmt::print("{}\n", blame.dump());
 }
 
 }  // namespace
@@ -44,15 +41,20 @@ void add_localize(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("localize", "which module is to blame? in dataflow order");
   static std::string reference, candidate;
   static CheckCommand command;
-  verb->add_option("REF", reference, "trace of the reference")->required();
-  verb->add_option("CAND", candidate, "trace of the candidate")->required();
+  verb->add_option("REF", reference,
+                   "trace of the reference, or a run of which every step is traced")
+      ->required();
+  verb->add_option("CAND", candidate, "trace of the candidate, or such a run (--resync)")
+      ->required();
   command.add_to(*verb);
   verb->footer(verdict_codes);
   verb->callback([&chosen] {
     chosen = [] {
-      const Verdict v = command.compare(reference, candidate);
+      const std::vector<StepVerdict> all = command.compare(reference, candidate);
+      const auto& [step, v] = CheckCommand::to_look_at(all);
       command.write_reports(v);
-      command.json ? tell_json(v) : tell(v);
+      if (step > 0 && !command.json) fmt::print("step: {}\n", step);
+      command.json ? tell_json(v, step) : tell(v);
       return v.exit_code();
     };
   });

@@ -37,10 +37,12 @@ int run(int argc, char** argv) {
 }
 
 // What was printed must have arrived: a full disk is trouble, not a verdict.
+constexpr const char* no_stdout = "cannot write to stdout; is it closed, or its disk full?";
+
 void finish_output() {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  throw Failure("cannot write to stdout; is it closed, or its disk full?");
+  throw Failure(no_stdout);
 }
 
 // One sentence on stderr. It may quote names from files: nothing that steers a terminal gets out.
@@ -69,6 +71,7 @@ int main(int argc, char** argv) {
     return refused("cannot use " + error.path1().string() + " (" + error.code().message() +
                    "); name another place");
   } catch (const std::system_error& error) {  // of printing, or of starting a thread
+    if (std::ferror(stdout) != 0) return refused(no_stdout);
     return refused("the system refused (" + error.code().message() +
                    "); is there room on the disk, and for more threads?");
   } catch (const std::exception& error) {

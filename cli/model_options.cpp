@@ -37,6 +37,7 @@ void ModelOptions::add_to(CLI::App& verb) {
       ->capture_default_str()
       ->check(whole_numbers(0, std::numeric_limits<std::uint64_t>::max()));
   for (const Size& size : plumb::sizes()) {
+    sizes[size.name] = -1;
     verb.add_option(option_of(size), sizes[size.name], size.what)
         ->check(whole_numbers(static_cast<std::uint64_t>(size.least),
                               static_cast<std::uint64_t>(size.most)));
@@ -47,15 +48,15 @@ Config ModelOptions::changed(Config c) const {
   c.seed = seed;
   for (const Size& size : plumb::sizes()) {
     const int given = sizes.at(size.name);
-    if (given == 0) continue;
+    if (given < 0) continue;
     if (size.of == Size::Of::experts && c.experts == 0) {
       throw Failure(option_of(size) + " is for a mixture of experts; say --family " + family_of(c) +
                     "-moe, or leave it out");
     }
     c.*size.field = given;
   }
-  const bool grouped = c.family != Family::gpt || sizes.at("kv_heads") != 0;
-  if (sizes.at("heads") != 0 && !grouped) c.kv_heads = c.heads;
+  const bool grouped = c.family != Family::gpt || sizes.at("kv_heads") >= 0;
+  if (sizes.at("heads") >= 0 && !grouped) c.kv_heads = c.heads;
   return config_from(settings_of(c));  // refuses sizes that make no model
 }
 
@@ -67,8 +68,7 @@ void ModelOptions::refuse_another_model(const Config& loaded) const {
   if (!family.empty() && family != family_of(loaded)) no("--family", family_of(loaded));
   for (const Size& size : plumb::sizes()) {
     const int given = sizes.at(size.name), has = loaded.*size.field;
-    if (size.of != Size::Of::data && given != 0 && given != has)
-      no(option_of(size), std::to_string(has));
+    if (size.of_model() && given >= 0 && given != has) no(option_of(size), std::to_string(has));
   }
 }
 

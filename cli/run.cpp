@@ -37,11 +37,14 @@ std::string device() {
   return "unknown";
 }
 
+// Is it of the model, and none by default?
+bool is_choice(const Size& size) { return size.of == Size::Of::model && size.least == 0; }
+
 // "llama+qk_norm": the family and its choices.
 std::string model_of(const Config& config) {
   std::string name = family_of(config);
   for (const Size& size : sizes()) {
-    if (size.choice() && config.*size.field != 0) name += std::string("+") + size.name;
+    if (is_choice(size) && config.*size.field != 0) name += std::string("+") + size.name;
   }
   return name;
 }
@@ -56,7 +59,7 @@ const Trace& trained_state(const Config& of, const std::string& cache) {
   if (!std::filesystem::exists(folder)) {
     Config config = config_of(family_of(of));
     for (const Size& size : sizes()) {
-      if (size.choice()) config.*size.field = of.*size.field;
+      if (is_choice(size)) config.*size.field = of.*size.field;
     }
     config.sequences = 4;
     config.micro_batches = 4;

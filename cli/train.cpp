@@ -8,76 +8,169 @@
 #include "trace/store/store.hpp"
 
 namespace plumb {
+namespace {
 
-void add_train(CLI::App& app, Verb& chosen) {
-  auto* verb = app.add_subcommand("train", "run the mini Transformer and trace its last step");
-  static ModelOptions model;
-  static std::string out, bug, backend = "reference", where = "threads";
-  static int steps = 1;
-  static std::uint64_t perturb = 0;
-  static double dose = 0;
-  model.add_to(*verb);
-  verb->add_option("--steps", steps,
-                   "steps; all but the last are computed by the reference and not traced")
-      ->capture_default_str()
-      ->check(whole_numbers(1, 999999));
-  auto* layout = verb->get_option("--layout");
+class TrainCommand {
+ public:
+  void add_to(CLI::App& verb);
+  int run();
+
+ private:
+  Trace traced(const Start& start);
+  void trace_last(Start start);
+  void trace_every(Start start);
+  void resync();
+  void refuse_other_ranks() const;
+
+  ModelOptions model_;
+  std::string out_, bug_, backend_ = "reference", world_name_ = "threads", resync_;
+  int steps_ = 1;
+  bool every_step_ = false;
+  std::uint64_t perturb_ = 0;
+  double dose_ = 0;
+  const Bug* planted_ = nullptr;
+  World* world_ = nullptr;
+  std::vector<Leftovers> leftovers_;  // of the ranks, from step to step
+};
+
+void TrainCommand::add_to(CLI::App& verb) {
+  model_.add_to(verb);
+  std::vector<CLI::Option*> of_model;
+  for (CLI::Option* option : verb.get_options()) {
+    if (!option->check_name("--layout") && !option->check_name("--help")) {
+      of_model.push_back(option);
+    }
+  }
+  auto* steps = verb.add_option("--steps", steps_,
+                                "steps; all but the last are computed by the reference and not "
+                                "traced, unless --every-step")
+                    ->capture_default_str()
+                    ->check(whole_numbers(1, 999999));
+  auto* every = verb.add_flag("--every-step", every_step_,
+                              "trace every step, each from what the run itself made of the one "
+                              "before; the folder gets a trace for each");
+  auto* layout = verb.get_option("--layout");
   auto* of_bug =
-      verb->add_option("--bug", bug, "plant this bug (list: plumb bugs); needs --layout");
-  add_dose(*verb, dose)->needs(of_bug);
-  verb->add_option("--backend", backend, "reference or eigen; needs --layout")
+      verb.add_option("--bug", bug_, "plant this bug (list: plumb bugs); needs --layout");
+  add_dose(verb, dose_)->needs(of_bug);
+  verb.add_option(
+          "--backend", backend_,
+          "what multiplies matrices: reference, eigen, onednn (BF16 units of the processor) or "
+          "cublas (of a GPU); needs --layout")
       ->capture_default_str()
       ->needs(layout);
-  verb->add_option("--world", where,
-                   "threads; mpi: one rank a process, started by mpirun; nccl: a GPU for each "
-                   "rank; needs --layout")
+  verb.add_option("--world", world_name_,
+                  "threads; mpi: one rank a process, started by mpirun; nccl: a GPU for each "
+                  "rank; needs --layout")
       ->capture_default_str()
       ->check(CLI::IsMember({"threads", "mpi", "nccl"}))
       ->needs(layout);
-  verb->add_option("--perturb", perturb,
-                   "move the embedding of the one-device run by one ulp, with this seed")
-      ->check(whole_numbers(1, std::numeric_limits<std::uint64_t>::max()))
-      ->excludes(layout, of_bug);
-  verb->add_option("-o,--output", out, "folder to write the trace to")
+  auto* perturb =
+      verb.add_option("--perturb", perturb_,
+                      "move the embedding of the one-device run by one ulp, with this seed")
+          ->check(whole_numbers(1, std::numeric_limits<std::uint64_t>::max()))
+          ->excludes(layout, of_bug);
+  auto* resync =
+      verb.add_option("--resync", resync_,
+                      "run each step that this run of a reference traced (--every-step) from the "
+                      "reference's state: late bugs show, drift does not; needs --layout")
+          ->needs(layout)
+          ->excludes(steps, every, perturb);
+  for (CLI::Option* option : of_model) resync->excludes(option);
+  verb.add_option("-o,--output", out_, "folder to write the trace to")
       ->required()
       ->check(new_traces());
+}
+
+int TrainCommand::run() {
+  planted_ = bug_.empty() ? nullptr : &find_bug(bug_);
+  if (planted_ != nullptr && model_.layout.empty()) {
+    throw Failure("a bug is planted in a run over ranks; say --layout " +
+                  std::string(planted_->needs.layout));
+  }
+  find_backend(backend_);
+  world_ = world_name_ == "mpi" ? &mpi() : world_name_ == "nccl" ? &nccl() : &threads();
+  if (!resync_.empty()) {
+    resync();
+  } else if (every_step_) {
+    refuse_other_ranks();
+    trace_every(model_.start("dp1,tp1"));
+  } else {
+    trace_last(model_.start("dp1,tp1"));
+  }
+  return 0;
+}
+
+Trace TrainCommand::traced(const Start& start) {
+  if (perturb_ != 0) return run_perturbed(start, perturb_);
+  if (model_.layout.empty()) return run_reference(start);
+  if (planted_ != nullptr) refuse_unmet(*planted_, start.run, dose_);
+  return run_candidate(start, planted_, {dose_, 1}, backend_, *world_, &leftovers_).trace;
+}
+
+void TrainCommand::trace_last(Start start) {
+  double last_loss = 0;
+  start = trained(std::move(start), text_from(model_.data), steps_, [&](int step, double loss) {
+    last_loss = loss;
+    if (world_->rank() == 0) talk(fmt::format("step {} of {}, loss {:.3f}", step, steps_, loss));
+  });
+  talk("");
+  const Trace trace = traced(start);
+  if (world_->rank() != 0) return;
+  write_trace(trace, out_);
+  if (steps_ > 1) fmt::print("loss {:.3f}, ", last_loss);
+  fmt::print("trace of step {} in {}\n", start.run.step, out_);
+}
+
+void TrainCommand::trace_every(Start start) {
+  const int first = start.run.step;
+  go_through(std::move(start), text_from(model_.data), steps_, [&](const Start& now) {
+    const Trace trace = traced(now);
+    write_trace(trace, trace_of_step(out_, now.run.step));
+    Values values = merge(trace).values;
+    fmt::print("step {}, loss {:.3f}\n", now.run.step,
+               static_cast<double>(values.at("loss/out")->values[0]));
+    return values;
+  });
+  fmt::print("traces of steps {} to {} in {}\n", first, first + steps_ - 1, out_);
+}
+
+// Where each process has one rank, the others do not see what a step made of the state.
+void TrainCommand::refuse_other_ranks() const {
+  if (world_->has_all()) return;
+  throw Failure(
+      "--every-step goes on from what a step made, which one process of an MPI job does not have; "
+      "run threads, or each step from a reference's state: --resync RUN");
+}
+
+void TrainCommand::resync() {
+  const auto traces = traces_of(resync_);
+  if (traces.empty()) {
+    throw Failure(resync_ + " has no traces of steps; make some: plumb train --steps 3 " +
+                  "--every-step -o " + resync_);
+  }
+  for (const auto& [step, folder] : traces) {
+    const Loaded reference = load(folder);
+    const Start start = start_from(reference.trace, reference.merged, parse_layout(model_.layout));
+    const Trace trace = traced(start);
+    if (world_->rank() != 0) continue;
+    write_trace(trace, trace_of_step(out_, step));
+    fmt::print("step {} from {}\n", step, folder.string());
+  }
+  if (world_->rank() == 0) fmt::print("traces of {} steps in {}\n", traces.size(), out_);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Verb& chosen) {
+  auto* verb = app.add_subcommand("train", "run the mini Transformer and trace its last step");
+  static TrainCommand command;
+  command.add_to(*verb);
   verb->footer(
       "With MPI: mpirun -n 4 plumb train --layout dp2,tp2 --world mpi -o TRACE writes, bit by bit, "
       "what threads do.\n"
       "Without --layout the promise is executed on one device: the reference.");
-  verb->callback([&chosen] {
-    chosen = [] {
-      const Bug* planted = bug.empty() ? nullptr : &find_bug(bug);
-      if (planted != nullptr && model.layout.empty()) {
-        throw Failure("a bug is planted in a run over ranks; say --layout " +
-                      std::string(planted->needs.layout));
-      }
-      find_backend(backend);
-      World& world = where == "mpi" ? mpi() : where == "nccl" ? nccl() : threads();
-      Start start = model.start("dp1,tp1");
-      if (planted != nullptr) refuse_unmet(*planted, start.run, dose);
-      const int all = steps;
-      double last_loss = 0;
-      start = trained(std::move(start), text_from(model.data), steps, [&](int step, double loss) {
-        last_loss = loss;
-        if (world.rank() == 0) talk(fmt::format("step {} of {}, loss {:.3f}", step, all, loss));
-      });
-      talk("");
-      Trace trace;
-      if (perturb != 0) {
-        trace = run_perturbed(start, perturb);
-      } else if (model.layout.empty()) {
-        trace = run_reference(start);
-      } else {
-        trace = run_candidate(start, planted, {dose, 1}, backend, world).trace;
-      }
-      if (world.rank() != 0) return 0;
-      write_trace(trace, out);
-      if (steps > 1) fmt::print("loss {:.3f}, ", last_loss);
-      fmt::print("trace of step {} in {}\n", start.run.step, out);
-      return 0;
-    };
-  });
+  verb->callback([&chosen] { chosen = [] { return command.run(); }; });
 }
 
 }  // namespace plumb

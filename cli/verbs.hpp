@@ -30,7 +30,7 @@ void add_paper(CLI::App& app, Verb& chosen);
 // Options of a run that several verbs share.
 struct ModelOptions {
   std::string family, recipe, layout, data, load;  // empty: not given
-  std::map<std::string, int> sizes;                // 0: not given
+  std::map<std::string, int> sizes;                // -1: not given
   std::uint64_t seed = 1;
 
   void add_to(CLI::App& verb);
@@ -51,6 +51,12 @@ struct Beside {
   StoredSpreads spreads;
 };
 
+// A verdict, and the step that it is on where a run has several; 0: a trace by itself.
+struct StepVerdict {
+  int step;
+  Verdict verdict;
+};
+
 struct CheckCommand {
   CheckOptions options;
   std::string rules, perturbed, spreads;
@@ -61,10 +67,15 @@ struct CheckCommand {
   // Refuses options of rules that are not asked for. Splits --rule, loads --perturbed and
   // --spreads into `beside`, sets progress.
   CheckOptions ready(Beside& beside) const;
-  // The verdict on two traces on disk.
-  Verdict compare(const std::string& reference, const std::string& candidate) const;
-  // Prints to stdout and writes --report files; returns the exit code.
-  int told(const Verdict& verdict) const;
+  // The verdicts on two traces on disk, or on the traces of each step of two runs, which share the
+  // false-alarm level.
+  std::vector<StepVerdict> compare(const std::string& reference,
+                                   const std::string& candidate) const;
+  // Prints to stdout and writes --report files, of several the one to look at; returns the exit
+  // code of all.
+  int told(const std::vector<StepVerdict>& all) const;
+  // The first with a finding, or the last.
+  static const StepVerdict& to_look_at(const std::vector<StepVerdict>& all);
   void write_reports(const Verdict& verdict) const;
 
  private:

@@ -28,13 +28,13 @@ if(PLUMB_NATIVE)
 endif()
 
 # Sets `sources` to what this machine can build of the current folder, and `libraries` to what that
-# needs. mpi.cpp, nccl.cpp, cuda/ and cublas/ need their library (see optional.cmake); where it is
+# needs. mpi.cpp, nccl.cpp, cuda/, cublas/ and onednn/ need their library (see optional.cmake); where it is
 # absent, a file called without_<library>.cpp stands in, and only there.
 function(house_sources)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp *.cu)
   set(libraries "")
   foreach(file IN LISTS sources)
-    foreach(library cuda nccl mpi)
+    foreach(library cuda cublas onednn nccl mpi)
       if(file MATCHES "/without_${library}\\.cpp$")
         if(PLUMB_HAS_${library})
           list(REMOVE_ITEM sources ${file})

@@ -22,20 +22,47 @@ double rate_at(int i, int n) {
 
 }  // namespace
 
-Start trained(Start start, std::string_view text, int steps,
-              const std::function<void(int, double)>& told) {
+void go_through(Start start, std::string_view text, int steps, const Step& step) {
   const double rate = start.run.config.rate;
   for (int i = 1; i <= steps; ++i) {
     start.run.config.rate = rate * rate_at(i, steps);
-    if (i == steps) break;
-    const Graph graph = plan(start.run.config, start.run.recipe, {}, start.run.step);
-    const Values step = reference(graph, start.leaves);
-    told(start.run.step, static_cast<double>(step.at("loss/out")->values[0]));
-    start.leaves = next_state(start.run.config, start.run.recipe, step);
-    ++start.run.step;
-    start.leaves.merge(step_data(start.run.config, text, start.run.step));
+    const Values made = step(start);
+    if (i == steps) return;
+    start = step_after(std::move(start), made);
+    for (auto& [id, tensor] : step_data(start.run.config, text, start.run.step)) {
+      start.leaves[id] = tensor;
+    }
+  }
+}
+
+Start start_from(const Trace& trace, const Merged& merged, const Layout& layout) {
+  if (!trace.graph) throw Failure("the trace has no promise to start from; trace again");
+  Start start{run_from(trace.manifest), {}};
+  start.run.layout = layout;
+  check_layout(layout, start.run.config);
+  for (const std::string& id : leaves_of(*trace.graph)) {
+    const auto found = merged.values.find(id);
+    if (found == merged.values.end()) {
+      throw Failure("the trace lacks '" + id + "', which its step starts from; trace again");
+    }
+    start.leaves[id] = found->second;
   }
   return start;
+}
+
+Start trained(Start start, std::string_view text, int steps,
+              const std::function<void(int, double)>& told) {
+  Start last;
+  int left = steps;
+  go_through(std::move(start), text, steps, [&](const Start& now) {
+    if (--left == 0) last = now;
+    if (left == 0) return Values();
+    const Training& run = now.run;
+    Values step = reference(plan(run.config, run.recipe, {}, run.step), now.leaves);
+    told(run.step, static_cast<double>(step.at("loss/out")->values[0]));
+    return step;
+  });
+  return last;
 }
 
 }  // namespace plumb

@@ -9,9 +9,17 @@
 
 namespace plumb {
 
-// The start of step `steps`, after steps - 1 steps of the reference from `start`. The learning rate
-// warms up to start's and falls along a cosine; one step keeps it. `told(step, loss)` is called
-// after each.
+using Step = std::function<Values(const Start&)>;
+// Goes from `start` through so many steps, each from what `step` made of the one before; the
+// learning rate warms up to start's and falls along a cosine; one step keeps it.
+void go_through(Start start, std::string_view text, int steps, const Step& step);
+
+// What a step of a trace started from, to be run in `layout`. Throws Failure if the trace has no
+// promise or the layout does not divide its model.
+Start start_from(const Trace& trace, const Merged& merged, const Layout& layout);
+
+// The start of step `steps`, after steps - 1 steps of the reference from `start`.
+// `told(step, loss)` is called after each.
 Start trained(Start start, std::string_view text, int steps,
               const std::function<void(int, double)>& told);
 

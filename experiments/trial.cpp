@@ -37,11 +37,12 @@ Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
   Start start{{config, recipe, layout, 1}, {}};
   if (loaded != nullptr) {
     const Training earlier = run_from(loaded->manifest);
-    start.run.config = earlier.config;  // the weights decide the model; the data are the caller's
+    start.run.config = earlier.config;  // the weights decide the model, the caller the rest
     start.run.config.seed = config.seed;
     start.run.config.rate = config.rate;
-    start.run.config.sequences = config.sequences;
-    start.run.config.micro_batches = config.micro_batches;
+    for (const Size& size : sizes()) {
+      if (!size.of_model()) start.run.config.*size.field = config.*size.field;
+    }
     start.run.step = earlier.step + 1;
     start.leaves = next_state(start.run.config, earlier.recipe, merge(*loaded).values);
   }
@@ -80,21 +81,36 @@ Trace run_perturbed(const Start& start, std::uint64_t seed) {
 }
 
 Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
-                        const std::string& backend, World& world) {
+                        const std::string& backend, World& world,
+                        std::vector<Leftovers>* leftovers) {
   Joints joints;
   if (bug != nullptr) bug->plant(joints, dose, start.run.config);
-  Candidate candidate{train_step(start.run, start.leaves, joints, find_backend(backend), world),
-                      false};
+  Candidate candidate{
+      train_step(start.run, start.leaves, joints, find_backend(backend), world, leftovers), false};
   candidate.reached = joints.reached();
   return candidate;
 }
 
-Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options) {
+Start step_after(Start start, const Values& step) {
+  for (auto& [id, tensor] : next_state(start.run.config, start.run.recipe, step)) {
+    start.leaves[id] = tensor;
+  }
+  ++start.run.step;
+  return start;
+}
+
+Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const CheckOptions& options) {
+  std::vector<Leftovers> leftovers;
+  Start start = first;
+  if (bug.expected == Expected::T_late) {
+    run_candidate(first, &bug, dose, "reference", threads(), &leftovers);
+    start = step_after(first, merge(run_reference(first)).values);
+  }
   const Trace reference = run_reference(start);
   const Merged r = merge(reference);
   const Candidate healthy = run_candidate(start);
   const Merged h = merge(healthy.trace);
-  const Candidate broken = run_candidate(start, &bug, dose);
+  const Candidate broken = run_candidate(start, &bug, dose, "reference", threads(), &leftovers);
   const Merged b = merge(broken.trace);
 
   Trial trial;

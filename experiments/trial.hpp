@@ -35,8 +35,13 @@ struct Candidate {
   Trace trace;
   bool reached = false;  // the bug's joint was asked
 };
+// `leftovers`: of the step that the same ranks made before, as train_step takes them.
 Candidate run_candidate(const Start& start, const Bug* bug = nullptr, const Dose& dose = {},
-                        const std::string& backend = "reference", World& world = threads());
+                        const std::string& backend = "reference", World& world = threads(),
+                        std::vector<Leftovers>* leftovers = nullptr);
+
+// The step after `start` from the state that `step` left, with the same data.
+Start step_after(Start start, const Values& step);
 
 // What came of planting a bug.
 struct Trial {
@@ -49,6 +54,7 @@ struct Trial {
   bool blamed_right = false;
   std::string bites_at;
 };
+// A bug that shows late gets a step before, after which reference and candidates start alike.
 Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options);
 
 }  // namespace plumb

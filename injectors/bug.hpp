@@ -22,15 +22,21 @@ struct Dose {
 // T: a tolerance check should fire in step 1.
 enum class Expected { T, T_late, R, neg, blind, floor };
 
+// A setting without which a bug cannot bite, as sizes() names it, and what `catch` takes for it.
+struct Setting {
+  std::string_view name;
+  int value;
+};
+
 struct Needs {
   std::vector<Family> families = {Family::gpt, Family::llama};
   std::string_view layout = "tp2";
   std::string_view recipe = "bf16";
-  bool experts = false;          // the families with a mixture of experts
-  std::string_view choice = "";  // a size that must not be 0: "qk_norm"
+  bool experts = false;  // the families with a mixture of experts
+  std::vector<Setting> settings = {};
+  // Gives the settings that the model lacks.
+  void complete(Config& config) const;
   std::string family(Family base) const { return name_of(base) + (experts ? "-moe" : ""); }
-  // The default model of that family, the choice made.
-  Config config(Family base) const;
 };
 
 struct Bug {

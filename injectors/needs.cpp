@@ -4,11 +4,21 @@
 #include "injectors/bug.hpp"
 
 namespace plumb {
+namespace {
 
-Config Needs::config(Family base) const {
-  Config c = config_of(family(base));
-  choose(c, choice);
-  return c;
+int& field_of(Config& config, std::string_view setting) {
+  for (const Size& size : sizes()) {
+    if (size.name == setting) return config.*size.field;
+  }
+  throw Failure("the model has no setting " + std::string(setting));
+}
+
+}  // namespace
+
+void Needs::complete(Config& config) const {
+  for (const auto& [name, value] : settings) {
+    if (int& field = field_of(config, name); field == 0) field = value;
+  }
 }
 
 void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
@@ -20,14 +30,6 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   }
   if (bug.needs.experts && run.config.experts == 0) {
     no("needs a mixture of experts; say --family " + family_of(run.config) + "-moe");
-  }
-  for (const Size& size : sizes()) {
-    if (size.name == bug.needs.choice && run.config.*size.field == 0) {
-      std::string option(size.name);
-      std::ranges::replace(option, '_', '-');
-      no("needs the choice " + std::string(size.name) + "; say --" + option + " " +
-         (size.most == 1 ? "1" : "3"));
-    }
   }
   const Layout needed = parse_layout(std::string(bug.needs.layout));
   const Layout& l = run.layout;
@@ -41,6 +43,13 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
       (needed.offload_optimizer && !l.offload_optimizer)) {
     no("needs at least the layout " + std::string(bug.needs.layout) + "; this one is " +
        name_of(l));
+  }
+  Config config = run.config;
+  for (const auto& [name, value] : bug.needs.settings) {
+    if (field_of(config, name) > 0) continue;
+    std::string option = "--" + std::string(name);
+    std::ranges::replace(option, '_', '-');
+    no("needs " + std::string(name) + "; say " + option + " " + std::to_string(value));
   }
   const Recipe recipe = find_recipe(std::string(bug.needs.recipe));
   if (recipe.wire == fp32 && recipe.compute == bf16 && !(run.recipe.wire == fp32)) {

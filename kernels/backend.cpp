@@ -9,9 +9,12 @@ namespace plumb {
 
 extern const Backend reference_backend;
 extern const Backend eigen_backend;
+extern const Backend onednn_backend;
+extern const Backend cublas_backend;
 
 std::span<const Backend* const> all_backends() {
-  static constexpr std::array backends{&reference_backend, &eigen_backend};
+  static constexpr std::array backends{&reference_backend, &eigen_backend, &onednn_backend,
+                                       &cublas_backend};
   return backends;
 }
 

@@ -46,6 +46,10 @@ constexpr Size all_sizes[] = {
     {"documents", &Config::documents, 0, 64, Of::data,
      "documents packed into each sequence, or fewer where two begin together (1)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
+    {"dropout", &Config::dropout, 0, 99, Of::training,
+     "per cent dropped of what enters the residual stream (0)"},
+    {"label_smoothing", &Config::label_smoothing, 0, 99, Of::training,
+     "per cent of the loss whose target is the whole vocabulary (0)"},
 };
 
 // What a step holds at once stays far below what a large machine has: a mistyped size should be a
@@ -104,18 +108,12 @@ Config config_of(const std::string& family) {
 
 std::span<const Size> sizes() { return all_sizes; }
 
-void choose(Config& config, std::string_view choice) {
-  for (const Size& size : sizes()) {
-    if (size.name == choice) config.*size.field = size.most == 1 ? 1 : 3;
-  }
-}
-
 std::map<std::string, std::string> settings_of(const Config& c) {
   std::map<std::string, std::string> settings{
       {"family", family_of(c)}, {"rate", exactly(c.rate)}, {"seed", std::to_string(c.seed)}};
   for (const Size& size : sizes()) {
-    if (size.of == Of::experts && c.experts == 0) continue;
-    if (size.choice() && c.*size.field == 0) continue;
+    const bool none = size.least == 0 && c.*size.field == 0;
+    if (none || (size.of == Of::experts && c.experts == 0)) continue;
     settings[size.name] = std::to_string(c.*size.field);
   }
   if (c.experts > 0) {
@@ -131,8 +129,8 @@ Config config_from(const std::map<std::string, std::string>& settings) {
   Config c = config_of(family->second);
   const bool dense = c.experts == 0;
   for (const Size& size : sizes()) {
-    if (size.of == Of::experts && dense) continue;
-    if (size.choice() && !settings.contains(size.name)) continue;
+    const bool none = size.least == 0 && !settings.contains(size.name);
+    if (none || (size.of == Of::experts && dense)) continue;
     c.*size.field = number<int>(settings, size.name, size.least, size.most);
   }
   if (!dense) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace plumb {
@@ -25,7 +24,10 @@ struct Config {
   // highest, none is dropped. 0 experts: a dense MLP.
   int experts = 0;
   int top_k = 2;
-  int shared = 0;              // units of one more expert, which takes every token; 0: none
+  int shared = 0;   // units of one more expert, which takes every token; 0: none
+  int dropout = 0;  // per cent of the numbers that go into the residual stream, by chance left out
+  int label_smoothing =
+      0;  // per cent of the loss that every token of the vocabulary is a target of
   double balance_loss = 0.01;  // weights of the router's losses: for experts of equal shares,
   double z_loss = 0.001;       // and for small logits
   int vocabulary = 256;        // bytes
@@ -52,19 +54,18 @@ struct Config {
   int fc1_width(int units) const { return family == Family::llama ? 2 * units : units; }
 };
 
-// A size that a user may choose: what it is called in a manifest, and how far it may go.
+// A size that a user may choose: what it is called in a manifest, and how far it may go. A manifest
+// that does not say one that may be 0 means 0.
 struct Size {
   const char* name;
   int Config::*field;
   int least, most;
-  enum class Of { model, experts, data } of;  // experts: only where the model has some
-  const char* what;                           // with the default, in words
-  // 0 means no, and then no manifest speaks of it.
-  bool choice() const { return least == 0 && of != Of::experts; }
+  // experts: only where the model has some; data, training: may change from step to step.
+  enum class Of { model, experts, data, training } of;
+  bool of_model() const { return of == Of::model || of == Of::experts; }
+  const char* what;  // with the default, in words
 };
 std::span<const Size> sizes();
-// Makes a choice by name, where nobody says how: 1, but 3 documents.
-void choose(Config& config, std::string_view choice);
 
 // The default model of a family: gpt, llama, gpt-moe, llama-moe. Throws Failure on an unknown name.
 Config config_of(const std::string& family);

@@ -33,7 +33,7 @@ Held held(const Parameter& p) {
 
 Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
            const Joints& decisions, const Backend& products, Mesh groups, Overlap& under_way,
-           int of_step)
+           Leftovers& of_step_before, int of_step)
     : c(config),
       r(recipe),
       l(layout),
@@ -41,6 +41,7 @@ Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
       backend(products),
       mesh(groups),
       overlap(under_way),
+      leftovers(of_step_before),
       step(of_step) {
   where.dp = mesh.dp.rank();
   where.dp_size = mesh.dp.size();
@@ -166,11 +167,20 @@ Tensor Rank::multiply(View<float> a, View<float> b) const {
   return product;
 }
 
+Tensor Rank::beginning(const std::string& parameter, const Tensor& gradient) {
+  const auto left = leftovers.main_grad.find(parameter);
+  const bool is_left = left != leftovers.main_grad.end();
+  if (joints.gradients.starts_from_zero(at(parameter), is_left) || !is_left) {
+    return Tensor(gradient.rows, gradient.cols);
+  }
+  return left->second;
+}
+
 void Rank::collect(const std::string& parameter, const Tensor& gradient, Held held,
                    const Evaluation& ran) {
   tap(parameter + "/wgrad", gradient, held, fp32, ran);
   Tensor& total = main_grad[parameter];
-  if (total.size() == 0) total = Tensor(gradient.rows, gradient.cols);
+  if (total.size() == 0) total = beginning(parameter, gradient);
   add_to(total, gradient);
   // Experts take the tokens of each expert-parallel rank by themselves.
   const int visits = of_expert(parameter) ? where.ep_size : 1;

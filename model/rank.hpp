@@ -10,6 +10,7 @@
 #include "model/config.hpp"
 #include "model/gathering.hpp"
 #include "model/joints/joints.hpp"
+#include "model/leftovers.hpp"
 #include "model/mail.hpp"
 #include "model/mesh.hpp"
 #include "model/recipe.hpp"
@@ -30,7 +31,8 @@ inline bool sliced_columns(Held held) {
 class Rank {
  public:
   Rank(const Config& config, const Recipe& recipe, const Layout& layout, const Joints& decisions,
-       const Backend& products, Mesh groups, Overlap& under_way, int of_step);
+       const Backend& products, Mesh groups, Overlap& under_way, Leftovers& of_step_before,
+       int of_step);
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
@@ -41,6 +43,7 @@ class Rank {
   const Backend& backend;
   Mesh mesh;
   Overlap& overlap;
+  Leftovers& leftovers;  // of the step before; this step's at its end
   int step;
   Where where;
   RankRecord record;
@@ -150,6 +153,9 @@ class Rank {
  private:
   std::vector<std::vector<std::size_t>> positions_;  // by context-parallel rank
   std::map<std::string, int> collected_;             // summands of a gradient
+
+  // What the first micro-batch's gradient is added to.
+  Tensor beginning(const std::string& parameter, const Tensor& gradient);
 };
 
 // "layers.3.attn.qkv.weight": 3; -1 outside the layers.

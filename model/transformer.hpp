@@ -9,6 +9,7 @@
 #include "kernels/backend.hpp"
 #include "model/joints/joints.hpp"
 #include "model/layout.hpp"
+#include "model/leftovers.hpp"
 #include "model/recipe.hpp"
 #include "trace/trace.hpp"
 #include "world/world.hpp"
@@ -24,9 +25,11 @@ struct Training {
 
 // Computes one step from the leaves (state and data, as in plan) on layout.world_size() ranks.
 // Returns the trace with its promise; where each process has one rank, rank 0 gets the whole.
+// `leftovers`, one a rank: what the step before left; this step's at the end; none: a first step.
 // Throws Failure if the layout does not divide the model.
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
-                 const Backend& backend, World& world = threads());
+                 const Backend& backend, World& world = threads(),
+                 std::vector<Leftovers>* leftovers = nullptr);
 
 // The same as one device's trace, computed by executing the promise: the reference.
 Trace reference_trace(const Training& run, Values values);

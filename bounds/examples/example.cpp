@@ -252,6 +252,11 @@ Example example_of(std::string_view id, Draw& draw) {
   } else if (starts("swiglu_grad")) {
     give(rows, cols);
     give(rows, cols / 2);
+  } else if (id == "dropout") {
+    constexpr std::array rates{0.1, 0.3, 0.6};
+    give(rows, cols);
+    e.attributes = {{"rate", rates[draw.between(0, 2)]},
+                    {"key", static_cast<double>(draw.between(0, 1U << 30))}};
   } else if (id == "cast") {
     give(rows, cols);
     if (draw.coin()) e.attributes["key"] = static_cast<double>(draw.between(0, 1U << 30));

@@ -168,6 +168,10 @@ void to_fit(Maker& m, Example& e) {
 }
 
 void one_table(Maker& m, Example&) { m.table(); }
+void dropped(Maker& m, Example& e) {
+  m.table();
+  e.attributes = {{"rate", 0.1}, {"key", 1}};
+}
 void two_tables(Maker& m, Example&) {
   m.table();
   m.table();
@@ -211,6 +215,7 @@ constexpr Form forms[] = {
     {"gemm", nullptr, "32x4096x32"},
     {"batched_gemm", batched, "16x1024"},
     {"add", two_tables},
+    {"dropout", dropped},
     {"sum", two_tables},
     {"all_reduce", reduced},
     {"column_sum", one_table, "4096x16"},

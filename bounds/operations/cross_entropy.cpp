@@ -5,7 +5,7 @@
 //                lse - mean_v x_tv, the loss of a uniform target
 //   inputs   logits (T, V), labels (T, 1), mask (T, 1), count (1, 1): n, the counted tokens of the
 //            whole step                                  outputs   lse (T, 1), loss (1, 1)
-//   evaluate   the sum over v in `parts` slices combined on an FP32 wire; loss: a chain over t
+//   evaluate   sums over v in `parts` slices combined on an FP32 wire; loss: a chain over t
 // cross_entropy_grad: dx_tv = (exp(x_tv - lse_t) - (1 - smoothing) [v = label_t] - smoothing / V)
 //                             mask_t / n (times s)
 //   inputs   logits, labels, mask, count, lse, [s (1, 1)]       output   dx (T, V)
@@ -17,6 +17,22 @@
 namespace plumb {
 namespace {
 
+// Of each row of logits, over the slices of the vocabulary that ranks have.             // (T, 1)
+template <class T, class Of>
+Matrix<T> sums(const Call<T>& call, const Of& of) {
+  const Matrix<T>& x = call[0];
+  const std::vector<std::size_t> begins = parting(x.cols, call.how).begins;
+  std::vector<Matrix<T>> parts;
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
+    Matrix<T> part(x.rows, 1);
+    for (std::size_t t = 0; t < x.rows; ++t) {
+      for (std::size_t v = begins[p]; v < begins[p + 1]; ++v) part.values[t] += of(t, x(t, v));
+    }
+    parts.push_back(std::move(part));
+  }
+  return combined(std::move(parts), call.how, call.roundings);
+}
+
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
   using std::exp;
@@ -27,27 +43,17 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   for (std::size_t t = 0; t < x.rows; ++t) {
     largest.values[t] = *std::max_element(x.row(t), x.row(t) + x.cols);
   }
-  const std::vector<std::size_t> begins = parting(x.cols, call.how).begins;
-  std::vector<Matrix<T>> parts;
-  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
-    Matrix<T> part(x.rows, 1);
-    for (std::size_t t = 0; t < x.rows; ++t) {
-      for (std::size_t v = begins[p]; v < begins[p + 1]; ++v) {
-        part.values[t] += exp(x(t, v) - largest.values[t]);
-      }
-    }
-    parts.push_back(std::move(part));
-  }
-  Matrix<T> lse = combined(std::move(parts), call.how, call.roundings);
+  Matrix<T> lse =
+      sums(call, [&](std::size_t t, const T& logit) { return exp(logit - largest.values[t]); });
+  Matrix<T> all;
+  if (smoothing != 0) all = sums(call, [](std::size_t, const T& logit) { return logit; });
   Matrix<T> loss(1, 1);
   for (std::size_t t = 0; t < x.rows; ++t) {
     lse.values[t] = largest.values[t] + log(lse.values[t]);
     T target = x(t, static_cast<std::size_t>(call[1].values[t]));
     if (smoothing != 0) {
-      T sum = 0;
-      for (std::size_t v = 0; v < x.cols; ++v) sum += x(t, v);
       target = static_cast<T>(1 - smoothing) * target +
-               static_cast<T>(smoothing / static_cast<double>(x.cols)) * sum;
+               static_cast<T>(smoothing / static_cast<double>(x.cols)) * all.values[t];
     }
     loss.values[0] += (lse.values[t] - target) * call[2].values[t];
   }

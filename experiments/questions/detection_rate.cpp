@@ -59,8 +59,9 @@ void run(Table& rows, const Effort& effort) {
           if (rows.settled(last)) continue;
           const Layout layout = parse_layout(std::string(bug->needs.layout));
           const Recipe recipe = find_recipe(std::string(bug->needs.recipe));
-          Config config = bug->needs.config(base);
+          Config config = config_of(family);
           config.seed = static_cast<std::uint64_t>(seed);
+          bug->needs.complete(config);
           const Start start = weights == "random" ? start_of(config, recipe, layout, default_text())
                                                   : effort.trained(recipe, layout, config);
           judge_all(rows, key, start, *bug);

@@ -21,6 +21,16 @@ struct EmbeddingJoints {
   };
 };
 
+struct DropoutJoints {
+  // What draws a module's mask, in one micro-batch; `promised` by seed, step and canonical id.
+  Joint<std::uint64_t(const Where&, std::uint64_t)> key = [](const Where&, std::uint64_t promised) {
+    return promised;
+  };
+  // As which row of the whole tensor one is drawn, that has the number `here` within this rank.
+  Joint<std::size_t(const Where&, std::size_t, std::size_t)> row =
+      [](const Where&, std::size_t of_whole, std::size_t /*here*/) { return of_whole; };
+};
+
 struct LinearJoints {
   // May touch the product x w of a linear layer's forward pass before anything is done with it.
   Joint<void(const Where&, const View<float>&, const View<float>&, Tensor&)> after_product =
@@ -72,9 +82,16 @@ struct LossJoints {
   // step.
   Joint<float(const Where&, float, float, int)> denominator =
       [](const Where&, float /*here*/, float all, int /*micro_batches*/) { return all; };
+  // Is the mean over the vocabulary that smooth labels take that of all tensor-parallel slices?
+  Joint<bool(const Where&)> smooths_over_slices = [](const Where&) { return true; };
 };
 
 struct GradientJoints {
+  // Is a parameter's gradient accumulated from zero, or onto what the step before has left, if
+  // there was one?
+  Joint<bool(const Where&, bool)> starts_from_zero = [](const Where&, bool /*is_left*/) {
+    return true;
+  };
   // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
   // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
@@ -158,6 +175,7 @@ struct OptimizerJoints {
 
 struct Joints {
   EmbeddingJoints embedding;
+  DropoutJoints dropout;
   LinearJoints linear;
   RowParallelJoints row_parallel;
   AttentionJoints attention;
@@ -176,15 +194,16 @@ struct Joints {
 
   // Was any replaced joint asked?
   bool reached() const {
-    return embedding.keeps_row.reached() || linear.after_product.reached() ||
-           row_parallel.wire.reached() || row_parallel.bias_before_sum.reached() ||
-           attention.after_scores.reached() || packing.first_key.reached() ||
-           router.after_choice.reached() || router.counts_all_tokens.reached() ||
-           experts.sums_input_gradient.reached() || experts.weighs.reached() ||
-           experts.gradient_factor.reached() || loss.denominator.reached() ||
-           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
-           gradients.sums_over_heads.reached() || context.positions.reached() ||
-           context.owner.reached() || pipeline.layers.reached() ||
+    return embedding.keeps_row.reached() || dropout.key.reached() || dropout.row.reached() ||
+           linear.after_product.reached() || row_parallel.wire.reached() ||
+           row_parallel.bias_before_sum.reached() || attention.after_scores.reached() ||
+           packing.first_key.reached() || router.after_choice.reached() ||
+           router.counts_all_tokens.reached() || experts.sums_input_gradient.reached() ||
+           experts.weighs.reached() || experts.gradient_factor.reached() ||
+           loss.denominator.reached() || loss.smooths_over_slices.reached() ||
+           gradients.starts_from_zero.reached() || gradients.sums_over_sequence.reached() ||
+           gradients.sums_over_contexts.reached() || gradients.sums_over_heads.reached() ||
+           context.positions.reached() || context.owner.reached() || pipeline.layers.reached() ||
            pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
            zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
            optimizer.skips.reached() || optimizer.clip_coefficient.reached();

@@ -1,5 +1,6 @@
 #include "model/layers/block.hpp"
 
+#include "model/layers/dropout.hpp"
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
 
@@ -21,11 +22,14 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
   Tensor o = attention_layer(rank, name + ".attn",
                              column_forward(rank, name + ".attn.qkv", s.norm1), s.attention);
   s.o = product_sees(".attn.proj", std::move(o), Held::token_columns);
-  s.middle = residual(rank, name + ".attn.add/out", x, row_forward(rank, name + ".attn.proj", s.o));
+  Tensor attended = row_forward(rank, name + ".attn.proj", s.o);
+  attended = dropped(rank, name + ".attn.dropout", "out", std::move(attended));
+  s.middle = residual(rank, name + ".attn.add/out", x, attended);
   s.x = std::move(x);
   const Tensor norm2 = norm_layer(rank, name + ".norm2", s.middle);
-  const Tensor units = rank.c.experts > 0 ? experts_layer(rank, name + ".mlp", norm2, s.experts)
-                                          : mlp_layer(rank, name + ".mlp", norm2, s.mlp);
+  Tensor units = rank.c.experts > 0 ? experts_layer(rank, name + ".mlp", norm2, s.experts)
+                                    : mlp_layer(rank, name + ".mlp", norm2, s.mlp);
+  units = dropped(rank, name + ".mlp.dropout", "out", std::move(units));
   Tensor y = residual(rank, name + ".mlp.add/out", s.middle, units);
   leave_layer(rank);
   return y;
@@ -34,11 +38,14 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
 Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
   rank.where.layer = layer;
   const std::string name = "layers." + std::to_string(layer);
-  const Tensor d_norm2 = rank.c.experts > 0 ? experts_backward(rank, name + ".mlp", s.experts, dy)
-                                            : mlp_backward(rank, name + ".mlp", s.mlp, dy);
+  const Tensor d_mlp = dropped(rank, name + ".mlp.dropout", "grad_in", dy);
+  const Tensor d_norm2 = rank.c.experts > 0
+                             ? experts_backward(rank, name + ".mlp", s.experts, d_mlp)
+                             : mlp_backward(rank, name + ".mlp", s.mlp, d_mlp);
   const Tensor d_middle = residual(rank, name + ".attn.add/grad_out", dy,
                                    norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
-  const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, d_middle);
+  const Tensor d_attended = dropped(rank, name + ".attn.dropout", "grad_in", d_middle);
+  const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, d_attended);
   const Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, d_o);
   const Tensor d_norm1 = column_backward(rank, name + ".attn.qkv", s.norm1, d_qkv);
   Tensor dx = residual(rank, name + ".add/grad_out", d_middle,

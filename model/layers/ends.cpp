@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/layers/context.hpp"
+#include "model/layers/dropout.hpp"
 #include "model/layers/gradients.hpp"
 #include "model/layers/linear.hpp"
 
@@ -53,6 +54,51 @@ Tensor label_logits(Rank& rank, const Tensor& logits, const Tensor& labels) {
   return target;
 }
 
+// Of each row the share of the label, and of all tokens of the vocabulary alike.
+struct Smoothing {
+  bool all;              // the mean over the vocabulary is that of all slices
+  float label, of_each;  // what a logit counts
+};
+
+Smoothing smoothing_of(const Rank& rank, std::size_t own_slice) {
+  const double share = rank.c.label_smoothing / 100.0;
+  const bool all = share == 0 || rank.joints.loss.smooths_over_slices(rank.at("loss"));
+  const double width = all ? rank.c.vocabulary : static_cast<double>(own_slice);
+  return {all, static_cast<float>(1 - share), static_cast<float>(share / width)};
+}
+
+// What is to be large of each row: the label's logit, or some of it and of all.         // (T, 1)
+Tensor targets(Rank& rank, const Tensor& logits, const Tensor& labels, const Smoothing& s) {
+  Tensor target = label_logits(rank, logits, labels);
+  if (rank.c.label_smoothing == 0) return target;
+  Tensor sums(logits.rows, 1);
+  for (std::size_t t = 0; t < logits.rows; ++t) {
+    for (std::size_t v = 0; v < logits.cols; ++v) sums.values[t] += logits(t, v);
+  }
+  if (s.all) rank.mesh.tp.sum(sums.values, fp32);
+  for (std::size_t t = 0; t < logits.rows; ++t) {
+    target.values[t] = s.label * target.values[t] + s.of_each * sums.values[t];
+  }
+  return target;
+}
+
+// Logits become their gradients.
+void to_gradients(const Rank& rank, const Batch& batch, const Tensor& lse, const Smoothing& s,
+                  float n, Tensor& logits) {
+  const float loss_scale = rank.r.loss_scaling ? rank.state.at("loss_scale/scale").values[0] : 1.0F;
+  const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary));
+  for (std::size_t t = 0; t < logits.rows; ++t) {
+    const float share = batch.mask.values[t] / n * loss_scale;
+    const auto label = static_cast<std::size_t>(batch.labels.values[t]);
+    for (std::size_t v = 0; v < logits.cols; ++v) {
+      const float p = std::exp(logits(t, v) - lse.values[t]);
+      float off = v + start == label ? p - s.label : p;
+      if (rank.c.label_smoothing > 0) off -= s.of_each;
+      logits(t, v) = off * share;
+    }
+  }
+}
+
 // Where each of this rank's tokens of the residual stream stands in its document.
 std::vector<std::size_t> own_positions(const Rank& rank, const Batch& batch) {
   const std::vector<std::size_t>& of = rank.positions_of(rank.where.cp);
@@ -100,10 +146,11 @@ Tensor embed(Rank& rank, const Batch& batch) {
     rank.round(x);
   }
   rank.tap("embedding/out", x, Held::own_tokens, rank.r.compute, rank.plain());
-  return x;
+  return dropped(rank, "embedding.dropout", "out", std::move(x));
 }
 
-void embed_backward(Rank& rank, const Batch& batch, const Tensor& dx) {
+void embed_backward(Rank& rank, const Batch& batch, const Tensor& dy) {
+  const Tensor dx = dropped(rank, "embedding.dropout", "grad_in", dy);
   collect_slice(rank, "embedding.weight", own_rows_gradient(rank, batch.ids, all_tokens(rank, dx)),
                 Held::rows);
   if (!rank.gpt()) return;
@@ -123,7 +170,8 @@ Tensor head_and_loss(Rank& rank, const Batch& batch, const Operand& h, Tensor& l
   rank.tap("head/out", logits, Held::token_columns, rank.r.compute, rank.plain());
 
   const Tensor lse = log_sum_exp(rank, logits);
-  const Tensor target = label_logits(rank, logits, batch.labels);
+  const Smoothing smoothing = smoothing_of(rank, logits.cols);
+  const Tensor target = targets(rank, logits, batch.labels, smoothing);
   const Evaluation over_vocabulary{rank.where.tp_size, fp32, fp32};
   const float here = sum_over_tokens(rank, batch.mask);
   const float n =
@@ -136,16 +184,7 @@ Tensor head_and_loss(Rank& rank, const Batch& batch, const Operand& h, Tensor& l
   rank.tap("loss/lse", lse, Held::tokens, fp32, over_vocabulary);
   rank.tap("loss/out", loss, Held::whole, fp32, over_vocabulary);
 
-  const float loss_scale = rank.r.loss_scaling ? rank.state.at("loss_scale/scale").values[0] : 1.0F;
-  const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary));
-  for (std::size_t t = 0; t < logits.rows; ++t) {  // logits become their gradients
-    const float share = batch.mask.values[t] / n * loss_scale;
-    const auto label = static_cast<std::size_t>(batch.labels.values[t]);
-    for (std::size_t v = 0; v < logits.cols; ++v) {
-      const float p = std::exp(logits(t, v) - lse.values[t]);
-      logits(t, v) = (v + start == label ? p - 1.0F : p) * share;
-    }
-  }
+  to_gradients(rank, batch, lse, smoothing, n, logits);
   rank.round(logits);
   rank.tap("head/grad_out", logits, Held::token_columns, rank.r.compute, rank.plain());
 

@@ -17,7 +17,7 @@ struct Batch {
 };
 
 Tensor embed(Rank& rank, const Batch& batch);
-void embed_backward(Rank& rank, const Batch& batch, const Tensor& dx);
+void embed_backward(Rank& rank, const Batch& batch, const Tensor& dy);
 
 // Runs head and loss forward and backward; h (T, D) are all tokens, as the product sees them.
 // Returns dh for this rank's tokens of the stream; adds the loss share to `loss`.

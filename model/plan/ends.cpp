@@ -23,6 +23,12 @@ void embedding_grad(Promise& p, const std::string& dy) {
   }
 }
 
+// What the loss needs to know of its targets.
+static Attributes smoothing(const Promise& p) {
+  if (p.c.label_smoothing == 0) return {};
+  return {{"smoothing", p.c.label_smoothing / 100.0}};
+}
+
 // logits = h W'                                           (T, V) = (T, C) (V, C)'
 // loss = sum over counted tokens of lse(logits) - logits[label], over all counted tokens of the
 // step
@@ -32,7 +38,7 @@ void head_and_loss(Promise& p, const std::string& x) {
          {p.at("head", "out")}, p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
   p.node("cross_entropy",
          {p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count"},
-         {p.at("loss", "lse"), p.at("loss", "out")}, p.over_vocabulary());
+         {p.at("loss", "lse"), p.at("loss", "out")}, p.over_vocabulary(), smoothing(p));
 }
 
 // dh (T, C), dW (V, C)
@@ -41,7 +47,7 @@ std::string head_and_loss_grad(Promise& p) {
   Ids inputs{p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count",
              p.at("loss", "lse")};
   if (p.r.loss_scaling) inputs.push_back("loss_scale/scale@previous");
-  p.node("cross_entropy_grad", inputs, {d_logits}, p.plain());
+  p.node("cross_entropy_grad", inputs, {d_logits}, p.plain(), smoothing(p));
   const Seen d = gradient_operand(p, "head", d_logits, {Sharding::columns, p.c.vocabulary});
   const std::string h = seen_input(p, "head", p.at("final_norm", "out")).by_rows;
   const std::string dh = p.at("head", "grad_in");

@@ -40,6 +40,9 @@ std::string norm_grad(Promise& p, const std::string& name, const std::string& x,
                       const std::string& dy);
 std::string add(Promise& p, const std::string& a, const std::string& b, const std::string& as);
 
+// dropout.cpp: x where chance keeps it, recorded as `kind` of the module; without dropout x itself
+std::string dropped(Promise& p, const std::string& name, const char* kind, const std::string& x);
+
 // attention.cpp: qkv, rotation, core, projection of layer `name`
 std::string attention(Promise& p, const std::string& name, const std::string& x);
 std::string attention_grad(Promise& p, const std::string& name, const std::string& dy);

@@ -111,6 +111,15 @@ TEST(SignedRoundings, AddTheRecordedErrorsOfTheSameCallsWithOneSignEach) {
   EXPECT_NEAR(positive, draws, 5 * std::sqrt(draws / 2.0));  // fair coins, 2 a draw
 }
 
+TEST(SignedRoundings, LeaveZerosAlone) {
+  const std::vector<Tensor> errors{Matrix<float>(1, 2, 28.0F)};
+  Matrix<double> x(1, 2);
+  x.values = {0, 3};
+  SignedRoundings(errors, 1).round(x, e4m3fn);
+  EXPECT_EQ(x.values[0], 0);
+  EXPECT_EQ(std::fabs(x.values[1] - 3), 28);
+}
+
 TEST(ExactRoundings, ChangeNothing) {
   Matrix<double> x(1, 1, 0.1);
   ExactRoundings().round(x, e4m3fn);

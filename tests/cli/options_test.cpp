@@ -80,6 +80,7 @@ TEST_F(Options, ABugsNeedsAreThoseOfTrainAndCatch) {
   refused("catch sp-norm-grad-not-reduced --layout tp2", "needs at least the layout tp2,sp");
   refused("catch one-masked-entry --layout dp2", "needs at least the layout");
   refused("catch bias-before-row-parallel-reduce --family llama", "needs the family");
+  train("--layout tp2,sp --bug dropout-mask-shared-across-shards", "say --dropout 10");
 }
 
 TEST_F(Options, UnknownNamesListTheKnown) {

@@ -55,6 +55,27 @@ TEST_F(Cli, CatchSaysTheSameAndAHealthyJointIsSilent) {
   EXPECT_EQ(plumb("catch embedding-mask-on-shifted-ids --healthy " + same).code, 0);
 }
 
+TEST_F(Cli, EveryStepOfARunIsJudgedFromTheReferencesState) {
+  EXPECT_EQ(plumb("train" + small_sizes + "--steps 2 --every-step -o " + at("run")).code, 0);
+  EXPECT_EQ(plumb("train --layout tp2 --resync " + at("run") + " -o " + at("same")).code, 0);
+  EXPECT_EQ(plumb("train --layout tp2 --resync " + at("run") + " --bug zero-grad-missing -o " +
+                  at("late"))
+                .code,
+            0);
+  EXPECT_EQ(plumb("check " + at("run") + " " + at("same")).code, 0);
+  const Said said = plumb("check " + at("run") + " " + at("late"));
+  EXPECT_EQ(said.code, 1) << said.out;
+  EXPECT_NE(said.out.find("step 1: verdict: PASS"), said.out.npos) << said.out;
+  EXPECT_NE(said.out.find("step 2: verdict: FAIL"), said.out.npos) << said.out;
+  const Said blame = plumb("localize " + at("run") + " " + at("late"));
+  EXPECT_TRUE(blame.out.starts_with("step: 2\nblamed: embedding.lookup/main_grad\n")) << blame.out;
+  refused("check " + at("run") + " " + at("run/step_000001"), "name one");
+  refused("replay " + at("run"), "name one");
+  refused("train --layout tp2 --resync " + at("run/step_000001") + " -o " + at("x"),
+          "no traces of steps");
+  refused("train --layout tp2 --seed 2 --resync " + at("run") + " -o " + at("x"), "excludes");
+}
+
 TEST_F(Cli, ATraceOfZerosIsInconclusive) {
   damaged("zeros", [](Trace& trace) {
     for (RankRecord& rank : trace.ranks) {

@@ -11,9 +11,9 @@ static void PrintTo(const Bug* bug, std::ostream* out) { *out << bug->id; }
 
 namespace {
 
-Start small_start(const std::string& family, const std::string& recipe, const std::string& layout,
-                  std::uint64_t seed) {
-  const Training run = small_run(family, recipe, layout, seed);
+Start small_start(const Needs& needs, const std::string& family, std::uint64_t seed) {
+  Training run = small_run(family, std::string(needs.recipe), std::string(needs.layout), seed);
+  needs.complete(run.config);
   return start_of(run.config, run.recipe, run.layout, small_text());
 }
 
@@ -22,11 +22,9 @@ class Catch : public testing::TestWithParam<const Bug*> {};
 TEST_P(Catch, BlamesTheFirstWrongTensorAndAcquitsTheHealthyRun) {
   const Bug& bug = *GetParam();
   for (const Family base : bug.needs.families) {
-    std::string family = bug.needs.family(base);
-    if (!bug.needs.choice.empty()) family.append("+").append(bug.needs.choice);
+    const std::string family = bug.needs.family(base);
     for (std::uint64_t seed = 1; seed <= 2; ++seed) {
-      const Start start =
-          small_start(family, std::string(bug.needs.recipe), std::string(bug.needs.layout), seed);
+      const Start start = small_start(bug.needs, family, seed);
 
       const Trial trial = run_trial(start, bug, {}, {});
 

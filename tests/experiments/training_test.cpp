@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/runs.hpp"
 
 namespace plumb {
@@ -27,6 +29,54 @@ TEST(Trained, OneStepKeepsItsRate) {
   std::vector<double> losses;
   EXPECT_EQ(small(1, losses).run.config.rate, Config().rate);
   EXPECT_TRUE(losses.empty());
+}
+
+// A step of a run that goes through several starts where the same step of another does.
+TEST(GoThrough, StepsAreThoseOfTrained) {
+  const Training run = small_run("gpt", "fp8-delayed");
+  const Start start = start_of(run.config, run.recipe, {}, small_text());
+  std::vector<Start> seen;
+  go_through(start, small_text(), 3, [&](const Start& now) {
+    seen.push_back(now);
+    return merge(run_reference(now)).values;
+  });
+  ASSERT_EQ(seen.size(), 3U);
+  const Start last = trained(start, small_text(), 3, [](int, double) {});
+  EXPECT_EQ(seen[2].run.step, 3);
+  EXPECT_EQ(seen[2].run.config.rate, last.run.config.rate);
+  ASSERT_EQ(seen[2].leaves.size(), last.leaves.size());
+  for (const auto& [id, tensor] : last.leaves) EXPECT_EQ(*seen[2].leaves.at(id), *tensor) << id;
+}
+
+TEST(StartFrom, ATraceIsWhereItsStepStarted) {
+  const Training run = small_run("llama-moe", "bf16");
+  const Start start = start_of(run.config, run.recipe, {}, small_text());
+  const Trace trace = run_reference(start);
+  const Start again = start_from(trace, merge(trace), parse_layout("dp2,ep2"));
+  EXPECT_EQ(name_of(again.run.layout), "dp2,tp1,ep2");
+  ASSERT_EQ(again.leaves.size(), start.leaves.size());
+  for (const auto& [id, tensor] : start.leaves) EXPECT_EQ(*again.leaves.at(id), *tensor) << id;
+}
+
+// What a step leaves changes nothing of a healthy one after it; a late bug does not show before.
+TEST(LateBugs, ShowFromTheSecondStepOn) {
+  const Training run = small_run("gpt", "bf16", "dp2,tp2");
+  const Start first = start_of(run.config, run.recipe, run.layout, small_text());
+  const Start second = step_after(first, merge(run_reference(first)).values);
+  const auto values_of = [](const Start& start, const Bug* bug, std::vector<Leftovers>& left) {
+    return merge(run_candidate(start, bug, {}, "reference", threads(), &left).trace).values;
+  };
+  const auto equal = [](const Values& a, const Values& b) {
+    return std::ranges::all_of(a,
+                               [&](const auto& each) { return *each.second == *b.at(each.first); });
+  };
+  std::vector<Leftovers> none, healthy, broken;
+  const Bug& bug = find_bug("zero-grad-missing");
+  const Values one = values_of(first, nullptr, healthy);
+  EXPECT_TRUE(equal(one, values_of(first, &bug, broken)));
+  const Values two = values_of(second, nullptr, healthy);
+  EXPECT_TRUE(equal(two, values_of(second, nullptr, none)));
+  EXPECT_FALSE(equal(two, values_of(second, &bug, broken)));
 }
 
 }  // namespace

@@ -73,8 +73,9 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
 }
 INSTANTIATE_TEST_SUITE_P(Of, Gradients,
                          testing::Values("gpt", "llama", "gpt-moe", "llama-moe",
-                                         "gpt+sinks+qk_norm+documents",
-                                         "llama+sinks+qk_norm+documents"));
+                                         "gpt+sinks+qk_norm+documents=3",
+                                         "llama+sinks+qk_norm+documents=3",
+                                         "llama+dropout=20+label_smoothing=10"));
 
 }  // namespace
 }  // namespace plumb

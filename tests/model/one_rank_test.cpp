@@ -14,12 +14,6 @@
 namespace plumb {
 namespace {
 
-bool by_blocks_or_histories(const Recipe& recipe) {
-  if (!recipe.operands) return false;
-  const Scaling how = recipe.operands->activations.scaling;
-  return how == Scaling::block || how == Scaling::delayed;
-}
-
 class Promise : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Promise, IsKeptBitForBitByTheModelOnOneRank) {
@@ -216,6 +210,7 @@ const auto name_of_both = [](const auto& of) {
   name += std::string("_") + std::get<1>(of.param);
   std::ranges::replace(name, '-', '_');
   std::ranges::replace(name, '+', '_');
+  std::ranges::replace(name, '=', '_');
   return name;
 };
 INSTANTIATE_TEST_SUITE_P(Of, Promise,
@@ -226,8 +221,8 @@ INSTANTIATE_TEST_SUITE_P(Of, Promise,
                                                           "nvfp4", "fp8-current")),
                          name_of_both);
 INSTANTIATE_TEST_SUITE_P(OfChoices, Promise,
-                         testing::Combine(testing::Values("gpt+sinks+qk_norm+documents",
-                                                          "llama+sinks+qk_norm+documents"),
+                         testing::Combine(testing::Values("gpt+sinks+qk_norm+documents=3",
+                                                          "llama+sinks+qk_norm+documents=3"),
                                           testing::Values("fp32", "bf16", "nvfp4", "fp8-current")),
                          name_of_both);
 

@@ -10,15 +10,21 @@
 
 namespace plumb {
 
-// Two layers, 32 wide, 4 heads: a step takes milliseconds. Behind the family may stand choices that
-// are made: "llama+sinks".
+// Two layers, 32 wide, 4 heads: a step takes milliseconds. Behind the family may stand settings, 1
+// where no number is given: "llama+sinks+dropout=20".
 inline Training small_run(const std::string& model, const std::string& recipe,
                           const std::string& layout = "dp1,tp1", std::uint64_t seed = 1) {
   std::istringstream words(model);
   std::string family;
   std::getline(words, family, '+');
   Config config = config_of(family);
-  for (std::string choice; std::getline(words, choice, '+');) choose(config, choice);
+  for (std::string choice; std::getline(words, choice, '+');) {
+    for (const Size& size : sizes()) {
+      const std::size_t end = choice.find('=');
+      if (size.name != choice.substr(0, end)) continue;
+      config.*size.field = end == choice.npos ? 1 : std::stoi(choice.substr(end + 1));
+    }
+  }
   config.layers = 2;
   config.width = 32;
   config.heads = 4;
@@ -30,6 +36,13 @@ inline Training small_run(const std::string& model, const std::string& recipe,
   config.micro_batches = 4;
   config.seed = seed;
   return {config, find_recipe(recipe), parse_layout(layout), 1};
+}
+
+// Recipes that do not go together with ep.
+inline bool by_blocks_or_histories(const Recipe& recipe) {
+  if (!recipe.operands) return false;
+  const Scaling how = recipe.operands->activations.scaling;
+  return how == Scaling::block || how == Scaling::delayed;
 }
 
 // A text of letters and spaces, long enough for any small run.

@@ -234,5 +234,17 @@ TEST_F(Store, RefusesWordsAndNumbersThatNoTraceHas) {
   refused("step_000001/ran.json", "\"bf16\"", "\"fp4\"");
 }
 
+TEST_F(Store, ARunOfTracesIsKnownByItsSteps) {
+  const fs::path run = folder_ / "run";
+  fs::create_directories(run / "step_000007");
+  EXPECT_TRUE(traces_of(run).empty());  // a trace's own values look like this
+  fs::create_directories(run / "step_12");
+  for (const char* name : {"step_000007", "step_12"}) std::ofstream(run / name / "manifest.json");
+  const auto traces = traces_of(run);
+  ASSERT_EQ(traces.size(), 1U);
+  EXPECT_EQ(traces.at(7), trace_of_step(run, 7));
+  EXPECT_THROW(read_trace(run), Failure);
+}
+
 }  // namespace
 }  // namespace plumb

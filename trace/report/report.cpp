@@ -11,6 +11,16 @@
 namespace plumb {
 namespace {
 
+nlohmann::json number_or_null(double x) {
+  return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr);
+}
+
+}  // namespace
+
+std::string ratio_text(double ratio) {
+  return std::isinf(ratio) ? "exact" : fmt::format("{:.3g}", ratio);
+}
+
 std::string headline(const Verdict& v) {
   switch (v.exit_code()) {
     case 0:
@@ -22,16 +32,6 @@ std::string headline(const Verdict& v) {
     default:
       return "verdict: INCONCLUSIVE, nothing that was judged could have failed";
   }
-}
-
-nlohmann::json number_or_null(double x) {
-  return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr);
-}
-
-}  // namespace
-
-std::string ratio_text(double ratio) {
-  return std::isinf(ratio) ? "exact" : fmt::format("{:.3g}", ratio);
 }
 
 std::string text_report(const Verdict& v, std::size_t worst) {

@@ -8,6 +8,8 @@
 
 namespace plumb {
 
+// PASS, FAIL or INCONCLUSIVE, in a line without its end.
+std::string headline(const Verdict& verdict);
 // Verdict, blame, the worst tensors, what could have been missed. `worst`: how many lines of
 // tensors.
 std::string text_report(const Verdict& verdict, std::size_t worst = 10);

@@ -232,6 +232,21 @@ void write_trace(const Trace& trace, const fs::path& folder) {
   }
 }
 
+fs::path trace_of_step(const fs::path& run, int step) { return step_folder(run, step); }
+
+std::map<int, fs::path> traces_of(const fs::path& run) {
+  std::map<int, fs::path> traces;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run, error)) {
+    const std::string name = entry.path().filename().string();
+    int step = 0;
+    if (std::sscanf(name.c_str(), "step_%6d", &step) != 1) continue;
+    if (!fs::exists(entry.path() / "manifest.json", error)) continue;
+    if (step_folder(run, step) == entry.path()) traces[step] = entry.path();
+  }
+  return traces;
+}
+
 std::string bytes_of(const RankRecord& record) {
   json ran = json::object();
   for (const auto& [id, how] : record.ran) ran[id] = to_json(how);
@@ -261,6 +276,10 @@ Trace read_trace(const fs::path& folder) {
     throw Failure(folder.string() + " is not a folder; a trace is one: plumb train ... -o TRACE");
   }
   if (!fs::exists(folder / "manifest.json", error)) {
+    if (const auto steps = traces_of(folder); !steps.empty()) {
+      throw Failure(folder.string() + " has a trace of each of its steps; name one, as " +
+                    steps.rbegin()->second.string());
+    }
     throw Failure(folder.string() +
                   " has no manifest.json: it is no trace, or an incomplete one whose writer was "
                   "stopped; trace again");

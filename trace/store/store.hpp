@@ -7,10 +7,12 @@
 //
 // A trace is written beside its final place, to a folder that this process made, and moved there
 // when it is whole.
+// A run whose every step is traced is a folder of traces: RUN/step_000001 is a TRACE, and so on.
 // TESTED   tests/trace/store_test.cpp
 #pragma once
 
 #include <filesystem>
+#include <map>
 
 #include "trace/trace.hpp"
 
@@ -24,6 +26,11 @@ void write_trace(const Trace& trace, const std::filesystem::path& folder);
 
 // Throws Failure with one sentence on anything that is not a complete trace.
 Trace read_trace(const std::filesystem::path& folder);
+
+// Where a run whose every step is traced has the trace of that step.
+std::filesystem::path trace_of_step(const std::filesystem::path& run, int step);
+// The traces of such a run, by step; of anything else none.
+std::map<int, std::filesystem::path> traces_of(const std::filesystem::path& run);
 
 // A rank's record as bytes and back: how ranks without common memory bring a trace together. Throws
 // Failure on other bytes.

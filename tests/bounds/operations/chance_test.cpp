@@ -10,6 +10,7 @@ namespace {
 
 const std::vector<std::string> by_chance{"gemm",
                                          "add",
+                                         "dropout",
                                          "sum",
                                          "column_sum",
                                          "embedding",

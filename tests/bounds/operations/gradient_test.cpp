@@ -163,6 +163,12 @@ TEST_F(Gradient, OfTheEnds) {
   }
 }
 
+TEST_F(Gradient, OfDropoutIsItself) {
+  const Attributes how{{"rate", 0.25}, {"key", 7}};
+  const Exact x = normal(6, 5), dy = normal(6, 5);
+  expect_gradient("dropout", {x}, 0, of("dropout", {dy}, how)[0], weighed("dropout", dy, how));
+}
+
 TEST_F(Gradient, OfProducts) {
   const Exact a = normal(3, 4), b = normal(4, 5), bias = normal(5, 1), dy = normal(3, 5);
   const auto how = [](double ta, double tb) {

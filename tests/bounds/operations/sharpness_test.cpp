@@ -49,7 +49,7 @@ TEST(Sharpness, ANarrowWireWhereAWideOneWasPromisedIsSeen) {
 TEST(Sharpness, ARoundingTooManyIsSeen) {
   // Rounded to e5m2 or to bf16 before the promised cast.
   for (const char* id : {"gemm", "add", "rmsnorm", "layernorm", "rope", "attention", "gelu",
-                         "swiglu", "cross_entropy", "scale", "attention_grad"}) {
+                         "swiglu", "cross_entropy", "scale", "attention_grad", "dropout"}) {
     std::size_t seen = 0;
     for (unsigned seed = 1; seed <= 10; ++seed) {
       Draw draw("plain", seed);

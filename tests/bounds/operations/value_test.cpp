@@ -124,6 +124,25 @@ TEST(Value, OfCrossEntropyAndActivationsMatchMpfr) {
   }
 }
 
+// Left out or divided by what is kept on average; by chance, so often as asked: within four
+// standard deviations of a binomial. Another key leaves out others.
+TEST(Value, OfDropoutKeepsSomeAndTheMean) {
+  constexpr std::size_t n = 100000;
+  Example e{"dropout", {Matrix<double>(n / 100, 100, 3)}, {{"rate", 0.1}, {"key", 5}}, {}};
+  const auto y = value_of(e)[0];
+  std::size_t left_out = 0;
+  for (const double v : y.values) {
+    left_out += v == 0 ? 1 : 0;
+    ASSERT_NEAR(v, v == 0 ? 0 : 3 / 0.9, 3 * fp64_loss);
+  }
+  EXPECT_NEAR(static_cast<double>(left_out), 0.1 * n, 4 * std::sqrt(0.1 * 0.9 * n));
+  e.attributes["key"] = 6;
+  const auto other = value_of(e)[0];
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < n; ++i) differ += (y.values[i] == 0) != (other.values[i] == 0);
+  EXPECT_NEAR(static_cast<double>(differ), 0.18 * n, 4 * std::sqrt(0.18 * 0.82 * n));
+}
+
 TEST(Value, OfSoftmaxIsThatOfMpfrAndMergesFromParts) {
   for (const char* kind : {"plain", "spread"}) {
     Draw draw(kind, 4);

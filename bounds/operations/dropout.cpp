@@ -1,0 +1,31 @@
+// dropout: y = x / (1 - rate) where chance keeps an element, 0 elsewhere; its own gradient
+//
+//   inputs   x (N, M)        y (N, M)
+//   attributes   rate: of elements left out, in [0, 1); key: element e of the whole tensor is kept
+//                where uniform(key, e) >= rate, so that no layout changes a mask
+//   evaluate   one product with the FP32 number next to 1 / (1 - rate), one rounding
+#include "bounds/number/philox.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const double rate = call.attribute("rate");
+  const auto key = static_cast<std::uint64_t>(call.attribute("key"));
+  const T factor = static_cast<T>(1 / (1 - rate));
+  Matrix<T> y(call[0].rows, call[0].cols);
+  for (std::size_t e = 0; e < y.size(); ++e) {
+    if (uniform(key, e) >= rate) y.values[e] = call[0].values[e] * factor;
+  }
+  call.roundings.round(y, call.how.output);
+  return alone(std::move(y));
+}
+
+}  // namespace
+
+extern const Operation dropout{"dropout", evaluate<float>, evaluate<double>, evaluate<Truth>,
+                               tolerance_by<evaluate<Near>, evaluate<Moment>>};
+
+}  // namespace plumb

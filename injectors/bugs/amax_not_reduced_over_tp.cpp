@@ -1,0 +1,29 @@
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+extern const Bug amax_not_reduced_over_tp{
+    .id = "amax-not-reduced-over-tp",
+    .title = "Histories of largest magnitudes kept by each tensor-parallel rank alone",
+    .story =
+        "The largest magnitude that a tensor's next scale is made from is that of all "
+        "data-parallel "
+        "ranks, but of one tensor-parallel slice. Ranks that share a tensor scale it differently.",
+    .seen_in = "Megatron-LM #442",
+    .klass = 'B',
+    .expected = Expected::R,
+    .needs = {.layout = "tp2", .recipe = "fp8-delayed"},
+    .hides_when = "one rank, or recipes without histories",
+    .bites_at =
+        [](const Config& c) {
+          return std::string(c.family == Family::gpt ? "embedding.weight/operand_history"
+                                                     : "layers.0.attn.qkv.weight/operand_history");
+        },
+    .plant =
+        [](Joints& joints, const Dose&, const Config&) {
+          joints.scaling.reduces_over.replace(
+              [](const Where&, std::string_view axis) { return axis != "tp"; });
+        },
+};
+
+}  // namespace plumb

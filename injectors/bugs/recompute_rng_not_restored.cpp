@@ -1,0 +1,26 @@
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+extern const Bug recompute_rng_not_restored{
+    .id = "recompute-rng-not-restored",
+    .title = "What backward computes again drops other elements",
+    .story =
+        "The random state that forward had is not put back before a layer is computed again, so "
+        "that the mask is another one and gradients belong to another network. Nothing is biased: "
+        "a loss curve shows a little noise.",
+    .seen_in = "torchtitan #2380, TransformerEngine #1031",
+    .klass = 'D',
+    .expected = Expected::T,
+    .needs = {.layout = "recompute", .settings = {{"dropout", 10}}},
+    .hides_when = "no dropout; nothing computed again",
+    .bites_at = [](const Config&) { return std::string("m0/layers.0.attn.dropout/out"); },
+    .plant =
+        [](Joints& joints, const Dose&, const Config&) {
+          joints.dropout.key.replace([](const Where& where, std::uint64_t key) {
+            return where.recomputing ? key + 1 : key;
+          });
+        },
+};
+
+}  // namespace plumb

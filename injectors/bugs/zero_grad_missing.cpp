@@ -1,0 +1,27 @@
+#include "injectors/bug.hpp"
+
+namespace plumb {
+
+extern const Bug zero_grad_missing{
+    .id = "zero-grad-missing",
+    .title = "Gradients not cleared between steps",
+    .story =
+        "The buffer that gradients are added up in is not zeroed, so that every step adds its own "
+        "to those of all steps before. The first step is right.",
+    .seen_in = "StackOverflow 60335387, DeepSpeed #7839",
+    .klass = 'D',
+    .expected = Expected::T_late,
+    .needs = {.layout = "tp2"},
+    .hides_when = "the first step, so wherever only that one is compared",
+    .bites_at =
+        [](const Config& c) {
+          return std::string(c.family == Family::gpt ? "embedding.lookup/main_grad"
+                                                     : "embedding.weight/main_grad");
+        },
+    .plant =
+        [](Joints& joints, const Dose&, const Config&) {
+          joints.gradients.starts_from_zero.replace([](const Where&, bool) { return false; });
+        },
+};
+
+}  // namespace plumb

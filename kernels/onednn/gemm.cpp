@@ -1,0 +1,113 @@
+// oneDNN's products: of what holds BF16 numbers by AVX-512's instructions for them, where the
+// processor has these, of anything else in FP32. The order of sums depends on shape and processor;
+// those instructions take subnormal numbers for zero.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <dnnl.hpp>
+#include <vector>
+
+#include "kernels/backend.hpp"
+
+namespace plumb {
+namespace {
+
+using dnnl::memory;
+
+// Without AMX: of K = 18 oneDNN 2.6 zeroes tiles that it has not configured, which ends the
+// program.
+dnnl::engine& processor() {
+  static dnnl::engine engine = [] {
+    dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return engine;
+}
+
+// Ranks are threads already: a product is not divided further by OpenMP, where oneDNN is built on
+// it.
+void stay_on_this_thread() {
+  using SetThreads = void(int);
+  static void* const set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+  thread_local bool told = false;
+  if (!told && set_threads != nullptr) reinterpret_cast<SetThreads*>(set_threads)(1);
+  told = true;
+}
+
+// (rows, cols) of a view, as they lie.
+memory::desc layout_of(const View<float>& v, memory::data_type type) {
+  const auto stride = static_cast<memory::dim>(v.stride);
+  return {{static_cast<memory::dim>(v.rows), static_cast<memory::dim>(v.cols)},
+          type,
+          v.transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
+}
+
+// The upper halves of all numbers between the first and the last; empty if one is no BF16 number.
+std::vector<std::uint16_t> in_bf16(const View<float>& v) {
+  const std::size_t lines = v.transposed ? v.cols : v.rows, line = v.transposed ? v.rows : v.cols;
+  std::vector<std::uint16_t> halves((lines - 1) * v.stride + line);
+  for (std::size_t i = 0; i < lines; ++i) {
+    for (std::size_t j = 0; j < line; ++j) {
+      const auto bits = std::bit_cast<std::uint32_t>(v.data[i * v.stride + j]);
+      if ((bits & 0xffffU) != 0) return {};
+      halves[i * v.stride + j] = static_cast<std::uint16_t>(bits >> 16);
+    }
+  }
+  return halves;
+}
+
+void product(memory::data_type type, const View<float>& a, const void* of_a, const View<float>& b,
+             const void* of_b, float* c, std::size_t c_stride, bool accumulate) {
+  const memory::desc out({static_cast<memory::dim>(a.rows), static_cast<memory::dim>(b.cols)},
+                         memory::data_type::f32,
+                         memory::dims{static_cast<memory::dim>(c_stride), 1});
+  dnnl::primitive_attr onto;
+  if (accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1);
+    onto.set_post_ops(sum);
+  }
+  const memory::desc left = layout_of(a, type), right = layout_of(b, type);
+  const dnnl::matmul multiply({{left, right, out}, onto, processor()});
+  dnnl::stream stream(processor());
+  // oneDNN only reads its sources.
+  multiply.execute(stream, {{DNNL_ARG_SRC, {left, processor(), const_cast<void*>(of_a)}},
+                            {DNNL_ARG_WEIGHTS, {right, processor(), const_cast<void*>(of_b)}},
+                            {DNNL_ARG_DST, {out, processor(), c}}});
+  stream.wait();
+}
+
+void gemm(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate) {
+  if (a.rows == 0 || b.cols == 0) return;
+  if (a.cols == 0) {
+    for (std::size_t i = 0; i < a.rows && !accumulate; ++i) {
+      std::fill_n(c + i * c_stride, b.cols, 0.0F);
+    }
+    return;
+  }
+  stay_on_this_thread();
+  const std::vector<std::uint16_t> left = in_bf16(a);
+  const std::vector<std::uint16_t> right = left.empty() ? std::vector<std::uint16_t>() : in_bf16(b);
+  if (right.empty()) {
+    product(memory::data_type::f32, a, a.data, b, b.data, c, c_stride, accumulate);
+  } else {
+    product(memory::data_type::bf16, a, left.data(), b, right.data(), c, c_stride, accumulate);
+  }
+}
+
+}  // namespace
+
+extern const Backend onednn_backend{
+    .name = "onednn",
+    .description =
+        "oneDNN: BF16 numbers by the processor's own BF16 instructions, others in FP32; the order "
+        "of sums "
+        "depends on shape and processor",
+    .slice_invariant = false,
+    .usable_here = [] { return true; },
+    .gemm = gemm,
+};
+
+}  // namespace plumb
