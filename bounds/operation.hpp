@@ -36,6 +36,7 @@ struct Deal {
   int ranks = 1;
   int sequence = 0;       // rows of a sequence
   std::uint64_t key = 0;  // not 0: of a draw, whose cuts fall elsewhere
+  bool ring = false;      // of attention: keys and values go round (ring_attention.hpp)
   bool as_they_come() const { return ranks == 1 && key == 0; }
   bool operator==(const Deal&) const = default;
 };

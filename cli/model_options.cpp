@@ -28,7 +28,7 @@ void ModelOptions::add_to(CLI::App& verb) {
       "a recipe (list: plumb recipes), or a file of one's own that ends in .json (bf16)");
   verb.add_option(
       "--layout", layout,
-      "parts with commas between: dpN, tpN, sp, cpN[:allgather|:ulysses], ppN[:3+1], vppN, "
+      "parts with commas between: dpN, tpN, sp, cpN[:allgather|:ulysses|:ring], ppN[:3+1], vppN, "
       "epN, zero1 to zero3, recompute[:uniformN|:selective], "
       "offload[:activations|:optimizer], overlap:SEED");
   verb.add_option("--data", data, "train on this text instead of the default one");
@@ -89,6 +89,7 @@ Start ModelOptions::start(const std::string& layout_if_none,
   c.rate = fresh.rate;
   c.sequences = fresh.sequences;
   c.micro_batches = fresh.micro_batches;
+  c.documents = fresh.documents;
   return start_of(changed(c, true), how, where, text, &earlier.trace);
 }
 

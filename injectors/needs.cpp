@@ -35,7 +35,9 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   const Layout& l = run.layout;
   if ((needed.tp > 1 && l.tp == 1) || (needed.dp > 1 && l.dp == 1) || (needed.sp && !l.sp) ||
       (needed.ep > 1 && l.ep == 1) || (needed.pp > 1 && l.pp == 1) ||
-      (needed.cp > 1 && l.cp == 1) || needed.recompute > l.recompute || needed.zero > l.zero ||
+      (needed.cp > 1 && l.cp == 1) ||
+      (needed.context == Context::ring && l.context != Context::ring) ||
+      needed.recompute > l.recompute || needed.zero > l.zero ||
       (needed.overlap > 0 && l.overlap == 0) ||
       (needed.offload_activations && !l.offload_activations) ||
       (needed.offload_optimizer && !l.offload_optimizer)) {

@@ -62,25 +62,43 @@ struct HeadShape {
   std::size_t sequence;                // tokens of a sequence
   std::vector<std::size_t> positions;  // of this rank's tokens in each
   std::vector<float> sinks = {};       // a logit of each head here; empty: there are none
+  // Of this rank's tokens of all sequences, where documents are packed into these: the position
+  // within the document, and the first key that the token sees, as a position in the sequence.
+  std::vector<std::size_t> within = {}, first_keys = {};
   std::size_t queries() const { return positions.size(); }
+  std::size_t first_key(std::size_t in_sequence, std::size_t query) const {
+    return first_keys.empty() ? 0 : first_keys[in_sequence * queries() + query];
+  }
 };
 // Rotates the query and key heads of this rank's tokens; direction -1 rotates back.   // in place
 void rotate_heads(Tensor& qkv, const HeadShape& shape, double base, int direction);
+
+// The query heads of this rank's tokens (or its key heads) below one another, each with all of
+// them, and back.                                                               // (heads Q', dim)
+Tensor stacked_heads(const Tensor& qkv, const HeadShape& shape, bool keys);
+void put_heads(const Tensor& rows, const HeadShape& shape, bool keys, Tensor& qkv);
 
 // Scaled scores of one head over one sequence, before softmax; those of later keys are unused.
 // q, d_o: this rank's tokens; kv: all tokens, which is q where a rank has all.         // (Q, S)
 Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
                         const HeadShape& shape, std::size_t sequence, std::size_t head);
-// Causal softmax of a head in place, later keys zero. Returns what its sink takes of each row;
-// empty where there is none.                                                                 // (Q,
-// 1)
-Tensor causal_softmax(Tensor& scores, const HeadShape& shape, std::size_t head);
+// Causal softmax of a head in place, keys out of sight zero. Returns what its sink takes of each
+// row; empty where there is none. // (Q, 1)
+Tensor causal_softmax(Tensor& scores, const HeadShape& shape, std::size_t sequence,
+                      std::size_t head);
 // o += nothing: writes the block of head and sequence in o (Q, heads dim) from rounded P.
 void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& shape,
             std::size_t sequence, std::size_t head, Tensor& o);
+// o (Q, dim) += P v of one head.
+void add_values(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& shape,
+                std::size_t sequence, std::size_t head, Tensor& o);
+// dP of one head, before the softmax.                                                  // (Q, S)
+Tensor probability_gradient(const Backend& backend, const Tensor& kv, const Tensor& d_o,
+                            const HeadShape& shape, std::size_t sequence, std::size_t head);
 // Gradient of one head. `ds` (Q, S) before rounding is made by score_gradient; the other two then
 // write (first head of its group) or continue (later heads) blocks, unscaled: of queries in d_q,
-// this rank's tokens; of keys and values in d_kv, all tokens. `along`: sums of P dP of each row.
+// this rank's tokens, which go on if there is more; of keys and values in d_kv, all tokens.
+// `along`: sums of P dP of each row.
 struct ScoreGradient {
   Tensor ds, along;  // (Q, S), (Q, 1)
 };
@@ -92,7 +110,8 @@ ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tens
 void sink_gradient(const Tensor& taken, const Tensor& along, const HeadShape& shape,
                    std::size_t sequence, std::size_t head, Tensor& d_sinks);
 void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv,
-                    const HeadShape& shape, std::size_t sequence, std::size_t head, Tensor& d_q);
+                    const HeadShape& shape, std::size_t sequence, std::size_t head, Tensor& d_q,
+                    bool more = false);
 void key_value_gradient(const Backend& backend, const Tensor& p, const Tensor& ds, const Tensor& q,
                         const Tensor& d_o, const HeadShape& shape, std::size_t sequence,
                         std::size_t head, Tensor& d_kv);

@@ -45,8 +45,12 @@ constexpr Size all_sizes[] = {
      "1: attention has learned sinks, a logit a head that takes no value (0)"},
     {"mtp", &Config::mtp, 0, 1, Of::model,
      "1: one more block predicts the token after the next (0)"},
+    {"qk_norm", &Config::qk_norm, 0, 1, Of::model,
+     "1: attention norms each query and key head, all with the same two weights (0)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
+    {"documents", &Config::documents, 0, 64, Of::data,
+     "documents packed into each sequence, or fewer where two begin together (1)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
     {"dropout", &Config::dropout, 0, 99, Of::training,
      "per cent dropped of what enters the residual stream (0)"},
@@ -175,6 +179,10 @@ std::vector<Parameter> parameters(const Config& c) {
     const std::string layer = "layers." + std::to_string(l);
     norm(layer + ".norm1");
     linear(layer + ".attn.qkv", c.width, c.qkv_width(), Sharding::columns, spread);
+    for (const char* of_heads : {".attn.q_norm", ".attn.k_norm"}) {
+      if (c.qk_norm == 0) break;
+      all.push_back({layer + of_heads + ".weight", c.head_dim(), 1, Sharding::none, 1, spread});
+    }
     if (c.sinks > 0) {
       all.push_back({layer + ".attn.sinks", c.heads, 1, Sharding::rows, 0, spread});
     }

@@ -41,8 +41,12 @@ struct Config {
   double z_loss = 0.001;       // and for small logits
   int vocabulary = 256;        // bytes
   int sinks = 0;               // 1: each head has a logit that joins its softmax and has no value
+  int qk_norm = 0;             // 1: RMSNorm of each query and key head, of one weight each
   int sequence = 64;
   int sequences = 4;  // per micro-batch
+  // Packed into each sequence; a token sees its own only, and counts its position from where that
+  // begins. 0: a sequence is one.
+  int documents = 0;
   int micro_batches = 2;
   double eps = 1e-5;
   double rope_base = 10000;

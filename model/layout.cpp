@@ -12,12 +12,13 @@ namespace plumb {
 namespace {
 
 [[noreturn]] void refuse(const std::string& part) {
-  throw Failure("layout part '" + part +
-                "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
-                "cpN:allgather or cpN:ulysses, ppN or ppN:3+1 (layers of each stage), vppN (N from "
-                "1 to 4096), sp, zero1 to zero3, recompute, recompute:uniformN or "
-                "recompute:selective, offload, offload:activations or offload:optimizer, and "
-                "overlap:SEED (from 1) at most once");
+  throw Failure(
+      "layout part '" + part +
+      "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
+      "cpN:allgather, cpN:ulysses or cpN:ring, ppN or ppN:3+1 (layers of each stage), vppN (N from "
+      "1 to 4096), sp, zero1 to zero3, recompute, recompute:uniformN or "
+      "recompute:selective, offload, offload:activations or offload:optimizer, and "
+      "overlap:SEED (from 1) at most once");
 }
 
 // The whole number that `digits` is.
@@ -51,6 +52,7 @@ void read_recompute(Layout& layout, const std::string& variant, const std::strin
 
 Context context_of(const std::string& variant, const std::string& part) {
   if (variant == "allgather") return Context::allgather;
+  if (variant == "ring") return Context::ring;
   if (variant != "ulysses") refuse(part);
   return Context::ulysses;
 }
@@ -141,6 +143,7 @@ std::string name_of(const Layout& l) {
   if (l.sp) name += ",sp";
   if (l.cp > 1) name += ",cp" + std::to_string(l.cp);
   if (l.cp > 1 && l.context == Context::ulysses) name += ":ulysses";
+  if (l.cp > 1 && l.context == Context::ring) name += ":ring";
   if (l.pp > 1) name += ",pp" + std::to_string(l.pp);
   for (std::size_t s = 0; s < l.stage_layers.size(); ++s) {
     name += (s == 0 ? ":" : "+") + std::to_string(l.stage_layers[s]);

@@ -13,8 +13,9 @@
 namespace plumb {
 
 // How attention looks at the tokens of other context-parallel ranks: it gathers their keys and
-// values, or trades its tokens of all heads for all tokens of some (ulysses).
-enum class Context { allgather, ulysses };
+// values, trades its tokens of all heads for all tokens of some (ulysses), or sees keys and values
+// go round from rank to rank (ring).
+enum class Context { allgather, ulysses, ring };
 
 struct Layout {
   int dp = 1;       // micro-batch m goes to data-parallel rank m mod dp

@@ -39,7 +39,11 @@ class Punctual final : public Communicator {
 Overlap::Overlap(int seed, int rank)
     : on_(seed > 0),
       key_(key_of(static_cast<std::uint64_t>(seed), "overlap/" + std::to_string(rank))) {
-  for (Queue& q : queues_) q.slowness = uniform(key_, draws_++);
+  // Those of the ring draw from afar, so that the schedules of seeds are what they were before.
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    const bool of_ring = i >= static_cast<std::size_t>(Lane::ring_out);
+    queues_[i].slowness = uniform(key_, of_ring ? (std::uint64_t(1) << 40) + i : draws_++);
+  }
 }
 
 Event Overlap::issue(Lane lane, std::function<void()> step) {
@@ -81,7 +85,7 @@ void Overlap::wait(const Event& event) {
 }
 
 void Overlap::give() {
-  for (const Lane lane : {Lane::sums_out, Lane::shares_out, Lane::stage_out}) {
+  for (const Lane lane : {Lane::sums_out, Lane::shares_out, Lane::stage_out, Lane::ring_out}) {
     while (!queue(lane).steps.empty()) run_first(queue(lane));
   }
 }

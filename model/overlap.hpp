@@ -29,7 +29,9 @@ enum class Lane {
   stage_out,
   stage_in,
   to_host,
-  to_device
+  to_device,
+  ring_out,
+  ring_in
 };
 
 // Of a bucket or a tensor that travel one after another.
@@ -72,7 +74,7 @@ class Overlap {
 
   bool on_;
   std::uint64_t key_, draws_ = 0;
-  std::array<Queue, 8> queues_;
+  std::array<Queue, 10> queues_;
 };
 
 // The same groups for a rank that has things under way: it gives before it waits.

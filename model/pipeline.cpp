@@ -62,7 +62,10 @@ class Pipeline {
     return is_last(t) ? -1 : t.stage + 1;
   }
   void expect(const Task& t) {
-    mail_.expect(source(t) % rank_.where.pp_size, tag(t, source(t)), t.backward);
+    const std::size_t tokens = rank_.rows_of(rank_.where.cp).size();
+    const std::size_t rows = rank_.l.sp ? rank_.last(tokens) - rank_.first(tokens) : tokens;
+    mail_.expect(source(t) % rank_.where.pp_size, tag(t, source(t)), t.backward, rows,
+                 static_cast<std::size_t>(rank_.c.width));
     expected_ = true;
   }
   // While another task runs, if what it takes in was sent before that one began: so no rank can
@@ -155,7 +158,7 @@ class Pipeline {
 
   Rank& rank_;
   const std::vector<Batch>& batches_;
-  Mail mail_{rank_};
+  Mail mail_{rank_, {rank_.mesh.pp, Lane::stage_out, Lane::stage_in, "stage"}};
   Parked parked_{rank_};
   std::map<std::tuple<bool, int, int>, int> ticks_;  // of all ranks' tasks
   bool expected_ = false;                            // what the next task takes in

@@ -11,6 +11,7 @@
 #include "model/gathering.hpp"
 #include "model/joints/joints.hpp"
 #include "model/leftovers.hpp"
+#include "model/mail.hpp"
 #include "model/mesh.hpp"
 #include "model/recipe.hpp"
 #include "trace/trace.hpp"
@@ -48,6 +49,9 @@ class Rank {
   RankRecord record;
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
 
+  // Positions of all tokens within their documents, by micro-batch, where these are packed. // (T,
+  // 1)
+  std::map<int, Tensor> within;
   std::size_t first_copy = 0;  // of the rows that Held::copies speaks of, in the whole
   std::vector<std::size_t> copies_of_groups;  // that each expert-parallel rank has of that whole
 
@@ -67,6 +71,8 @@ class Rank {
     return l.zero < 3 ? state.at(name + "/param") : gathering.whole(name);
   }
   Gathering gathering{*this};
+  // Of keys and values and their gradients, from one context-parallel rank to the next.
+  Mail ring{*this, {mesh.cp, Lane::ring_out, Lane::ring_in, "ring"}};
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
   // What products that sum over that axis see of a weight: model/layers/operand.hpp.
   const Tensor& factor(const std::string& module, Contracted axis) {

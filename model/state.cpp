@@ -1,5 +1,6 @@
 #include "model/state.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -35,6 +36,28 @@ Tensor drawn(const Parameter& p, std::uint64_t seed) {
 // half only, exercises every vocabulary slice. 149 is odd, so this is a permutation of 0..255.
 float token_of(char byte) {
   return static_cast<float>(static_cast<unsigned char>(byte) * 149 % 256);
+}
+
+// A document of a sequence: where it begins there, and in the text.
+struct Document {
+  std::size_t begins, from;
+};
+
+// Of sequence s of a micro-batch, by what they begin at there.
+std::vector<Document> documents_of(const Config& c, std::size_t s, std::size_t text,
+                                   std::uint64_t key) {
+  const auto drawn = [&](std::size_t number, std::size_t below) {
+    return static_cast<std::size_t>(uniform(key, number) * static_cast<double>(below));
+  };
+  const auto length = static_cast<std::size_t>(c.sequence);
+  std::vector<Document> all{{0, drawn(2 * s, text - length - 1)}};
+  for (int d = 1; d < c.documents; ++d) {
+    // 128 numbers for each sequence, after two for each.
+    const std::size_t number = 2 * static_cast<std::size_t>(c.sequences) + 128 * s + 2 * d;
+    all.push_back({1 + drawn(number, length - 1), drawn(number + 1, text - length - 1)});
+  }
+  std::ranges::sort(all, {}, &Document::begins);
+  return all;
 }
 
 }  // namespace
@@ -82,23 +105,26 @@ Values step_data(const Config& config, std::string_view text, int step) {
     const std::string prefix = "m" + std::to_string(m) + "/data/";
     const std::uint64_t key = key_of(config.seed + 7919 * static_cast<std::uint64_t>(step), prefix);
     const auto tokens = static_cast<std::size_t>(config.tokens());
-    Tensor ids(tokens, 1), labels(tokens, 1), mask(tokens, 1);
+    Tensor ids(tokens, 1), labels(tokens, 1), mask(tokens, 1), positions(tokens, 1);
     Tensor labels_after(tokens, 1), mask_after(tokens, 1);
     for (std::size_t s = 0; s < static_cast<std::size_t>(config.sequences); ++s) {
-      const auto start = static_cast<std::size_t>(uniform(key, 2 * s) *
-                                                  static_cast<double>(text.size() - length - 1));
+      const std::vector<Document> documents = documents_of(config, s, text.size(), key);
       const auto counted =
           static_cast<std::size_t>(static_cast<double>(length) * (1 + uniform(key, 2 * s + 1)) / 2);
-      for (std::size_t t = 0; t < length; ++t) {
-        ids.values[s * length + t] = token_of(text[start + t]);
-        labels.values[s * length + t] = token_of(text[start + t + 1]);
+      for (std::size_t t = 0, d = 0; t < length; ++t) {
+        while (d + 1 < documents.size() && documents[d + 1].begins <= t) ++d;
+        const std::size_t position = t - documents[d].begins, at = documents[d].from + position;
+        ids.values[s * length + t] = token_of(text[at]);
+        labels.values[s * length + t] = token_of(text[at + 1]);
         mask.values[s * length + t] = t < counted ? 1.0F : 0.0F;
-        labels_after.values[s * length + t] = token_of(text[start + t + 2]);
+        labels_after.values[s * length + t] = token_of(text[at + 2]);
         mask_after.values[s * length + t] = t + 1 < counted ? 1.0F : 0.0F;
+        positions.values[s * length + t] = static_cast<float>(position);
       }
       count += static_cast<float>(counted);
       count_after += static_cast<float>(counted - 1);
     }
+    if (config.documents > 0) data[prefix + "positions"] = shared(std::move(positions));
     data[prefix + "ids"] = shared(std::move(ids));
     data[prefix + "labels"] = shared(std::move(labels));
     data[prefix + "mask"] = shared(std::move(mask));

@@ -34,7 +34,9 @@ std::vector<Kept> kept(const Config& config, const Recipe& recipe);
 // from the masters, a loss scale of 2^16.
 Values initial_state(const Config& config, const Recipe& recipe);
 
-// ids, labels and mask of each micro-batch and the count of counted tokens, as leaves of the plan.
+// ids, labels and mask of each micro-batch and the count of counted tokens, as leaves of the plan;
+// where sequences are packed, also the position of each token within its document, each of which
+// comes from another place of the text.
 // Sequences are drawn from the text; each counts only its first 1/2 to 1 of tokens, so that
 // micro-batches are unequal. With an extra prediction head also mtp_labels, the tokens after the
 // labels, mtp_mask, which has one less of each sequence, and their count. Throws Failure if the

@@ -73,12 +73,22 @@ class Sender {
       add("gradients of keys and values", "cp", l.cp, "sum", fp32, n, qkv() * l.cp);
       return;
     }
+    if (l.context == Context::ring) return for_ring(n);
     const int again = l.selective ? 1 : 0;
     add("attn.qkv/out for heads", "cp", l.cp, "exchange", r.compute, n * forwards(), qkv());
     add("attn.core/out for tokens", "cp", l.cp, "exchange", r.compute, n * (forwards() + again),
         heads());
     add("attn.proj/grad_in for heads", "cp", l.cp, "exchange", r.compute, n, heads());
     add("attn.qkv/grad_out for tokens", "cp", l.cp, "exchange", r.compute, n, qkv());
+  }
+
+  // Each rank's block visits all others; gradients go one step further, home.
+  void for_ring(double n) {
+    const double block = tokens() * 2 * c.kv_heads * c.head_dim() / l.tp;
+    const int again = l.selective ? 1 : 0;
+    add("keys and values, round", "cp", l.cp, "send", r.compute,
+        n * (forwards() + again + 1) * (l.cp - 1) * pieces, block / pieces);
+    add("their gradients, round", "cp", l.cp, "send", fp32, n * l.cp * pieces, block / pieces);
   }
 
   // Every copy of a token is a row; tensor-parallel ranks have all rows of their experts.
@@ -140,7 +150,9 @@ class Sender {
       const double n = gradients_of(p), size = slice_of(p);
       if (p.expert < 0) {
         const bool replicated = p.sharding == Sharding::none && !p.name.ends_with("router.weight");
-        const bool sequence = l.sp && l.tp > 1 && replicated;
+        const bool of_heads =
+            p.name.ends_with(".q_norm.weight") || p.name.ends_with(".k_norm.weight");
+        const bool sequence = (l.sp || of_heads) && l.tp > 1 && replicated;
         const std::string axis = sequence && l.cp > 1 ? "tokens" : sequence ? "tp" : "cp";
         const int ranks = axis == "tokens" ? l.tp * l.cp : axis == "tp" ? l.tp : l.cp;
         add("gradients of tokens", axis, ranks, "sum", fp32, n * batches(), size);

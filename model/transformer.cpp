@@ -78,8 +78,12 @@ Batch load_batch(Rank& rank, const Values& leaves, int m) {
   const auto targets = [&](const Predicted& of) {
     return Targets{own(of.labels), own(of.mask), rank.state.at(of.count).values[0]};
   };
-  Batch batch{m, own("ids"), targets(next), {}};
+  Batch batch{m, own("ids"), targets(next), {}, {}};
   if (rank.c.mtp > 0) batch.after_next = targets(after_next);
+  if (rank.c.documents > 0) {
+    rank.within[m] = leaf(leaves, prefix + "positions");
+    batch.positions = own("positions");
+  }
   return batch;
 }
 

@@ -34,11 +34,35 @@ void deal_tokens(Example& e, Draw& draw) {
   if (attention) e.how.wire = fp32;
 }
 
+// Of attention over two ranks keys and values go round in half of the calls.
+void make_ring(Example& e, Draw& draw) {
+  if (e.id != "attention" && e.id != "attention_grad") return;
+  const auto sequence = static_cast<int>(e.attributes["sequence"]);
+  if (sequence % 4 != 0 || draw.coin()) return;
+  e.how.deal = {2, sequence, 0, true};
+  e.how.parts = 2;
+  e.how.wire = fp32;
+}
+
 // Half of the heads have sinks.
 void add_sinks(Example& e, Draw& draw) {
   if ((e.id != "attention" && e.id != "attention_grad") || draw.coin()) return;
   e.attributes["sinks"] = 1;
   e.inputs.push_back(draw.moderate(static_cast<std::size_t>(e.attributes["heads"]), 1, 2));
+}
+
+// In half of the sequences another document begins anew at every fourth token or so.
+void add_documents(Example& e, Draw& draw) {
+  const bool attention = e.id == "attention" || e.id == "attention_grad";
+  if ((!attention && e.id != "rope") || draw.coin()) return;
+  if (attention) e.attributes["documents"] = 1;
+  const auto sequence = static_cast<std::size_t>(e.attributes["sequence"]);
+  Matrix<double> places(e.inputs[0].rows, 1);
+  for (std::size_t t = 0; t < places.rows; ++t) {
+    const bool begins = t % sequence == 0 || draw.between(0, 3) == 0;
+    places.values[t] = begins ? 0 : places.values[t - 1] + 1;
+  }
+  e.inputs.push_back(std::move(places));
 }
 
 }  // namespace
@@ -89,6 +113,15 @@ Example example_of(std::string_view id, Draw& draw) {
     e.inputs.push_back(draw.moderate(cols, 1, 0.3, 1));
     if (id == "layernorm") give(cols, 1);
     if (id.find("grad") != id.npos) give(rows, cols);
+    e.how.parts = id.find("wgrad") != id.npos ? e.how.parts : 1;
+  } else if (starts("head_norm")) {
+    const std::size_t kv = draw.between(1, 2);
+    const std::size_t heads = kv * draw.between(1, 3), dim = 2 * draw.between(1, 8);
+    e.attributes = {{"heads", heads}, {"kv_heads", kv}, {"head_dim", dim}, {"eps", 1e-5}};
+    const std::size_t width = (heads + 2 * kv) * dim;
+    give(rows, width);
+    for (int w = 0; w < 2; ++w) e.inputs.push_back(draw.moderate(dim, 1, 0.3, 1));
+    if (e.id.ends_with("grad")) give(rows, width);
     e.how.parts = id.find("wgrad") != id.npos ? e.how.parts : 1;
   } else if (id == "rope" || starts("attention")) {
     const std::size_t kv = draw.between(1, 2);
@@ -178,6 +211,7 @@ Example example_of(std::string_view id, Draw& draw) {
     if (id == "embedding") {
       give(7, cols);
       if (draw.coin()) give(5, cols);
+      if (e.inputs.size() == 3 && draw.coin()) e.inputs.push_back(draw.whole(rows, 5));
     } else {
       give(rows, cols);
       e.attributes = {{"rows", 7}, {"period", draw.coin() ? 0 : 7}};
@@ -241,7 +275,9 @@ Example example_of(std::string_view id, Draw& draw) {
     if (id == "add" || gradient || id == "grad_norm") give(rows, cols);
   }
   deal_tokens(e, draw);
+  make_ring(e, draw);
   add_sinks(e, draw);
+  add_documents(e, draw);
   return e;
 }
 

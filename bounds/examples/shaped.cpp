@@ -65,6 +65,20 @@ void heads(Maker& m, Example& e) {
                   {"inverse", 0}};
 }
 
+void normed_heads(Maker& m, Example& e) {  // one of each, with the weights of a norm of their size
+  if (m.cols_ % 6 != 0) throw Failure(e.id + " takes ROWSxF with F = 3 head_dim, head_dim even");
+  const std::size_t dim = m.cols_ / 3;
+  m.table();
+  for (int w = 0; w < 2; ++w) {
+    m.weights();
+    e.inputs.back().values.resize(dim);
+    e.inputs.back().rows = dim;
+  }
+  if (e.id.ends_with("grad")) m.table();
+  e.attributes = {
+      {"heads", 1}, {"kv_heads", 1}, {"head_dim", static_cast<double>(dim)}, {"eps", 1e-5}};
+}
+
 void gated(Maker& m, Example& e) {
   if (m.cols_ % 2 != 0) throw Failure(e.id + " needs an even number of columns: gate and up");
   m.table();
@@ -210,6 +224,9 @@ constexpr Form forms[] = {
     {"rmsnorm", norm},
     {"rmsnorm_grad", norm},
     {"rmsnorm_wgrad", norm, "4096x16"},
+    {"head_norm", normed_heads, "256x192"},
+    {"head_norm_grad", normed_heads, "256x192"},
+    {"head_norm_wgrad", normed_heads, "4096x48"},
     {"layernorm", norm},
     {"layernorm_grad", norm},
     {"layernorm_wgrad", norm, "4096x16"},

@@ -269,6 +269,7 @@ inline float shared(float x) { return x; }
 inline double shared(double x) { return x; }
 inline float apart(float x) { return x; }
 inline double apart(double x) { return x; }
+inline Near apart(const Near& x) { return x; }
 inline Near shared(Near x) {
   x.common += term<"near.shared">(std::sqrt(x.energy));
   x.energy = 0;

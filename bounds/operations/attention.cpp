@@ -1,31 +1,46 @@
 // attention: causal softmax attention per head, grouped queries, and its gradient
 //
-//   inputs   qkv (T, F) (, sinks (heads))    o (T, heads head_dim)    layout of F: see rope.cpp
-//   attributes   heads, kv_heads, head_dim, sequence (, sinks: 1)
+//   inputs   qkv (T, F) (, sinks (heads)) (, places (T))    o (T, heads head_dim)
+//            layout of F: see rope.cpp; places: of each token within its document
+//   attributes   heads, kv_heads, head_dim, sequence (, sinks: 1) (, documents: 1)
+//            a token sees those before it in its document, or in its sequence, and itself
 //   evaluate   s = (q . k) / sqrt(head_dim); p = exp(s - max) / sum exp(s - max); P rounded to the
 //              output format; o = sum_j P_j v_j; o rounded. Chains run over ascending index. A sink
 //              is one score more in each row of its head, the last: it has no value.
-// attention_grad: dqkv (T, F) (, dsinks (T, heads)) from qkv and do (, sinks)
+// attention_grad: dqkv (T, F) (, dsinks (T, heads)) from qkv and do (, sinks) (, places)
 //   dP = do . v;  D = sum_j P_j dP_j;  dS = P (dP - D), rounded to the output format;
 //   dq = (sum_j dS_j k_j) / sqrt(head_dim);  dk and dv: one chain through the query heads of a
 //   group, in each part over the queries of one rank; parts are combined before the scale;
 //   dsinks: what each row gives to its sink's logit, - p D, its p not rounded; then rounded
+// Where keys and values go round (how.deal.ring): ring_attention.hpp.
 //   moments    what a row shares (largest, sum, D, each exponential, P and dP) is a source of its
 //   own
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
-#include "bounds/operations/attention.hpp"
+#include "bounds/operations/ring_attention.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
 namespace {
 
-// Of head h in sequence b: rounded probabilities, and those of the sink.        // (S, S), (S)
+template <class T>
+std::vector<Matrix<T>> ring_forward(const Call<T>& call) {
+  return alone(Ring<T>(call, 1).forward().o);
+}
+template <class T>
+std::vector<Matrix<T>> ring_grad(const Call<T>& call) {
+  return Ring<T>(call, 2).grad();
+}
+
+// Of head h in sequence b: rounded probabilities, from the first key that each row sees, and those
+// of the sink.        // (S, S), (S)
 template <class T>
 struct Weights {
   Matrix<T> p;
   std::vector<T> sink;
+  std::vector<std::size_t> first;
 };
 
 // The softmax of scores that are not scaled yet, of the first n of a row; returns the sink's.
@@ -57,16 +72,21 @@ Weights<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, st
       product(of.block(call[0], b, of.query(h), false), of.block(call[0], b, of.key(h), true));
   const T* sink = of.sinks == 0 ? nullptr : &call[of.sinks].values[h];
   std::vector<T> of_sink;
+  std::vector<std::size_t> firsts;
   for (std::size_t i = 0; i < p.rows; ++i) {
-    of_sink.push_back(softmax(p.row(i), i + 1, of.scale<T>(), sink));
+    const std::size_t first = of.first_seen(call, b * of.sequence + i) - b * of.sequence;
+    firsts.push_back(first);
+    std::fill_n(p.row(i), first, T(0));
+    of_sink.push_back(softmax(p.row(i) + first, i + 1 - first, of.scale<T>(), sink));
     std::fill(p.row(i) + i + 1, p.row(i) + p.cols, T(0));
   }
   call.roundings.round(p, call.how.output);
-  return {std::move(p), std::move(of_sink)};
+  return {std::move(p), std::move(of_sink), std::move(firsts)};
 }
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
+  if (call.how.deal.ring) return ring_forward(call);
   const Heads of(call, 1);
   Matrix<T> o(call[0].rows, of.heads * of.dim);
   for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
@@ -82,16 +102,17 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
 
 // dS of one head: P (dP - D), masked entries zero; the D go to `along`.                 // (S, S)
 template <class T>
-Matrix<T> score_gradients(const Call<T>& call, Matrix<T>& p, Matrix<T> dp, std::vector<T>& along) {
+Matrix<T> score_gradients(const Call<T>& call, Weights<T>& w, Matrix<T> dp, std::vector<T>& along) {
   using std::fma;
+  Matrix<T>& p = w.p;
   for (T& x : p.values) x = shared(x);
   for (T& x : dp.values) x = shared(x);
   for (std::size_t i = 0; i < p.rows; ++i) {
     T d = 0;
-    for (std::size_t j = 0; j <= i; ++j) d = fma(p(i, j), dp(i, j), d);
+    for (std::size_t j = w.first[i]; j <= i; ++j) d = fma(p(i, j), dp(i, j), d);
     d = shared(d);
     for (std::size_t j = 0; j < p.cols; ++j) {
-      dp(i, j) = j <= i ? p(i, j) * (dp(i, j) - d) : T(0);
+      dp(i, j) = j >= w.first[i] && j <= i ? p(i, j) * (dp(i, j) - d) : T(0);
     }
     along.push_back(d);
   }
@@ -123,15 +144,16 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
     T* rows = d.row(b * of.sequence);
     for (std::size_t h = 0; h < of.heads; ++h) {
       const bool later = h % of.ratio() != 0;  // continues the chain of its group
-      auto [p, of_sink] = probabilities(call, of, b, h);
+      Weights<T> w = probabilities(call, of, b, h);
+      Matrix<T>& p = w.p;
       const View<T> d_o = of.block(d_out, b, h * of.dim, false);
       std::vector<T> along;
       Matrix<T> ds =
-          score_gradients(call, p, product(d_o, of.block(qkv, b, of.value(h), true)), along);
+          score_gradients(call, w, product(d_o, of.block(qkv, b, of.value(h), true)), along);
       for (std::size_t i = 0; i < p.rows; ++i) {
         const std::size_t token = b * of.sequence + i;
         if (part_of[token] == part) {
-          if (of.sinks > 0) d_sinks(token, h) = -(of_sink[i] * along[i]);
+          if (of.sinks > 0) d_sinks(token, h) = -(w.sink[i] * along[i]);
           continue;
         }
         std::fill_n(p.row(i), p.cols, T(0));
@@ -151,6 +173,7 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
+  if (call.how.deal.ring) return ring_grad(call);
   const Heads of(call, 2);
   const std::vector<int> part_of = parts_of_rows(call[0].rows, call.how);
   Matrix<T> d_sinks(of.sinks == 0 ? 0 : call[0].rows, of.heads);
@@ -177,22 +200,38 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 // Each element of a row of P knows how it moves with all others: memory grows with the cube.
 constexpr std::size_t most_keys = 256;
 
-// Moments are those of the chains as promised, the worst case that of any order.
-template <auto WorstCase, MomentEvaluation Moments>
-Outcome<Tolerance> tolerance(const ToleranceCall& call) {
-  if (call.mode != Mode::moments) return WorstCase(call);
-  if (call.count("sequence") > most_keys) {
+std::optional<Refusal> refusal(const ToleranceCall& call) {
+  if (call.mode == Mode::probabilistic) {
+    return Refusal{Why::unsupported,
+                   "of attention only the deterministic tolerance and the moments are derived"};
+  }
+  if (call.mode == Mode::moments && call.count("sequence") > most_keys) {
     return Refusal{Why::unsupported, "moments of attention are derived for sequences of up to " +
                                          std::to_string(most_keys) + " tokens"};
   }
-  return tolerance_by_evaluation(call, {nullptr, Moments}, {0});
+  if (call.how.parts > 1 && call.how.wire != fp32) {
+    return Refusal{Why::unsupported, "parts of attention's gradient are derived for an FP32 wire"};
+  }
+  if (const auto others = refusals_before(call); !others.empty()) return others.front();
+  return {};
+}
+
+// Moments are those of the chains as promised, the worst case that of any order; of rings both are
+// those of the turns.
+template <auto WorstCase, NearEvaluation OfRing, MomentEvaluation Moments>
+Outcome<Tolerance> tolerance(const ToleranceCall& call) {
+  if (const auto refused = refusal(call)) return *refused;
+  const bool derived = call.mode == Mode::deterministic && !call.how.deal.ring;
+  return derived ? WorstCase(call) : tolerance_by_evaluation(call, {OfRing, Moments}, {0});
 }
 
 }  // namespace
 
-extern const Operation attention{"attention", forward<float>, forward<double>, forward<Truth>,
-                                 tolerance<attention_tolerance, forward<Moment>>};
-extern const Operation attention_grad{"attention_grad", grad<float>, grad<double>, grad<Truth>,
-                                      tolerance<attention_grad_tolerance, grad<Moment>>};
+extern const Operation attention{
+    "attention", forward<float>, forward<double>, forward<Truth>,
+    tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>};
+extern const Operation attention_grad{
+    "attention_grad", grad<float>, grad<double>, grad<Truth>,
+    tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>};
 
 }  // namespace plumb

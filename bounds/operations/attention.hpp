@@ -13,7 +13,7 @@ namespace plumb {
 
 struct Heads {
   std::size_t heads, kv_heads, dim, sequence;
-  std::size_t sinks = 0;
+  std::size_t sinks = 0, places = 0;
 
   // `others`: inputs before those that an attribute announces.
   template <class AnyCall>
@@ -22,7 +22,8 @@ struct Heads {
         kv_heads(call.count("kv_heads")),
         dim(call.count("head_dim")),
         sequence(call.count("sequence")) {
-    if (call.attributes.contains("sinks")) sinks = others;
+    if (call.attributes.contains("sinks")) sinks = others++;
+    if (call.attributes.contains("documents")) places = others;
   }
   std::size_t ratio() const { return heads / kv_heads; }
   std::size_t query(std::size_t h) const {  // first column of query head h
@@ -36,6 +37,12 @@ struct Heads {
     return transposed ? View<T>{data, dim, sequence, m.cols, true}
                       : View<T>{data, sequence, dim, m.cols, false};
   }
+  // The first token that a token sees, both as rows of qkv: where its document begins.
+  template <class AnyCall>
+  std::size_t first_seen(const AnyCall& call, std::size_t token) const {
+    if (places == 0) return token / sequence * sequence;
+    return token - static_cast<std::size_t>(call[places].values[token]);
+  }
   template <class T>
   T scale() const {
     using std::sqrt;
@@ -48,7 +55,7 @@ struct Heads {
 void softmax_with_error(const double* score, const double* score_error, std::size_t n, double* p,
                         double* error);
 
-// Worst cases; both refuse the probabilistic mode. Moments: attention.cpp.
+// Worst cases, but for rings and for what attention.cpp refuses.
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call);
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call);
 

@@ -80,16 +80,17 @@ Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
   }
   Weights w{Bounded(Matrix<double>(s.rows, s.cols)), Bounded(Matrix<double>(s.rows, 1))};
   for (std::size_t i = 0; i < s.rows; ++i) {
-    std::vector<double> score(s.row(i), s.row(i) + i + 1);
-    std::vector<double> known(s_error.row(i), s_error.row(i) + i + 1);
+    const std::size_t first = of.first_seen(call, b * of.sequence + i) - b * of.sequence;
+    std::vector<double> score(s.row(i) + first, s.row(i) + i + 1);
+    std::vector<double> known(s_error.row(i) + first, s_error.row(i) + i + 1);
     if (of.sinks > 0) {
       score.push_back(call[of.sinks].values[h]);
       known.push_back(0);
     }
     std::vector<double> p(score.size()), error(score.size());
     softmax_with_error(score.data(), known.data(), score.size(), p.data(), error.data());
-    std::copy_n(p.begin(), i + 1, w.p.value.row(i));
-    std::copy_n(error.begin(), i + 1, w.p.fp32_error.row(i));
+    std::copy_n(p.begin(), i + 1 - first, w.p.value.row(i) + first);
+    std::copy_n(error.begin(), i + 1 - first, w.p.fp32_error.row(i) + first);
     if (of.sinks > 0) {
       w.sink.value.values[i] = p.back();
       w.sink.fp32_error.values[i] = error.back();
@@ -131,17 +132,6 @@ Outcome<Tolerance> finished(std::vector<Matrix<Near>>&& results, const Tolerance
     }
   }
   return tolerance_of(results, call, false);
-}
-
-std::vector<Refusal> refusals(const ToleranceCall& call) {
-  if (call.mode != Mode::deterministic) {
-    return {{Why::unsupported,
-             "of attention only the deterministic tolerance and the moments are derived"}};
-  }
-  if (call.how.parts > 1 && call.how.wire != fp32) {
-    return {{Why::unsupported, "parts of attention's gradient are derived for an FP32 wire"}};
-  }
-  return refusals_before(call);
 }
 
 // What a row gives to its sink's logit.
@@ -218,7 +208,6 @@ void softmax_with_error(const double* score, const double* score_error, std::siz
 }
 
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
-  if (const auto refused = refusals(call); !refused.empty()) return refused.front();
   const Heads of(call, 1);
   const Matrix<double> size = absolute(call[0]);
   Matrix<Near> o(call[0].rows, of.heads * of.dim);
@@ -233,7 +222,6 @@ Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
 }
 
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
-  if (const auto refused = refusals(call); !refused.empty()) return refused.front();
   const Heads of(call, 2);
   const Matrix<double>& qkv = call[0];
   const Matrix<double> size = absolute(qkv);

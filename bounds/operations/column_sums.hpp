@@ -1,5 +1,6 @@
 // bounds/operations/column_sums.hpp: y_j = sum_i x_ij over slices of the rows, as context- and
-// sequence-parallel ranks hold them; each slice one chain of additions from row to row.
+// sequence-parallel ranks hold them, or in another parting; each slice one chain of additions from
+// row to row.
 #pragma once
 
 #include "bounds/operation.hpp"
@@ -7,8 +8,9 @@
 namespace plumb {
 
 template <class T>
-Matrix<T> column_sums(const Matrix<T>& x, const Evaluation& how, Roundings<T>& roundings) {
-  const auto [order, begins] = parting(x.rows, how);
+Matrix<T> column_sums(const Matrix<T>& x, const Parting& parted, const Evaluation& how,
+                      Roundings<T>& roundings) {
+  const auto& [order, begins] = parted;
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     Matrix<T> part(x.cols, 1);
@@ -20,6 +22,10 @@ Matrix<T> column_sums(const Matrix<T>& x, const Evaluation& how, Roundings<T>& r
   Matrix<T> y = combined(std::move(parts), how, roundings);
   roundings.round(y, how.output);
   return y;
+}
+template <class T>
+Matrix<T> column_sums(const Matrix<T>& x, const Evaluation& how, Roundings<T>& roundings) {
+  return column_sums(x, parting(x.rows, how), how, roundings);
 }
 
 }  // namespace plumb

@@ -1,6 +1,7 @@
 // embedding: y_t = table[id_t], [+ position_{t mod S}]
 //
-//   inputs   ids (T, 1), table (V, D), [positions (S, D)]        y (T, D)
+//   inputs   ids (T, 1), table (V, D), [positions (S, D), [places (T, 1)]]        y (T, D)
+//            places: which position each token has, where it is not t mod S
 //   evaluate   a row is copied: exact in every layout; with positions one addition, one rounding
 #include "bounds/tolerance.hpp"
 
@@ -15,12 +16,13 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   for (std::size_t t = 0; t < ids.rows; ++t) {
     const auto id = static_cast<std::size_t>(ids.values[t]);
     for (std::size_t j = 0; j < y.cols; ++j) y(t, j) = table(id, j);
-    if (call.inputs.size() == 3) {
-      const Matrix<T>& positions = call[2];
-      for (std::size_t j = 0; j < y.cols; ++j) y(t, j) += positions(t % positions.rows, j);
-    }
+    if (call.inputs.size() < 3) continue;
+    const Matrix<T>& positions = call[2];
+    const std::size_t place =
+        call.inputs.size() == 3 ? t % positions.rows : static_cast<std::size_t>(call[3].values[t]);
+    for (std::size_t j = 0; j < y.cols; ++j) y(t, j) += positions(place, j);
   }
-  if (call.inputs.size() == 3) call.roundings.round(y, call.how.output);
+  if (call.inputs.size() >= 3) call.roundings.round(y, call.how.output);
   return {std::move(y)};
 }
 

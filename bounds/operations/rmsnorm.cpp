@@ -8,65 +8,32 @@
 // Also here: rmsnorm_grad (dx) and rmsnorm_wgrad (dw).
 //   dx = r (dy w - xhat c),  c = sum_j dy_j w_j xhat_j / D,  xhat = x r          inputs x, w, dy
 //   dw_j = sum_t dy_tj xhat_tj, tokens in `parts` slices                         inputs x, w, dy
-#include <cmath>
-
+// The norm of each query and key head of packed qkv: bounds/operations/head_norm.cpp.
 #include "bounds/operations/column_sums.hpp"
+#include "bounds/operations/rms.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
 namespace {
 
 template <class T>
-T inverse_rms(const T* x, std::size_t n, double eps) {
-  using std::fma;
-  using std::sqrt;
-  T squares = 0;
-  for (std::size_t j = 0; j < n; ++j) squares = fma(x[j], x[j], squares);
-  return shared(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)));
-}
-
-template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
-  const Matrix<T>& x = call[0];
-  const std::vector<T>& w = call[1].values;
-  Matrix<T> y(x.rows, x.cols);
-  for (std::size_t t = 0; t < x.rows; ++t) {
-    const T r = inverse_rms(x.row(t), x.cols, call.attribute("eps"));
-    for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = x(t, j) * r * w[j];
-  }
+  Matrix<T> y = rms_normalized(call[0], call[1].values, call.attribute("eps"));
   call.roundings.round(y, call.how.output);
   return {std::move(y)};
 }
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
-  using std::fma;
-  const Matrix<T>& x = call[0];
-  const std::vector<T>& w = call[1].values;
-  const Matrix<T>& dy = call[2];
-  Matrix<T> dx(x.rows, x.cols);
-  for (std::size_t t = 0; t < x.rows; ++t) {
-    const T r = inverse_rms(x.row(t), x.cols, call.attribute("eps"));
-    T c = 0;
-    for (std::size_t j = 0; j < x.cols; ++j) c = fma(dy(t, j) * w[j], x(t, j) * r, c);
-    c = shared(c / static_cast<T>(x.cols));
-    for (std::size_t j = 0; j < x.cols; ++j) {
-      dx(t, j) = r * (dy(t, j) * w[j] - x(t, j) * r * c);
-    }
-  }
+  Matrix<T> dx = rms_gradient(call[0], call[1].values, call[2], call.attribute("eps"));
   call.roundings.round(dx, call.how.output);
   return {std::move(dx)};
 }
 
 template <class T>
 std::vector<Matrix<T>> wgrad(const Call<T>& call) {
-  const Matrix<T>& x = call[0];
-  Matrix<T> products = call[2];
-  for (std::size_t t = 0; t < x.rows; ++t) {
-    const T r = inverse_rms(x.row(t), x.cols, call.attribute("eps"));
-    for (std::size_t j = 0; j < x.cols; ++j) products(t, j) *= x(t, j) * r;
-  }
-  return {column_sums(products, call.how, call.roundings)};
+  const Matrix<T> terms = rms_weight_terms(call[0], call[2], call.attribute("eps"));
+  return {column_sums(terms, call.how, call.roundings)};
 }
 
 }  // namespace

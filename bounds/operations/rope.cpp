@@ -1,10 +1,10 @@
 // rope: rotates the query and key heads of packed qkv by the angle of their position
 //
-//   inputs   qkv (T, F)        y (T, F),  F = kv_heads (heads / kv_heads + 2) head_dim
-//   attributes   heads, kv_heads, head_dim, sequence, base, inverse (1: rotates back, the gradient)
-//   layout   per key/value head: its query heads, then the key, then the value
-//   evaluate   cos and sin of pos base^(-2i/head_dim) in FP64, rounded to FP32; each product and
-//   the
+//   inputs   qkv (T, F) (, places (T, 1): positions, where they are not t mod sequence)    y (T,
+//   F),  F = kv_heads (heads / kv_heads + 2) head_dim attributes   heads, kv_heads, head_dim,
+//   sequence, base, inverse (1: rotates back, the gradient) layout   per key/value head: its query
+//   heads, then the key, then the value evaluate   cos and sin of pos base^(-2i/head_dim) in FP64,
+//   rounded to FP32; each product and the
 //              sum of two products rounded to FP32; one rounding to the output format
 #include <cmath>
 
@@ -52,9 +52,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const Matrix<Turn<T>> table =
       turns<T>(std::min(sequence, y.rows), dim / 2, call.attribute("base"), sign);
   for (std::size_t t = 0; t < y.rows; ++t) {
+    const std::size_t place =
+        call.inputs.size() == 1 ? t % sequence : static_cast<std::size_t>(call[1].values[t]);
     for (std::size_t h = 0; h < y.cols / dim; ++h) {
       if (h % group == group - 1) continue;  // a value head
-      rotate(y.row(t) + h * dim, table.row(t % sequence), dim / 2);
+      rotate(y.row(t) + h * dim, table.row(place), dim / 2);
     }
   }
   call.roundings.round(y, call.how.output);

@@ -21,7 +21,7 @@ extern const Bug isend_buffer_reused{
         [](Joints& joints, const Dose&, const Config&) {
           joints.overlap.waits.replace([](const Where& where, Wait what, bool) {
             const bool second = where.pp == 0 && where.micro_batch == where.dp_size;
-            return !(what == Wait::sent && !where.backward && second);
+            return !(what == Wait::sent && where.module == "stage" && !where.backward && second);
           });
         },
 };

@@ -21,7 +21,8 @@ extern const Bug receive_buffer_read_early{
         [](Joints& joints, const Dose&, const Config&) {
           joints.overlap.waits.replace([](const Where& where, Wait what, bool) {
             const bool second = where.pp == 1 && where.micro_batch == 1;
-            return !(what == Wait::received && !where.backward && second);
+            return !(what == Wait::received && where.module == "stage" && !where.backward &&
+                     second);
           });
         },
 };

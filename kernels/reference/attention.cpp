@@ -48,7 +48,7 @@ void rotate_heads(Tensor& qkv, const HeadShape& s, double base, int direction) {
   }
   const std::size_t group = s.heads / s.kv_heads + 2;
   for (std::size_t t = 0; t < qkv.rows; ++t) {
-    const std::size_t position = s.positions[t % s.queries()];
+    const std::size_t position = s.within.empty() ? s.positions[t % s.queries()] : s.within[t];
     const float* c = cosine.data() + position * half;
     const float* z = sine.data() + position * half;
     for (std::size_t h = 0; h < qkv.cols / s.dim; ++h) {
@@ -64,6 +64,32 @@ void rotate_heads(Tensor& qkv, const HeadShape& s, double base, int direction) {
   }
 }
 
+static std::size_t heads_of(const HeadShape& s, bool keys) { return keys ? s.kv_heads : s.heads; }
+
+static std::size_t column_of(const HeadShape& s, bool keys, std::size_t head) {
+  return keys ? columns_of(s, head * (s.heads / s.kv_heads)).key : columns_of(s, head).query;
+}
+
+Tensor stacked_heads(const Tensor& qkv, const HeadShape& s, bool keys) {
+  Tensor rows(heads_of(s, keys) * qkv.rows, s.dim);
+  for (std::size_t h = 0, r = 0; h < heads_of(s, keys); ++h) {
+    const std::size_t column = column_of(s, keys, h);
+    for (std::size_t t = 0; t < qkv.rows; ++t) {
+      std::copy_n(qkv.row(t) + column, s.dim, rows.row(r++));
+    }
+  }
+  return rows;
+}
+
+void put_heads(const Tensor& rows, const HeadShape& s, bool keys, Tensor& qkv) {
+  for (std::size_t h = 0, r = 0; h < heads_of(s, keys); ++h) {
+    const std::size_t column = column_of(s, keys, h);
+    for (std::size_t t = 0; t < qkv.rows; ++t) {
+      std::copy_n(rows.row(r++), s.dim, qkv.row(t) + column);
+    }
+  }
+}
+
 Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
                         const HeadShape& s, std::size_t sequence, std::size_t head) {
   const Columns at = columns_of(s, head);
@@ -75,17 +101,17 @@ Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& k
   return scores;
 }
 
-Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t head) {
+Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t sequence, std::size_t head) {
   const bool sink = !s.sinks.empty();
   Tensor taken(sink ? scores.rows : 0, 1);
   for (std::size_t i = 0; i < scores.rows; ++i) {
     float* row = scores.row(i);
-    const std::size_t last = s.positions[i];
-    float largest = row[0];
-    for (std::size_t j = 1; j <= last; ++j) largest = std::max(largest, row[j]);
+    const std::size_t first = s.first_key(sequence, i), last = s.positions[i];
+    float largest = row[first];
+    for (std::size_t j = first + 1; j <= last; ++j) largest = std::max(largest, row[j]);
     if (sink) largest = std::max(largest, s.sinks[head]);
     float sum = 0;
-    for (std::size_t j = 0; j <= last; ++j) {
+    for (std::size_t j = first; j <= last; ++j) {
       row[j] = std::exp(row[j] - largest);
       sum += row[j];
     }
@@ -94,7 +120,9 @@ Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t head) {
       sum += taken.values[i];
       taken.values[i] /= sum;
     }
-    for (std::size_t j = 0; j < scores.cols; ++j) row[j] = j <= last ? row[j] / sum : 0.0F;
+    for (std::size_t j = 0; j < scores.cols; ++j) {
+      row[j] = j >= first && j <= last ? row[j] / sum : 0.0F;
+    }
   }
   return taken;
 }
@@ -105,19 +133,31 @@ void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const Hea
                o.row(sequence * s.queries()) + head * s.dim, o.cols, false);
 }
 
+void add_values(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& s,
+                std::size_t sequence, std::size_t head, Tensor& o) {
+  backend.gemm(view(p), all(kv, s, sequence, columns_of(s, head).value), o.values.data(), o.cols,
+               true);
+}
+
+Tensor probability_gradient(const Backend& backend, const Tensor& kv, const Tensor& d_o,
+                            const HeadShape& s, std::size_t sequence, std::size_t head) {
+  Tensor dp(s.queries(), s.sequence);
+  backend.gemm(own(d_o, s, sequence, head * s.dim),
+               all(kv, s, sequence, columns_of(s, head).value, true), dp.values.data(), dp.cols,
+               false);
+  return dp;
+}
+
 ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
                              const Tensor& d_o, const HeadShape& s, std::size_t sequence,
                              std::size_t head) {
-  Tensor ds(p.rows, p.cols), alongs(p.rows, 1);
-  backend.gemm(own(d_o, s, sequence, head * s.dim),
-               all(kv, s, sequence, columns_of(s, head).value, true), ds.values.data(), ds.cols,
-               false);
+  Tensor ds = probability_gradient(backend, kv, d_o, s, sequence, head), alongs(p.rows, 1);
   for (std::size_t i = 0; i < ds.rows; ++i) {
-    const std::size_t last = s.positions[i];
+    const std::size_t first = s.first_key(sequence, i), last = s.positions[i];
     float along = 0;
-    for (std::size_t j = 0; j <= last; ++j) along = std::fma(p(i, j), ds(i, j), along);
+    for (std::size_t j = first; j <= last; ++j) along = std::fma(p(i, j), ds(i, j), along);
     for (std::size_t j = 0; j < ds.cols; ++j) {
-      ds(i, j) = j <= last ? p(i, j) * (ds(i, j) - along) : 0.0F;
+      ds(i, j) = j >= first && j <= last ? p(i, j) * (ds(i, j) - along) : 0.0F;
     }
     alongs.values[i] = along;
   }
@@ -132,10 +172,10 @@ void sink_gradient(const Tensor& taken, const Tensor& along, const HeadShape& s,
 }
 
 void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv, const HeadShape& s,
-                    std::size_t sequence, std::size_t head, Tensor& d_q) {
+                    std::size_t sequence, std::size_t head, Tensor& d_q, bool more) {
   const Columns at = columns_of(s, head);
   backend.gemm(view(ds), all(kv, s, sequence, at.key), d_q.row(sequence * s.queries()) + at.query,
-               d_q.cols, false);
+               d_q.cols, more);
 }
 
 void key_value_gradient(const Backend& backend, const Tensor& p, const Tensor& ds, const Tensor& q,

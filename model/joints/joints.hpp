@@ -51,6 +51,12 @@ struct AttentionJoints {
                                                                  int /*sequence*/, Tensor&) {};
 };
 
+struct PackingJoints {
+  // The first key that the token at that position of a sequence sees: where its document begins.
+  Joint<std::size_t(const Where&, std::size_t, std::size_t)> first_key =
+      [](const Where&, std::size_t /*position*/, std::size_t promised) { return promised; };
+};
+
 struct RouterJoints {
   // May touch the experts (T, k) that this rank's tokens go to, by falling logit (T, E).
   Joint<void(const Where&, const Tensor&, Tensor&)> after_choice =
@@ -99,6 +105,9 @@ struct GradientJoints {
   // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
   // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
+  // Is the gradient of a parameter that all heads share, of which each tensor-parallel rank has its
+  // heads' part, summed over them?
+  Joint<bool(const Where&)> sums_over_heads = [](const Where&) { return true; };
   // Is a gradient, of which each context-parallel rank has its tokens' part, summed over them?
   Joint<bool(const Where&)> sums_over_contexts = [](const Where&) { return true; };
 };
@@ -107,6 +116,11 @@ struct ContextJoints {
   // Which tokens of each sequence a rank of the group has, ascending; `promised`: zigzag.
   Joint<std::vector<std::size_t>(const Where&, int, std::vector<std::size_t>)> positions =
       [](const Where&, int /*rank*/, std::vector<std::size_t> promised) { return promised; };
+  // Whose keys and values a rank has at a turn of the ring; `promised`: of the rank that many
+  // before it.
+  Joint<int(const Where&, int, int)> owner = [](const Where&, int /*turn*/, int promised) {
+    return promised;
+  };
 };
 
 struct PipelineJoints {
@@ -137,8 +151,8 @@ enum class Wait {
   gradient,          // the sum, before the optimizer takes it; of: the gradient
   bucket_left,       // another bucket, before its outbox is filled; of: the first gradient there
   parameter,         // gathered ahead, before its layer takes it; of: the parameter
-  sent,              // what a stage made before, before its outbox is filled; of: stage
-  received,          // what a stage takes in, before it starts; of: stage
+  sent,              // what was in an outbox before, before it is filled; of: stage or ring
+  received,          // what a stage or a turn takes in, before it starts; of: stage or ring
   parked,            // what a layer took in is on the host, before it sets out back; of: the layer
   brought_back,      // and is back, before the layer's backward; of: the layer
   gradient_on_host,  // before the optimizer takes it there; of: the parameter
@@ -175,6 +189,7 @@ struct Joints {
   LinearJoints linear;
   RowParallelJoints row_parallel;
   AttentionJoints attention;
+  PackingJoints packing;
   RouterJoints router;
   ExpertJoints experts;
   LossJoints loss;
@@ -192,17 +207,18 @@ struct Joints {
     return embedding.keeps_row.reached() || dropout.key.reached() || dropout.row.reached() ||
            linear.after_product.reached() || row_parallel.wire.reached() ||
            row_parallel.bias_before_sum.reached() || attention.after_scores.reached() ||
-           router.after_choice.reached() || router.counts_all_tokens.reached() ||
-           router.fills_from_all_tokens.reached() || router.counts_all_batches.reached() ||
-           experts.sums_input_gradient.reached() || experts.weighs.reached() ||
-           experts.gradient_factor.reached() || loss.denominator.reached() ||
-           loss.smooths_over_slices.reached() || loss.labels_ahead.reached() ||
-           gradients.starts_from_zero.reached() || gradients.sums_over_sequence.reached() ||
-           gradients.sums_over_contexts.reached() || context.positions.reached() ||
-           pipeline.layers.reached() || pipeline.ties_gradients.reached() ||
-           recompute.takes_in.reached() || zero.share.reached() || overlap.waits.reached() ||
-           scaling.reduces_over.reached() || optimizer.skips.reached() ||
-           optimizer.clip_coefficient.reached();
+           packing.first_key.reached() || router.after_choice.reached() ||
+           router.counts_all_tokens.reached() || router.fills_from_all_tokens.reached() ||
+           router.counts_all_batches.reached() || experts.sums_input_gradient.reached() ||
+           experts.weighs.reached() || experts.gradient_factor.reached() ||
+           loss.denominator.reached() || loss.smooths_over_slices.reached() ||
+           loss.labels_ahead.reached() || gradients.starts_from_zero.reached() ||
+           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
+           gradients.sums_over_heads.reached() || context.positions.reached() ||
+           context.owner.reached() || pipeline.layers.reached() ||
+           pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
+           zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
+           optimizer.skips.reached() || optimizer.clip_coefficient.reached();
   }
 };
 

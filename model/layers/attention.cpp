@@ -4,6 +4,7 @@
 
 #include "model/layers/context.hpp"
 #include "model/layers/gradients.hpp"
+#include "model/layers/ring.hpp"
 
 namespace plumb {
 namespace {
@@ -12,28 +13,53 @@ bool trades_heads(const Rank& rank) {
   return rank.where.cp_size > 1 && rank.l.context == Context::ulysses;
 }
 
-// This rank's heads and tokens, as rotation sees them.
+// Positions within documents of these rows of the micro-batch.
+std::vector<std::size_t> within(const Rank& rank, const std::vector<std::size_t>& rows) {
+  std::vector<std::size_t> positions;
+  if (rank.c.documents == 0) return positions;
+  const Tensor& all = rank.within.at(rank.where.micro_batch);
+  for (const std::size_t t : rows) positions.push_back(static_cast<std::size_t>(all.values[t]));
+  return positions;
+}
+
+// This rank's heads and tokens, as norm and rotation see them.
 HeadShape local_shape(const Rank& rank) {
   const auto of = [&](int n) { return static_cast<std::size_t>(n / rank.where.tp_size); };
-  return {of(rank.c.heads), of(rank.c.kv_heads), static_cast<std::size_t>(rank.c.head_dim()),
-          static_cast<std::size_t>(rank.c.sequence), rank.positions_of(rank.where.cp)};
+  HeadShape shape{of(rank.c.heads), of(rank.c.kv_heads),
+                  static_cast<std::size_t>(rank.c.head_dim()),
+                  static_cast<std::size_t>(rank.c.sequence), rank.positions_of(rank.where.cp)};
+  shape.within = within(rank, rank.rows_of(rank.where.cp));
+  return shape;
 }
 
 std::string sinks_of(const std::string& name) { return name + ".sinks"; }
+
+// Some heads of all tokens instead of all heads of some.
+void trade(const Rank& rank, HeadShape& shape) {
+  shape.heads /= static_cast<std::size_t>(rank.where.cp_size);
+  shape.kv_heads /= static_cast<std::size_t>(rank.where.cp_size);
+  if (rank.c.sinks > 0) {
+    const float* first = shape.sinks.data() + shape.heads * rank.where.cp;
+    shape.sinks = {first, first + shape.heads};
+  }
+  shape.positions.resize(shape.sequence);
+  std::iota(shape.positions.begin(), shape.positions.end(), std::size_t(0));
+  std::vector<std::size_t> rows(static_cast<std::size_t>(rank.c.tokens()));
+  std::iota(rows.begin(), rows.end(), std::size_t(0));
+  shape.within = within(rank, rows);
+}
 
 // As attention sees them.
 HeadShape core_shape(Rank& rank, const std::string& name) {
   HeadShape shape = local_shape(rank);
   if (rank.c.sinks > 0) shape.sinks = rank.param(sinks_of(name)).values;
-  if (!trades_heads(rank)) return shape;
-  shape.heads /= static_cast<std::size_t>(rank.where.cp_size);
-  if (rank.c.sinks > 0) {
-    const float* first = shape.sinks.data() + shape.heads * rank.where.cp;
-    shape.sinks = {first, first + shape.heads};
+  if (trades_heads(rank)) trade(rank, shape);
+  const Where where = rank.at(name + ".core");
+  for (std::size_t t = 0; t < shape.within.size(); ++t) {
+    const std::size_t position = shape.positions[t % shape.queries()];
+    shape.first_keys.push_back(
+        rank.joints.packing.first_key(where, position, position - shape.within[t]));
   }
-  shape.kv_heads /= static_cast<std::size_t>(rank.where.cp_size);
-  shape.positions.resize(shape.sequence);
-  std::iota(shape.positions.begin(), shape.positions.end(), std::size_t(0));
   return shape;
 }
 
@@ -45,43 +71,53 @@ void each_head(const HeadShape& shape, const Tensor& q, const Work& work) {
   }
 }
 
-// Softmax(q k') v of every head of every sequence here; `saved` gets the probabilities.
-Tensor core(Rank& rank, const std::string& name, Attention& saved) {
-  const HeadShape shape = core_shape(rank, name);
+Evaluation over_keys(const Rank& rank) {
+  Evaluation ran = rank.plain();
+  if (goes_round(rank)) {
+    ran.parts = rank.where.cp_size;
+    ran.deal = {rank.where.cp_size, rank.c.sequence, 0, true};
+  }
+  return ran;
+}
+
+// Of every head of every sequence here; `saved` gets the probabilities.
+Tensor whole_rows(Rank& rank, const std::string& name, const HeadShape& shape, Attention& saved) {
   Tensor o(saved.qkv.rows, shape.heads * shape.dim);
   const Where where = rank.at(name + ".core");
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     Tensor p = attention_scores(rank.backend, saved.qkv, saved.keys(), shape, s, h);
     rank.joints.attention.after_scores(where, static_cast<int>(h), static_cast<int>(s), p);
-    saved.taken.push_back(causal_softmax(p, shape, h));
+    saved.taken.push_back(causal_softmax(p, shape, s, h));
     rank.round(p);
     attend(rank.backend, p, saved.keys(), shape, s, h, o);
     saved.p.push_back(std::move(p));
   });
-  rank.round(o);
-  if (trades_heads(rank)) o = tokens_for_heads(rank, o);
-  rank.tap(name + ".core/out", o, Held::token_columns, rank.r.compute, rank.plain());
   return o;
 }
 
-// Of what attention takes in.
-struct CoreGradient {
-  Tensor qkv, sinks;
-};
+// Softmax(q k') v.
+Tensor core(Rank& rank, const std::string& name, Attention& saved) {
+  const HeadShape shape = core_shape(rank, name);
+  Tensor o = (goes_round(rank) ? ring_forward : whole_rows)(rank, name, shape, saved);
+  rank.round(o);
+  if (goes_round(rank)) saved.o = o;
+  if (trades_heads(rank)) o = tokens_for_heads(rank, o);
+  rank.tap(name + ".core/out", o, Held::token_columns, rank.r.compute, over_keys(rank));
+  return o;
+}
 
 // What each rank's queries give to all keys and values is summed over the ranks.
-CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention& saved,
-                           const Tensor& d_o, Evaluation& ran) {
-  const HeadShape shape = core_shape(rank, name);
-  Tensor d_q(saved.qkv.rows, saved.qkv.cols), d_sinks;
-  if (!shape.sinks.empty()) d_sinks = Tensor(d_q.rows, shape.heads);
+CoreGradient whole_rows_backward(Rank& rank, const HeadShape& shape, const Attention& saved,
+                                 const Tensor& d_o, Evaluation& ran) {
+  CoreGradient d{Tensor(saved.qkv.rows, saved.qkv.cols), {}};
+  if (!shape.sinks.empty()) d.sinks = Tensor(d_o.rows, shape.heads);
   Tensor d_kv(saved.keys().rows, saved.keys().cols);
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     const Tensor& p = saved.p[s * shape.heads + h];
     auto [ds, along] = score_gradient(rank.backend, p, saved.keys(), d_o, shape, s, h);
     rank.round(ds);
-    sink_gradient(saved.taken[s * shape.heads + h], along, shape, s, h, d_sinks);
-    query_gradient(rank.backend, ds, saved.keys(), shape, s, h, d_q);
+    sink_gradient(saved.taken[s * shape.heads + h], along, shape, s, h, d.sinks);
+    query_gradient(rank.backend, ds, saved.keys(), shape, s, h, d.qkv);
     key_value_gradient(rank.backend, p, ds, saved.qkv, d_o, shape, s, h, d_kv);
   });
   if (saved.kv.size() > 0) {
@@ -89,16 +125,65 @@ CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention&
     ran.parts = rank.where.cp_size;
     d_kv = own_context(rank, d_kv);
   }
-  add_to(d_q, d_kv);  // in different columns
-  scale_queries_and_keys(d_q, shape);
-  rank.round(d_q);
-  rank.round(d_sinks);
-  return {std::move(d_q), std::move(d_sinks)};
+  add_to(d.qkv, d_kv);  // in different columns
+  return d;
+}
+
+CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention& saved,
+                           const Tensor& d_o, Evaluation& ran) {
+  const HeadShape shape = core_shape(rank, name);
+  CoreGradient d = goes_round(rank) ? ring_backward(rank, name, shape, saved, d_o)
+                                    : whole_rows_backward(rank, shape, saved, d_o, ran);
+  scale_queries_and_keys(d.qkv, shape);
+  rank.round(d.qkv);
+  rank.round(d.sinks);
+  return d;
+}
+
+struct HeadNorm {
+  bool keys;
+  std::string name;
+};
+std::vector<HeadNorm> head_norms(const std::string& name) {
+  return {{false, name + ".q_norm"}, {true, name + ".k_norm"}};
+}
+
+void norm_heads(Rank& rank, const std::string& name, Tensor& qkv) {
+  const HeadShape shape = local_shape(rank);
+  for (const auto& [keys, module] : head_norms(name)) {
+    const Tensor rows = stacked_heads(qkv, shape, keys);
+    put_heads(norm_forward(rows, rank.weight(module).values, {}, static_cast<float>(rank.c.eps)),
+              shape, keys, qkv);
+  }
+  rank.round(qkv);
+  rank.tap(name + ".qk_norm/out", qkv, Held::token_columns, rank.r.compute, rank.plain());
+}
+
+Tensor norm_heads_backward(Rank& rank, const std::string& name, const Tensor& qkv, Tensor d) {
+  const HeadShape shape = local_shape(rank);
+  std::vector<Tensor> weights;
+  for (const auto& [keys, module] : head_norms(name)) {
+    NormGradients g =
+        norm_backward(stacked_heads(qkv, shape, keys), rank.weight(module).values,
+                      stacked_heads(d, shape, keys), false, static_cast<float>(rank.c.eps));
+    put_heads(g.dx, shape, keys, d);
+    weights.push_back(std::move(g.weight));
+  }
+  rank.round(d);
+  rank.tap(name + ".qk_norm/grad_in", d, Held::token_columns, rank.r.compute, rank.plain());
+  for (const auto& [keys, module] : head_norms(name)) {
+    collect_shared_by_heads(rank, module + ".weight", std::move(weights[keys ? 1 : 0]));
+  }
+  return d;
 }
 
 }  // namespace
 
 Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved) {
+  if (rank.c.qk_norm > 0) {
+    saved.unnormed = qkv;
+    norm_heads(rank, name, qkv);
+  }
   if (!rank.gpt()) {
     rotate_heads(qkv, local_shape(rank), rank.c.rope_base, 1);
     rank.round(qkv);
@@ -106,26 +191,23 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
   }
   if (trades_heads(rank)) {
     qkv = heads_for_tokens(rank, qkv);
-  } else if (rank.where.cp_size > 1) {
+  } else if (rank.where.cp_size > 1 && !goes_round(rank)) {
     saved.kv = whole_context(rank, qkv);
   }
   saved.qkv = std::move(qkv);
   Tensor o = core(rank, name, saved);
-  if (rank.l.selective) {
-    saved.p.clear();
-    saved.taken.clear();
-  }
+  if (rank.l.selective) saved.forget_probabilities();
   return o;
 }
 
 Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved,
                                 const Tensor& d_o) {
-  if (saved.p.empty()) {
+  if (saved.lacks_probabilities()) {
     rank.where.recomputing = true;
     core(rank, name, saved);
     rank.where.recomputing = false;
   }
-  Evaluation ran = rank.plain();
+  Evaluation ran = over_keys(rank);
   const bool trade = trades_heads(rank);
   CoreGradient g = core_gradient(rank, name, saved, trade ? heads_for_tokens(rank, d_o) : d_o, ran);
   Tensor d = trade ? tokens_for_heads(rank, g.qkv) : std::move(g.qkv);
@@ -140,6 +222,7 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
     rank.round(d);
     rank.tap(name + ".rope/grad_in", d, Held::token_columns, rank.r.compute, rank.plain());
   }
+  if (rank.c.qk_norm > 0) d = norm_heads_backward(rank, name, saved.unnormed, std::move(d));
   return d;
 }
 

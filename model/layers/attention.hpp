@@ -9,14 +9,30 @@
 namespace plumb {
 
 struct Attention {
+  Tensor unnormed;  // qkv before the norm of its heads, where there is one
   // What scores are made of, rotated for llama: of this rank's tokens, and of all if others have
   // some of them. Under ulysses both are of all tokens and fewer heads.
   Tensor qkv, kv;
   // Rounded probabilities per sequence and head; none where backward computes them again. // (Q, S)
   std::vector<Tensor> p;
   std::vector<Tensor> taken;  // by the sinks of it, where there are some               // (Q, 1)
+  // Instead of these where keys go round: logarithms of sums per sequence and head, and o.
+  std::vector<Tensor> lse;  // (Q, 1)
+  Tensor o;
+
+  bool lacks_probabilities() const { return p.empty() && lse.empty(); }
+  void forget_probabilities() {
+    p.clear();
+    taken.clear();
+    lse.clear();
+  }
 
   const Tensor& keys() const { return kv.size() == 0 ? qkv : kv; }
+};
+
+// Of what attention takes in.
+struct CoreGradient {
+  Tensor qkv, sinks;
 };
 
 Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved);

@@ -1,8 +1,8 @@
 // model/layers/context.hpp: context parallelism: ranks that each have some tokens of every
 // sequence, zigzag: of 2 cp chunks the first and the last, the second and the last but one, ...
 //
-// Between tokens only attention looks: either every rank gathers all keys and values (allgather),
-// or ranks trade tokens for heads before and after (ulysses).
+// Between tokens only attention looks: every rank gathers all keys and values (allgather), ranks
+// trade tokens for heads before and after (ulysses), or see keys and values go round (ring.hpp).
 #pragma once
 
 #include "kernels/ops.hpp"

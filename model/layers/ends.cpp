@@ -118,13 +118,15 @@ void to_gradients(const Rank& rank, const Targets& targets, const Tensor& lse, c
   }
 }
 
-// Where each of this rank's tokens of the residual stream stands in its sequence.
+// Where each of this rank's tokens of the residual stream stands in its document.
 std::vector<std::size_t> own_positions(const Rank& rank, const Batch& batch) {
   const std::vector<std::size_t>& of = rank.positions_of(rank.where.cp);
   const std::size_t n = batch.ids.rows;
   std::vector<std::size_t> positions;
   for (std::size_t t = rank.l.sp ? rank.first(n) : 0; t < (rank.l.sp ? rank.last(n) : n); ++t) {
-    positions.push_back(of[t % of.size()]);
+    const bool packed = rank.c.documents > 0;
+    positions.push_back(packed ? static_cast<std::size_t>(batch.positions.values[t])
+                               : of[t % of.size()]);
   }
   return positions;
 }

@@ -18,6 +18,7 @@ struct Batch {
   int number = 0;            // of the micro-batch, global
   Tensor ids;                // (T, 1)
   Targets next, after_next;  // tokens; the latter of an extra head
+  Tensor positions;          // within documents, where these are packed               // (T, 1)
 };
 
 Tensor embed(Rank& rank, const Batch& batch);

@@ -2,7 +2,8 @@
 // each have some of its tokens.
 //
 // Every context-parallel rank has its tokens' part. Of a parameter that every tensor-parallel rank
-// holds whole, sequence-parallel ranks have only their slice's part. Parts are summed in FP32.
+// holds whole, sequence-parallel ranks have only their slice's part; of one that all heads share,
+// ranks have only their heads'. Parts are summed in FP32.
 #pragma once
 
 #include "model/rank.hpp"
@@ -24,22 +25,35 @@ inline void collect_slice(Rank& rank, const std::string& parameter, Tensor gradi
   rank.collect(parameter, gradient, held, ran);
 }
 
-// Of a parameter that every tensor-parallel rank holds whole.
-inline void collect_replicated(Rank& rank, const std::string& parameter, Tensor gradient) {
-  const Where where = rank.at(parameter);
-  const bool contexts = rank.where.cp_size > 1 && rank.joints.gradients.sums_over_contexts(where);
-  const bool sequence = rank.l.sp && rank.joints.gradients.sums_over_sequence(where);
+// Of a parameter that every tensor-parallel rank holds whole and has a part of: each adds what its
+// tokens or heads give.
+inline void collect_parts(Rank& rank, const std::string& parameter, Tensor gradient, bool over_tp) {
+  const bool contexts =
+      rank.where.cp_size > 1 && rank.joints.gradients.sums_over_contexts(rank.at(parameter));
   Evaluation ran = rank.in_fp32();
-  if (contexts && sequence) {
+  if (contexts && over_tp) {
     rank.mesh.tokens.sum(gradient.values, fp32);
   } else if (contexts) {
     rank.mesh.cp.sum(gradient.values, fp32);
-  } else if (sequence) {
+  } else if (over_tp) {
     rank.mesh.tp.sum(gradient.values, fp32);
   }
   if (contexts) ran.parts *= rank.where.cp_size;
-  if (sequence) ran.parts *= rank.where.tp_size;
+  if (over_tp) ran.parts *= rank.where.tp_size;
   rank.collect(parameter, gradient, Held::whole, ran);
+}
+
+// Of one whose every token every tensor-parallel rank sees, but for sequence parallelism.
+inline void collect_replicated(Rank& rank, const std::string& parameter, Tensor gradient) {
+  collect_parts(rank, parameter, std::move(gradient),
+                rank.l.sp && rank.joints.gradients.sums_over_sequence(rank.at(parameter)));
+}
+
+// Of one that all heads share.
+inline void collect_shared_by_heads(Rank& rank, const std::string& parameter, Tensor gradient) {
+  collect_parts(
+      rank, parameter, std::move(gradient),
+      rank.where.tp_size > 1 && rank.joints.gradients.sums_over_heads(rank.at(parameter)));
 }
 
 }  // namespace plumb

@@ -14,7 +14,56 @@ Attributes heads(const Promise& p) {
 Attributes core(const Promise& p) {
   Attributes attributes = heads(p);
   if (p.c.sinks > 0) attributes["sinks"] = 1;
+  if (p.c.documents > 0) attributes["documents"] = 1;
   return attributes;
+}
+
+Ids head_norm_inputs(const Promise& p, const std::string& name) {
+  return {p.at(name + ".attn.qkv", "out"), Promise::weight(name + ".attn.q_norm"),
+          Promise::weight(name + ".attn.k_norm")};
+}
+
+Attributes head_norm_attributes(const Promise& p) {
+  Attributes attributes = heads(p);
+  attributes.erase("sequence");
+  attributes["eps"] = p.c.eps;
+  return attributes;
+}
+
+// Of each query and key head                              (T, F); two weights (d)
+std::string head_norm(Promise& p, const std::string& name) {
+  const std::string y = p.at(name + ".attn.qk_norm", "out");
+  p.node("head_norm", head_norm_inputs(p, name), {y}, p.plain(), head_norm_attributes(p));
+  return y;
+}
+
+std::string head_norm_grad(Promise& p, const std::string& name, const std::string& dy) {
+  Ids inputs = head_norm_inputs(p, name);
+  inputs.push_back(dy);
+  const std::string dx = p.at(name + ".attn.qk_norm", "grad_in");
+  p.node("head_norm_grad", inputs, {dx}, p.plain(), head_norm_attributes(p));
+  p.node("head_norm_wgrad", inputs,
+         {p.at(name + ".attn.q_norm.weight", "wgrad"), p.at(name + ".attn.k_norm.weight", "wgrad")},
+         p.over_heads(), head_norm_attributes(p));
+  return dx;
+}
+
+// What attention sees.
+std::string last_of_qkv(const Promise& p, const std::string& name) {
+  const char* module = !p.gpt() ? ".attn.rope" : p.c.qk_norm > 0 ? ".attn.qk_norm" : ".attn.qkv";
+  return p.at(name + module, "out");
+}
+
+// In a ring keys and values come in turns, forward and backward. Where they are gathered each rank
+// has gradients of all of them.
+Evaluation over_keys(const Promise& p, bool backward) {
+  Evaluation how = p.plain();
+  const bool ring = p.l.cp > 1 && p.l.context == Context::ring;
+  if (!ring && (!backward || p.l.context != Context::allgather)) return how;
+  how.parts = p.l.cp;
+  how.deal = p.over_contexts().deal;
+  how.deal.ring = ring;
+  return how;
 }
 
 std::string sinks(const std::string& name) { return name + ".attn.sinks"; }
@@ -23,44 +72,46 @@ std::string rope(Promise& p, const std::string& x, const std::string& as, int in
   Attributes attributes = heads(p);
   attributes["base"] = p.c.rope_base;
   attributes["inverse"] = inverse;
-  p.node("rope", {x}, {as}, p.plain(), attributes);
+  Ids inputs{x};
+  if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
+  p.node("rope", inputs, {as}, p.plain(), attributes);
   return as;
 }
 
 }  // namespace
 
-// qkv (T, (heads + 2 kv_heads) d), rotated under llama; core (T, C); proj (T, C). What each token
-// gives to the sinks of the heads it has (T, heads) is summed over tokens.
+// qkv (T, (heads + 2 kv_heads) d), normed where that is chosen, rotated under llama; core (T, C);
+// proj (T, C). What each token gives to the sinks of the heads it has (T, heads) is summed over
+// tokens.
 std::string attention(Promise& p, const std::string& name, const std::string& x) {
   std::string qkv = linear(p, name + ".attn.qkv", x, Split::columns);
+  if (p.c.qk_norm > 0) qkv = head_norm(p, name);
   if (!p.gpt()) qkv = rope(p, qkv, p.at(name + ".attn.rope", "out"), 0);
   Ids inputs{qkv};
   if (p.c.sinks > 0) inputs.push_back(sinks(name) + "/param@previous");
   const std::string o = p.at(name + ".attn.core", "out");
-  p.node("attention", inputs, {o}, p.plain(), core(p));
+  if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
+  p.node("attention", inputs, {o}, over_keys(p, false), core(p));
   return linear(p, name + ".attn.proj", o, Split::rows);
 }
 
 std::string attention_grad(Promise& p, const std::string& name, const std::string& dy) {
   const std::string d_core =
       linear_grad(p, name + ".attn.proj", p.at(name + ".attn.core", "out"), dy, Split::rows);
-  const std::string qkv = p.at(name + (p.gpt() ? ".attn.qkv" : ".attn.rope"), "out");
+  const std::string qkv = last_of_qkv(p, name);
   std::string d_qkv = p.at(name + ".attn.core", "grad_in");
-  Evaluation how = p.plain();
-  if (p.l.context == Context::allgather) {  // each rank has gradients of all keys and values
-    how.parts = p.l.cp;
-    how.deal = p.over_contexts().deal;
-  }
   Ids inputs{qkv, d_core}, outputs{d_qkv};
   if (p.c.sinks > 0) {
     inputs.push_back(sinks(name) + "/param@previous");
     outputs.push_back(p.at(sinks(name), "grad_out"));
   }
-  p.node("attention_grad", inputs, outputs, how, core(p));
+  if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
+  p.node("attention_grad", inputs, outputs, over_keys(p, true), core(p));
   if (p.c.sinks > 0) {
     p.node("column_sum", {outputs.back()}, {p.at(sinks(name), "wgrad")}, p.over_contexts());
   }
   if (!p.gpt()) d_qkv = rope(p, d_qkv, p.at(name + ".attn.rope", "grad_in"), 1);
+  if (p.c.qk_norm > 0) d_qkv = head_norm_grad(p, name, d_qkv);
   return linear_grad(p, name + ".attn.qkv", p.at(name + ".norm1", "out"), d_qkv, Split::columns);
 }
 

@@ -51,6 +51,13 @@ class Promise {
     if (l.sp) how.parts *= l.tp;
     return how;
   }
+  // Of a parameter that all heads share: every tensor-parallel rank has some of them, of all tokens
+  // of its context.
+  Evaluation over_heads() const {
+    Evaluation how = over_contexts();
+    how.parts *= l.tp;
+    return how;
+  }
   Evaluation over_vocabulary() const { return {l.tp, fp32, fp32}; }
   Evaluation over_dp() const { return {l.dp, fp32, fp32}; }
   // Of an expert's parameter: the ranks that have it take the tokens of all that share them out.

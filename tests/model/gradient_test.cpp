@@ -72,9 +72,11 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Of, Gradients,
-                         testing::Values("gpt", "llama", "gpt-moe", "llama-moe", "gpt+sinks",
-                                         "llama+sinks", "llama+dropout=20+label_smoothing=10",
-                                         "gpt-moe+capacity=70", "gpt+mtp"));
+                         testing::Values("gpt", "llama", "gpt-moe", "llama-moe",
+                                         "gpt+sinks+qk_norm+documents=3",
+                                         "llama+sinks+qk_norm+documents=3",
+                                         "llama+dropout=20+label_smoothing=10",
+                                         "gpt-moe+capacity=70", "gpt+mtp+documents=3"));
 
 }  // namespace
 }  // namespace plumb

@@ -15,9 +15,10 @@ TEST(Layout, ReadsItsGrammar) {
   EXPECT_EQ(parse_layout("vpp2,pp2:1+1+1+1"),
             (Layout{.pp = 2, .vpp = 2, .stage_layers = {1, 1, 1, 1}}));
   EXPECT_EQ(parse_layout("recompute"), (Layout{.recompute = 1}));
-  for (const char* text : {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2", "dp4,ep2",
-                           "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective,overlap:7",
-                           "offload", "offload:activations", "offload:optimizer,tp2"}) {
+  for (const char* text :
+       {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2:ring", "cp2", "dp4,ep2",
+        "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective,overlap:7", "offload",
+        "offload:activations", "offload:optimizer,tp2"}) {
     EXPECT_EQ(parse_layout(name_of(parse_layout(text))), parse_layout(text)) << text;
   }
   for (const char* bad : {"tp",
@@ -54,7 +55,7 @@ TEST(Layout, MustDivideTheModel) {
   Config c = config_of("llama");  // 8 heads, 4 KV heads, 4 layers
   c.micro_batches = 4;
   for (const char* good : {"dp4,tp4,sp", "pp4", "pp3", "pp2,vpp2", "pp2:3+1", "dp4,tp4,pp4",
-                           "cp4:ulysses", "cp32,sp,tp2"}) {
+                           "cp4:ulysses", "cp4:ring,tp2", "cp32,sp,tp2"}) {
     EXPECT_NO_THROW(check_layout(parse_layout(good), c)) << good;
   }
   for (const char* bad : {"tp3", "tp8", "dp3", "pp5", "pp2:3+2", "pp2:4", "vpp2", "pp4,vpp2",

@@ -50,6 +50,9 @@ std::vector<std::string> layouts_for(const std::string& recipe) {
             "dp2,pp2,tp2,sp,zero3,recompute:selective",
             "cp2",
             "cp2:ulysses",
+            "cp2:ring",
+            "dp2,cp4:ring,tp2,sp,overlap:3",
+            "cp2:ring,pp2,zero1,recompute:selective",
             "cp4",
             "dp2,cp2,tp2,sp",
             "cp2:ulysses,pp2,zero2,recompute",
@@ -203,6 +206,7 @@ const auto name_of_both = [](const auto& of) {
   name += std::string("_") + std::get<1>(of.param);
   std::ranges::replace(name, '-', '_');
   std::ranges::replace(name, '+', '_');
+  std::ranges::replace(name, '=', '_');
   return name;
 };
 INSTANTIATE_TEST_SUITE_P(Of, Promise,
@@ -213,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(Of, Promise,
                                                           "nvfp4", "fp8-current")),
                          name_of_both);
 INSTANTIATE_TEST_SUITE_P(OfChoices, Promise,
-                         testing::Combine(testing::Values("gpt+sinks", "llama+sinks"),
+                         testing::Combine(testing::Values("gpt+sinks+qk_norm+documents=3",
+                                                          "llama+sinks+qk_norm+documents=3"),
                                           testing::Values("fp32", "bf16", "nvfp4", "fp8-current")),
                          name_of_both);
 

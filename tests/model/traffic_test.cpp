@@ -83,9 +83,9 @@ class Traffic : public testing::TestWithParam<std::tuple<const char*, const char
 
 TEST_P(Traffic, IsWhatRunsSend) {
   const auto [family, recipe] = GetParam();
-  for (const char* layout :
-       {"tp2", "dp2,tp2,sp", "pp2", "cp2", "cp2:ulysses,recompute:selective", "dp2,tp2,zero2",
-        "dp2,zero3", "dp2,pp2,zero3,recompute", "dp2,cp2,tp2,pp2,sp,zero1"}) {
+  for (const char* layout : {"tp2", "dp2,tp2,sp", "pp2", "cp2", "cp2:ulysses,recompute:selective",
+                             "cp2:ring", "cp2:ring,tp2,recompute:selective", "dp2,tp2,zero2",
+                             "dp2,zero3", "dp2,pp2,zero3,recompute", "dp2,cp2,tp2,pp2,sp,zero1"}) {
     const Training run = small_run(family, recipe, layout);
     CountingWorld world;
     train_step(run, leaves_of_run(run), Joints(), find_backend("reference"), world);
@@ -108,12 +108,12 @@ TEST_P(Traffic, IsWhatRunsSend) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Traffic,
-                         testing::Combine(testing::Values("gpt", "llama"),
+                         testing::Combine(testing::Values("gpt", "llama+qk_norm+sinks"),
                                           testing::Values("bf16", "fp8-current")),
                          [](const auto& of) {
                            std::string name =
                                std::get<0>(of.param) + std::string("_") + std::get<1>(of.param);
-                           std::replace(name.begin(), name.end(), '-', '_');
+                           for (char& x : name) x = x == '-' || x == '+' ? '_' : x;
                            return name;
                          });
 

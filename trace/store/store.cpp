@@ -34,6 +34,7 @@ json to_json(const Evaluation& how) {
   if (how.deal.ranks > 1) {
     j.push_back(how.deal.ranks);
     j.push_back(how.deal.sequence);
+    if (how.deal.ring) j.push_back("ring");
   }
   return j;
 }
@@ -50,7 +51,7 @@ Evaluation evaluation_from(const json& j, const fs::path& file) {
                  format_from(j.at(2), file)};
   if (j.size() > 3) {
     how.deal = {static_cast<int>(whole_number(j.at(3), most_ranks)),
-                static_cast<int>(whole_number(j.at(4), most_tokens))};
+                static_cast<int>(whole_number(j.at(4), most_tokens)), 0, j.size() > 5};
   }
   return how;
 }

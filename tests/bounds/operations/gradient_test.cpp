@@ -24,11 +24,12 @@ using Inputs = std::vector<Exact>;
 
 Exact exactly(const Matrix<double>& x) { return converted<Truth>(x); }
 
-Inputs of(const char* id, const Inputs& inputs, const Attributes& attributes = {}) {
+Inputs of(const char* id, const Inputs& inputs, const Attributes& attributes = {},
+          const Evaluation& how = {}) {
   NoRoundings<Truth> none;
   std::vector<const Exact*> pointers;
   for (const Exact& input : inputs) pointers.push_back(&input);
-  return find_operation(id)->truth({pointers, attributes, {}, none});
+  return find_operation(id)->truth({pointers, attributes, how, none});
 }
 
 Truth along(const Exact& y, const Exact& dy) {
@@ -66,8 +67,9 @@ void expect_gradient(
 }
 
 // The usual case: the forward operation's output 0, weighed by dy.
-Scalar weighed(const char* id, const Exact& dy, const Attributes& attributes = {}) {
-  return [=](const Inputs& inputs) { return along(of(id, inputs, attributes)[0], dy); };
+Scalar weighed(const char* id, const Exact& dy, const Attributes& attributes = {},
+               const Evaluation& how = {}) {
+  return [=](const Inputs& inputs) { return along(of(id, inputs, attributes, how)[0], dy); };
 }
 
 class Gradient : public testing::Test {
@@ -90,6 +92,17 @@ TEST_F(Gradient, OfNorms) {
   expect_gradient("layernorm db", {x, w, b}, 2, weights[1], layer);
 }
 
+TEST_F(Gradient, OfTheNormOfHeads) {
+  const Attributes how{{"heads", 4}, {"kv_heads", 2}, {"head_dim", 2}, {"eps", 1e-3}};
+  const Exact qkv = normal(3, 16), wq = normal(2, 1, 1), wk = normal(2, 1, 1), dy = normal(3, 16);
+  const Scalar forward = weighed("head_norm", dy, how);
+  const Inputs inputs{qkv, wq, wk}, weights = of("head_norm_wgrad", {qkv, wq, wk, dy}, how);
+  expect_gradient("head_norm dqkv", inputs, 0, of("head_norm_grad", {qkv, wq, wk, dy}, how)[0],
+                  forward);
+  expect_gradient("head_norm dwq", inputs, 1, weights[0], forward);
+  expect_gradient("head_norm dwk", inputs, 2, weights[1], forward);
+}
+
 double of_gelu(double x) { return std::fabs(x * x * x) / 18 * 0x1p-53; }
 double of_gelu_erf(double x) { return 0.4 * std::fabs(x) * (0x1p-52 + x * x * 0x1p-53); }
 
@@ -102,21 +115,29 @@ TEST_F(Gradient, OfActivations) {
   expect_gradient("swiglu", {x}, 0, of("swiglu_grad", {x, half})[0], weighed("swiglu", half));
 }
 
-TEST_F(Gradient, OfSoftmaxAttentionAndRope) {
+// As one rank has it, and in a ring of two.
+TEST_F(Gradient, OfAttention) {
+  const Attributes heads{{"heads", 4}, {"kv_heads", 2}, {"head_dim", 2}, {"sequence", 4}};
+  Attributes with_sinks = heads;
+  with_sinks["sinks"] = 1;
+  const Exact qkv = normal(8, 16), d_o = normal(8, 8), sinks = normal(4, 1);
+  const Evaluation ring{2, fp32, fp32, {2, 4, 0, true}};
+  for (const Evaluation& how : {Evaluation{}, ring}) {
+    expect_gradient("attention", {qkv}, 0, of("attention_grad", {qkv, d_o}, heads, how)[0],
+                    weighed("attention", d_o, heads, how));
+    const Inputs both = of("attention_grad", {qkv, d_o, sinks}, with_sinks, how);
+    const Scalar weighed_with = weighed("attention", d_o, with_sinks, how);
+    expect_gradient("attention with sinks", {qkv, sinks}, 0, both[0], weighed_with);
+    expect_gradient("sinks", {qkv, sinks}, 1, of("column_sum", {both[1]})[0], weighed_with);
+  }
+}
+
+TEST_F(Gradient, OfSoftmaxAndRope) {
   const Exact x = normal(3, 8), dy = normal(3, 8);
   const Exact p = of("softmax", {x})[0];
   expect_gradient("softmax", {x}, 0, of("softmax_grad", {p, dy})[0], weighed("softmax", dy));
   Attributes heads{{"heads", 4}, {"kv_heads", 2}, {"head_dim", 2}, {"sequence", 3}};
-  const Exact qkv = normal(6, 16), d_o = normal(6, 8), d_qkv = normal(6, 16);
-  expect_gradient("attention", {qkv}, 0, of("attention_grad", {qkv, d_o}, heads)[0],
-                  weighed("attention", d_o, heads));
-  Attributes with_sinks = heads;
-  with_sinks["sinks"] = 1;
-  const Exact sinks = normal(4, 1);
-  const Inputs both = of("attention_grad", {qkv, d_o, sinks}, with_sinks);
-  const Scalar weighed_with = weighed("attention", d_o, with_sinks);
-  expect_gradient("attention with sinks", {qkv, sinks}, 0, both[0], weighed_with);
-  expect_gradient("sinks", {qkv, sinks}, 1, of("column_sum", {both[1]})[0], weighed_with);
+  const Exact qkv = normal(6, 16), d_qkv = normal(6, 16);
   heads.insert({{"base", 100}, {"inverse", 0}});
   const Scalar turned = weighed("rope", d_qkv, heads);
   heads["inverse"] = 1;

@@ -19,6 +19,7 @@ double drawn(bool positive, std::uint64_t call, std::uint64_t input, std::uint64
 struct Kind {
   const char* id;
   const char* shape = "12x60";
+  bool ring = false;  // over two ranks
 };
 
 class Moments : public testing::TestWithParam<Kind> {};
@@ -33,9 +34,13 @@ TEST_P(Moments, HaveTheSizeOfTheErrors) {
       std::size_t violations = 0;
       const int calls = std::max(100, effort(100));
       for (int call = 1; call <= calls; ++call) {
-        const Example e = shaped_example(id, GetParam().shape, inputs, [&](auto i, auto k) {
+        Example e = shaped_example(id, GetParam().shape, inputs, [&](auto i, auto k) {
           return drawn(positive, static_cast<std::uint64_t>(call), i, k);
         });
+        if (GetParam().ring) {
+          e.how.parts = 2;
+          e.how.deal = {2, static_cast<int>(e.inputs[0].rows), 0, true};
+        }
         Comparison seen;
         judge(e, evaluation_of(e), seen, Mode::moments);
         violations += seen.violations;
@@ -67,17 +72,22 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Kind{"gemm", "8x200x20"}, Kind{"add"}, Kind{"dropout"}, Kind{"sum"},
                     Kind{"column_sum", "30x70"}, Kind{"rmsnorm"}, Kind{"rmsnorm_grad"},
                     Kind{"rmsnorm_wgrad", "30x70"}, Kind{"layernorm"}, Kind{"layernorm_grad"},
-                    Kind{"layernorm_wgrad", "30x70"}, Kind{"rope"}, Kind{"attention", "12x30"},
-                    Kind{"attention_grad", "12x30"}, Kind{"softmax"}, Kind{"softmax_grad"},
-                    Kind{"log_sum_exp", "80x30"}, Kind{"softmax_merge", "24x20"}, Kind{"gelu"},
-                    Kind{"gelu_grad"}, Kind{"gelu_erf"}, Kind{"gelu_erf_grad"}, Kind{"silu"},
-                    Kind{"silu_grad"}, Kind{"swiglu"}, Kind{"swiglu_grad"},
-                    Kind{"cross_entropy", "80x30"}, Kind{"cross_entropy_grad"}, Kind{"quantize"},
-                    Kind{"scale"}, Kind{"adam"}, Kind{"router"}, Kind{"router_grad"},
-                    Kind{"dispatch_grad"}, Kind{"grouped_gemm", "16x60"},
-                    Kind{"grouped_wgrad", "60x16"}, Kind{"grouped_column_sum", "60x40"},
-                    Kind{"combine"}, Kind{"combine_grad"}, Kind{"combine_weight_grad", "80x30"}),
-    [](const auto& parameter) { return parameter.param.id; });
+                    Kind{"layernorm_wgrad", "30x70"}, Kind{"rope"}, Kind{"head_norm"},
+                    Kind{"head_norm_grad"}, Kind{"head_norm_wgrad", "30x210"},
+                    Kind{"attention", "12x30"}, Kind{"attention_grad", "12x30"},
+                    Kind{"attention", "12x30", true}, Kind{"attention_grad", "12x30", true},
+                    Kind{"softmax"}, Kind{"softmax_grad"}, Kind{"log_sum_exp", "80x30"},
+                    Kind{"softmax_merge", "24x20"}, Kind{"gelu"}, Kind{"gelu_grad"},
+                    Kind{"gelu_erf"}, Kind{"gelu_erf_grad"}, Kind{"silu"}, Kind{"silu_grad"},
+                    Kind{"swiglu"}, Kind{"swiglu_grad"}, Kind{"cross_entropy", "80x30"},
+                    Kind{"cross_entropy_grad"}, Kind{"quantize"}, Kind{"scale"}, Kind{"adam"},
+                    Kind{"router"}, Kind{"router_grad"}, Kind{"dispatch_grad"},
+                    Kind{"grouped_gemm", "16x60"}, Kind{"grouped_wgrad", "60x16"},
+                    Kind{"grouped_column_sum", "60x40"}, Kind{"combine"}, Kind{"combine_grad"},
+                    Kind{"combine_weight_grad", "80x30"}),
+    [](const auto& parameter) {
+      return std::string(parameter.param.id) + (parameter.param.ring ? "_ring" : "");
+    });
 
 // An expert's count is the same for every token, and so is what is lost of it: a bias.
 TEST(Moment, ForetellsWhatIsLostOfCounts) {

@@ -63,6 +63,25 @@ TEST(Value, OfNormsIsTheExactNorm) {
   }
 }
 
+// Of two query heads, their key and their value, each row is what rmsnorm makes of it.
+TEST(Value, OfTheNormOfHeadsIsThatOfTheirRows) {
+  Draw draw("plain", 9);
+  const Matrix<double> qkv = draw.moderate(3, 16, 1), wq = draw.moderate(4, 1, 0.3, 1),
+                       wk = draw.moderate(4, 1, 0.3, 1);
+  const Attributes how{{"heads", 2}, {"kv_heads", 1}, {"head_dim", 4}, {"eps", 1e-5}};
+  const auto y = value_of({"head_norm", {qkv, wq, wk}, how, {}})[0];
+  for (std::size_t t = 0; t < 3; ++t) {
+    for (std::size_t h = 0; h < 4; ++h) {
+      const std::span<const double> x(qkv.row(t) + 4 * h, 4);
+      const auto exact = exact_rmsnorm(x, h == 2 ? wk.values : wq.values, 1e-5);
+      for (std::size_t j = 0; j < 4; ++j) {
+        const double expected = h == 3 ? x[j] : exact[j];
+        EXPECT_NEAR(y(t, 4 * h + j), expected, fp64_loss * (std::fabs(expected) + 1));
+      }
+    }
+  }
+}
+
 // One pass and two give the same number, and only the first loses it to a large mean.
 TEST(Value, OfLayerNormIsTheSameInOnePass) {
   Draw draw("plain", 6);
@@ -235,6 +254,31 @@ TEST(Value, OfAttentionIsSoftmaxTimesValues) {
   }
 }
 
+// Where keys come round in turns, nothing but roundings changes.
+TEST(Value, OfAttentionInARingIsThatOfOneRank) {
+  int rings = 0;
+  for (const char* id : {"attention", "attention_grad"}) {
+    for (unsigned seed = 1; seed <= 60; ++seed) {
+      Draw draw("plain", seed);
+      Example e = example_of(id, draw);
+      if (!e.how.deal.ring) continue;
+      ++rings;
+      const auto in_turns = value_of(e);
+      e.how = {};
+      const auto alone = value_of(e);
+      for (std::size_t o = 0; o < alone.size(); ++o) {
+        double largest = 0;
+        for (const double x : alone[o].values) largest = std::max(largest, std::fabs(x));
+        for (std::size_t i = 0; i < alone[o].size(); ++i) {
+          ASSERT_NEAR(in_turns[o].values[i], alone[o].values[i], fp64_loss * largest) << id << seed;
+        }
+      }
+    }
+  }
+  EXPECT_GT(rings, 10);
+}
+
+// By positions in the sequence, and in documents where these are given.
 TEST(Value, OfRopeTurnsAndTurnsBack) {
   Draw draw("plain", 8);
   Example e = example_of("rope", draw);
@@ -242,17 +286,18 @@ TEST(Value, OfRopeTurnsAndTurnsBack) {
   const auto turned = value_of(e);
   const auto dim = static_cast<std::size_t>(e.attributes["head_dim"]);
   const auto sequence = static_cast<std::size_t>(e.attributes["sequence"]);
+  ASSERT_EQ(e.inputs.size(), 2U);
   for (std::size_t t = 0; t < turned[0].rows; ++t) {
+    ASSERT_LE(e.inputs[1].values[t], static_cast<double>(t % sequence));
     for (std::size_t i = 0; i < dim / 2; ++i) {
-      const double angle =
-          static_cast<double>(t % sequence) *
-          std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+      const double angle = e.inputs[1].values[t] * std::pow(10000.0, -2.0 * static_cast<double>(i) /
+                                                                         static_cast<double>(dim));
       const double x = e.inputs[0](t, i);
       const double y = e.inputs[0](t, i + dim / 2);
       EXPECT_NEAR(turned[0](t, i), x * exact_cos(angle) - y * exact_sin(angle), 1e-13);
     }
   }
-  e.inputs = turned;
+  e.inputs[0] = turned[0];
   e.attributes["inverse"] = 1;
   Draw again("plain", 8);
   const auto original = example_of("rope", again).inputs[0];

@@ -1,0 +1,120 @@
+// head_norm: RMSNorm of each query and each key head of packed qkv, as rmsnorm evaluates it; values
+// stay as they are
+//
+//   inputs   qkv (T, F), wq (head_dim, 1), wk (head_dim, 1)      y (T, F)    layout of F: see
+//   rope.cpp attributes   heads, kv_heads, head_dim, eps
+// Also here: head_norm_grad (dqkv) and head_norm_wgrad (dwq, dwk).       inputs qkv, wq, wk, dy
+//   dwq = sum over query heads and tokens, dwk over key heads and tokens, head by head; in parts:
+//   of the tokens of each rank that shares them, the heads in equal slices
+#include "bounds/operations/column_sums.hpp"
+#include "bounds/operations/rms.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+// The query heads of packed qkv, or its key heads.
+struct Kind {
+  std::size_t count, dim, ratio;
+  bool keys;
+
+  template <class T>
+  Kind(const Call<T>& call, bool of_keys)
+      : count(call.count(of_keys ? "kv_heads" : "heads")),
+        dim(call.count("head_dim")),
+        ratio(call.count("heads") / call.count("kv_heads")),
+        keys(of_keys) {}
+  std::size_t column(std::size_t h) const {
+    const std::size_t group = keys ? h : h / ratio, within = keys ? ratio : h % ratio;
+    return (group * (ratio + 2) + within) * dim;
+  }
+};
+
+// Heads below one another, each with all its tokens, and back.               // (heads T, head_dim)
+template <class T>
+Matrix<T> stacked(const Matrix<T>& qkv, const Kind& of) {
+  Matrix<T> rows(of.count * qkv.rows, of.dim);
+  for (std::size_t h = 0; h < of.count; ++h) {
+    for (std::size_t t = 0; t < qkv.rows; ++t) {
+      std::copy_n(qkv.row(t) + of.column(h), of.dim, rows.row(h * qkv.rows + t));
+    }
+  }
+  return rows;
+}
+template <class T>
+void put_back(const Matrix<T>& rows, const Kind& of, Matrix<T>& qkv) {
+  for (std::size_t h = 0; h < of.count; ++h) {
+    for (std::size_t t = 0; t < qkv.rows; ++t) {
+      std::copy_n(rows.row(h * qkv.rows + t), of.dim, qkv.row(t) + of.column(h));
+    }
+  }
+}
+
+template <class T>
+std::vector<Matrix<T>> forward(const Call<T>& call) {
+  Matrix<T> y = call[0];
+  for (const bool keys : {false, true}) {
+    const Kind of(call, keys);
+    const std::vector<T>& w = call[keys ? 2 : 1].values;
+    put_back(rms_normalized(stacked(call[0], of), w, call.attribute("eps")), of, y);
+  }
+  call.roundings.round(y, call.how.output);
+  return {std::move(y)};
+}
+
+template <class T>
+std::vector<Matrix<T>> grad(const Call<T>& call) {
+  Matrix<T> d = call[3];
+  for (const bool keys : {false, true}) {
+    const Kind of(call, keys);
+    const std::vector<T>& w = call[keys ? 2 : 1].values;
+    put_back(rms_gradient(stacked(call[0], of), w, stacked(call[3], of), call.attribute("eps")), of,
+             d);
+  }
+  call.roundings.round(d, call.how.output);
+  return {std::move(d)};
+}
+
+// Rows of `stacked` in rank order: of the ranks that share tokens each has slices of its heads.
+Parting over_heads(std::size_t heads, std::size_t tokens, const Evaluation& how) {
+  const int contexts = how.parts % how.deal.ranks == 0 ? how.deal.ranks : 1;
+  const Parting of_tokens = parting(tokens, {contexts, how.wire, how.output, how.deal});
+  Parting all;
+  for (std::size_t c = 0; c + 1 < of_tokens.begins.size(); ++c) {
+    const std::size_t from = of_tokens.begins[c], to = of_tokens.begins[c + 1];
+    const Evaluation slices{how.parts / contexts, fp32, fp32, {1, 0, how.deal.key}};
+    const Parting of_heads = parting(heads * (to - from), slices);
+    for (std::size_t p = 0; p + 1 < of_heads.begins.size(); ++p) {
+      all.begins.push_back(all.order.size() + of_heads.begins[p]);
+    }
+    for (std::size_t h = 0; h < heads; ++h) {
+      for (std::size_t i = from; i < to; ++i) all.order.push_back(h * tokens + of_tokens.order[i]);
+    }
+  }
+  all.begins.push_back(all.order.size());
+  return all;
+}
+
+template <class T>
+std::vector<Matrix<T>> wgrad(const Call<T>& call) {
+  std::vector<Matrix<T>> outputs;
+  for (const bool keys : {false, true}) {
+    const Kind of(call, keys);
+    const Matrix<T> terms =
+        rms_weight_terms(stacked(call[0], of), stacked(call[3], of), call.attribute("eps"));
+    outputs.push_back(
+        column_sums(terms, over_heads(of.count, call[0].rows, call.how), call.how, call.roundings));
+  }
+  return outputs;
+}
+
+}  // namespace
+
+extern const Operation head_norm{"head_norm", forward<float>, forward<double>, forward<Truth>,
+                                 tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>};
+extern const Operation head_norm_grad{"head_norm_grad", grad<float>, grad<double>, grad<Truth>,
+                                      tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 3>};
+extern const Operation head_norm_wgrad{"head_norm_wgrad", wgrad<float>, wgrad<double>, wgrad<Truth>,
+                                       tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 3>};
+
+}  // namespace plumb

@@ -1,0 +1,59 @@
+// bounds/operations/rms.hpp: RMSNorm of rows, for whole rows and for heads: rmsnorm.cpp says how.
+//
+// Nothing here rounds to a format.
+#pragma once
+
+#include <cmath>
+
+#include "bounds/number/near.hpp"
+#include "bounds/operation.hpp"
+
+namespace plumb {
+
+template <class T>
+T inverse_rms(const T* x, std::size_t n, double eps) {
+  using std::fma;
+  using std::sqrt;
+  T squares = 0;
+  for (std::size_t j = 0; j < n; ++j) squares = fma(x[j], x[j], squares);
+  return shared(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)));
+}
+
+template <class T>
+Matrix<T> rms_normalized(const Matrix<T>& x, const std::vector<T>& w, double eps) {
+  Matrix<T> y(x.rows, x.cols);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    const T r = inverse_rms(x.row(t), x.cols, eps);
+    for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = x(t, j) * r * w[j];
+  }
+  return y;
+}
+
+template <class T>
+Matrix<T> rms_gradient(const Matrix<T>& x, const std::vector<T>& w, const Matrix<T>& dy,
+                       double eps) {
+  using std::fma;
+  Matrix<T> dx(x.rows, x.cols);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    const T r = inverse_rms(x.row(t), x.cols, eps);
+    T c = 0;
+    for (std::size_t j = 0; j < x.cols; ++j) c = fma(dy(t, j) * w[j], x(t, j) * r, c);
+    c = shared(c / static_cast<T>(x.cols));
+    for (std::size_t j = 0; j < x.cols; ++j) {
+      dx(t, j) = r * (dy(t, j) * w[j] - x(t, j) * r * c);
+    }
+  }
+  return dx;
+}
+
+// What each row gives to the gradient of the weight.                                     // (T, D)
+template <class T>
+Matrix<T> rms_weight_terms(const Matrix<T>& x, Matrix<T> dy, double eps) {
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    const T r = inverse_rms(x.row(t), x.cols, eps);
+    for (std::size_t j = 0; j < x.cols; ++j) dy(t, j) *= x(t, j) * r;
+  }
+  return dy;
+}
+
+}  // namespace plumb

@@ -1,0 +1,121 @@
+#include "kernels/ring.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace plumb {
+namespace {
+
+// First column of a group's key, of which the value is the neighbour.
+std::size_t key_column(const HeadShape& s, std::size_t group) {
+  const std::size_t ratio = s.heads / s.kv_heads;
+  return (group * (ratio + 2) + ratio) * s.dim;
+}
+
+// What was summed so far is about a score that is not below this one.
+void bring_down(float score, std::size_t i, SoFar& all) {
+  if (!(all.largest[i] < score)) return;
+  const float down = std::exp(all.largest[i] - score);
+  all.largest[i] = score;
+  all.sum[i] *= down;
+  for (std::size_t c = 0; c < all.o.cols; ++c) all.o(i, c) *= down;
+}
+
+}  // namespace
+
+Tensor keys_and_values(const Tensor& qkv, const HeadShape& s) {
+  Tensor y(qkv.rows, 2 * s.kv_heads * s.dim);
+  for (std::size_t t = 0; t < y.rows; ++t) {
+    for (std::size_t g = 0; g < s.kv_heads; ++g) {
+      std::copy_n(qkv.row(t) + key_column(s, g), 2 * s.dim, y.row(t) + 2 * g * s.dim);
+    }
+  }
+  return y;
+}
+
+Tensor unpacked(const Tensor& x, const HeadShape& s) {
+  Tensor y(x.rows, (s.heads + 2 * s.kv_heads) * s.dim);
+  for (std::size_t t = 0; t < y.rows; ++t) {
+    for (std::size_t g = 0; g < s.kv_heads; ++g) {
+      std::copy_n(x.row(t) + 2 * g * s.dim, 2 * s.dim, y.row(t) + key_column(s, g));
+    }
+  }
+  return y;
+}
+
+SoFar::SoFar(std::size_t queries, std::size_t dim)
+    : o(queries, dim), largest(queries, -std::numeric_limits<float>::infinity()), sum(queries, 0) {}
+
+void take_in(Tensor& scores, const Sight& sees, SoFar& all) {
+  for (std::size_t i = 0; i < scores.rows; ++i) {
+    float* row = scores.row(i);
+    float largest = -std::numeric_limits<float>::infinity();
+    for (std::size_t j = 0; j < scores.cols; ++j) {
+      if (sees(i, j)) largest = std::max(largest, row[j]);
+    }
+    bring_down(largest, i, all);
+    for (std::size_t j = 0; j < scores.cols; ++j) {
+      const bool seen = sees(i, j);
+      row[j] = seen ? std::exp(row[j] - all.largest[i]) : 0.0F;
+      if (seen) all.sum[i] += row[j];
+    }
+  }
+}
+
+void take_in_sink(float sink, SoFar& all) {
+  for (std::size_t i = 0; i < all.sum.size(); ++i) {
+    bring_down(sink, i, all);
+    all.sum[i] += std::exp(sink - all.largest[i]);
+  }
+}
+
+Tensor divided(const SoFar& all, const HeadShape& s, std::size_t sequence, std::size_t head,
+               Tensor& o) {
+  Tensor lse(all.o.rows, 1);
+  for (std::size_t i = 0; i < all.o.rows; ++i) {
+    float* to = o.row(sequence * s.queries() + i) + head * s.dim;
+    for (std::size_t c = 0; c < s.dim; ++c) to[c] = all.o(i, c) / all.sum[i];
+    lse.values[i] = all.largest[i] + std::log(all.sum[i]);
+  }
+  return lse;
+}
+
+void probabilities(Tensor& scores, const Sight& sees, const Tensor& lse) {
+  for (std::size_t i = 0; i < scores.rows; ++i) {
+    for (std::size_t j = 0; j < scores.cols; ++j) {
+      scores(i, j) = sees(i, j) ? std::exp(scores(i, j) - lse.values[i]) : 0.0F;
+    }
+  }
+}
+
+Tensor row_products(const Tensor& o, const Tensor& d_o, const HeadShape& s, std::size_t sequence,
+                    std::size_t head) {
+  Tensor along(s.queries(), 1);
+  for (std::size_t i = 0; i < along.rows; ++i) {
+    const std::size_t row = sequence * s.queries() + i;
+    const float *a = d_o.row(row) + head * s.dim, *b = o.row(row) + head * s.dim;
+    for (std::size_t c = 0; c < s.dim; ++c) {
+      along.values[i] = std::fma(a[c], b[c], along.values[i]);
+    }
+  }
+  return along;
+}
+
+// Where P is zero, so is dS.
+Tensor block_gradient(const Backend& backend, const Tensor& p, const Tensor& kv, const Tensor& d_o,
+                      const Tensor& along, const HeadShape& s, std::size_t sequence,
+                      std::size_t head) {
+  Tensor ds = probability_gradient(backend, kv, d_o, s, sequence, head);
+  for (std::size_t i = 0; i < ds.rows; ++i) {
+    for (std::size_t j = 0; j < ds.cols; ++j) ds(i, j) = p(i, j) * (ds(i, j) - along.values[i]);
+  }
+  return ds;
+}
+
+Tensor taken_by_sink(float sink, const Tensor& lse) {
+  Tensor p(lse.rows, 1);
+  for (std::size_t i = 0; i < p.rows; ++i) p.values[i] = std::exp(sink - lse.values[i]);
+  return p;
+}
+
+}  // namespace plumb

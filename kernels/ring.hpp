@@ -1,0 +1,57 @@
+// kernels/ring.hpp: attention where keys and values come in turns, in plain loops: the patient's
+// own code for what bounds/operations/ring_attention.hpp promises.
+//
+// Queries (Q) and keys (K) of one sequence, which a rank has. Nothing here rounds to a format.
+// TESTED   tests/model/one_rank_test.cpp (bit for bit the promise)
+#pragma once
+
+#include "kernels/ops.hpp"
+
+namespace plumb {
+
+// Key and value columns of packed qkv, and back to where they were.    // (Q, 2 kv_heads dim), (Q,
+// F)
+Tensor keys_and_values(const Tensor& qkv, const HeadShape& shape);
+Tensor unpacked(const Tensor& keys_and_values, const HeadShape& shape);
+
+// What the queries of a head have of the keys that came so far.
+struct SoFar {
+  Tensor o;                         // sums of P v, not divided yet                    // (Q, dim)
+  std::vector<float> largest, sum;  // of scores, and of exponentials about it
+
+  SoFar(std::size_t queries, std::size_t dim);
+};
+using Positions = std::vector<std::size_t>;
+
+// Which of the keys at hand the queries of a sequence see.
+struct Sight {
+  const HeadShape& shape;
+  std::size_t sequence;
+  const Positions& keys;
+
+  bool operator()(std::size_t query, std::size_t key) const {
+    return keys[key] <= shape.positions[query] && keys[key] >= shape.first_key(sequence, query);
+  }
+};
+
+// Scores (Q, K) become exponentials about the largest so far, others zero; o waits for their
+// product with the values.
+void take_in(Tensor& scores, const Sight& sees, SoFar& all);
+void take_in_sink(float sink, SoFar& all);
+// Writes the block of head and sequence in o (Q, heads dim). Returns L.                   // (Q, 1)
+Tensor divided(const SoFar& all, const HeadShape& shape, std::size_t sequence, std::size_t head,
+               Tensor& o);
+
+// Scores become probabilities again.
+void probabilities(Tensor& scores, const Sight& sees, const Tensor& lse);
+// Sums of do o of each query of a head.                                                   // (Q, 1)
+Tensor row_products(const Tensor& o, const Tensor& d_o, const HeadShape& shape,
+                    std::size_t sequence, std::size_t head);
+// dS of a block, from P.                                                                  // (Q, K)
+Tensor block_gradient(const Backend& backend, const Tensor& p, const Tensor& kv, const Tensor& d_o,
+                      const Tensor& along, const HeadShape& shape, std::size_t sequence,
+                      std::size_t head);
+// What the sink takes of each query.                                                      // (Q, 1)
+Tensor taken_by_sink(float sink, const Tensor& lse);
+
+}  // namespace plumb
