@@ -185,7 +185,7 @@ void add(Table& rows, const std::vector<std::string>& key, const Count& count) {
   rows.add(row);
 }
 
-// Experts do not go with cp; ep asks for experts, and not every recipe goes with it.
+// Experts do not go with cp, and ep asks for experts.
 bool fits(const std::string& layout, const std::string& family, const Recipe& recipe) {
   try {
     plan(small(family), recipe, parse_layout(layout));

@@ -45,5 +45,17 @@ TEST(SettingsOnTrainedWeights, OfExpertsPassAndABugIsBlamed) {
   EXPECT_EQ(run_trial(start, bug, {}, {}).broken.blamed, bug.bites_at(start.run.config));
 }
 
+// The weights of a trace decide the model, not how it is trained on.
+TEST(SettingsOfALoadedState, AreTheCallersWhereTheWeightsDoNotDecide) {
+  const Training earlier = small_run("llama+mtp+dropout=10+label_smoothing=5", "bf16");
+  const std::string text = small_text();
+  const Trace trace = run_reference(start_of(earlier.config, earlier.recipe, {}, text));
+  const Config asked = small_run("llama+dropout=30", "bf16").config;
+  const Config now = start_of(asked, earlier.recipe, {}, text, &trace).run.config;
+  EXPECT_EQ(now.mtp, 1);
+  EXPECT_EQ(now.dropout, 30);
+  EXPECT_EQ(now.label_smoothing, 0);
+}
+
 }  // namespace
 }  // namespace plumb
