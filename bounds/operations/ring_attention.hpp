@@ -10,11 +10,14 @@
 //              format;  dP, dS as in attention.cpp;  dq a chain from turn to turn;  dk and dv of a
 //              rank's tokens: what each rank gives, one chain through a group's heads, added up in
 //              the order in which they come by;  dsinks = - exp(sink - L) D
-// The softmax is not divided before P is rounded, so that other bits are lost than on one rank.
+// The softmax is not divided before P is rounded, so that other bits are lost than on one rank: P
+// is rounded beside numbers that differ by a factor from row to row. A draw (how.deal.key) puts one
+// of its own there, by taking all exponentials about a number up to ln 2 above the largest score.
 #pragma once
 
 #include <cmath>
 
+#include "bounds/number/philox.hpp"
 #include "bounds/operations/attention.hpp"
 #include "bounds/operations/blockwise.hpp"
 
@@ -79,6 +82,9 @@ class Ring {
   }
 
  private:
+  struct Place {
+    std::size_t sequence, head, rank;
+  };
   struct Running {
     Matrix<T> o;
     std::vector<T> largest, sum;
@@ -123,7 +129,7 @@ class Ring {
     for (std::size_t s = 0; s < ranks(); ++s) {
       const std::size_t from = at_turn(r, s);
       Matrix<T> p = scores(b, h, r, from);
-      for (std::size_t i = 0; i < n; ++i) take_in(p.row(i), b, r, i, from, all);
+      for (std::size_t i = 0; i < n; ++i) take_in(p.row(i), {b, h, r}, i, from, all);
       call_.roundings.round(p, call_.how.output);
       add_product(p, block(call_[0], b, from, of_.value(h)), all.o);
     }
@@ -148,9 +154,9 @@ class Ring {
   }
 
   // A row of scores becomes exponentials.
-  void take_in(T* s, std::size_t b, std::size_t r, std::size_t i, std::size_t from,
-               Running& all) const {
+  void take_in(T* s, const Place& at, std::size_t i, std::size_t from, Running& all) const {
     using std::exp;
+    const auto [b, h, r] = at;
     const std::size_t query = tokens_[r][b][i];
     const std::vector<std::size_t>& keys = tokens_[from][b];
     const T* largest = nullptr;
@@ -160,6 +166,7 @@ class Ring {
       block = largest == nullptr ? s[j] : larger(block, s[j]);
       largest = &block;
     }
+    if (largest != nullptr) block = above(block, query, h);
     if (largest != nullptr && from == r) all.largest[i] = block;  // the first turn
     if (largest != nullptr && from != r) bring_down(block, i, all);
     for (std::size_t j = 0; j < keys.size(); ++j) {
@@ -246,6 +253,13 @@ class Ring {
     for (std::size_t i = 0; i < x.rows; ++i) {
       std::copy_n(x.row(i), x.cols, d.row(tokens_[r][b][i]) + column);
     }
+  }
+
+  // What the exponentials of a row are about: its largest score, and what a draw adds.
+  T above(const T& largest, std::size_t query, std::size_t h) const {
+    const std::uint64_t key = call_.how.deal.key;
+    if (key == 0) return largest;
+    return largest + static_cast<T>(0.6931471805599453 * uniform(key, query * of_.heads + h));
   }
 
   const Call<T>& call_;

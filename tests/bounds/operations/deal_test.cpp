@@ -108,6 +108,36 @@ TEST(Deal, OfFourTermsLiesAsFarOffAsTheRanksOwn) {
   EXPECT_EQ(different.size(), 4U);
 }
 
+// P is rounded beside other numbers in a ring than on one rank, and in a draw than in the ring:
+// each two of the three differ in about as many elements of o.
+TEST(Deal, OfADrawRoundsProbabilitiesOfARingElsewhere) {
+  constexpr std::size_t sequence = 64;
+  Example e{"attention",
+            {Matrix<double>(sequence, 48)},
+            {{"heads", 1}, {"kv_heads", 1}, {"head_dim", 16}, {"sequence", sequence}},
+            {1, fp32, bf16}};
+  for (std::size_t i = 0; i < e.inputs[0].size(); ++i) {
+    e.inputs[0].values[i] = round_to(4 * uniform(key_of(1, "qkv"), i) - 2, bf16);
+  }
+  std::vector<Matrix<float>> runs{evaluation_of(e)[0]};
+  e.how = {2, fp32, bf16, {2, sequence, 0, true}};
+  runs.push_back(evaluation_of(e)[0]);
+  e.how.deal.key = 7;
+  runs.push_back(evaluation_of(e)[0]);
+  const auto differing = [&](std::size_t a, std::size_t b) {
+    double n = 0;
+    for (std::size_t i = 0; i < runs[a].size(); ++i) {
+      n += runs[a].values[i] == runs[b].values[i] ? 0 : 1;
+    }
+    return n;
+  };
+  const double ring = differing(0, 1);
+  EXPECT_GT(ring, 100);
+  // Counts of some hundreds scatter by a tenth; ranks of the rows share what makes them differ.
+  EXPECT_NEAR(differing(0, 2) / ring, 1, 0.3);
+  EXPECT_NEAR(differing(1, 2) / ring, 1, 0.3);
+}
+
 // A key of the last chunk of a sequence is seen by queries of one rank alone, in every cut.
 TEST(Deal, OfADrawLeavesKeysToOneRankThatOneRankHas) {
   constexpr std::size_t sequence = 32, chunk = 8;
