@@ -80,6 +80,9 @@ class Sender {
         heads());
     add("attn.proj/grad_in for heads", "cp", l.cp, "exchange", r.compute, n, heads());
     add("attn.qkv/grad_out for tokens", "cp", l.cp, "exchange", r.compute, n, qkv());
+    if (c.sinks == 0) return;
+    add("attn.sinks/grad_out for tokens", "cp", l.cp, "exchange", r.compute, n,
+        tokens() * c.heads / l.tp);
   }
 
   // Each rank's block visits all others; gradients go one step further, home.
@@ -185,10 +188,9 @@ class Sender {
       return (cast ? 1 : 0) + (cast && !looked_up ? 0 : cast && at.pp > 0 ? 0 : reads);
     }
     if (cast) return 1;
-    // Backward after a layer that was computed again asks for what it multiplies with.
-    const bool backward = l.recompute == 0 || p.cols > 1 || p.name.find("norm") != p.name.npos;
-    const bool bias = p.name.ends_with(".bias");
-    return batches() * (forwards() + (backward && !(l.recompute > 0 && bias) ? 1 : 0));
+    // Backward asks for all but biases; what was gathered ahead has them, too.
+    const bool asked_again = !p.name.ends_with(".bias");
+    return batches() * (forwards() + (l.recompute == 0 || asked_again ? 1 : 0));
   }
 
   bool is_multiplied(const Parameter& p) const {

@@ -27,7 +27,7 @@ TEST(Layout, ReadsItsGrammar) {
                           "tp2,tp2",
                           "xp2",
                           "sp2",
-                          "tp999",
+                          "tp9999",
                           "2",
                           "tp2 dp2",
                           "pp2:",
