@@ -18,7 +18,7 @@ int run(int argc, char** argv) {
   Verb chosen;
   for (const auto add :
        {add_demo, add_bugs, add_catch, add_train, add_check, add_localize, add_replay, add_inspect,
-        add_bound, add_recipes, add_spreads, add_run, add_paper}) {
+        add_bound, add_recipes, add_spreads, add_run, add_dry, add_paper}) {
     add(app, chosen);
   }
   app.footer("A first look: plumb demo. One verb: plumb VERB --help.");

@@ -44,7 +44,7 @@ void ModelOptions::add_to(CLI::App& verb) {
   }
 }
 
-Config ModelOptions::changed(Config c) const {
+Config ModelOptions::changed(Config c, bool to_run) const {
   c.seed = seed;
   for (const Size& size : plumb::sizes()) {
     const int given = sizes.at(size.name);
@@ -57,7 +57,11 @@ Config ModelOptions::changed(Config c) const {
   }
   const bool grouped = c.family != Family::gpt || sizes.at("kv_heads") >= 0;
   if (sizes.at("heads") >= 0 && !grouped) c.kv_heads = c.heads;
-  return config_from(settings_of(c));  // refuses sizes that make no model
+  return config_from(settings_of(c), to_run);  // refuses sizes that make no model
+}
+
+Config ModelOptions::planned() const {
+  return changed(config_of(family.empty() ? "gpt" : family), false);
 }
 
 void ModelOptions::refuse_another_model(const Config& loaded) const {
@@ -78,7 +82,7 @@ Start ModelOptions::start(const std::string& layout_if_none,
   const Recipe how = recipe_from(recipe.empty() ? recipe_if_none : recipe);
   const std::string text = text_from(data);
   const Config fresh = config_of(family.empty() ? "gpt" : family);
-  if (load.empty()) return start_of(changed(fresh), how, where, text);
+  if (load.empty()) return start_of(changed(fresh, true), how, where, text);
   const Loaded earlier = plumb::load(load);
   Config c = run_from(earlier.trace.manifest).config;
   refuse_another_model(c);
@@ -86,7 +90,7 @@ Start ModelOptions::start(const std::string& layout_if_none,
   c.sequences = fresh.sequences;
   c.micro_batches = fresh.micro_batches;
   c.documents = fresh.documents;
-  return start_of(changed(c), how, where, text, &earlier.trace);
+  return start_of(changed(c, true), how, where, text, &earlier.trace);
 }
 
 CLI::Option* add_dose(CLI::App& verb, double& dose) {

@@ -37,42 +37,32 @@ std::string device() {
   return "unknown";
 }
 
-// Is it of the model, and none by default?
-bool is_choice(const Size& size) { return size.of == Size::Of::model && size.least == 0; }
-
-// "llama+qk_norm": the family and its choices.
-std::string model_of(const Config& config) {
-  std::string name = family_of(config);
-  for (const Size& size : sizes()) {
-    if (is_choice(size) && config.*size.field != 0) name += std::string("+") + size.name;
-  }
-  return name;
-}
-
-// The trained state of such a model: made once, kept in `cache`.
+// The trained state of a family, and of what the model has besides: made once, kept in `cache`.
 const Trace& trained_state(const Config& of, const std::string& cache) {
   static std::map<std::string, Trace> known;
-  const std::string model = model_of(of);
-  const auto found = known.find(model);
+  std::string family = family_of(of);
+  Config config = config_of(family);
+  for (const Size& size : sizes()) {
+    if (!size.of_model() || size.least > 0 || of.*size.field == 0) continue;
+    config.*size.field = of.*size.field;
+    family += fmt::format("+{}={}", size.name, of.*size.field);
+  }
+  const auto found = known.find(family);
   if (found != known.end()) return found->second;
-  const std::string folder = cache + "/trained-" + model;
+  const std::string folder = cache + "/trained-" + family;
   if (!std::filesystem::exists(folder)) {
-    Config config = config_of(family_of(of));
-    for (const Size& size : sizes()) {
-      if (is_choice(size)) config.*size.field = of.*size.field;
-    }
     config.sequences = 4;
     config.micro_batches = 4;
     config.seed = 7;
     Start start = start_of(config, find_recipe("bf16"), {}, default_text());
     start = trained(std::move(start), default_text(), training_steps, [&](int step, double loss) {
-      talk(fmt::format("training {} once: step {} of {}, loss {:.3f}", model, step, training_steps,
+      talk(fmt::format("training {} once: step {} of {}, loss {:.3f}", family, step, training_steps,
                        loss));
     });
     std::filesystem::create_directories(cache);
     write_trace(run_reference(start), folder);
   }
-  return known.emplace(model, load(folder).trace).first->second;
+  return known.emplace(family, load(folder).trace).first->second;
 }
 
 Start trained_start(const Recipe& recipe, const Layout& layout, const Config& config,

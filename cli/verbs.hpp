@@ -25,6 +25,7 @@ void add_bound(CLI::App& app, Verb& chosen);
 void add_recipes(CLI::App& app, Verb& chosen);
 void add_run(CLI::App& app, Verb& chosen);
 void add_spreads(CLI::App& app, Verb& chosen);
+void add_dry(CLI::App& app, Verb& chosen);
 void add_paper(CLI::App& app, Verb& chosen);
 
 // Options of a run that several verbs share.
@@ -36,9 +37,11 @@ struct ModelOptions {
   void add_to(CLI::App& verb);
   // Reads --data and --load. The arguments stand in for options that were not given.
   Start start(const std::string& layout_if_none, const std::string& recipe_if_none = "bf16") const;
+  // The model alone, however large.
+  Config planned() const;
 
  private:
-  Config changed(Config config) const;
+  Config changed(Config config, bool to_run) const;
   void refuse_another_model(const Config& loaded) const;
 };
 

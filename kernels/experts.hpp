@@ -3,7 +3,8 @@
 // The patient's own code, as kernels/ops.hpp is; the promises are bounds/operations' router, top_k,
 // dispatch and combine. Nothing here rounds to a format.
 //
-//   T tokens of D, E experts, k of them a token: T k rows, by expert, then by token
+//   T tokens of D, E experts, k of them a token: T k rows, by expert, then by token; those of
+//   copies that were dropped (choice E) come last, as zeros
 // TESTED   tests/model/one_rank_test.cpp (bit for bit the promise)
 #pragma once
 
@@ -15,13 +16,17 @@ namespace plumb {
 
 struct Ratings {
   Tensor p;       // (T, E) softmax of the logits
-  Tensor margin;  // (T, 1) between the k-th logit and the next
+  Tensor margin;  // (T, 1) between the k-th rating and the next
   Tensor lse;     // (T, 1) log of the sum of exponentials
 };
-Ratings rate_experts(const Tensor& logits, std::size_t k);
+// `ratings`: logits, moved as far as the choice goes.
+Ratings rate_experts(const Tensor& logits, const Tensor& ratings, std::size_t k);
 
-// Of equal logits the first.                                                            // (T, k)
-Tensor choose_experts(const Tensor& logits, std::size_t k);
+// Of equal ratings the first.                                                           // (T, k)
+Tensor choose_experts(const Tensor& ratings, std::size_t k);
+// Each expert keeps its first `most` copies in the order of the tokens; others go to no. `experts`,
+// which is none.                                                                        // (T, k)
+Tensor within_capacity(Tensor choices, std::size_t experts, std::size_t most);
 Tensor count_choices(const Tensor& choices, std::size_t experts);  // (E, 1)
 
 struct Copies {
@@ -30,6 +35,7 @@ struct Copies {
   std::vector<std::size_t> row;    // of token t's copy in slot j: row[t slots + j]
   std::vector<std::size_t> begin;  // of each expert's rows, and the end of the last
   std::size_t rows() const { return token.size(); }
+  bool dropped(std::size_t r) const { return r >= begin.back(); }
 };
 Copies copies_of(const Tensor& choices, std::size_t experts);
 

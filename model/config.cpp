@@ -35,12 +35,18 @@ constexpr Size all_sizes[] = {
      "units of the MLP (gpt 512, llama 384; of each expert 256, 192)"},
     {"experts", &Config::experts, 2, 256, Of::experts, "experts of a layer (4; families -moe)"},
     {"top_k", &Config::top_k, 1, 255, Of::experts, "experts that take a token (2)"},
+    {"capacity", &Config::capacity, 0, 10000, Of::experts,
+     "per cent of its equal share of tokens that an expert takes at most (no limit)"},
+    {"balance_bias", &Config::balance_bias, 0, 1000, Of::experts,
+     "thousandths by which each step moves a bias of choices towards idle experts (none)"},
     {"shared", &Config::shared, 0, 1 << 18, Of::experts,
      "units of an expert that takes every token (none)"},
     {"sinks", &Config::sinks, 0, 1, Of::model,
      "1: attention has learned sinks, a logit a head that takes no value (0)"},
     {"qk_norm", &Config::qk_norm, 0, 1, Of::model,
      "1: attention norms each query and key head, all with the same two weights (0)"},
+    {"mtp", &Config::mtp, 0, 1, Of::model,
+     "1: one more block predicts the token after the next (0)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
     {"documents", &Config::documents, 0, 64, Of::data,
@@ -63,7 +69,7 @@ std::string exactly(double x) {
   return {text, std::to_chars(text, text + sizeof text, x).ptr};
 }
 
-void check(const Config& c) {
+void check(const Config& c, bool to_run) {
   const auto no = [](const std::string& what) {
     throw Failure(what + "; choose sizes that divide");
   };
@@ -74,6 +80,7 @@ void check(const Config& c) {
     throw Failure(std::to_string(c.top_k) + " of " + std::to_string(c.experts) +
                   " experts leave a router no choice; choose fewer with --top-k");
   }
+  if (!to_run) return;
   double count = 0;
   for (const Parameter& p : parameters(c)) count += static_cast<double>(p.rows) * p.cols;
   const double tokens = static_cast<double>(c.tokens()) * c.micro_batches;
@@ -123,7 +130,7 @@ std::map<std::string, std::string> settings_of(const Config& c) {
   return settings;
 }
 
-Config config_from(const std::map<std::string, std::string>& settings) {
+Config config_from(const std::map<std::string, std::string>& settings, bool to_run) {
   const auto family = settings.find("family");
   if (family == settings.end()) throw Failure("the trace does not say its family; trace again");
   Config c = config_of(family->second);
@@ -139,7 +146,7 @@ Config config_from(const std::map<std::string, std::string>& settings) {
   }
   c.rate = number<double>(settings, "rate", 0, 1);
   c.seed = number<std::uint64_t>(settings, "seed", 0, ~std::uint64_t(0));
-  check(c);
+  check(c, to_run);
   return c;
 }
 
@@ -168,7 +175,7 @@ std::vector<Parameter> parameters(const Config& c) {
   };
   all.push_back({"embedding.weight", c.vocabulary, c.width, Sharding::rows, 0, spread});
   if (gpt) all.push_back({"position.weight", c.sequence, c.width, Sharding::none, 0, spread});
-  for (int l = 0; l < c.layers; ++l) {
+  const auto block = [&](int l) {
     const std::string layer = "layers." + std::to_string(l);
     norm(layer + ".norm1");
     linear(layer + ".attn.qkv", c.width, c.qkv_width(), Sharding::columns, spread);
@@ -181,10 +188,7 @@ std::vector<Parameter> parameters(const Config& c) {
     }
     linear(layer + ".attn.proj", c.width, c.width, Sharding::rows, residual);
     norm(layer + ".norm2");
-    if (c.experts == 0) {
-      mlp(layer + ".mlp", c.hidden);
-      continue;
-    }
+    if (c.experts == 0) return mlp(layer + ".mlp", c.hidden);
     all.push_back({layer + ".mlp.router.weight", c.width, c.experts, Sharding::none, 0, spread});
     for (int e = 0; e < c.experts; ++e) {
       const std::size_t before = all.size();
@@ -192,8 +196,17 @@ std::vector<Parameter> parameters(const Config& c) {
       for (std::size_t i = before; i < all.size(); ++i) all[i].expert = e;
     }
     if (c.shared > 0) mlp(layer + ".mlp.shared", c.shared);
-  }
+  };
+  for (int l = 0; l < c.layers; ++l) block(l);
   norm("final_norm");
+  if (c.mtp > 0) {
+    norm("mtp.norm_hidden");
+    norm("mtp.norm_embedding");
+    linear("mtp.proj_hidden", c.width, c.width, Sharding::none, spread);
+    linear("mtp.proj_embedding", c.width, c.width, Sharding::none, spread);
+    block(c.layers);
+    norm("mtp.final_norm");
+  }
   if (!gpt) all.push_back({"head.weight", c.vocabulary, c.width, Sharding::rows, 0, spread});
   return all;
 }

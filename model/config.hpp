@@ -1,6 +1,7 @@
 // model/config.hpp: what the mini Transformer is, apart from its numbers and its ranks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -21,10 +22,18 @@ struct Config {
   int kv_heads = 8;
   int hidden = 512;  // of the MLP, or of each expert
   // A mixture of experts in place of the MLP: each token goes to the top_k that its router rates
-  // highest, none is dropped. 0 experts: a dense MLP.
+  // highest. 0 experts: a dense MLP.
   int experts = 0;
   int top_k = 2;
-  int shared = 0;   // units of one more expert, which takes every token; 0: none
+  // Per cent of an equal share of a micro-batch's copies that an expert takes at most, the first in
+  // the order of the tokens; the others are dropped. 0: as many as come.
+  int capacity = 0;
+  // Thousandths by which a step moves each expert's bias, which is added to its logits for the
+  // choice alone: up if it took fewer copies than the mean, down if more. 0: no bias.
+  int balance_bias = 0;
+  int shared = 0;  // units of one more expert, which takes every token; 0: none
+  int mtp = 0;     // 1: one more block predicts the token after the next (model/layers/mtp.hpp)
+  static constexpr double mtp_weight = 0.3;  // of its loss
   int dropout = 0;  // per cent of the numbers that go into the residual stream, by chance left out
   int label_smoothing =
       0;  // per cent of the loss that every token of the vocabulary is a target of
@@ -49,8 +58,16 @@ struct Config {
   std::uint64_t seed = 1;  // of weights and data
 
   int tokens() const { return sequence * sequences; }  // per micro-batch
+  int blocks() const { return layers + mtp; }          // the extra one after the others
   int head_dim() const { return width / heads; }
   int qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
+  // Copies of a micro-batch's tokens that an expert takes at most; without a limit none are more.
+  int most_copies() const {
+    if (capacity == 0) return tokens();
+    const std::int64_t copies = static_cast<std::int64_t>(tokens()) * top_k * capacity;
+    return static_cast<int>(
+        std::min<std::int64_t>((copies + 100 * experts - 1) / (100 * experts), tokens()));
+  }
   int fc1_width(int units) const { return family == Family::llama ? 2 * units : units; }
 };
 
@@ -75,7 +92,8 @@ std::string family_of(const Config& config);  // what config_of takes
 // To and from the settings of a manifest. Throws Failure if a value is missing, not a number, or
 // makes no model (heads that do not divide the width, more parameters than memory ...).
 std::map<std::string, std::string> settings_of(const Config& config);
-Config config_from(const std::map<std::string, std::string>& settings);
+// `to_run`: with no more parameters and tokens than a step has memory for.
+Config config_from(const std::map<std::string, std::string>& settings, bool to_run = true);
 
 // Which tensor-parallel slice of a parameter a rank holds.
 enum class Sharding { none, rows, columns };

@@ -12,13 +12,12 @@ namespace plumb {
 namespace {
 
 [[noreturn]] void refuse(const std::string& part) {
-  throw Failure(
-      "layout part '" + part +
-      "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
-      "cpN:allgather, cpN:ulysses or cpN:ring, ppN or ppN:3+1 (layers of each stage), vppN (N from "
-      "1 to 64), sp, zero1 to zero3, recompute, recompute:uniformN or "
-      "recompute:selective, offload, offload:activations or offload:optimizer, and "
-      "overlap:SEED (from 1) at most once");
+  throw Failure("layout part '" + part +
+                "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
+                "cpN:allgather, cpN:ulysses or cpN:ring, ppN or ppN:3+1 (layers of each stage), vppN (N from "
+                "1 to 4096), sp, zero1 to zero3, recompute, recompute:uniformN or "
+                "recompute:selective, offload, offload:activations or offload:optimizer, and "
+                "overlap:SEED (from 1) at most once");
 }
 
 // The whole number that `digits` is.
@@ -67,7 +66,7 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
   const bool varies =
       name == "pp" || name == "cp" || name == "recompute" || name == "offload" || name == "overlap";
   if (!varies && head != part) refuse(part);
-  const auto degree = [&] { return number(digits, part, 1, 64); };
+  const auto degree = [&] { return number(digits, part, 1, 4096); };
   if (name == "dp") {
     layout.dp = degree();
   } else if (name == "tp") {
@@ -104,6 +103,11 @@ void divides(int n, int size, const std::string& axis, const std::string& what) 
   if (size % n == 0) return;
   throw Failure(axis + std::to_string(n) + " does not divide the " + std::to_string(size) + " " +
                 what + "; choose a degree that does");
+}
+
+// Of degrees whose product may not fit an int.
+long long ranks_of(const Layout& l) {
+  return 1LL * l.dp * l.tp * std::min(1LL * l.pp * l.cp, 1LL << 30);
 }
 
 void check_stages(const Layout& l, const Config& c) {
@@ -156,10 +160,15 @@ std::string name_of(const Layout& l) {
   return name;
 }
 
-void check_layout(const Layout& l, const Config& c) {
-  if (l.world_size() > 64) {
-    throw Failure(std::to_string(l.world_size()) +
-                  " ranks are more than the 64 that one process runs; choose smaller degrees");
+void check_layout(const Layout& l, const Config& c, int most) {
+  if (ranks_of(l) > most) {
+    throw Failure("the layout has " + std::to_string(ranks_of(l)) + " ranks, " +
+                  (most == most_ranks
+                       ? "and one process runs at most 64; choose smaller degrees, or look at "
+                         "it with plumb dry"
+                       : "and at most " + std::to_string(most) +
+                             " are planned; choose "
+                             "smaller degrees"));
   }
   divides(l.tp, c.heads, "tp", "heads");
   divides(l.tp, c.kv_heads, "tp", "key/value heads");

@@ -51,8 +51,9 @@ struct Layout {
 Layout parse_layout(const std::string& text);
 std::string name_of(const Layout& layout);
 // Throws Failure unless the layout divides the model (heads, units, vocabulary, tokens, batches,
-// layers) and has at most 64 ranks.
-void check_layout(const Layout& layout, const Config& config);
+// layers) and has at most so many ranks.
+constexpr int most_ranks = 64, most_planned_ranks = 1 << 20;
+void check_layout(const Layout& layout, const Config& config, int most = most_ranks);
 
 // Layers [first, last) of a stage.
 struct Stage {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/layers/operand.hpp"
+#include "model/layers/router.hpp"
 #include "model/rounding_key.hpp"
 #include "model/transfer.hpp"
 #include "model/zero.hpp"
@@ -28,17 +29,18 @@ Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
     for (float& g : gradient.values) g *= factor;
   }
   if (rank.l.zero >= 2) gradient = own_share(rank, gradient, p);
-  const std::string id = (rank.tied(p) && as == p.name ? "embedding.lookup" : as) + "/main_grad";
+  const std::string id =
+      (rank.on_both_ends(p) && as == p.name ? "embedding.lookup" : as) + "/main_grad";
   tap(rank, p, id, gradient, 2, fp32, {rank.copies_of(p.name).size(), fp32, fp32});
   return gradient;
 }
 
-// A tied matrix has a gradient as embedding on the first stage, one as head on the last: their sum,
-// on both.
+// A matrix on both ends has a gradient as embedding on the first stage, another on the last: their
+// sum, on both.
 Tensor tied_gradient(Rank& rank, const Parameter& p) {
   Tensor looked_up, multiplied;
   if (rank.begins()) looked_up = reduced(rank, p, p.name);
-  if (rank.ends()) multiplied = reduced(rank, p, "head.weight");
+  if (rank.ends()) multiplied = reduced(rank, p, rank.gradient_at_end());
   if (rank.where.pp_size > 1) {
     const int last = rank.where.pp_size - 1, other = rank.begins() ? last : 0;
     rank.mesh.pp.send(other, 0, rank.begins() ? looked_up : multiplied);
@@ -55,7 +57,7 @@ void reduce_gradients(Rank& rank) {
   rank.buckets.close();
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
-    if (!rank.tied(p)) {
+    if (!rank.on_both_ends(p)) {
       rank.reduced[p.name] = reduced(rank, p, p.name);
       continue;
     }
@@ -71,7 +73,7 @@ float gradient_norm(Rank& rank) {
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
     if (p.sharding == Sharding::none && rank.where.tp != 0) continue;
-    if (rank.tied(p) && !rank.begins()) continue;
+    if (rank.on_both_ends(p) && !rank.begins()) continue;
     double own = 0;
     for (const float g : rank.reduced.at(p.name).values) {
       own += static_cast<double>(g) * static_cast<double>(g);
@@ -206,8 +208,11 @@ void update(Rank& rank, float coefficient, bool skipped) {
 void finish_step(Rank& rank, Tensor loss) {
   rank.mesh.dp.sum(loss.values, fp32);
   if (rank.ends()) rank.tap_step("loss/out", loss, Held::whole, fp32, over_dp(rank));
-  for (auto& [id, total] : rank.router_losses) {
-    rank.mesh.dp.sum(total.values, fp32);
+  for (auto& [id, total] : rank.added_up) {
+    const bool counts = id.ends_with("/count");
+    if (!counts || rank.joints.router.counts_all_batches(rank.at(id))) {
+      rank.mesh.dp.sum(total.values, fp32);
+    }
     rank.tap_step(id, total, Held::whole, fp32, over_dp(rank));
   }
   reduce_gradients(rank);
@@ -220,6 +225,7 @@ void finish_step(Rank& rank, Tensor loss) {
   rank.tap_step("clip/coefficient", Tensor(1, 1, coefficient), Held::whole, fp32, rank.in_fp32());
   update(rank, coefficient, skipped);
   keep_histories(rank);
+  balance_experts(rank);
 }
 
 }  // namespace plumb

@@ -1,9 +1,7 @@
 #include "model/pipeline.hpp"
 
 #include "model/layers/block.hpp"
-#include "model/layers/linear.hpp"
-#include "model/layers/norm.hpp"
-#include "model/layers/operand.hpp"
+#include "model/layers/mtp.hpp"
 #include "model/mail.hpp"
 #include "model/schedule.hpp"
 #include "model/transfer.hpp"
@@ -98,11 +96,8 @@ class Pipeline {
       }
     }
     if (!is_last(t)) return send(t, t.stage + 1, x);
-    const Operand h = input_operand(
-        rank_, "head", all_tokens(rank_, norm_layer(rank_, "final_norm", x)), Held::tokens);
     Tensor loss;
-    pass.from_top =
-        norm_layer_backward(rank_, "final_norm", x, head_and_loss(rank_, batch(t), h, loss));
+    pass.from_top = heads(rank_, batch(t), x, loss);
     add_to(loss_, loss);
     rank_.gathering.let_go(-1);
   }

@@ -8,8 +8,9 @@
 //      .../param@previous               state that the step starts from (leaves)
 // Kinds: out, grad_out (of what the module puts out), grad_in (of what it takes in), wgrad,
 //      main_grad, clipped_grad, grad_norm, param, master, exp_avg, exp_avg_sq, lse, ids, labels,
-//      mask, count; of routers: probabilities, margin, lse, routing (which experts take each
-//      token), count (copies that each expert takes), balance_loss, z_loss.
+//      mask, count (mtp_ in front: what the extra head predicts); of routers: probabilities,
+//      margin, lse, routing (which experts take each token), kept (the same within their capacity),
+//      count (copies that each expert takes), bias, balance_loss, z_loss.
 // TESTED   tests/model/one_rank_test.cpp, tests/model/gradient_test.cpp
 #pragma once
 

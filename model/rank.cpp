@@ -71,9 +71,11 @@ bool Rank::holds(const Parameter& p) const {
   if (p.expert >= 0 && p.expert / (c.experts / l.ep) != where.ep) return false;
   const int layer = layer_of(p.name);
   if (layer < 0) {
-    const bool at_the_end = p.name.starts_with("head.") || p.name.starts_with("final_norm.");
-    return at_the_end ? ends() : begins() || (tied(p) && ends());
+    const bool at_the_end = p.name.starts_with("head.") || p.name.starts_with("final_norm.") ||
+                            p.name.starts_with("mtp.");
+    return at_the_end ? ends() : begins() || (on_both_ends(p) && ends());
   }
+  if (layer == c.layers) return ends();  // the extra head's
   for (std::size_t s = where.pp; s < stages.size(); s += where.pp_size) {
     if (layer >= stages[s].first && layer < stages[s].last) return true;
   }
@@ -174,6 +176,13 @@ Tensor Rank::beginning(const std::string& parameter, const Tensor& gradient) {
     return Tensor(gradient.rows, gradient.cols);
   }
   return left->second;
+}
+
+void Rank::add_up(const std::string& id, const Tensor& part) {
+  if (where.recomputing) return;
+  Tensor& total = added_up[id];
+  if (total.size() == 0) total = Tensor(part.rows, part.cols);
+  add_to(total, part);
 }
 
 void Rank::collect(const std::string& parameter, const Tensor& gradient, Held held,

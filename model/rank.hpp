@@ -53,14 +53,17 @@ class Rank {
   // 1)
   std::map<int, Tensor> within;
   std::size_t first_copy = 0;  // of the rows that Held::copies speaks of, in the whole
+  std::vector<std::size_t> copies_of_groups;  // that each expert-parallel rank has of that whole
 
   std::map<std::string, Tensor> state;        // this rank's slice: name + /param, /master, ...
   std::map<std::string, float> largest_seen;  // of this step, by id: for delayed scaling
   // Accumulated over this rank's micro-batches, then summed in place while backward goes on:
   std::map<std::string, Tensor> main_grad;
   Buckets buckets{*this};
-  std::map<std::string, Tensor> reduced;        // what the optimizer has of it
-  std::map<std::string, Tensor> router_losses;  // by id, without the micro-batch
+  std::map<std::string, Tensor> reduced;  // what the optimizer has of it
+  // What routers and an extra head give in all micro-batches of this rank: losses and counts, by id
+  // without the micro-batch.
+  std::map<std::string, Tensor> added_up;
 
   // This rank's slice of a parameter. Under ZeRO-3 it is gathered for it: every data-parallel rank
   // asks in the same order.
@@ -101,8 +104,12 @@ class Rank {
   static bool of_expert(const std::string& parameter) {
     return parameter.find(".experts.") != std::string::npos;
   }
-  // A tied matrix lives on the first and on the last stage.
-  bool tied(const Parameter& p) const { return gpt() && p.name == "embedding.weight"; }
+  // A matrix that is tied to the head, or looked up by an extra one, lives on the first and on the
+  // last stage. There its gradient is called:
+  bool on_both_ends(const Parameter& p) const {
+    return (gpt() || c.mtp > 0) && p.name == "embedding.weight";
+  }
+  std::string gradient_at_end() const { return gpt() ? "head.weight" : "mtp.embedding.weight"; }
 
   Where at(const std::string& module) const {
     Where w = where;
@@ -145,6 +152,8 @@ class Rank {
     if (joints.overlap.waits(at(of), what, overlap.done(event))) overlap.wait(event);
   }
 
+  // Adds a micro-batch's part to what is added up, once, where backward computes it again.
+  void add_up(const std::string& id, const Tensor& part);
   // Adds a micro-batch's gradient of a parameter to what the rank has, and records it. The last one
   // sets the sum out.
   void collect(const std::string& parameter, const Tensor& gradient, Held held,

@@ -169,13 +169,23 @@ std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe&
   std::vector<DelayedOperand> all;
   if (!recipe.operands) return all;
   for (const Parameter& weight : multiplied(config)) {
+    // All experts' rows are one tensor, which every rank with some of it scales alike.
+    const std::string of_rows =
+        weight.expert < 0 ? weight.name
+                          : weight.name.substr(0, weight.name.find("experts.")) + "router.weight";
     const auto add = [&](const std::string& id, const OperandCast& cast) {
-      if (cast.scaling == Scaling::delayed) all.push_back({id, &cast, weight.name});
+      const bool of_weight = id == weight.name + "/operand";
+      if (cast.scaling != Scaling::delayed) return;
+      all.push_back({id, &cast, of_weight ? weight.name : of_rows});
     };
     add(weight.name + "/operand", recipe.operands->weights);
-    if (weight.expert > 0) continue;  // all experts' rows are one tensor
-    add(layer_of(weight) + "/operand", recipe.operands->activations);
-    add(layer_of(weight) + "/grad_operand", recipe.operands->gradients);
+    if (weight.expert > 0) continue;
+    std::vector<std::string> layers{layer_of(weight)};
+    if (config.mtp > 0 && layers.front() == "head") layers.push_back("mtp.head");
+    for (const std::string& layer : layers) {
+      add(layer + "/operand", recipe.operands->activations);
+      add(layer + "/grad_operand", recipe.operands->gradients);
+    }
   }
   return all;
 }

@@ -66,7 +66,7 @@ struct Recipe {
 struct DelayedOperand {
   std::string id;           // of the cast copy, without micro-batch
   const OperandCast* cast;  // of the recipe
-  std::string weight;       // the parameter whose product takes it
+  std::string weight;       // the parameter whose product takes it; of experts' rows the router's
 };
 std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe& recipe);
 

@@ -77,6 +77,10 @@ std::vector<Kept> kept(const Config& config, const Recipe& recipe) {
   for (const auto& [id, cast, weight] : delayed_operands(config, recipe)) {
     all.push_back({id + "_history", cast->history, 1, fp32, weight, false});
   }
+  for (int n = 0; n < config.blocks() && config.experts > 0 && config.balance_bias > 0; ++n) {
+    const std::string router = "layers." + std::to_string(n) + ".mlp.router";
+    all.push_back({router + "/bias", config.experts, 1, fp32, router + ".weight", false});
+  }
   return all;
 }
 
@@ -96,12 +100,13 @@ Values step_data(const Config& config, std::string_view text, int step) {
                   std::to_string(length + 2) + "; give a longer one with --data FILE");
   }
   Values data;
-  float count = 0;
+  float count = 0, count_after = 0;
   for (int m = 0; m < config.micro_batches; ++m) {
     const std::string prefix = "m" + std::to_string(m) + "/data/";
     const std::uint64_t key = key_of(config.seed + 7919 * static_cast<std::uint64_t>(step), prefix);
     const auto tokens = static_cast<std::size_t>(config.tokens());
     Tensor ids(tokens, 1), labels(tokens, 1), mask(tokens, 1), positions(tokens, 1);
+    Tensor labels_after(tokens, 1), mask_after(tokens, 1);
     for (std::size_t s = 0; s < static_cast<std::size_t>(config.sequences); ++s) {
       const std::vector<Document> documents = documents_of(config, s, text.size(), key);
       const auto counted =
@@ -113,15 +118,22 @@ Values step_data(const Config& config, std::string_view text, int step) {
         labels.values[s * length + t] = token_of(text[at + 1]);
         mask.values[s * length + t] = t < counted ? 1.0F : 0.0F;
         positions.values[s * length + t] = static_cast<float>(position);
+        labels_after.values[s * length + t] = token_of(text[at + 2]);
+        mask_after.values[s * length + t] = t + 1 < counted ? 1.0F : 0.0F;
       }
       count += static_cast<float>(counted);
+      count_after += static_cast<float>(counted - 1);
     }
     if (config.documents > 0) data[prefix + "positions"] = shared(std::move(positions));
     data[prefix + "ids"] = shared(std::move(ids));
     data[prefix + "labels"] = shared(std::move(labels));
     data[prefix + "mask"] = shared(std::move(mask));
+    if (config.mtp == 0) continue;
+    data[prefix + "mtp_labels"] = shared(std::move(labels_after));
+    data[prefix + "mtp_mask"] = shared(std::move(mask_after));
   }
   data["data/count"] = shared(Tensor(1, 1, count));
+  if (config.mtp > 0) data["data/mtp_count"] = shared(Tensor(1, 1, count_after));
   return data;
 }
 

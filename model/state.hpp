@@ -26,7 +26,8 @@ struct Kept {
 };
 // All of them: of each parameter /param, /master (where the recipe has masters), /exp_avg and
 // /exp_avg_sq; loss_scale/scale and /growth under a dynamic loss scale; .../operand_history and
-// .../grad_operand_history under delayed scaling.
+// .../grad_operand_history under delayed scaling; layers.N.mlp.router/bias where experts are
+// balanced by one.
 std::vector<Kept> kept(const Config& config, const Recipe& recipe);
 
 // Masters drawn from the parameters' distributions, zero moments and histories, parameters cast
@@ -37,7 +38,9 @@ Values initial_state(const Config& config, const Recipe& recipe);
 // where sequences are packed, also the position of each token within its document, each of which
 // comes from another place of the text.
 // Sequences are drawn from the text; each counts only its first 1/2 to 1 of tokens, so that
-// micro-batches are unequal. Throws Failure if the text is shorter than a sequence + 1.
+// micro-batches are unequal. With an extra prediction head also mtp_labels, the tokens after the
+// labels, mtp_mask, which has one less of each sequence, and their count. Throws Failure if the
+// text is shorter than a sequence + 1.
 Values step_data(const Config& config, std::string_view text, int step);
 
 // The @previous leaves of the next step from the outputs of this one. Throws Failure if one is

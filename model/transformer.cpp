@@ -61,41 +61,53 @@ void load_state(Rank& rank, const Values& leaves) {
   }
 }
 
-Batch load_batch(Rank& rank, const Values& leaves, int m, float count) {
+// What a head predicts, and how much of it counts.
+struct Predicted {
+  std::string labels, mask, count;
+};
+const Predicted next{"labels", "mask", "data/count"};
+const Predicted after_next{"mtp_labels", "mtp_mask", "data/mtp_count"};
+
+Batch load_batch(Rank& rank, const Values& leaves, int m) {
   const std::string prefix = "m" + std::to_string(m) + "/data/";
-  const auto own = [&](const char* what) { return own_context(rank, leaf(leaves, prefix + what)); };
-  Batch batch{m, own("ids"), own("labels"), own("mask"), {}, count};
+  const auto own = [&](const std::string& what) {
+    Tensor x = own_context(rank, leaf(leaves, prefix + what));
+    rank.tap_leaf(prefix + what, x, Held::tokens, fp32);
+    return x;
+  };
+  const auto targets = [&](const Predicted& of) {
+    return Targets{own(of.labels), own(of.mask), rank.state.at(of.count).values[0]};
+  };
+  Batch batch{m, own("ids"), targets(next), {}};
+  if (rank.c.mtp > 0) batch.after_next = targets(after_next);
   if (rank.c.documents > 0) {
     rank.within[m] = leaf(leaves, prefix + "positions");
     batch.positions = own("positions");
-    rank.tap_leaf(prefix + "positions", batch.positions, Held::tokens, fp32);
   }
-  rank.tap_leaf(prefix + "ids", batch.ids, Held::tokens, fp32);
-  rank.tap_leaf(prefix + "labels", batch.labels, Held::tokens, fp32);
-  rank.tap_leaf(prefix + "mask", batch.mask, Held::tokens, fp32);
   return batch;
 }
 
 // Counted tokens of all micro-batches: whole numbers below 2^24, so the sum is exact in any order.
-float counted(Rank& rank, const Values& leaves) {
+void count(Rank& rank, const Values& leaves, const Predicted& of) {
   Tensor count(1, 1);
   for (int m = rank.where.dp; m < rank.c.micro_batches; m += rank.where.dp_size) {
-    const Tensor& mask = leaf(leaves, "m" + std::to_string(m) + "/data/mask");
+    const Tensor& mask = leaf(leaves, "m" + std::to_string(m) + "/data/" + of.mask);
     for (const float x : own_context(rank, mask).values) count.values[0] += x;
   }
   rank.mesh.cp.sum(count.values, fp32);
   rank.mesh.dp.sum(count.values, fp32);
-  rank.tap_leaf("data/count", count, Held::whole, fp32);
-  return count.values[0];
+  rank.tap_leaf(of.count, count, Held::whole, fp32);
+  rank.state[of.count] = std::move(count);
 }
 
 void one_rank(Rank& rank, const Values& leaves) {
   load_state(rank, leaves);
   weight_operands(rank);
-  const float count = counted(rank, leaves);
+  count(rank, leaves, next);
+  if (rank.c.mtp > 0) count(rank, leaves, after_next);
   std::vector<Batch> batches;
   for (int m = rank.where.dp; m < rank.c.micro_batches; m += rank.where.dp_size) {
-    batches.push_back(load_batch(rank, leaves, m, count));
+    batches.push_back(load_batch(rank, leaves, m));
   }
   finish_step(rank, forward_and_backward(rank, batches));
   rank.overlap.finish();

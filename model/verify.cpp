@@ -52,11 +52,15 @@ void tokens(const Merged& merged, const std::string& id, const Config& config) {
 }
 
 void choices(const Merged& merged, const Config& config, int m) {
-  for (int n = 0; config.experts > 0 && n < config.layers; ++n) {
-    const std::string id =
-        "m" + std::to_string(m) + "/layers." + std::to_string(n) + ".mlp.router/routing";
+  for (int n = 0; config.experts > 0 && n < config.blocks(); ++n) {
+    const std::string router =
+        "m" + std::to_string(m) + "/layers." + std::to_string(n) + ".mlp.router";
+    const std::string id = router + "/routing";
     has_shape(merged, id, config.tokens(), config.top_k);
     numbers(merged, id, config.experts, "expert");
+    if (config.capacity == 0) continue;
+    has_shape(merged, router + "/kept", config.tokens(), config.top_k);
+    numbers(merged, router + "/kept", config.experts + 1, "expert");  // the last: dropped
   }
 }
 
@@ -83,9 +87,14 @@ void verify(const Trace& trace, const Merged& merged) {
     tokens(merged, prefix + "ids", run.config);
     tokens(merged, prefix + "labels", run.config);
     has_shape(merged, prefix + "mask", run.config.tokens(), 1);
+    if (run.config.mtp > 0) {
+      tokens(merged, prefix + "mtp_labels", run.config);
+      has_shape(merged, prefix + "mtp_mask", run.config.tokens(), 1);
+    }
     choices(merged, run.config, m);
   }
   has_shape(merged, "data/count", 1, 1);
+  if (run.config.mtp > 0) has_shape(merged, "data/mtp_count", 1, 1);
 }
 
 }  // namespace plumb

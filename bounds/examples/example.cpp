@@ -153,6 +153,7 @@ Example example_of(std::string_view id, Draw& draw) {
       if (draw.coin()) e.inputs.push_back(Matrix<double>(1, 1, 1024));
     }
     if (draw.between(0, 2) == 0) e.attributes["smoothing"] = 0.1;
+    if (draw.between(0, 2) == 0) e.attributes["weight"] = 0.3;
     e.how.wire = fp32;
   } else if (id == "softmax" || id == "log_sum_exp") {
     e.inputs.push_back(draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3));
@@ -177,9 +178,17 @@ Example example_of(std::string_view id, Draw& draw) {
                     {"sliced_rows", draw.coin()}};
     constexpr std::array elements{e4m3fn, e5m2, e2m1, e2m3};
     e.how = {parts[draw.between(0, 2)], fp32, elements[draw.between(0, 3)]};
+    const bool of_experts = draw.between(0, 3) == 0;
+    const Matrix<double> ids = draw.whole(rows, 4);
+    if (of_experts) {
+      e.attributes["experts"] = 4;
+      e.attributes["sliced_rows"] = 0;
+      e.how.deal = {static_cast<int>(draw.between(1, 2)), 4};
+      e.inputs.push_back(ids);
+    }
     if (id == "quantize_blocks") {
       e.id = "block_scales";
-      e.inputs.push_back(value_of(e)[0]);
+      e.inputs.insert(e.inputs.begin() + 1, value_of(e)[0]);
       e.id = id;
       if (draw.coin()) e.attributes["key"] = static_cast<double>(draw.between(0, 1U << 30));
     }

@@ -1,6 +1,7 @@
 #include "bounds/examples/routed.hpp"
 
 #include <array>
+#include <cmath>
 #include <numeric>
 
 #include "bounds/examples/maker.hpp"
@@ -10,18 +11,21 @@ namespace plumb {
 namespace {
 
 // What an operation takes, in order: l logits, p probabilities, g their gradients, n counts, s one
-// number a token, x tokens, r rows of experts, h rows of another width, i ids, w an expert's
-// matrices; where the draw says so b biases, f a factor of the loss.
+// number a token, o one an expert, c unequal counts, x tokens, r rows of experts, h rows of another
+// width, i ids, w an expert's matrices; where the draw says so b biases, v a bias of the logits, f
+// a factor of the loss.
 struct Takes {
   std::string_view id, inputs;
 };
 constexpr std::array all_takes{
-    Takes{"router", "l"},
+    Takes{"router", "lv"},
     Takes{"router_grad", "pgnsf"},
     Takes{"balance_loss", "pn"},
     Takes{"z_loss", "s"},
-    Takes{"top_k", "l"},
+    Takes{"top_k", "lv"},
+    Takes{"within_capacity", "i"},
     Takes{"expert_count", "i"},
+    Takes{"expert_bias", "oc"},
     Takes{"dispatch", "xi"},
     Takes{"dispatch_grad", "ri"},
     Takes{"grouped_gemm", "riwb"},
@@ -54,10 +58,27 @@ Matrix<double> ids_of(const Sizes& n, const First& first) {
   return ids;
 }
 
+template <class First>
+Matrix<double> counts_of(const Sizes& n, const First& first) {
+  Matrix<double> counts(n.experts, 1);
+  for (std::size_t e = 0; e < n.experts; ++e) counts.values[e] = static_cast<double>(first(e));
+  return counts;
+}
+
+// Drops what is more than an equal share.
+void drop_copies(Example& e) {
+  const std::string_view inputs = takes_of(e.id)->inputs;
+  const std::size_t ids = inputs.find('i');
+  if (ids == inputs.npos || e.id == "within_capacity") return;
+  e.inputs[ids] = value_of({"within_capacity", {e.inputs[ids]}, e.attributes, {}})[0];
+}
+
 void attributes_of(Example& e, const Sizes& n) {
   const auto experts = static_cast<double>(n.experts), tokens = static_cast<double>(n.tokens);
   e.attributes.insert({{"experts", experts},
                        {"k", static_cast<double>(n.k)},
+                       {"most", std::ceil(tokens * static_cast<double>(n.k) / experts)},
+                       {"rate", 0.001},
                        {"balance", 0.01 * experts / (static_cast<double>(n.k) * tokens * tokens)},
                        {"z", 0.001 / tokens}});
 }
@@ -75,6 +96,8 @@ void fill(Example& e, const Sizes& n, const Table& table, const Fp32& fp32s, con
     if (kind == 'g') table(n.tokens, n.experts);
     if (kind == 'n') e.inputs.push_back(Matrix<double>(n.experts, 1, 5));
     if (kind == 's') e.inputs.push_back(fp32s(n.tokens, 1));
+    if (kind == 'o' || (kind == 'v' && biases)) e.inputs.push_back(fp32s(n.experts, 1));
+    if (kind == 'c') e.inputs.push_back(counts_of(n, first));
     if (kind == 'x') table(n.tokens, n.width);
     if (kind == 'r') table(n.tokens * n.k, n.width);
     if (kind == 'h') table(n.tokens * n.k, n.other);
@@ -107,6 +130,7 @@ void routed(Example& e, Draw& draw, const Format& in) {
   };
   fill(
       e, n, table, logits, [&](std::size_t) { return draw.between(0, experts - 1); }, draw.coin());
+  if (draw.between(0, 2) == 0) drop_copies(e);
 }
 
 void routed(Maker& m, Example& e) {

@@ -1,22 +1,25 @@
 // block_scales: one scale for each block of a tensor, from its largest magnitude; what is not
 // finite sets none
 //
-//   inputs   x (N, M)      outputs   s (blocks down, blocks along) and, of nested scales, t (1, 1)
-//   attributes   rows, cols (of a block), rule (a ScaleRule's number), sliced_rows
-//   evaluate   `output` is the format of the elements that are to be scaled. Blocks begin anew in
+//   inputs   x (N, M), [ids (T, k)]      outputs   s (blocks down, blocks along) and, of nested
+//   scales, t (1, 1) attributes   rows, cols (of a block), rule (a ScaleRule's number),
+//   sliced_rows; with ids experts evaluate   `output` is the format of the elements that are to be
+//   scaled. Blocks begin anew in
 //              each of `parts` slices of the rows (sliced_rows 1) or of the columns (0), and of
-//              rows that are dealt in each rank's, one after the other.
+//              rows that are dealt in each rank's, one after the other. With ids the rows are those
+//              of dispatch, and blocks begin anew in each of deal.ranks groups of experts.
 //   tolerance  0: of the same x every correct evaluation gives the same bits.
 //
 // quantize_blocks: y = cast(x / s) s, what a tensor of scaled blocks still says
 //
-//   inputs   x (N, M), s      y (N, M)
-//   attributes   rows, cols, sliced_rows as above; key (optional): rounded stochastically
+//   inputs   x (N, M), s, [ids]      y (N, M)
+//   attributes   rows, cols, sliced_rows, experts as above; key (optional): rounded stochastically
 //   evaluate   x / s in FP32, rounded to the output format, saturating; times s in FP32
 //   tolerance  of y against x itself; what saturates is off by what it has beyond
 #include <cmath>
 
 #include "bounds/number/blocks.hpp"
+#include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
@@ -27,8 +30,30 @@ struct Grid {
   std::vector<std::size_t> rows, cols;  // where blocks begin, of rows in that order, and the end
 };
 
+// Blocks of `size` rows, that begin with the first row of each group of experts; then the end.
 template <class T>
-Grid grid_of(const Call<T>& call) {
+std::vector<std::size_t> starts_in_groups(const Call<T>& call, const Matrix<T>& ids) {
+  const std::size_t n = call[0].rows, experts = call.count("experts");
+  const auto groups = static_cast<std::size_t>(call.how.deal.ranks);
+  const Routing routing = routing_of(ids, experts);
+  std::vector<std::size_t> starts;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const std::size_t end = g + 1 < groups ? routing.first[(g + 1) * experts / groups] : n;
+    for (std::size_t i = routing.first[g * experts / groups]; i < end; i += call.count("rows")) {
+      starts.push_back(i);
+    }
+  }
+  starts.push_back(n);
+  return starts;
+}
+
+// `before`: inputs before the ids, if there are some.
+template <class T>
+Grid grid_of(const Call<T>& call, std::size_t before) {
+  if (call.inputs.size() > before) {
+    return {dealt_rows(call[0].rows, {}), starts_in_groups(call, call[before]),
+            block_starts(call[0].cols, call.count("cols"), call.how.parts)};
+  }
   const bool by_rows = call.attribute("sliced_rows") != 0;
   const int parts = call.how.parts;
   const int of_rows = call.how.deal.ranks > 1 ? call.how.deal.ranks : by_rows ? parts : 1;
@@ -62,7 +87,7 @@ Matrix<double> largest_magnitudes(const Matrix<T>& x, const Grid& grid) {
 template <class T>
 std::vector<Matrix<T>> scales(const Call<T>& call) {
   const auto rule = static_cast<ScaleRule>(call.count("rule"));
-  const Matrix<double> amax = largest_magnitudes(call[0], grid_of(call));
+  const Matrix<double> amax = largest_magnitudes(call[0], grid_of(call, 1));
   const bool nested = rule == ScaleRule::nested;
   double all = 0;
   for (const double size : amax.values) all = std::max(all, size);
@@ -80,7 +105,7 @@ std::vector<Matrix<T>> scales(const Call<T>& call) {
 // Calls f with each element and its scale.
 template <class T, class F>
 void for_each(Matrix<T>& y, const Call<T>& call, const F& f) {
-  const Grid grid = grid_of(call);
+  const Grid grid = grid_of(call, 2);
   for (std::size_t r = 0; r + 1 < grid.rows.size(); ++r) {
     for (std::size_t i = grid.rows[r]; i < grid.rows[r + 1]; ++i) {
       for (std::size_t c = 0; c + 1 < grid.cols.size(); ++c) {

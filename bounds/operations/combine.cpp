@@ -1,4 +1,5 @@
-// combine: y_t = sum_j p_te o_r,  e the expert in slot j of token t, r the row of that copy
+// combine: y_t = sum_j p_te o_r,  e the expert in slot j of token t, r the row of that copy; of
+// copies that were not dropped, here and below: what they would have is 0
 //
 //   inputs   o (T k, D): rows of dispatch, p (T, E): probabilities, ids (T, k)    outputs   y (T,
 //   D) evaluate   a chain of FP32 fused multiply-adds from slot to slot; one rounding to the output
@@ -28,6 +29,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> y(p.rows, o.cols);
   for (std::size_t t = 0; t < y.rows; ++t) {
     for (std::size_t j = 0; j < routing.slots; ++j) {
+      if (routing.dropped(t, j)) continue;
       const T& weight = p(t, expert_of(ids(t, j), p.cols));
       const T* row = o.row(routing.row(t, j));
       for (std::size_t d = 0; d < y.cols; ++d) y(t, d) = fma(weight, row[d], y(t, d));
@@ -46,6 +48,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   Matrix<T> d_o(routing.rows.size(), dy.cols);
   for (std::size_t t = 0; t < dy.rows; ++t) {
     for (std::size_t j = 0; j < routing.slots; ++j) {
+      if (routing.dropped(t, j)) continue;
       const T& weight = p(t, expert_of(ids(t, j), p.cols));
       T* row = d_o.row(routing.row(t, j));
       for (std::size_t d = 0; d < dy.cols; ++d) row[d] = weight * dy(t, d);
@@ -66,6 +69,7 @@ std::vector<Matrix<T>> weight_grad(const Call<T>& call) {
   Matrix<T> dp(dy.rows, experts);
   for (std::size_t t = 0; t < dy.rows; ++t) {
     for (std::size_t j = 0; j < routing.slots; ++j) {
+      if (routing.dropped(t, j)) continue;
       const T* row = o.row(routing.row(t, j));
       T along = 0;
       for (std::size_t d = 0; d < dy.cols; ++d) along = fma(dy(t, d), row[d], along);

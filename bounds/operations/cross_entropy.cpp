@@ -2,12 +2,13 @@
 // / n
 //
 //   attributes   smoothing (default 0): (1 - smoothing) of the loss above and smoothing of
-//                lse - mean_v x_tv, the loss of a uniform target
+//                lse - mean_v x_tv, the loss of a uniform target; weight (default 1): times the
+//                loss
 //   inputs   logits (T, V), labels (T, 1), mask (T, 1), count (1, 1): n, the counted tokens of the
 //            whole step                                  outputs   lse (T, 1), loss (1, 1)
 //   evaluate   sums over v in `parts` slices combined on an FP32 wire; loss: a chain over t
 // cross_entropy_grad: dx_tv = (exp(x_tv - lse_t) - (1 - smoothing) [v = label_t] - smoothing / V)
-//                             mask_t / n (times s)
+//                             mask_t / n (times weight) (times s)
 //   inputs   logits, labels, mask, count, lse, [s (1, 1)]       output   dx (T, V)
 //            s: what the loss is scaled with, so that small gradients survive a narrow range
 #include <cmath>
@@ -58,6 +59,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
     loss.values[0] += (lse.values[t] - target) * call[2].values[t];
   }
   loss.values[0] /= call[3].values[0];
+  if (const double w = call.attribute("weight", 1); w != 1) loss.values[0] *= static_cast<T>(w);
   call.roundings.round(lse, call.how.output);
   call.roundings.round(loss, call.how.output);
   return {std::move(lse), std::move(loss)};
@@ -68,12 +70,14 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   using std::exp;
   const Matrix<T>& x = call[0];
   const double smoothing = call.attribute("smoothing", 0);
+  const double of_loss = call.attribute("weight", 1);
   const T here = static_cast<T>(1 - smoothing);
   const T anywhere = static_cast<T>(smoothing / static_cast<double>(x.cols));
   Matrix<T> dx(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const auto label = static_cast<std::size_t>(call[1].values[t]);
     T weight = call[2].values[t] / call[3].values[0];
+    if (of_loss != 1) weight *= static_cast<T>(of_loss);
     if (call.inputs.size() > 5) weight *= call[5].values[0];
     for (std::size_t v = 0; v < x.cols; ++v) {
       const T p = exp(x(t, v) - call[4].values[t]);

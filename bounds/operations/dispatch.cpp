@@ -2,7 +2,7 @@
 //
 //   inputs   x (T, D), ids (T, k)                  outputs   rows (T k, D), by expert, then token
 //   attributes   experts
-//   evaluate   copies: exact in every layout
+//   evaluate   copies: exact in every layout; zeros where a copy was dropped
 // dispatch_grad: dx_t = sum_j drows of token t's copy in slot j
 //   inputs   drows (T k, D), ids (T, k)            outputs   dx (T, D)
 //   evaluate   slots added in their order in FP32; one rounding to the output format
@@ -19,7 +19,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> rows(routing.rows.size(), x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
     for (std::size_t j = 0; j < routing.slots; ++j) {
-      std::copy_n(x.row(t), x.cols, rows.row(routing.row(t, j)));
+      if (!routing.dropped(t, j)) std::copy_n(x.row(t), x.cols, rows.row(routing.row(t, j)));
     }
   }
   return alone(std::move(rows));
@@ -32,6 +32,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   Matrix<T> dx(call[1].rows, rows.cols);
   for (std::size_t t = 0; t < dx.rows; ++t) {
     for (std::size_t j = 0; j < routing.slots; ++j) {
+      if (routing.dropped(t, j)) continue;
       const T* row = rows.row(routing.row(t, j));
       for (std::size_t d = 0; d < dx.cols; ++d) dx(t, d) += row[d];
     }

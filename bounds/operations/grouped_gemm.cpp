@@ -39,6 +39,7 @@ Matrix<T> part_of(const Call<T>& call, const Routing& routing, std::size_t p) {
     const std::size_t first = begins[p], last = begins[p + 1];
     put_below(part, product(columns(a, first, last), rows(b, first, last)));
   }
+  put_below(part, Matrix<T>(call[0].rows - part.rows, part.cols));  // of copies that were dropped
   return part;
 }
 
@@ -77,6 +78,7 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
     const std::vector<Matrix<double>> values{rows_of(call.values[0], routing, e)};
     if (const auto refused = all.add(std::move(inputs), values, experts)) return *refused;
   }
+  all.add_exact(call[0].rows - routing.first.back(), call.values[0].cols);
   return all.whole();
 }
 

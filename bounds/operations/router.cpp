@@ -1,9 +1,10 @@
 // router: probabilities of experts, and by how much the choice of the first k was decided
 //
-//   inputs   x (T, E): logits       outputs   p (T, E), m (T, 1), l (T, 1)
+//   inputs   x (T, E): logits, [b (E, 1): their bias for the choice alone]
+//   outputs   p (T, E), m (T, 1), l (T, 1)
 //   attributes   k: so many experts a token, 1 <= k < E
 //   p_tj = exp(x_tj - max_t) / z_t,  z_t = sum_i exp(x_ti - max_t),  l_t = max_t + ln z_t,
-//   m_t = x_t(k) - x_t(k+1), in falling order
+//   m_t = r_t(k) - r_t(k+1), in falling order, r = x + b
 //
 //   evaluate   the sum of exponentials from expert to expert, each step rounded to FP32; p once to
 //              the output format; m and l stay FP32
@@ -21,8 +22,7 @@ namespace plumb {
 namespace {
 
 template <class T>
-T margin_of(const T* x, std::size_t n, std::size_t k) {
-  std::vector<T> falling(x, x + n);
+T margin_of(std::vector<T> falling, std::size_t k) {
   std::ranges::sort(falling, [](const T& a, const T& b) { return b < a; });
   return falling[k - 1] - falling[k];
 }
@@ -42,7 +42,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     const std::vector<T> e = exponentials(x.row(t), x.cols, largest);
     const T sum = shared(sum_of(e.data(), x.cols));
     for (std::size_t j = 0; j < x.cols; ++j) p(t, j) = e[j] / sum;
-    margins.values[t] = margin_of(x.row(t), x.cols, k);
+    std::vector<T> ratings(x.row(t), x.row(t) + x.cols);
+    for (std::size_t j = 0; call.inputs.size() > 1 && j < x.cols; ++j) {
+      ratings[j] = ratings[j] + call[1].values[j];
+    }
+    margins.values[t] = margin_of(std::move(ratings), k);
     lse.values[t] = largest + log(sum);
   }
   call.roundings.round(p, call.how.output);

@@ -41,4 +41,10 @@ std::optional<Refusal> StackedTolerance::add(std::vector<const Matrix<double>*> 
   return {};
 }
 
+void StackedTolerance::add_exact(std::size_t rows, std::size_t cols) {
+  const Matrix<double> none(rows, cols);
+  put_below(all_.bound[0], none);
+  if (call_.mode == Mode::moments) put_below(all_.bias[0], none);
+}
+
 }  // namespace plumb

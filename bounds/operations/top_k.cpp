@@ -1,14 +1,19 @@
 // top_k: which experts take each token: those of its k largest logits
 //
-//   inputs   x (T, E)                              outputs   ids (T, k), by falling logit; of equal
-//                                                            ones the lower id first
+//   inputs   x (T, E), [b (E, 1)]                  outputs   ids (T, k), by falling logit; of equal
+//            b: added to the logits, in FP32, for            ones the lower id first
+//            the choice alone
 //   attributes   k: so many experts a token, at most E
+// within_capacity: an expert takes its first copies by the order of the tokens, others are dropped
+//   inputs   ids (T, k)                            outputs   ids (T, k), E where a copy is dropped
+//   attributes   experts: E; most: copies that an expert takes at most
 // expert_count: how many copies each expert takes
 //   inputs   ids (T, k)                            outputs   n (E, 1)
 //   attributes   experts: E
 //
 //   evaluate   comparisons and whole numbers below 2^24: exact. How near a choice was to another is
 //              the router's margin: bounds/operations/router.hpp.
+// SOURCES  SOURCES.md [Switch]: capacity
 #include <numeric>
 
 #include "bounds/operations/routing.hpp"
@@ -16,6 +21,13 @@
 
 namespace plumb {
 namespace {
+
+// What FP32 holds where an evaluation runs; the same for every type, so that all choose alike.
+double held(float x) { return static_cast<double>(x); }
+double held(double x) { return static_cast<double>(static_cast<float>(x)); }
+double held(const Near& x) { return held(x.value); }
+double held(const Moment& x) { return held(x.held()); }
+double held(const Truth& x) { return held(static_cast<double>(x)); }
 
 template <class T>
 std::vector<Matrix<T>> chosen(const Call<T>& call) {
@@ -29,9 +41,26 @@ std::vector<Matrix<T>> chosen(const Call<T>& call) {
   std::vector<std::size_t> order(x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
     std::iota(order.begin(), order.end(), 0);
-    const T* logits = x.row(t);
-    std::ranges::stable_sort(order, [&](auto a, auto b) { return logits[b] < logits[a]; });
+    std::vector<double> ratings(x.cols);
+    for (std::size_t e = 0; e < x.cols; ++e) {
+      ratings[e] = held(x(t, e));
+      if (call.inputs.size() > 1) ratings[e] = held(ratings[e] + held(call[1].values[e]));
+    }
+    std::ranges::stable_sort(order, [&](auto a, auto b) { return ratings[b] < ratings[a]; });
     for (std::size_t j = 0; j < k; ++j) ids(t, j) = static_cast<T>(static_cast<double>(order[j]));
+  }
+  return alone(std::move(ids));
+}
+
+template <class T>
+std::vector<Matrix<T>> within(const Call<T>& call) {
+  const std::size_t experts = call.count("experts"), most = call.count("most");
+  const Routing routing = routing_of(call[0], experts);
+  Matrix<T> ids = call[0];
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::size_t e = expert_of(ids.values[i], experts + 1);
+    const bool fits = e == experts || routing.rows[i] < routing.first[e] + most;
+    if (!fits) ids.values[i] = static_cast<T>(static_cast<double>(experts));
   }
   return alone(std::move(ids));
 }
@@ -50,6 +79,8 @@ std::vector<Matrix<T>> counted(const Call<T>& call) {
 
 extern const Operation top_k{"top_k", chosen<float>, chosen<double>, chosen<Truth>,
                              tolerance_by<chosen<Near>, chosen<Moment>>};
+extern const Operation within_capacity{"within_capacity", within<float>, within<double>,
+                                       within<Truth>, tolerance_by<within<Near>, within<Moment>>};
 extern const Operation expert_count{"expert_count", counted<float>, counted<double>, counted<Truth>,
                                     tolerance_by<counted<Near>, counted<Moment>>};
 

@@ -61,6 +61,12 @@ struct RouterJoints {
   // May touch the experts (T, k) that this rank's tokens go to, by falling logit (T, E).
   Joint<void(const Where&, const Tensor&, Tensor&)> after_choice =
       [](const Where&, const Tensor& /*logits*/, Tensor& /*choices*/) {};
+  // Is an expert's capacity filled by the tokens of all sequence-parallel ranks, in their order? If
+  // not, each rank fills its share by its own.
+  Joint<bool(const Where&)> fills_from_all_tokens = [](const Where&) { return true; };
+  // Are the copies that each expert took in the step, by which its bias moves, summed over the
+  // data-parallel ranks?
+  Joint<bool(const Where&)> counts_all_batches = [](const Where&) { return true; };
   // Are the copies that each expert takes, of which each sequence-parallel rank has counted its
   // tokens', summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> counts_all_tokens = [](const Where&) { return true; };
@@ -82,6 +88,10 @@ struct LossJoints {
   // step.
   Joint<float(const Where&, float, float, int)> denominator =
       [](const Where&, float /*here*/, float all, int /*micro_batches*/) { return all; };
+  // What an extra head is to predict; `promised`: the tokens after the next, of this rank's tokens.
+  Joint<Tensor(const Where&, Tensor)> labels_ahead = [](const Where&, Tensor promised) {
+    return promised;
+  };
   // Is the mean over the vocabulary that smooth labels take that of all tensor-parallel slices?
   Joint<bool(const Where&)> smooths_over_slices = [](const Where&) { return true; };
 };
@@ -198,12 +208,14 @@ struct Joints {
            linear.after_product.reached() || row_parallel.wire.reached() ||
            row_parallel.bias_before_sum.reached() || attention.after_scores.reached() ||
            packing.first_key.reached() || router.after_choice.reached() ||
-           router.counts_all_tokens.reached() || experts.sums_input_gradient.reached() ||
+           router.counts_all_tokens.reached() || router.fills_from_all_tokens.reached() ||
+           router.counts_all_batches.reached() || experts.sums_input_gradient.reached() ||
            experts.weighs.reached() || experts.gradient_factor.reached() ||
            loss.denominator.reached() || loss.smooths_over_slices.reached() ||
-           gradients.starts_from_zero.reached() || gradients.sums_over_sequence.reached() ||
-           gradients.sums_over_contexts.reached() || gradients.sums_over_heads.reached() ||
-           context.positions.reached() || context.owner.reached() || pipeline.layers.reached() ||
+           loss.labels_ahead.reached() || gradients.starts_from_zero.reached() ||
+           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
+           gradients.sums_over_heads.reached() || context.positions.reached() ||
+           context.owner.reached() || pipeline.layers.reached() ||
            pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
            zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
            optimizer.skips.reached() || optimizer.clip_coefficient.reached();

@@ -60,15 +60,15 @@ struct Smoothing {
   float label, of_each;  // what a logit counts
 };
 
-Smoothing smoothing_of(const Rank& rank, std::size_t own_slice) {
+Smoothing smoothing_of(const Rank& rank, const std::string& loss, std::size_t own_slice) {
   const double share = rank.c.label_smoothing / 100.0;
-  const bool all = share == 0 || rank.joints.loss.smooths_over_slices(rank.at("loss"));
+  const bool all = share == 0 || rank.joints.loss.smooths_over_slices(rank.at(loss));
   const double width = all ? rank.c.vocabulary : static_cast<double>(own_slice);
   return {all, static_cast<float>(1 - share), static_cast<float>(share / width)};
 }
 
 // What is to be large of each row: the label's logit, or some of it and of all.         // (T, 1)
-Tensor targets(Rank& rank, const Tensor& logits, const Tensor& labels, const Smoothing& s) {
+Tensor wanted(Rank& rank, const Tensor& logits, const Tensor& labels, const Smoothing& s) {
   Tensor target = label_logits(rank, logits, labels);
   if (rank.c.label_smoothing == 0) return target;
   Tensor sums(logits.rows, 1);
@@ -82,14 +82,33 @@ Tensor targets(Rank& rank, const Tensor& logits, const Tensor& labels, const Smo
   return target;
 }
 
+// Unrounded: the sum of one row and zeros is exact in any layout.
+Tensor rows_of_table(Rank& rank, const std::string& name, const Tensor& ids) {
+  const auto v = static_cast<std::size_t>(rank.c.vocabulary);
+  const auto first = static_cast<int>(rank.first(v));
+  const auto last = static_cast<int>(rank.last(v));
+  const Tensor& table = rank.weight("embedding");
+  Tensor x(ids.rows, table.cols);
+  const Where where = rank.at(name);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    const auto id = static_cast<int>(ids.values[t]);
+    const int local = id >= first && id < last ? id - first : 0;
+    if (rank.joints.embedding.keeps_row(where, id, local, first, last)) {
+      std::copy_n(table.row(static_cast<std::size_t>(local)), x.cols, x.row(t));
+    }
+  }
+  Evaluation ignored;
+  return summed_over_ranks(rank, std::move(x), fp32, ignored);
+}
+
 // Logits become their gradients.
-void to_gradients(const Rank& rank, const Batch& batch, const Tensor& lse, const Smoothing& s,
-                  float n, Tensor& logits) {
+void to_gradients(const Rank& rank, const Targets& targets, const Tensor& lse, const Smoothing& s,
+                  float weight, float n, Tensor& logits) {
   const float loss_scale = rank.r.loss_scaling ? rank.state.at("loss_scale/scale").values[0] : 1.0F;
   const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary));
   for (std::size_t t = 0; t < logits.rows; ++t) {
-    const float share = batch.mask.values[t] / n * loss_scale;
-    const auto label = static_cast<std::size_t>(batch.labels.values[t]);
+    const float share = targets.mask.values[t] / n * weight * loss_scale;
+    const auto label = static_cast<std::size_t>(targets.labels.values[t]);
     for (std::size_t v = 0; v < logits.cols; ++v) {
       const float p = std::exp(logits(t, v) - lse.values[t]);
       float off = v + start == label ? p - s.label : p;
@@ -121,22 +140,18 @@ float sum_over_tokens(const Rank& rank, const Tensor& own) {
 
 }  // namespace
 
+Tensor look_up(Rank& rank, const std::string& name, const Tensor& ids) {
+  Tensor x = rows_of_table(rank, name, ids);
+  rank.tap(name + "/out", x, Held::own_tokens, rank.r.compute, rank.plain());
+  return x;
+}
+
+Tensor look_up_backward(Rank& rank, const Tensor& ids, const Tensor& dx) {
+  return own_rows_gradient(rank, ids, all_tokens(rank, dx));
+}
+
 Tensor embed(Rank& rank, const Batch& batch) {
-  const auto v = static_cast<std::size_t>(rank.c.vocabulary);
-  const auto first = static_cast<int>(rank.first(v));
-  const auto last = static_cast<int>(rank.last(v));
-  const Tensor& table = rank.weight("embedding");
-  Tensor x(batch.ids.rows, table.cols);
-  const Where where = rank.at("embedding");
-  for (std::size_t t = 0; t < x.rows; ++t) {
-    const auto id = static_cast<int>(batch.ids.values[t]);
-    const int local = id >= first && id < last ? id - first : 0;
-    if (rank.joints.embedding.keeps_row(where, id, local, first, last)) {
-      std::copy_n(table.row(static_cast<std::size_t>(local)), x.cols, x.row(t));
-    }
-  }
-  Evaluation ignored;  // the sum of one row and zeros is exact in any layout
-  x = summed_over_ranks(rank, std::move(x), fp32, ignored);
+  Tensor x = rows_of_table(rank, "embedding", batch.ids);
   if (rank.gpt()) {
     const Tensor& table_of_positions = rank.weight("position");
     const std::vector<std::size_t> positions = own_positions(rank, batch);
@@ -151,8 +166,7 @@ Tensor embed(Rank& rank, const Batch& batch) {
 
 void embed_backward(Rank& rank, const Batch& batch, const Tensor& dy) {
   const Tensor dx = dropped(rank, "embedding.dropout", "grad_in", dy);
-  collect_slice(rank, "embedding.weight", own_rows_gradient(rank, batch.ids, all_tokens(rank, dx)),
-                Held::rows);
+  collect_slice(rank, "embedding.weight", look_up_backward(rank, batch.ids, dx), Held::rows);
   if (!rank.gpt()) return;
   const std::vector<std::size_t> positions = own_positions(rank, batch);
   Tensor gradient(static_cast<std::size_t>(rank.c.sequence), dx.cols);
@@ -162,41 +176,42 @@ void embed_backward(Rank& rank, const Batch& batch, const Tensor& dy) {
   collect_replicated(rank, "position.weight", std::move(gradient));
 }
 
-Tensor head_and_loss(Rank& rank, const Batch& batch, const Operand& h, Tensor& loss) {
+Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const Operand& h,
+                     Tensor& loss, Tensor& dw) {
+  const std::string name = head.of + "head", of_loss = head.of + "loss";
   const std::string tied = rank.gpt() ? "embedding" : "head";
   const Tensor& w = rank.factor(tied, Contracted::columns);  // (V / tp, D)
   Tensor logits = rank.multiply(view(h.by_columns()), view(w, true));
   rank.round(logits);
-  rank.tap("head/out", logits, Held::token_columns, rank.r.compute, rank.plain());
+  rank.tap(name + "/out", logits, Held::token_columns, rank.r.compute, rank.plain());
 
   const Tensor lse = log_sum_exp(rank, logits);
-  const Smoothing smoothing = smoothing_of(rank, logits.cols);
-  const Tensor target = targets(rank, logits, batch.labels, smoothing);
+  const Smoothing smoothing = smoothing_of(rank, of_loss, logits.cols);
+  const Tensor target = wanted(rank, logits, targets.labels, smoothing);
   const Evaluation over_vocabulary{rank.where.tp_size, fp32, fp32};
-  const float here = sum_over_tokens(rank, batch.mask);
+  const float here = sum_over_tokens(rank, targets.mask);
   const float n =
-      rank.joints.loss.denominator(rank.at("loss"), here, batch.count, rank.c.micro_batches);
+      rank.joints.loss.denominator(rank.at(of_loss), here, targets.count, rank.c.micro_batches);
   Tensor of_tokens(logits.rows, 1);
   for (std::size_t t = 0; t < logits.rows; ++t) {
-    of_tokens.values[t] = (lse.values[t] - target.values[t]) * batch.mask.values[t];
+    of_tokens.values[t] = (lse.values[t] - target.values[t]) * targets.mask.values[t];
   }
-  loss = Tensor(1, 1, sum_over_tokens(rank, of_tokens) / n);
-  rank.tap("loss/lse", lse, Held::tokens, fp32, over_vocabulary);
-  rank.tap("loss/out", loss, Held::whole, fp32, over_vocabulary);
+  loss = Tensor(1, 1, sum_over_tokens(rank, of_tokens) / n * head.weight);
+  rank.tap(of_loss + "/lse", lse, Held::tokens, fp32, over_vocabulary);
+  rank.tap(of_loss + "/out", loss, Held::whole, fp32, over_vocabulary);
 
-  to_gradients(rank, batch, lse, smoothing, n, logits);
+  to_gradients(rank, targets, lse, smoothing, head.weight, n, logits);
   rank.round(logits);
-  rank.tap("head/grad_out", logits, Held::token_columns, rank.r.compute, rank.plain());
+  rank.tap(name + "/grad_out", logits, Held::token_columns, rank.r.compute, rank.plain());
 
-  const Operand d = gradient_operand(rank, "head", std::move(logits), Held::token_columns);
+  const Operand d = gradient_operand(rank, name, std::move(logits), Held::token_columns);
   Evaluation ran = rank.plain();
   Tensor dh = summed_over_ranks(
       rank, rank.multiply(view(d.by_columns()), view(rank.factor(tied, Contracted::rows))),
       rank.r.wire, ran);
   rank.round(dh);
-  rank.tap("head/grad_in", dh, Held::own_tokens, rank.r.compute, ran);
-  collect_slice(rank, "head.weight", rank.multiply(view(d.by_rows(), true), view(h.by_rows())),
-                Held::rows);
+  rank.tap(name + "/grad_in", dh, Held::own_tokens, rank.r.compute, ran);
+  dw = rank.multiply(view(d.by_rows(), true), view(h.by_rows()));
   return dh;
 }
 

@@ -9,18 +9,36 @@
 
 namespace plumb {
 
+// What a head predicts.
+struct Targets {
+  Tensor labels, mask;  // (T, 1) each
+  float count = 0;      // counted tokens of the whole step
+};
 struct Batch {
   int number = 0;            // of the micro-batch, global
-  Tensor ids, labels, mask;  // (T, 1) each
-  Tensor positions;          // within documents, where these are packed               // (T, 1)
-  float count = 0;           // counted tokens of the whole step
+  Tensor ids;                // (T, 1)
+  Targets next, after_next;  // tokens; the latter of an extra head
+  Tensor positions = {};     // within documents, where these are packed               // (T, 1)
 };
 
 Tensor embed(Rank& rank, const Batch& batch);
 void embed_backward(Rank& rank, const Batch& batch, const Tensor& dy);
 
+// Rows of the embedding, of this rank's tokens of the stream; recorded as `name`.
+Tensor look_up(Rank& rank, const std::string& name, const Tensor& ids);
+// Gradient of those rows of it that this rank has, of all tokens of its context.      // (V / tp,
+// D)
+Tensor look_up_backward(Rank& rank, const Tensor& ids, const Tensor& dx);
+
+// A head: what its modules' names begin with, and what its loss counts.
+struct Head {
+  std::string of = {};
+  float weight = 1;
+};
 // Runs head and loss forward and backward; h (T, D) are all tokens, as the product sees them.
-// Returns dh for this rank's tokens of the stream; adds the loss share to `loss`.
-Tensor head_and_loss(Rank& rank, const Batch& batch, const Operand& h, Tensor& loss);
+// Returns dh for this rank's tokens of the stream; `loss` and the gradient of the head's matrix,
+// dw (V / tp, D), become this micro-batch's.
+Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const Operand& h,
+                     Tensor& loss, Tensor& dw);
 
 }  // namespace plumb

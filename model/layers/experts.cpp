@@ -29,6 +29,7 @@ class Visiting {
       : rank_(rank), micro_batch_(rank.where.micro_batch) {
     rank.where.micro_batch += (static_cast<int>(from) - rank.where.ep) * rank.l.expert_copies();
     rank.first_copy = visit.first;
+    rank.copies_of_groups = visit.groups;
   }
   ~Visiting() { rank_.where.micro_batch = micro_batch_; }
   Visiting(const Visiting&) = delete;
@@ -39,12 +40,19 @@ class Visiting {
   int micro_batch_;
 };
 
-// Rows of this rank's micro-batch go to where their experts are; theirs come here.
+// Where a rank's rows end whose experts are those before `expert`; of the last one with dropped
+// ones.
+std::size_t end_of(const Copies& copies, std::size_t expert) {
+  return expert + 1 < copies.begin.size() ? copies.begin[expert] : copies.rows();
+}
+
+// Rows of this rank's micro-batch go to where their experts are; theirs come here. What stands for
+// dropped copies, zeros, goes along to the last rank, so that its record is whole.
 std::vector<Tensor> to_experts(Rank& rank, const Tensor& rows, const Copies& copies) {
   std::vector<Tensor> parts;
   const std::size_t n = experts_here(rank);
   for (std::size_t e = 0; e + 1 < copies.begin.size(); e += n) {
-    parts.push_back(rows_between(rows, copies.begin[e], copies.begin[e + n]));
+    parts.push_back(rows_between(rows, copies.begin[e], end_of(copies, e + n)));
   }
   return rank.mesh.ep.exchange(parts);
 }
@@ -69,6 +77,9 @@ std::vector<Visit> visits_of(Rank& rank, const Tensor& choices) {
     const std::size_t tokens = choices.rows;
     const Copies copies = copies_of(rows_between(all, from * tokens, (from + 1) * tokens), experts);
     Visit& visit = visits[from];
+    for (std::size_t e = 0; e < experts; e += n) {
+      visit.groups.push_back(end_of(copies, e + n) - copies.begin[e]);
+    }
     visit.first = copies.begin[mine];
     for (std::size_t e = 0; e <= n; ++e)
       visit.begin.push_back(copies.begin[mine + e] - visit.first);

@@ -15,10 +15,11 @@ namespace plumb {
 // What the experts here take of one rank's micro-batch.                  N rows of the T k, by
 // expert
 struct Visit {
-  std::size_t first = 0;           // of the rows, among all of the micro-batch
-  std::vector<std::size_t> begin;  // of each expert's rows, and the end of the last
-  Operand rows;                    // what fc1 multiplies                              // (N, D)
-  Tensor fc1;                      // (N, H / tp)
+  std::size_t first = 0;            // of the rows, among all of the micro-batch
+  std::vector<std::size_t> groups;  // so many rows each expert-parallel rank gets of it
+  std::vector<std::size_t> begin;   // of each expert's rows, and the end of the last; zeros follow
+  Operand rows;                     // what fc1 multiplies                              // (N, D)
+  Tensor fc1;                       // (N, H / tp)
   Operand act;  // what fc2 multiplies                              // (N, H / tp)
 };
 

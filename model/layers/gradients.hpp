@@ -10,13 +10,18 @@
 
 namespace plumb {
 
-// Of a slice of a parameter.
-inline void collect_slice(Rank& rank, const std::string& parameter, Tensor gradient, Held held) {
+// `gradient` of a slice of a parameter, or of what all tensor-parallel ranks do alike. Returns how
+// it was summed.
+inline Evaluation sum_over_contexts(Rank& rank, const std::string& parameter, Tensor& gradient) {
   Evaluation ran = rank.in_fp32();
   if (rank.where.cp_size > 1 && rank.joints.gradients.sums_over_contexts(rank.at(parameter))) {
     rank.mesh.cp.sum(gradient.values, fp32);
     ran.parts = rank.where.cp_size;
   }
+  return ran;
+}
+inline void collect_slice(Rank& rank, const std::string& parameter, Tensor gradient, Held held) {
+  const Evaluation ran = sum_over_contexts(rank, parameter, gradient);
   rank.collect(parameter, gradient, held, ran);
 }
 

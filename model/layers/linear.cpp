@@ -49,6 +49,27 @@ Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, co
   return dx;
 }
 
+Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x) {
+  Tensor y = rank.own_tokens(forward_product(rank, name, x));
+  if (rank.gpt()) add_row(y, rank.bias(name).values);
+  rank.round(y);
+  rank.tap(name + "/out", y, Held::own_tokens, rank.r.compute, rank.plain());
+  return y;
+}
+
+Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
+  const Tensor all = all_tokens(rank, dy);
+  const Operand d = gradient_operand(rank, name, all, Held::tokens);
+  Tensor dx = rank.own_tokens(
+      rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true)));
+  rank.round(dx);
+  rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
+  collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
+                Held::whole);
+  if (rank.gpt()) collect_slice(rank, name + ".bias", sum_of_rows(all), Held::whole);
+  return dx;
+}
+
 Tensor row_forward(Rank& rank, const std::string& name, const Operand& x) {
   Evaluation ran = rank.plain();
   Tensor part = forward_product(rank, name, x);  // (T, D), one summand

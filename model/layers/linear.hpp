@@ -3,6 +3,7 @@
 //   column   W sliced by columns: x (T, D) whole -> y (T, F / tp)
 //   row      W sliced by rows:    x (T, F / tp)  -> y (T, D), summed over the ranks; under sequence
 //            parallelism each rank keeps its (T / tp, D)
+//   whole    W not sliced, by every rank
 #pragma once
 
 #include "model/layers/operand.hpp"
@@ -19,6 +20,10 @@ Tensor all_tokens(Rank& rank, const Tensor& x);
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x);
 // Returns dx for this rank's tokens of the residual stream.
 Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy);
+
+// W whole: every rank multiplies all tokens alike, and returns its own of the stream.
+Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x);
+Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy);
 
 Tensor row_forward(Rank& rank, const std::string& name, const Operand& x);
 // dy: this rank's tokens. Returns dx (T, F / tp).

@@ -35,9 +35,8 @@ class Caster {
     rank_.tap_step(id_of(name), x, held, format, ran);
   }
   float over_ranks(float amax) const {
-    const bool of_copies = held_ == Held::copies || held_ == Held::copy_columns;
     if (held_ != Held::whole && held_ != Held::tokens) rank_.mesh.tp.max({&amax, 1});
-    if (of_copies) rank_.mesh.ep.max({&amax, 1});
+    if (of_copies()) rank_.mesh.ep.max({&amax, 1});
     if (of_tokens()) rank_.mesh.cp.max({&amax, 1});
     return amax;
   }
@@ -73,7 +72,13 @@ class Caster {
     const bool sliced = columns || held_ == Held::rows;
     Evaluation ran{sliced && !fits ? rank_.where.tp_size : 1, fp32, how_.format};
     if (deals(block)) ran.deal = {rank_.where.cp_size, rank_.c.sequence};
+    if (groups(block)) ran.deal = {rank_.where.ep_size, rank_.c.experts};
     return ran;
+  }
+  bool of_copies() const { return held_ == Held::copies || held_ == Held::copy_columns; }
+  // Blocks of several copies begin with the first one of those that a rank's experts take.
+  bool groups(const BlockSize& block) const {
+    return of_copies() && block.rows > 1 && rank_.where.ep_size > 1;
   }
   bool of_tokens() const { return held_ == Held::tokens || held_ == Held::token_columns; }
   // Blocks of several tokens are made of those that a context has, in its order.
@@ -94,14 +99,32 @@ class Caster {
                             : how_.rule == ScaleRule::exact ? BlockScale::wide
                                                             : BlockScale::e4m3_on_grid;
     for (float& s : scales.values) s = block_scale_to_fit(s, kind, how_.format, grid);
-    if (of_tokens() && block.rows > 1) {
-      rank_.record.shards[rank_.recorded_as(id_of(name + "_scale"))] = {scales_of_contexts(scales),
-                                                                        scales, fp32};
-      rank_.record.ran[rank_.recorded_as(id_of(name + "_scale"))] = ran;
+    const bool in_groups = groups(block);
+    if (in_groups && scales.size() == 0) return scales;  // experts that no token chose
+    if (in_groups || (of_tokens() && block.rows > 1)) {
+      const std::string id = rank_.recorded_as(id_of(name + "_scale"));
+      const Placement lies =
+          in_groups ? scales_of_groups(scales, block.rows) : scales_of_contexts(scales);
+      rank_.record.shards[id] = {lies, scales, fp32};
+      rank_.record.ran[id] = ran;
     } else {
       record(name + "_scale", scales, held_, fp32, ran);
     }
     return scales;
+  }
+
+  // Below one another, by group of experts.
+  Placement scales_of_groups(const Tensor& scales, std::size_t block) const {
+    std::size_t all = 0, first = 0;
+    for (std::size_t g = 0; g < rank_.copies_of_groups.size(); ++g) {
+      if (g == static_cast<std::size_t>(rank_.where.ep)) first = all;
+      all += (rank_.copies_of_groups[g] + block - 1) / block;
+    }
+    const bool sliced = held_ == Held::copy_columns;
+    const std::size_t left = sliced ? rank_.where.tp * scales.cols : 0;
+    const std::size_t whole = sliced ? rank_.where.tp_size * scales.cols : scales.cols;
+    return {
+        all, whole, {{{first, left, scales.rows, scales.cols}, {0, 0, scales.rows, scales.cols}}}};
   }
 
   // Below one another, in the order of the contexts.
@@ -163,9 +186,10 @@ static void delayed_scales(Rank& rank) {
 void keep_histories(Rank& rank) {
   for (auto& [id, largest] : rank.largest_seen) {
     const Where where = rank.at(id);
-    for (const auto& [axis, group] :
-         {std::pair{"tp", &rank.mesh.tp}, std::pair{"cp", &rank.mesh.cp},
-          std::pair{"dp", &rank.mesh.dp}}) {
+    // Ranks with other experts have other weights, of as many names in the same order.
+    Communicator* copies = id.ends_with(".weight/operand") ? &rank.copies_of(id) : &rank.mesh.dp;
+    for (const auto& [axis, group] : {std::pair{"tp", &rank.mesh.tp},
+                                      std::pair{"cp", &rank.mesh.cp}, std::pair{"dp", copies}}) {
       if (rank.joints.scaling.reduces_over(where, axis)) group->max({&largest, 1});
     }
     Tensor& history = rank.state.at(id + "_history");

@@ -1,6 +1,7 @@
 #include "model/layers/router.hpp"
 
 #include <cmath>
+#include <numeric>
 
 #include "model/layers/gradients.hpp"
 #include "model/layers/linear.hpp"
@@ -17,13 +18,32 @@ double z_of(const Config& c) {
   return c.z_loss / (static_cast<double>(c.tokens()) * c.micro_batches);
 }
 
-// Records a loss and adds it to the step's, once.
-void take_loss(Rank& rank, const std::string& id, const Tensor& x, const Evaluation& ran) {
+// Records what a micro-batch gives and adds it to the step's, once.
+void take(Rank& rank, const std::string& id, const Tensor& x, const Evaluation& ran) {
   rank.tap(id, x, Held::whole, fp32, ran);
-  if (rank.where.recomputing) return;
-  Tensor& total = rank.router_losses[id];
-  if (total.size() == 0) total = Tensor(1, 1);
-  add_to(total, x);
+  rank.add_up(id, x);
+}
+
+// Logits, as far as the choice goes.
+Tensor biased(Rank& rank, const std::string& name, Tensor logits) {
+  if (rank.c.balance_bias == 0) return logits;
+  const Tensor& bias = rank.state.at(name + "/bias");
+  for (std::size_t t = 0; t < logits.rows; ++t) {
+    for (std::size_t e = 0; e < logits.cols; ++e) logits(t, e) += bias.values[e];
+  }
+  return logits;
+}
+
+// All tokens' choices; those that are more than an expert takes become no expert's.
+Tensor within_limits(Rank& rank, const std::string& name, const Tensor& own) {
+  if (rank.c.capacity == 0) return all_tokens(rank, own);
+  const auto experts = static_cast<std::size_t>(rank.c.experts);
+  const auto most = static_cast<std::size_t>(rank.c.most_copies());
+  if (rank.joints.router.fills_from_all_tokens(rank.at(name))) {
+    return within_capacity(all_tokens(rank, own), experts, most);
+  }
+  const std::size_t share = most * own.rows / static_cast<std::size_t>(rank.c.tokens());
+  return all_tokens(rank, within_capacity(own, experts, share));
 }
 
 // Each sequence-parallel rank has its own tokens' share of both.
@@ -44,8 +64,8 @@ void losses(Rank& rank, const std::string& name, const Routed& s) {
   }
   balance.values[0] *= static_cast<float>(balance_of(rank.c));
   squares.values[0] *= static_cast<float>(z_of(rank.c));
-  take_loss(rank, name + "/balance_loss", balance, ran);
-  take_loss(rank, name + "/z_loss", squares, ran);
+  take(rank, name + "/balance_loss", balance, ran);
+  take(rank, name + "/z_loss", squares, ran);
 }
 
 }  // namespace
@@ -61,23 +81,48 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x) {
   tap("out", logits, Held::own_tokens);
   Routed s;
   s.x = x;
-  s.own = rate_experts(logits, k);
-  s.choices = choose_experts(logits, k);
+  const Tensor ratings = biased(rank, name, logits);
+  s.own = rate_experts(logits, ratings, k);
+  s.choices = choose_experts(ratings, k);
   rank.joints.router.after_choice(rank.at(name), logits, s.choices);
   tap("probabilities", s.own.p, Held::own_tokens);
   tap("margin", s.own.margin, Held::own_tokens);
   tap("lse", s.own.lse, Held::own_tokens);
   tap("routing", s.choices, Held::own_tokens);
   s.p = all_tokens(rank, s.own.p);
-  s.all_choices = all_tokens(rank, s.choices);
-  s.copies = copies_of(s.all_choices, experts);
   s.count = count_choices(s.choices, experts);
+  s.all_choices = within_limits(rank, name, s.choices);
+  s.copies = copies_of(s.all_choices, experts);
+  if (rank.c.capacity > 0) {
+    s.choices = rank.own_tokens(s.all_choices);
+    tap("kept", s.choices, Held::own_tokens);
+  }
   if (rank.l.sp && rank.joints.router.counts_all_tokens(rank.at(name))) {
     rank.mesh.tp.sum(s.count.values, fp32);  // whole numbers: exact
   }
-  tap("count", s.count, Held::whole);
+  if (rank.c.balance_bias > 0) {
+    take(rank, name + "/count", s.count, ran);
+  } else {
+    tap("count", s.count, Held::whole);
+  }
   losses(rank, name, s);
   return s;
+}
+
+void balance_experts(Rank& rank) {
+  for (const auto& [id, count] : rank.added_up) {
+    if (!id.ends_with("/count")) continue;
+    const std::string router = id.substr(0, id.rfind('/'));
+    Tensor& bias = rank.state.at(router + "/bias");
+    const double all = std::accumulate(count.values.begin(), count.values.end(), 0.0);
+    const auto rate = static_cast<float>(rank.c.balance_bias / 1000.0);
+    for (std::size_t e = 0; e < bias.rows; ++e) {
+      const double n = static_cast<double>(count.values[e]) * rank.c.experts;
+      if (n < all) bias.values[e] += rate;
+      if (n > all) bias.values[e] -= rate;
+    }
+    rank.tap_step(router + "/bias", bias, Held::whole, fp32, rank.in_fp32());
+  }
 }
 
 Tensor router_backward(Rank& rank, const std::string& name, const Routed& s, const Tensor& dp) {

@@ -19,6 +19,9 @@ struct Routed {
   Copies copies;
 };
 
+// At the end of a step: moves each expert's bias by what it took, summed over all micro-batches.
+void balance_experts(Rank& rank);
+
 Routed router_layer(Rank& rank, const std::string& name, const Tensor& x);
 // dp (T / sp, E): gradient of the probabilities. Returns dx.
 Tensor router_backward(Rank& rank, const std::string& name, const Routed& routed, const Tensor& dp);

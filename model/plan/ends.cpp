@@ -23,38 +23,54 @@ void embedding_grad(Promise& p, const std::string& dy) {
   }
 }
 
-// What the loss needs to know of its targets.
-static Attributes smoothing(const Promise& p) {
-  if (p.c.label_smoothing == 0) return {};
-  return {{"smoothing", p.c.label_smoothing / 100.0}};
+namespace {
+
+// What the loss needs to know of its targets, and how much it counts.
+Attributes loss_of(const Promise& p, const std::string& of) {
+  Attributes attributes;
+  if (p.c.label_smoothing > 0) attributes["smoothing"] = p.c.label_smoothing / 100.0;
+  if (!of.empty()) attributes["weight"] = Config::mtp_weight;
+  return attributes;
 }
+
+// Labels, mask, count of the tokens that a head predicts.
+Ids targets(const Promise& p, const std::string& of) {
+  const std::string kind = of.empty() ? "" : "mtp_";
+  return {p.at("data", kind + "labels"), p.at("data", kind + "mask"), "data/" + kind + "count"};
+}
+
+}  // namespace
 
 // logits = h W'                                           (T, V) = (T, C) (V, C)'
 // loss = sum over counted tokens of lse(logits) - logits[label], over all counted tokens of the
 // step
-void head_and_loss(Promise& p, const std::string& x) {
-  const std::string h = norm(p, "final_norm", x);
-  p.node("gemm", {input_operand(p, "head", h, {}).by_columns, seen_weight(p, p.head()).by_columns},
-         {p.at("head", "out")}, p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
-  p.node("cross_entropy",
-         {p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count"},
-         {p.at("loss", "lse"), p.at("loss", "out")}, p.over_vocabulary(), smoothing(p));
+void head_and_loss(Promise& p, const std::string& of, const std::string& h) {
+  const std::string head = of + "head", loss = of + "loss";
+  p.node("gemm", {input_operand(p, head, h, {}).by_columns, seen_weight(p, p.head()).by_columns},
+         {p.at(head, "out")}, p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
+  Ids inputs = targets(p, of);
+  inputs.insert(inputs.begin(), p.at(head, "out"));
+  p.node("cross_entropy", inputs, {p.at(loss, "lse"), p.at(loss, "out")}, p.over_vocabulary(),
+         loss_of(p, of));
 }
 
 // dh (T, C), dW (V, C)
-std::string head_and_loss_grad(Promise& p) {
-  const std::string d_logits = p.at("head", "grad_out");
-  Ids inputs{p.at("head", "out"), p.at("data", "labels"), p.at("data", "mask"), "data/count",
-             p.at("loss", "lse")};
+std::string head_and_loss_grad(Promise& p, const std::string& of, const std::string& h) {
+  const std::string head = of + "head", d_logits = p.at(head, "grad_out");
+  Ids inputs = targets(p, of);
+  inputs.insert(inputs.begin(), p.at(head, "out"));
+  inputs.push_back(p.at(of + "loss", "lse"));
   if (p.r.loss_scaling) inputs.push_back("loss_scale/scale@previous");
-  p.node("cross_entropy_grad", inputs, {d_logits}, p.plain(), smoothing(p));
-  const Seen d = gradient_operand(p, "head", d_logits, {Sharding::columns, p.c.vocabulary});
-  const std::string h = seen_input(p, "head", p.at("final_norm", "out")).by_rows;
-  const std::string dh = p.at("head", "grad_in");
+  p.node("cross_entropy_grad", inputs, {d_logits}, p.plain(), loss_of(p, of));
+  const Seen d = gradient_operand(p, head, d_logits, {Sharding::columns, p.c.vocabulary});
+  const std::string dh = p.at(head, "grad_in");
   p.node("gemm", {d.by_columns, seen_weight(p, p.head()).by_rows}, {dh}, p.across_tp(),
          {{"transpose_a", 0}, {"transpose_b", 0}});
-  p.node("gemm", {d.by_rows, h}, {p.at("head.weight", "wgrad")}, p.over_contexts(),
-         {{"transpose_a", 1}, {"transpose_b", 0}});
+  const std::string part = p.c.mtp == 0 ? "head.weight"
+                           : of.empty() ? "head.loss.weight"
+                                        : "head.mtp.weight";
+  p.node("gemm", {d.by_rows, seen_input(p, head, h).by_rows}, {p.at(part, "wgrad")},
+         p.over_contexts(), {{"transpose_a", 1}, {"transpose_b", 0}});
   return dh;
 }
 

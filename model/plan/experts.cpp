@@ -13,14 +13,25 @@ Attributes losses_of(const Promise& p) {
           {"z", p.c.z_loss / (tokens * p.c.micro_batches)}};
 }
 
+// The experts that take each token's copies.                                            // (T, k)
+std::string copies_of(const Promise& p, const std::string& mlp) {
+  return p.at(mlp + ".router", p.c.capacity > 0 ? "kept" : "routing");
+}
+
 // Logits (T, E), their probabilities, and the experts of each token (T, k), all in FP32.
 void router(Promise& p, const std::string& name, const std::string& x) {
   const auto at = [&](const char* kind) { return p.at(name, kind); };
   p.node("gemm", {x, Promise::weight(name)}, {at("out")}, Promise::in_fp32(),
          {{"transpose_a", 0}, {"transpose_b", 0}});
-  p.node("router", {at("out")}, {at("probabilities"), at("margin"), at("lse")}, Promise::in_fp32(),
+  Ids rated{at("out")};
+  if (p.c.balance_bias > 0) rated.push_back(name + "/bias@previous");
+  p.node("router", rated, {at("probabilities"), at("margin"), at("lse")}, Promise::in_fp32(),
          {{"k", p.c.top_k}});
-  p.node("top_k", {at("out")}, {at("routing")}, Promise::in_fp32(), {{"k", p.c.top_k}});
+  p.node("top_k", rated, {at("routing")}, Promise::in_fp32(), {{"k", p.c.top_k}});
+  if (p.c.capacity > 0) {
+    p.node("within_capacity", {at("routing")}, {at("kept")}, Promise::in_fp32(),
+           {{"experts", p.c.experts}, {"most", p.c.most_copies()}});
+  }
   p.node("expert_count", {at("routing")}, {at("count")}, Promise::in_fp32(), experts_of(p));
   p.node("balance_loss", {at("probabilities"), at("count")}, {at("balance_loss")}, p.over_tokens(),
          losses_of(p));
@@ -51,15 +62,16 @@ struct Grouped {
 };
 
 // A row a copy; what ranks share of its columns if the layer's products sum over these.
-Slices rows_of(int columns) {
-  return {columns > 0 ? Sharding::columns : Sharding::none, columns, false};
+Slices rows_of(const Promise& p, const std::string& mlp, int columns) {
+  return {columns > 0 ? Sharding::columns : Sharding::none, columns, false, copies_of(p, mlp)};
 }
 
 // Y_e = X_e W_e + b_e                                     (T k, F) = (T k, C) (C, F) + (F)
 std::string grouped(Promise& p, const Grouped& layer, const std::string& x) {
   const bool rows = layer.split == Split::rows;
-  Ids inputs{input_operand(p, layer.name(), x, rows_of(rows ? p.c.hidden : 0)).by_columns,
-             p.at(layer.mlp + ".router", "routing")};
+  Ids inputs{
+      input_operand(p, layer.name(), x, rows_of(p, layer.mlp, rows ? p.c.hidden : 0)).by_columns,
+      copies_of(p, layer.mlp)};
   for (int e = 0; e < p.c.experts; ++e) inputs.push_back(seen_weight(p, layer.of(e)).by_rows);
   for (int e = 0; p.gpt() && e < p.c.experts; ++e) inputs.push_back(Promise::bias(layer.of(e)));
   const std::string y = p.at(layer.name(), "out");
@@ -71,9 +83,9 @@ std::string grouped(Promise& p, const Grouped& layer, const std::string& x) {
 std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
                          const std::string& dy) {
   const bool columns = layer.split == Split::columns;
-  const std::string routing = p.at(layer.mlp + ".router", "routing");
-  const Seen d =
-      gradient_operand(p, layer.name(), dy, rows_of(columns ? p.c.fc1_width(p.c.hidden) : 0));
+  const std::string routing = copies_of(p, layer.mlp);
+  const Seen d = gradient_operand(p, layer.name(), dy,
+                                  rows_of(p, layer.mlp, columns ? p.c.fc1_width(p.c.hidden) : 0));
   const std::string dx = p.at(layer.name(), "grad_in");
   Ids inputs{d.by_columns, routing}, weights, biases;
   for (int e = 0; e < p.c.experts; ++e) {
@@ -96,7 +108,7 @@ std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
 // Router; copies of the tokens, by expert (T k, C); each through its expert; weighed and added up.
 std::string experts(Promise& p, const std::string& name, const std::string& x) {
   router(p, name + ".router", x);
-  const std::string routing = p.at(name + ".router", "routing");
+  const std::string routing = copies_of(p, name);
   const std::string rows = p.at(name + ".dispatch", "out"), y = p.at(name + ".combine", "out");
   p.node("dispatch", {x, routing}, {rows}, p.plain(), experts_of(p));
   const std::string fc1 = grouped(p, {name, "fc1", Split::columns}, rows);
@@ -110,7 +122,7 @@ std::string experts(Promise& p, const std::string& name, const std::string& x) {
 std::string experts_grad(Promise& p, const std::string& name, const std::string& x,
                          const std::string& dy) {
   const std::string of_router = name + ".router", of_experts = name + ".experts";
-  const std::string routing = p.at(of_router, "routing");
+  const std::string routing = copies_of(p, name);
   const std::string d_rows = p.at(name + ".combine", "grad_in");
   const std::string d_x = p.at(name + ".dispatch", "grad_in");
   p.node("combine_grad", {dy, p.at(of_router, "probabilities"), routing}, {d_rows}, p.plain());

@@ -19,6 +19,7 @@ std::string linear(Promise& p, const std::string& name, const std::string& x, Sp
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
                         const std::string& dy, Split split) {
   const bool columns = split == Split::columns;
+  const bool of_slices = columns || split == Split::none;  // all ranks see all tokens of dy
   Slices sliced;
   if (columns) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").cols};
   const Seen d = gradient_operand(p, name, dy, sliced);
@@ -29,7 +30,7 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
          p.over_contexts(), {{"transpose_a", 1}, {"transpose_b", 0}});
   if (p.gpt()) {
     p.node("column_sum", {dy}, {p.at(name + ".bias", "wgrad")},
-           columns ? p.over_contexts() : p.over_tokens());
+           of_slices ? p.over_contexts() : p.over_tokens());
   }
   return dx;
 }

@@ -25,12 +25,20 @@ void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const s
                     {"cols", cols},
                     {"rule", static_cast<double>(how.rule)},
                     {"sliced_rows", sliced.axis == Sharding::rows}};
+  const bool of_experts = !sliced.copies.empty() && rows > 1;
+  if (of_experts) {
+    blocks["experts"] = p.c.experts;
+    if (p.l.ep > 1) evaluation.deal = {p.l.ep, p.c.experts};
+  }
   Ids scales{as + "_scale"};
   if (how.rule == ScaleRule::nested) scales.push_back(as + "_tensor_scale");
-  p.node("block_scales", {x}, scales, evaluation, blocks);
+  Ids scaled{x};
+  if (of_experts) scaled.push_back(sliced.copies);
+  p.node("block_scales", scaled, scales, evaluation, blocks);
   blocks.erase("rule");
   if (how.stochastic) blocks["key"] = static_cast<double>(rounding_key(p.c, p.step, as));
-  p.node("quantize_blocks", {x, scales[0]}, {as}, evaluation, blocks);
+  scaled.insert(scaled.begin() + 1, scales[0]);
+  p.node("quantize_blocks", scaled, {as}, evaluation, blocks);
 }
 
 // Promises `as`, what the cast keeps of x; and of blocks that a product over the rows takes

@@ -10,7 +10,8 @@ namespace plumb {
 
 // linear.cpp: y = x W (+ b); column-parallel layers share the backward sum, row-parallel ones the
 // forward sum.
-enum class Split { columns, rows };
+// of none every rank does all.
+enum class Split { columns, rows, none };
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split);
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
                         const std::string& dy, Split split);
@@ -24,7 +25,8 @@ struct Seen {
 struct Slices {
   Sharding axis = Sharding::none;
   int length = 0;
-  bool tokens = true;  // rows are tokens, which context-parallel ranks share
+  bool tokens = true;       // rows are tokens, which context-parallel ranks share
+  std::string copies = {};  // rows are copies of tokens, which expert-parallel ranks share by these
 };
 // Of the input of a layer of that name, of the gradient of its output.
 Seen input_operand(Promise& p, const std::string& name, const std::string& x, const Slices& sliced);
@@ -63,8 +65,18 @@ std::string experts_grad(Promise& p, const std::string& name, const std::string&
 // ends.cpp: what comes before the first layer and after the last
 std::string embedding(Promise& p);
 void embedding_grad(Promise& p, const std::string& dy);
-void head_and_loss(Promise& p, const std::string& x);
-std::string head_and_loss_grad(Promise& p);
+// `of`: "" the head; "mtp." the extra one, which predicts the token after the next. h: a norm's
+// out.
+void head_and_loss(Promise& p, const std::string& of, const std::string& h);
+std::string head_and_loss_grad(Promise& p, const std::string& of, const std::string& h);
+
+// block.cpp: layer n of what comes out of the one before it
+std::string layer_forward(Promise& p, int n, const std::string& x);
+std::string layer_backward(Promise& p, int n, const std::string& x, const std::string& dy);
+
+// mtp.cpp: from what the last layer puts out; the gradient is that of the extra head alone
+void predict_ahead(Promise& p, const std::string& x);
+std::string predict_ahead_grad(Promise& p, const std::string& x);
 
 // step.cpp: what follows the last micro-batch
 void reduce(Promise& p);

@@ -13,15 +13,29 @@ std::string accumulated(Promise& p, const std::string& wgrad, const std::string&
   return as + "/main_grad";
 }
 
-// A loss of each router, over all micro-batches.
-void router_losses(Promise& p) {
-  for (int n = 0; n < p.c.layers; ++n) {
-    const std::string router = Promise::layer(n) + ".mlp.router";
-    for (const std::string loss : {"balance_loss", "z_loss"}) {
+std::string router_of(int layer) { return Promise::layer(layer) + ".mlp.router"; }
+
+// The losses of each router, over all micro-batches, and what its experts took.
+void sums_of_routers(Promise& p) {
+  std::vector<std::string> kinds{"balance_loss", "z_loss"};
+  if (p.c.balance_bias > 0) kinds.push_back("count");
+  for (int n = 0; n < p.c.blocks(); ++n) {
+    for (const std::string& kind : kinds) {
       Ids parts;
-      for (int m = 0; m < p.c.micro_batches; ++m) parts.push_back(Promise::of(m, router, loss));
-      p.node("sum", parts, {router + "/" + loss}, p.over_dp());
+      for (int m = 0; m < p.c.micro_batches; ++m) {
+        parts.push_back(Promise::of(m, router_of(n), kind));
+      }
+      p.node("sum", parts, {router_of(n) + "/" + kind}, p.over_dp());
     }
+  }
+}
+
+void balance_experts(Promise& p) {
+  if (p.c.experts == 0 || p.c.balance_bias == 0) return;
+  for (int n = 0; n < p.c.blocks(); ++n) {
+    const std::string router = router_of(n);
+    p.node("expert_bias", {router + "/bias@previous", router + "/count"}, {router + "/bias"},
+           Promise::in_fp32(), {{"rate", p.c.balance_bias / 1000.0}});
   }
 }
 
@@ -75,16 +89,22 @@ void keep_histories(Promise& p) {
 }  // namespace
 
 void reduce(Promise& p) {
-  Ids losses, all;
-  for (int m = 0; m < p.c.micro_batches; ++m) losses.push_back(Promise::of(m, "loss", "out"));
-  p.node("sum", losses, {"loss/out"}, p.over_dp());
-  if (p.c.experts > 0) router_losses(p);
+  Ids all;
+  for (const std::string loss : {"loss", "mtp.loss"}) {
+    if (p.c.mtp == 0 && loss != "loss") continue;
+    Ids losses;
+    for (int m = 0; m < p.c.micro_batches; ++m) losses.push_back(Promise::of(m, loss, "out"));
+    p.node("sum", losses, {loss + "/out"}, p.over_dp());
+  }
+  if (p.c.experts > 0) sums_of_routers(p);
   for (const Parameter& each : parameters(p.c)) {
     all.push_back(each.name + "/main_grad");
-    if (p.gpt() && each.name == "embedding.weight") {  // tied: on two stages of a pipeline
+    if ((p.gpt() || p.c.mtp > 0) && each.name == "embedding.weight") {
+      // On two stages of a pipeline: tied to the head, or looked up by the extra one.
+      const std::string of_end = p.gpt() ? "head.weight" : "mtp.embedding.weight";
       const std::string looked_up = accumulated(p, each.name, "embedding.lookup", p.over_dp());
-      const std::string multiplied = accumulated(p, "head.weight", "head.weight", p.over_dp());
-      p.node("add", {looked_up, multiplied}, {all.back()}, Promise::in_fp32());
+      const std::string at_end = accumulated(p, of_end, of_end, p.over_dp());
+      p.node("add", {looked_up, at_end}, {all.back()}, Promise::in_fp32());
     } else {
       accumulated(p, each.name, each.name, p.over_copies(each));
     }
@@ -108,6 +128,7 @@ void optimize(Promise& p) {
     update(p, n, adam);
   }
   keep_histories(p);
+  balance_experts(p);
 }
 
 }  // namespace plumb

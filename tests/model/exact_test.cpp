@@ -19,7 +19,7 @@ const std::set<std::string> linear_ops{"gemm", "sum", "column_sum", "embedding_g
 
 // The same shape, in -1, 0 and 1; choices of rows stay what they are.
 Tensor small_numbers(const std::string& id, const Tensor& like) {
-  if (id.ends_with("/ids") || id.ends_with("/routing")) return like;
+  if (id.ends_with("/ids") || id.ends_with("/routing") || id.ends_with("/kept")) return like;
   Tensor x = like;
   const std::uint64_t key = key_of(5, id);
   for (std::size_t e = 0; e < x.size(); ++e) {

@@ -16,12 +16,12 @@ Wide in_fp64(const Graph& graph, const Wide& leaves) {
   return execute<double>(graph, leaves, make, {Phase::reduce});
 }
 
-// Of the step: the tokens' loss, and those of the routers.
+// Of the step: the tokens' loss, that of an extra head, and those of the routers.
 double loss_of(const Wide& step) {
   double sum = 0;
   for (const auto& [name, x] : step) {
     const bool of_routers = name.starts_with("layers.") && name.ends_with("_loss");
-    if (of_routers || name == "loss/out") sum += x->values[0];
+    if (of_routers || name == "loss/out" || name == "mtp.loss/out") sum += x->values[0];
   }
   return sum;
 }
@@ -75,7 +75,8 @@ INSTANTIATE_TEST_SUITE_P(Of, Gradients,
                          testing::Values("gpt", "llama", "gpt-moe", "llama-moe",
                                          "gpt+sinks+qk_norm+documents=3",
                                          "llama+sinks+qk_norm+documents=3",
-                                         "llama+dropout=20+label_smoothing=10"));
+                                         "llama+dropout=20+label_smoothing=10",
+                                         "gpt-moe+capacity=70", "gpt+mtp"));
 
 }  // namespace
 }  // namespace plumb

@@ -38,13 +38,6 @@ inline Training small_run(const std::string& model, const std::string& recipe,
   return {config, find_recipe(recipe), parse_layout(layout), 1};
 }
 
-// Recipes that do not go together with ep.
-inline bool by_blocks_or_histories(const Recipe& recipe) {
-  if (!recipe.operands) return false;
-  const Scaling how = recipe.operands->activations.scaling;
-  return how == Scaling::block || how == Scaling::delayed;
-}
-
 // A text of letters and spaces, long enough for any small run.
 inline std::string small_text() {
   std::string text;

@@ -63,6 +63,38 @@ TEST(BlockOperations, BeginAnewInEachSlice) {
   EXPECT_EQ(down.scales.rows, 5U);
 }
 
+// Nine rows, of four experts 2, 3, 0 and 3, and one that was dropped: blocks of two rows begin with
+// row 0 and, of two groups of experts, with row 5. The second expert of a group goes on where the
+// first ends.
+TEST(BlockOperations, BeginAnewInEachGroupOfExperts) {
+  const Matrix<double> x = Draw("spread", 6).matrix(9, 3);
+  Matrix<double> ids(9, 1);
+  ids.values = {0, 3, 1, 4, 1, 0, 3, 1, 3};
+  const Attributes blocks{
+      {"rows", 2}, {"cols", 1}, {"rule", 1}, {"sliced_rows", 0}, {"experts", 4}};
+  const auto largest = [&](std::size_t from, std::size_t to, std::size_t j) {
+    double size = 0;
+    for (std::size_t i = from; i < to; ++i) size = std::max(size, std::fabs(x(i, j)));
+    return block_scale(size, ScaleRule::ceil, e4m3fn);
+  };
+  for (const int groups : {1, 2}) {
+    Evaluation how{1, fp32, e4m3fn};
+    if (groups > 1) how.deal = {groups, 4};
+    const Matrix<double> s = value_of({"block_scales", {x, ids}, blocks, how})[0];
+    const std::vector<std::size_t> begins = groups == 1
+                                                ? std::vector<std::size_t>{0, 2, 4, 6, 8, 9}
+                                                : std::vector<std::size_t>{0, 2, 4, 5, 7, 9};
+    ASSERT_EQ(s.rows + 1, begins.size());
+    const Matrix<double> y = value_of({"quantize_blocks", {x, s, ids}, blocks, how})[0];
+    for (std::size_t b = 0; b < s.rows; ++b) {
+      for (std::size_t j = 0; j < 3; ++j) {
+        EXPECT_EQ(s(b, j), largest(begins[b], begins[b + 1], j)) << groups << " " << b;
+      }
+    }
+    EXPECT_EQ(y, x);  // a value loses nothing but what is beyond
+  }
+}
+
 TEST(BlockOperations, RoundByChanceToEitherNeighbourAndToTheMeanInTheEnd) {
   const BlockFormat format{"", e2m1, 1, 16, ScaleRule::ceil};
   const Matrix<double> x = Draw("plain", 5).matrix(8, 16);

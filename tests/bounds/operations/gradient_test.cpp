@@ -155,7 +155,7 @@ TEST_F(Gradient, OfTheEnds) {
   const Exact labels = exactly(draw.whole(4, 7)), mask = exactly(draw.whole(4, 2));
   const Inputs inputs{normal(4, 7), labels, mask, exactly(Matrix<double>(1, 1, 3))};
   for (const double smoothing : {0.0, 0.125}) {
-    const Attributes how{{"smoothing", smoothing}};
+    const Attributes how{{"smoothing", smoothing}, {"weight", 0.75}};
     Inputs with_lse = inputs;
     with_lse.push_back(of("cross_entropy", inputs, how)[0]);
     expect_gradient("cross_entropy", inputs, 0, of("cross_entropy_grad", with_lse, how)[0],

@@ -41,9 +41,53 @@ TEST(Routing, LaysCopiesByExpertThenToken) {
 }
 
 TEST(Routing, RefusesWhatIsNoExpert) {
-  for (const double id : {-1.0, 4.0, 0.5, std::nan(""), HUGE_VAL}) {
+  for (const double id : {-1.0, 5.0, 0.5, std::nan(""), HUGE_VAL}) {
     EXPECT_THROW(routing_of(of(1, 1, {id}), 4), std::invalid_argument) << id;
   }
+}
+
+// A bias chooses and does nothing else: what the router says of the logits stays what it is.
+TEST(TopK, ABiasMovesTheChoiceAndTheMarginOnly) {
+  const Matrix<double> x = of(2, 3, {0, 1, 3, 5, 4, 0}), bias = of(3, 1, {0, 4, 0});
+  EXPECT_EQ(value_of({"top_k", {x, bias}, {{"k", 1}}, {}})[0].values, (Numbers{1, 1}));
+  const auto without = value_of({"router", {x}, {{"k", 1}}, {}});
+  const auto with = value_of({"router", {x, bias}, {{"k", 1}}, {}});
+  EXPECT_EQ(with[0], without[0]);
+  EXPECT_EQ(with[1].values, (Numbers{2, 3}));
+  EXPECT_EQ(with[2], without[2]);
+}
+
+TEST(ExpertBias, RisesWhereAnExpertTakesFewerThanTheMean) {
+  const auto moved = value_of(
+      {"expert_bias", {of(4, 1, {1, 1, 1, 1}), of(4, 1, {2, 3, 4, 3})}, {{"rate", 0.25}}, {}})[0];
+  EXPECT_EQ(moved.values, (Numbers{1.25, 1, 0.75, 1}));
+}
+
+// Three tokens ask for expert 2 and two have room there: the third one's copy comes last, as zeros,
+// and neither gives to its token nor takes from it.
+TEST(Capacity, DropsWhatComesLastInTheOrderOfTokens) {
+  const Matrix<double> ids = of(3, 2, {2, 0, 0, 2, 2, 1});
+  const Attributes experts{{"experts", 4}, {"most", 2}};
+  const auto kept = value_of({"within_capacity", {ids}, experts, {}})[0];
+  EXPECT_EQ(kept.values, (Numbers{2, 0, 0, 2, 4, 1}));
+  EXPECT_EQ(value_of({"within_capacity", {kept}, experts, {}})[0], kept);
+  EXPECT_EQ(value_of({"expert_count", {kept}, experts, {}})[0].values, (Numbers{2, 1, 2, 0}));
+  const auto rows = value_of({"dispatch", {of(3, 1, {7, 8, 9}), kept}, experts, {}})[0];
+  EXPECT_EQ(rows.values, (Numbers{7, 8, 9, 7, 8, 0}));
+  const Matrix<double> any = of(6, 1, {7, 8, 9, 7, 8, 99});
+  EXPECT_EQ(value_of({"dispatch_grad", {any, kept}, experts, {}})[0].values, (Numbers{14, 16, 9}));
+  const Matrix<double> p(3, 4, 0.5);
+  EXPECT_EQ(value_of({"combine", {any, p, kept}, {}, {}})[0].values, (Numbers{7, 8, 4.5}));
+  EXPECT_EQ(value_of({"combine_grad", {of(3, 1, {2, 4, 6}), p, kept}, {}, {}})[0].values,
+            (Numbers{1, 2, 3, 1, 2, 0}));
+  const auto dp = value_of({"combine_weight_grad", {of(3, 1, {1, 1, 1}), any, kept}, experts, {}});
+  EXPECT_EQ(dp[0].values, (Numbers{7, 0, 7, 0, 8, 0, 8, 0, 0, 9, 0, 0}));
+  std::vector<Matrix<double>> inputs{any, kept};
+  for (int e = 1; e <= 4; ++e) inputs.emplace_back(1, 1, e);
+  for (int e = 0; e < 4; ++e) inputs.emplace_back(1, 1, 100);  // biases
+  const Attributes forward{{"experts", 4}, {"transpose_b", 0}};
+  EXPECT_EQ(value_of({"grouped_gemm", inputs, forward, {}})[0].values,
+            (Numbers{107, 108, 118, 121, 124, 0}));
 }
 
 // Each row of an expert is what gemm makes of it, in any split; an expert without rows has none.

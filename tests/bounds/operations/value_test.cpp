@@ -104,7 +104,7 @@ TEST(Value, OfCrossEntropyAndActivationsMatchMpfr) {
   for (const char* kind : {"plain", "spread"}) {
     Draw draw(kind, 3);
     Example e = example_of("cross_entropy", draw);
-    e.attributes["smoothing"] = 0;
+    e.attributes = {{"smoothing", 0}, {"weight", 1}};
     const auto lse = value_of(e)[0];
     double loss = 0;
     for (std::size_t t = 0; t < lse.rows; ++t) {

@@ -1,0 +1,32 @@
+// expert_bias: b_e, up by `rate` if expert e took fewer copies than the mean, down if it took more
+//
+//   inputs   b (E, 1), n (E, 1): copies that each expert took in a step       outputs   b' (E, 1)
+//   attributes   rate
+//   evaluate   whole numbers are compared, exactly; one addition of the FP32 number next to +-rate
+// SOURCES  SOURCES.md [DeepSeek-V3] 2.1.2
+#include "bounds/tolerance.hpp"
+
+namespace plumb {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const double rate = call.attribute("rate");
+  const std::size_t experts = call[0].rows;
+  std::size_t all = 0;
+  for (const T& n : call[1].values) all += static_cast<std::size_t>(n);
+  Matrix<T> b = call[0];
+  for (std::size_t e = 0; e < experts; ++e) {
+    const std::size_t n = static_cast<std::size_t>(call[1].values[e]) * experts;
+    if (n != all) b.values[e] += static_cast<T>(n < all ? rate : -rate);
+  }
+  call.roundings.round(b, call.how.output);
+  return alone(std::move(b));
+}
+
+}  // namespace
+
+extern const Operation expert_bias{"expert_bias", evaluate<float>, evaluate<double>,
+                                   evaluate<Truth>, tolerance_by<evaluate<Near>, evaluate<Moment>>};
+
+}  // namespace plumb

@@ -1,0 +1,262 @@
+#include "model/traffic.hpp"
+
+#include <map>
+
+#include "bounds/outcome.hpp"
+#include "model/mesh.hpp"
+#include "model/overlap.hpp"
+#include "model/schedule.hpp"
+
+namespace plumb {
+namespace {
+
+// One rank's share of a model, and what it sends of it.
+class Sender {
+ public:
+  Sender(const Config& config, const Recipe& recipe, const Layout& layout, int rank)
+      : c(config), r(recipe), l(layout), at(coordinates(layout, rank)), rank_(rank) {
+    for (std::size_t s = 0; s < stages_of(l, c).size(); ++s) {
+      if (static_cast<int>(s) % l.pp != at.pp) continue;
+      const Stage stage = stages_of(l, c)[s];
+      layers += stage.last - stage.first;
+    }
+  }
+
+  std::vector<Travel> all() {
+    for_layers();
+    if (at.pp == 0) for_embedding();
+    if (at.pp == l.pp - 1) for_head();
+    between_stages();
+    for_gradients();
+    for_parameters();
+    return std::move(travels_);
+  }
+
+ private:
+  // `calls` calls of so many numbers each, along an axis of so many ranks.
+  void add(const std::string& what, const std::string& axis, int ranks, const std::string& how,
+           const Format& format, double calls, double numbers) {
+    if (ranks == 1 || calls == 0 || numbers <= 1) return;
+    travels_.push_back({what, axis, how, format, calls, calls * numbers});
+  }
+
+  double batches() const { return static_cast<double>(c.micro_batches) / l.dp; }
+  double tokens() const { return static_cast<double>(c.tokens()) / l.cp; }  // of a micro-batch here
+  double own_tokens() const { return l.sp ? tokens() / l.tp : tokens(); }
+  double stream() const { return tokens() * c.width; }
+  double qkv() const { return tokens() * c.qkv_width() / l.tp; }
+  double heads() const { return tokens() * c.width / l.tp; }
+  // How often forward goes through a layer.
+  int forwards() const { return l.recompute > 0 ? 2 : 1; }
+
+  void for_layers() {
+    const double n = layers * batches();
+    if (l.sp) {
+      add("activations, for products", "tp", l.tp, "gather", r.compute, 2 * n * forwards(),
+          stream() / l.tp);
+      add("gradients, for products", "tp", l.tp, "gather", r.compute, 2 * n, stream() / l.tp);
+    }
+    add("attn.proj/out", "tp", l.tp, "sum", r.wire, n * forwards(), stream());
+    add("attn.qkv/grad_in", "tp", l.tp, "sum", r.wire, n, stream());
+    for_attention(n);
+    c.experts > 0 ? for_experts(n) : for_mlp(n);
+  }
+
+  void for_mlp(double n) {
+    add("mlp.fc2/out", "tp", l.tp, "sum", r.wire, n * forwards(), stream());
+    add("mlp.fc1/grad_in", "tp", l.tp, "sum", r.wire, n, stream());
+  }
+
+  void for_attention(double n) {
+    if (l.context == Context::allgather) {
+      add("keys and values", "cp", l.cp, "gather", r.compute, n * forwards(), qkv());
+      add("gradients of keys and values", "cp", l.cp, "sum", fp32, n, qkv() * l.cp);
+      return;
+    }
+    const int again = l.selective ? 1 : 0;
+    if (l.context == Context::ring) {  // in turns, and gradients one turn more, home
+      const double letters = 2 * tokens() * c.kv_heads * c.head_dim() / l.tp / pieces;
+      add("keys and values, in turns", "cp", l.cp, "send", r.compute,
+          n * (forwards() + again + 1) * (l.cp - 1) * pieces, letters);
+      add("gradients of keys and values, in turns", "cp", l.cp, "send", fp32, n * l.cp * pieces,
+          letters);
+      return;
+    }
+    add("attn.qkv/out for heads", "cp", l.cp, "exchange", r.compute, n * forwards(), qkv());
+    add("attn.core/out for tokens", "cp", l.cp, "exchange", r.compute, n * (forwards() + again),
+        heads());
+    add("attn.proj/grad_in for heads", "cp", l.cp, "exchange", r.compute, n, heads());
+    add("attn.qkv/grad_out for tokens", "cp", l.cp, "exchange", r.compute, n, qkv());
+    add("attn.sinks/grad_out for tokens", "cp", l.cp, "exchange", r.compute, n * c.sinks,
+        tokens() * c.heads / l.tp);
+  }
+
+  // Every copy of a token is a row; tensor-parallel ranks have all rows of their experts.
+  void for_experts(double n) {
+    const double rows = tokens() * c.top_k * c.width;
+    add("mlp.experts.fc2/out", "tp", l.tp, "sum", r.wire, n * forwards(), rows);
+    add("mlp.experts.fc1/grad_in", "tp", l.tp, "sum", r.wire, n, rows);
+    add("copies to experts", "ep", l.ep, "exchange", r.compute, n * (forwards() + 1), rows);
+    add("copies from experts", "ep", l.ep, "exchange", r.compute, n * (forwards() + 1), rows);
+  }
+
+  void for_embedding() {
+    add("embedding/out", "tp", l.tp, "sum", fp32, batches(), stream());
+    if (l.sp) {
+      add("embedding/grad_out", "tp", l.tp, "gather", r.compute, batches(), stream() / l.tp);
+    }
+  }
+
+  void for_head() {
+    const double n = batches();
+    if (l.sp) add("final_norm/out", "tp", l.tp, "gather", r.compute, n, stream() / l.tp);
+    add("largest logits", "tp", l.tp, "max", fp32, n, tokens());
+    add("softmax of the loss", "tp", l.tp, "sum", fp32, (c.label_smoothing > 0 ? 3 : 2) * n,
+        tokens());
+    add("head/grad_in", "tp", l.tp, "sum", r.wire, n, stream());
+    add("loss by token, and its mask", "cp", l.cp, "gather", fp32, 2 * n, tokens());
+  }
+
+  void between_stages() {
+    const double letters = own_tokens() * c.width;
+    const int all = l.stages();
+    double forward = 0, backward = 0;  // stages of this rank that send
+    for (int s = at.pp; s < all; s += l.pp) {
+      forward += s + 1 < all ? 1 : 0;
+      backward += s > 0 ? 1 : 0;
+    }
+    add("activations between stages", "pp", l.pp, "send", r.compute, forward * batches() * pieces,
+        letters / pieces);
+    add("gradients between stages", "pp", l.pp, "send", r.compute, backward * batches() * pieces,
+        letters / pieces);
+  }
+
+  double slice_of(const Parameter& p) const {
+    const double size = static_cast<double>(p.rows) * p.cols;
+    return p.sharding == Sharding::none ? size : size / l.tp;
+  }
+  int copies_of(const Parameter& p) const { return p.expert < 0 ? l.dp : l.expert_copies(); }
+  std::string axis_of(const Parameter& p) const { return p.expert < 0 ? "dp" : "expert_copies"; }
+  bool tied(const Parameter& p) const {
+    return c.family == Family::gpt && p.name == "embedding.weight";
+  }
+
+  // A tied matrix has two gradients; each lies where its stage does.
+  int gradients_of(const Parameter& p) const { return tied(p) && l.pp == 1 ? 2 : 1; }
+
+  void for_gradients() {
+    for (const Parameter& p : parameters(c)) {
+      if (!holds(c, l, rank_, p)) continue;
+      const double n = gradients_of(p), size = slice_of(p);
+      if (p.expert < 0) {
+        const bool replicated = p.sharding == Sharding::none && !p.name.ends_with("router.weight");
+        const bool of_heads =
+            p.name.ends_with("q_norm.weight") || p.name.ends_with("k_norm.weight");
+        const bool sequence = (l.sp || of_heads) && l.tp > 1 && replicated;
+        const std::string axis = sequence && l.cp > 1 ? "tokens" : sequence ? "tp" : "cp";
+        const int ranks = axis == "tokens" ? l.tp * l.cp : axis == "tp" ? l.tp : l.cp;
+        add("gradients of tokens", axis, ranks, "sum", fp32, n * batches(), size);
+      }
+      add("gradients of micro-batches", axis_of(p), copies_of(p), "sum", fp32, n, size);
+      if (tied(p)) {
+        const double sent = l.zero >= 2 ? size / l.dp : size;
+        add("gradient of the tied matrix", "pp", l.pp, "send", fp32, 1, sent);
+      }
+    }
+  }
+
+  void for_parameters() {
+    if (l.zero == 0) return;
+    for (const Parameter& p : parameters(c)) {
+      if (!holds(c, l, rank_, p)) continue;
+      const double share = slice_of(p) / copies_of(p);
+      add("parameters", axis_of(p), copies_of(p), "gather", r.compute, l.zero < 3 ? 1 : uses_of(p),
+          share);
+    }
+  }
+
+  // How often a step gathers a parameter that lies in shares. What products see of a matrix in a
+  // short format is made once.
+  double uses_of(const Parameter& p) const {
+    const bool cast = r.operands && is_multiplied(p);
+    if (!p.name.starts_with("layers.")) {
+      const bool looked_up = p.name == "embedding.weight" || p.name == "position.weight";
+      const double reads = looked_up && at.pp == 0 ? lookups() : batches();
+      return (cast ? 1 : 0) + (cast && !looked_up ? 0 : cast && at.pp > 0 ? 0 : reads);
+    }
+    if (cast) return 1;
+    // Backward after a layer that was computed again asks for what it multiplies with.
+    const bool backward = l.recompute == 0 || p.cols > 1 || p.name.find("norm") != p.name.npos;
+    const bool bias = p.name.ends_with(".bias");
+    return batches() * (forwards() + (backward && !(l.recompute > 0 && bias) ? 1 : 0));
+  }
+
+  bool is_multiplied(const Parameter& p) const {
+    for (const Parameter& m : multiplied(c)) {
+      if (m.name == p.name) return true;
+    }
+    return false;
+  }
+
+  // The embedding stays from its first forward pass to the next backward one.
+  double lookups() const {
+    const auto order = schedule(l.pp, l.stages(), static_cast<int>(batches()));
+    double gathered = 0;
+    bool here = false;
+    for (const Task& task : order[static_cast<std::size_t>(at.pp)]) {
+      if (task.stage != 0) continue;
+      if (!task.backward && !here) ++gathered;
+      here = !task.backward && l.stages() > 1;
+    }
+    return gathered;
+  }
+
+  const Config& c;
+  const Recipe& r;
+  const Layout& l;
+  Coordinates at;
+  int rank_, layers = 0;
+  std::vector<Travel> travels_;
+};
+
+}  // namespace
+
+bool holds(const Config& c, const Layout& l, int rank, const Parameter& p) {
+  const Coordinates at = coordinates(l, rank);
+  if (p.expert >= 0 && p.expert / (c.experts / l.ep) != at.dp / l.expert_copies()) return false;
+  const bool begins = at.pp == 0, ends = at.pp == l.pp - 1;
+  if (!p.name.starts_with("layers.")) {
+    if (p.name.starts_with("head.") || p.name.starts_with("final_norm.")) return ends;
+    return begins || (ends && c.family == Family::gpt && p.name == "embedding.weight");
+  }
+  const int layer = std::stoi(p.name.substr(7));
+  const std::vector<Stage> stages = stages_of(l, c);
+  for (std::size_t s = static_cast<std::size_t>(at.pp); s < stages.size();
+       s += static_cast<std::size_t>(l.pp)) {
+    if (layer >= stages[s].first && layer < stages[s].last) return true;
+  }
+  return false;
+}
+
+std::vector<Travel> traffic(const Config& c, const Recipe& r, const Layout& l, int rank) {
+  if (c.mtp > 0) {
+    throw Failure("what an extra head sends is not known yet; plan the layout without --mtp");
+  }
+  return Sender(c, r, l, rank).all();
+}
+
+Holdings holdings(const Config& c, const Recipe& r, const Layout& l, int rank) {
+  Holdings all;
+  for (const Parameter& p : parameters(c)) {
+    if (!holds(c, l, rank, p)) continue;
+    const double size = static_cast<double>(p.rows) * p.cols;
+    const double slice = p.sharding == Sharding::none ? size : size / l.tp;
+    const int copies = p.expert < 0 ? l.dp : l.expert_copies();
+    all.parameters += l.zero >= 3 ? slice / copies : slice;
+    all.gradients += l.zero >= 2 ? slice / copies : slice;
+    all.state += (r.masters ? 3 : 2) * (l.zero >= 1 ? slice / copies : slice);
+  }
+  return all;
+}
+
+}  // namespace plumb

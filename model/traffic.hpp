@@ -1,0 +1,42 @@
+// model/traffic.hpp: what one rank would hold and send in a step, from shapes alone: nothing is
+// computed, so layouts of thousands of ranks are planned in no time.
+//
+// Elements are those of the rank's own tensor in a call: what it adds to a sum, gives to a
+// gathering or exchange, sends. Calls of a single number (norms, scales, losses) are left out.
+// Copies that go to experts depend on the data: as many as an even choice would send. TESTED
+// tests/model/traffic_test.cpp: counted while small runs of the same layouts go on
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/config.hpp"
+#include "model/layout.hpp"
+#include "model/recipe.hpp"
+
+namespace plumb {
+
+struct Travel {
+  std::string what;  // the module, or what of the step
+  std::string axis;  // whose group: tp, cp, dp, pp, tokens (tp x cp), ep, expert_copies
+  std::string how;   // sum, max, gather, exchange or send
+  Format format;     // in which a number travels
+  double calls, elements;
+};
+
+// Of rank `rank` in a step. Throws Failure where the layout does not divide the model.
+std::vector<Travel> traffic(const Config& config, const Recipe& recipe, const Layout& layout,
+                            int rank);
+
+// What a rank keeps between steps and during one, in numbers.
+struct Holdings {
+  double parameters = 0;  // as computed with
+  double gradients = 0;   // FP32, after reduction
+  double state = 0;       // of the optimizer: masters and moments, each counted
+};
+Holdings holdings(const Config& config, const Recipe& recipe, const Layout& layout, int rank);
+
+// Does a rank hold (a slice of) a parameter?
+bool holds(const Config& config, const Layout& layout, int rank, const Parameter& p);
+
+}  // namespace plumb

@@ -1,0 +1,49 @@
+// With what a model may have besides, on trained weights: are healthy runs left alone, in layouts
+// that share out everything, and is a bug of the extra head blamed?
+#include <gtest/gtest.h>
+
+#include "experiments/training.hpp"
+#include "experiments/trial.hpp"
+#include "model/data/text.hpp"
+#include "tests/support/runs.hpp"
+
+namespace plumb {
+namespace {
+
+Start trained_start(const std::string& model) {
+  const Training run = small_run(model, "bf16");
+  Start start = start_of(run.config, run.recipe, run.layout, default_text());
+  return trained(std::move(start), default_text(), 60, [](int, double) {});
+}
+
+void expect_passes(Start start, const char* layout) {
+  start.run.layout = parse_layout(layout);
+  const Verdict verdict = check(run_reference(start), run_candidate(start).trace, {});
+  EXPECT_EQ(verdict.exit_code(), 0) << layout << " " << verdict.blamed;
+}
+
+TEST(SettingsOnTrainedWeights, OfDenseModelsPassAndABugIsBlamed) {
+  Start start = trained_start("gpt+mtp+dropout=10+label_smoothing=10");
+  expect_passes(start, "cp2,tp2,sp");
+  expect_passes(start, "dp2,pp2,zero3,recompute");
+  start.run.layout = parse_layout("dp2");
+  const Bug& bug = find_bug("mtp-label-double-shift");
+  EXPECT_EQ(run_trial(start, bug, {}, {}).broken.blamed, bug.bites_at(start.run.config));
+}
+
+TEST(SettingsOnTrainedWeights, OfExpertsPassAndABugIsBlamed) {
+  Start start = trained_start("llama-moe+mtp+capacity=110+balance_bias=5+dropout=10");
+  bool moved = false;
+  for (const float bias : start.leaves.at("layers.0.mlp.router/bias@previous")->values) {
+    moved = moved || bias != 0;
+  }
+  EXPECT_TRUE(moved);
+  expect_passes(start, "tp2,sp");
+  expect_passes(start, "dp4,ep2,pp2,zero3");
+  start.run.layout = parse_layout("tp2,sp");
+  const Bug& bug = find_bug("capacity-of-local-tokens");
+  EXPECT_EQ(run_trial(start, bug, {}, {}).broken.blamed, bug.bites_at(start.run.config));
+}
+
+}  // namespace
+}  // namespace plumb
