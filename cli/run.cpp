@@ -124,8 +124,7 @@ void add_run(CLI::App& app, Verb& chosen) {
       };
       lent.progress = talk;
       lent.out_of_time = [&] { return Clock::now() > end; };
-      experiment.run(rows, lent);
-      talk("");
+      // First: a run that is stopped leaves rows that are worth believing.
       write_provenance(
           base + ".json",
           {{"command", fmt::format("plumb run {} --effort {}{}", name, effort,
@@ -135,6 +134,8 @@ void add_run(CLI::App& app, Verb& chosen) {
            {"compiler", __VERSION__},
            {"device", device()},
            {"seeds", fmt::format("in the rows; trained states: {}", experiment.trained_states)}});
+      experiment.run(rows, lent);
+      talk("");
       fmt::print("{}: {} rows ({} new) in {}.csv\n", name, rows.rows().size(),
                  rows.rows().size() - before, base);
       return 0;
