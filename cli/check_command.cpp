@@ -74,12 +74,22 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   return ready;
 }
 
-static Verdict judged(const std::string& reference, const std::string& candidate,
-                      const CheckOptions& options) {
-  const Loaded r = load(reference), c = load(candidate);
+static Verdict judged(const Loaded& r, const Loaded& c, const CheckOptions& options) {
   const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, options);
   talk("");
   return verdict;
+}
+
+static void refuse_another_start(const Loaded& r, const Loaded& c, const std::string& reference,
+                                 const std::string& candidate) {
+  for (const auto& [id, tensor] : r.merged.values) {
+    const auto found = c.merged.values.find(id);
+    if (!id.ends_with("@previous") || found == c.merged.values.end()) continue;
+    if (*found->second == *tensor) continue;
+    throw Failure("step " + std::to_string(c.trace.manifest.step) + " of " + candidate +
+                  " starts from what the run itself made, not from the state of " + reference +
+                  "; make the run with --resync " + reference + ", or replay each step");
+  }
 }
 
 std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
@@ -88,17 +98,23 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
   CheckOptions asked = ready(beside);
   const auto of_reference = traces_of(reference), of_candidate = traces_of(candidate);
   if (of_reference.empty() || of_candidate.empty()) {
-    return {{0, judged(reference, candidate, asked)}};
+    return {{0, judged(load(reference), load(candidate), asked)}};
   }
   const auto by_step = [](const auto& a, const auto& b) { return a.first == b.first; };
   if (!std::ranges::equal(of_reference, of_candidate, by_step)) {
     throw Failure(reference + " and " + candidate +
                   " have traces of other steps; make the second with --resync " + reference);
   }
+  if (asked.perturbed != nullptr) {
+    throw Failure("--perturbed is of one step; check the traces of that step, as " +
+                  of_candidate.begin()->second.string());
+  }
   asked.false_alarm /= static_cast<double>(of_reference.size());
   std::vector<StepVerdict> all;
   for (const auto& [step, folder] : of_reference) {
-    all.push_back({step, judged(folder.string(), of_candidate.at(step).string(), asked)});
+    const Loaded r = load(folder), c = load(of_candidate.at(step));
+    if (step > of_reference.begin()->first) refuse_another_start(r, c, reference, candidate);
+    all.push_back({step, judged(r, c, asked)});
   }
   return all;
 }

@@ -32,17 +32,19 @@ struct Shared {
   Format wire, output;
 };
 
+constexpr int most_terms = 1 << 18;  // longer sums are looked at up to here
+
 std::vector<Shared> shared_sums(const Config& c, const Recipe& r, const Layout& l) {
   std::vector<Shared> all;
-  const auto add = [&](const char* what, int terms, int parts, const Format& wire,
+  const auto add = [&](const std::string& what, int terms, int parts, const Format& wire,
                        const Format& output) {
-    if (parts > 1) all.push_back({what, terms, parts, wire, output});
+    if (parts > 1) all.push_back({what, std::min(terms, most_terms), parts, wire, output});
   };
   const std::string mlp = c.experts > 0 ? "mlp.experts" : "mlp";
   add("attn.proj/out", c.width, l.tp, r.wire, r.compute);
-  add("mlp.fc2/out", c.hidden, l.tp, r.wire, r.compute);
+  add(mlp + ".fc2/out", c.hidden, l.tp, r.wire, r.compute);
   add("attn.qkv/grad_in", c.qkv_width(), l.tp, r.wire, r.compute);
-  add("mlp.fc1/grad_in", c.fc1_width(c.hidden), l.tp, r.wire, r.compute);
+  add(mlp + ".fc1/grad_in", c.fc1_width(c.hidden), l.tp, r.wire, r.compute);
   add("head/grad_in", c.vocabulary, l.tp, r.wire, r.compute);
   add("weights' gradients", c.tokens(), l.cp, fp32, fp32);
   add("sums of micro-batches", c.micro_batches, l.dp, fp32, fp32);
@@ -89,7 +91,6 @@ struct Planned {
 // A row for each shape, all layers and experts in one.
 std::vector<json> placements(const Planned& p) {
   std::vector<json> rows;
-  std::string last;
   for (const Parameter& each : parameters(p.c)) {
     const std::string kind = kind_of("m0/" + each.name);
     if (each.name.starts_with("layers.") && !each.name.starts_with("layers.0.")) continue;
@@ -138,12 +139,13 @@ json plan_of(const Planned& p) {
       std::tie(row["what"], row["axis"], row["how"], row["format"]) = key;
       sent.push_back(row);
     }
-    all["looked_at"].push_back({{"rank", rank},
-                                {"stage", coordinates(p.l, rank).pp},
-                                {"parameters_bytes", h.parameters * bytes_of(p.r.compute)},
-                                {"gradients_bytes", h.gradients * 4},
-                                {"optimizer_bytes", h.state * 4},
-                                {"sent", sent}});
+    all["looked_at"].push_back(
+        {{"rank", rank},
+         {"stage", coordinates(p.l, rank).pp},
+         {"parameters_bytes", h.parameters * bytes_of(p.r.compute)},
+         {"gradients_bytes", h.gradients * 4},
+         {"optimizer_bytes", h.masters * 4 + h.moments * bytes_of(p.r.moments)},
+         {"sent", sent}});
   }
   all["placements"] = placements(p);
   all["tolerances"] = json::array();
@@ -200,7 +202,10 @@ void tell(const json& plan) {
                row["what"].get<std::string>(), row["terms"].get<int>(), row["parts"].get<int>(),
                row["wire"].get<std::string>(), one, here, here / one, row["bound"].get<double>());
   }
-  fmt::print("(standard deviation and bound of one result, over the size of the results)\n");
+  fmt::print(
+      "(standard deviation and bound of one result, over the size of the results; of at most {} "
+      "terms)\n",
+      most_terms);
 }
 
 }  // namespace
@@ -215,7 +220,9 @@ void add_dry(CLI::App& app, Verb& chosen) {
     verb->remove_option(verb->get_option(of_data));
   }
   verb->add_flag("--json", as_json, "as JSON");
-  verb->footer("Copies of tokens that go to experts are counted as if choices were even.");
+  verb->footer(
+      "Copies of tokens that go to experts are counted as if choices were even; what routers send "
+      "beside them is left out.");
   verb->callback([&chosen] {
     chosen = [] {
       const Planned p{model.planned(), recipe_from(model.recipe.empty() ? "bf16" : model.recipe),

@@ -69,7 +69,7 @@ void TrainCommand::add_to(CLI::App& verb) {
       verb.add_option("--perturb", perturb_,
                       "move the embedding of the one-device run by one ulp, with this seed")
           ->check(whole_numbers(1, std::numeric_limits<std::uint64_t>::max()))
-          ->excludes(layout, of_bug);
+          ->excludes(layout, of_bug, every);
   auto* resync =
       verb.add_option("--resync", resync_,
                       "run each step that this run of a reference traced (--every-step) from the "
@@ -87,6 +87,11 @@ int TrainCommand::run() {
   if (planted_ != nullptr && model_.layout.empty()) {
     throw Failure("a bug is planted in a run over ranks; say --layout " +
                   std::string(planted_->needs.layout));
+  }
+  if (planted_ != nullptr && planted_->expected == Expected::T_late && !every_step_ &&
+      resync_.empty()) {
+    throw Failure("bug '" + bug_ +
+                  "' shows from the second step on; say --every-step, or --resync RUN");
   }
   find_backend(backend_);
   world_ = world_name_ == "mpi" ? &mpi() : world_name_ == "nccl" ? &nccl() : &threads();
@@ -109,6 +114,7 @@ Trace TrainCommand::traced(const Start& start) {
 }
 
 void TrainCommand::trace_last(Start start) {
+  if (planted_ != nullptr) refuse_unmet(*planted_, start.run, dose_);  // before hours of training
   double last_loss = 0;
   start = trained(std::move(start), text_from(model_.data), steps_, [&](int step, double loss) {
     last_loss = loss;

@@ -99,12 +99,18 @@ Start step_after(Start start, const Values& step) {
   return start;
 }
 
-Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const CheckOptions& options) {
+Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const CheckOptions& asked) {
   std::vector<Leftovers> leftovers;
   Start start = first;
+  CheckOptions options = asked;
+  Trace perturbed;
   if (bug.expected == Expected::T_late) {
     run_candidate(first, &bug, dose, "reference", threads(), &leftovers);
     start = step_after(first, merge(run_reference(first)).values);
+    if (asked.perturbed != nullptr) {  // of the step that is judged
+      perturbed = run_perturbed(start, 1);
+      options.perturbed = &perturbed;
+    }
   }
   const Trace reference = run_reference(start);
   const Merged r = merge(reference);

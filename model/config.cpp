@@ -80,6 +80,10 @@ void check(const Config& c, bool to_run) {
     throw Failure(std::to_string(c.top_k) + " of " + std::to_string(c.experts) +
                   " experts leave a router no choice; choose fewer with --top-k");
   }
+  if (c.sequence < (c.mtp > 0 ? 4 : 2)) {
+    throw Failure("sequences of " + std::to_string(c.sequence) +
+                  " have no token whose loss counts; choose longer ones with --sequence");
+  }
   if (!to_run) return;
   double count = 0;
   for (const Parameter& p : parameters(c)) count += static_cast<double>(p.rows) * p.cols;

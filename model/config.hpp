@@ -29,7 +29,7 @@ struct Config {
   // the order of the tokens; the others are dropped. 0: as many as come.
   int capacity = 0;
   // Thousandths by which a step moves each expert's bias, which is added to its logits for the
-  // choice alone: up if it took fewer copies than the mean, down if more. 0: no bias.
+  // choice alone: up if it was chosen less often than the mean, down if more. 0: no bias.
   int balance_bias = 0;
   int shared = 0;  // units of one more expert, which takes every token; 0: none
   int mtp = 0;     // 1: one more block predicts the token after the next (model/layers/mtp.hpp)

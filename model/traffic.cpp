@@ -244,6 +244,11 @@ std::vector<Travel> traffic(const Config& c, const Recipe& r, const Layout& l, i
   if (c.mtp > 0) {
     throw Failure("what an extra head sends is not known yet; plan the layout without --mtp");
   }
+  if (c.shared > 0 || l.overlap > 0) {
+    throw Failure(
+        "what a shared expert sends, and in which pieces overlap sends, is not known yet; plan the "
+        "layout without them");
+  }
   return Sender(c, r, l, rank).all();
 }
 
@@ -256,7 +261,9 @@ Holdings holdings(const Config& c, const Recipe& r, const Layout& l, int rank) {
     const int copies = p.expert < 0 ? l.dp : l.expert_copies();
     all.parameters += l.zero >= 3 ? slice / copies : slice;
     all.gradients += l.zero >= 2 ? slice / copies : slice;
-    all.state += (r.masters ? 3 : 2) * (l.zero >= 1 ? slice / copies : slice);
+    const double kept = l.zero >= 1 ? slice / copies : slice;
+    all.masters += r.masters ? kept : 0;
+    all.moments += 2 * kept;
   }
   return all;
 }

@@ -3,8 +3,10 @@
 //
 // Elements are those of the rank's own tensor in a call: what it adds to a sum, gives to a
 // gathering or exchange, sends. Calls of a single number (norms, scales, losses) are left out.
-// Copies that go to experts depend on the data: as many as an even choice would send. TESTED
-// tests/model/traffic_test.cpp: counted while small runs of the same layouts go on
+// Copies that go to experts depend on the data: as many as an even choice would send;
+// what routers send beside them is left out.
+//
+// TESTED   tests/model/traffic_test.cpp: counted while small dense runs go on
 #pragma once
 
 #include <string>
@@ -30,9 +32,9 @@ std::vector<Travel> traffic(const Config& config, const Recipe& recipe, const La
 
 // What a rank keeps between steps and during one, in numbers.
 struct Holdings {
-  double parameters = 0;  // as computed with
-  double gradients = 0;   // FP32, after reduction
-  double state = 0;       // of the optimizer: masters and moments, each counted
+  double parameters = 0;            // as computed with
+  double gradients = 0;             // FP32, after reduction
+  double masters = 0, moments = 0;  // of the optimizer; both moments counted
 };
 Holdings holdings(const Config& config, const Recipe& recipe, const Layout& layout, int rank);
 

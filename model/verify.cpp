@@ -64,6 +64,17 @@ void choices(const Merged& merged, const Config& config, int m) {
   }
 }
 
+// Where tokens stand in their documents: from 0, and none before its document begins.
+void places(const Merged& merged, const std::string& id, const Config& config) {
+  has_shape(merged, id, config.tokens(), 1);
+  numbers(merged, id, config.sequence, "position");
+  const std::vector<float>& at = merged.values.at(id)->values;
+  for (std::size_t t = 0; t < at.size(); ++t) {
+    if (at[t] <= static_cast<float>(t % static_cast<std::size_t>(config.sequence))) continue;
+    throw Failure("'" + id + "' has a token before its document begins; trace again");
+  }
+}
+
 }  // namespace
 
 void verify(const Trace& trace, const Merged& merged) {
@@ -91,6 +102,7 @@ void verify(const Trace& trace, const Merged& merged) {
       tokens(merged, prefix + "mtp_labels", run.config);
       has_shape(merged, prefix + "mtp_mask", run.config.tokens(), 1);
     }
+    if (run.config.documents > 0) places(merged, prefix + "positions", run.config);
     choices(merged, run.config, m);
   }
   has_shape(merged, "data/count", 1, 1);

@@ -15,8 +15,8 @@ extern const Bug zero_grad_missing{
     .hides_when = "the first step, so wherever only that one is compared",
     .bites_at =
         [](const Config& c) {
-          return std::string(c.family == Family::gpt ? "embedding.lookup/main_grad"
-                                                     : "embedding.weight/main_grad");
+          return std::string(c.family == Family::gpt || c.mtp > 0 ? "embedding.lookup/main_grad"
+                                                                  : "embedding.weight/main_grad");
         },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {

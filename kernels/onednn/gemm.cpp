@@ -26,6 +26,12 @@ dnnl::engine& processor() {
   return engine;
 }
 
+// What oneDNN's BF16 products ask for, and its FP32 ones do not.
+bool has_bf16_products() {
+  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+}
+
 // Ranks are threads already: a product is not divided further by OpenMP, where oneDNN is built on
 // it.
 void stay_on_this_thread() {
@@ -88,7 +94,8 @@ void gemm(View<float> a, View<float> b, float* c, std::size_t c_stride, bool acc
     return;
   }
   stay_on_this_thread();
-  const std::vector<std::uint16_t> left = in_bf16(a);
+  const std::vector<std::uint16_t> left =
+      has_bf16_products() ? in_bf16(a) : std::vector<std::uint16_t>();
   const std::vector<std::uint16_t> right = left.empty() ? std::vector<std::uint16_t>() : in_bf16(b);
   if (right.empty()) {
     product(memory::data_type::f32, a, a.data, b, b.data, c, c_stride, accumulate);

@@ -76,6 +76,15 @@ TEST_F(Cli, EveryStepOfARunIsJudgedFromTheReferencesState) {
   refused("train --layout tp2 --seed 2 --resync " + at("run") + " -o " + at("x"), "excludes");
 }
 
+TEST_F(Cli, ARunThatWentOnByItselfIsNotHeldAgainstAnothersSteps) {
+  EXPECT_EQ(plumb("train" + small_sizes + "--steps 2 --every-step -o " + at("one")).code, 0);
+  EXPECT_EQ(
+      plumb("train" + small_sizes + "--steps 2 --every-step --layout tp2 -o " + at("own")).code, 0);
+  refused("check " + at("one") + " " + at("own"), "--resync");
+  refused("train --layout tp2 --steps 2 --bug zero-grad-missing -o " + at("x"), "second step");
+  refused("train --sequence 2 --mtp 1 -o " + at("x"), "longer ones");
+}
+
 TEST_F(Cli, ATraceOfZerosIsInconclusive) {
   damaged("zeros", [](Trace& trace) {
     for (RankRecord& rank : trace.ranks) {
