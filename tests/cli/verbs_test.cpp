@@ -76,6 +76,18 @@ TEST_F(Cli, EveryStepOfARunIsJudgedFromTheReferencesState) {
   refused("train --layout tp2 --seed 2 --resync " + at("run") + " -o " + at("x"), "excludes");
 }
 
+// Places within documents are indices: of what was never written, or beyond all tokens.
+TEST_F(Cli, RefusesPlacesOutsideDocuments) {
+  EXPECT_EQ(plumb("train" + small_sizes + "--documents 3 -o " + at("packed")).code, 0);
+  for (const float wrong : {1e9F, -1.0F, 0.5F, 15.0F}) {
+    Trace trace = read_trace(at("packed"));
+    trace.ranks[0].shards.at("m0/data/positions").values.values[3] = wrong;
+    fs::remove_all(at("lies"));
+    write_trace(trace, at("lies"));
+    refused("replay " + at("lies"), "trace again");
+  }
+}
+
 TEST_F(Cli, ARunThatWentOnByItselfIsNotHeldAgainstAnothersSteps) {
   EXPECT_EQ(plumb("train" + small_sizes + "--steps 2 --every-step -o " + at("one")).code, 0);
   EXPECT_EQ(
