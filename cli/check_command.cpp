@@ -119,6 +119,15 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
   return all;
 }
 
+int CheckCommand::exit_code(const std::vector<StepVerdict>& all) {
+  int code = 3;
+  for (const StepVerdict& each : all) {
+    const int of_step = each.verdict.exit_code();
+    code = of_step == 1 || code == 1 ? 1 : std::min(code, of_step);
+  }
+  return code;
+}
+
 const StepVerdict& CheckCommand::to_look_at(const std::vector<StepVerdict>& all) {
   const auto first =
       std::ranges::find_if(all, [](const StepVerdict& j) { return j.verdict.exit_code() == 1; });
@@ -129,18 +138,15 @@ int CheckCommand::told(const std::vector<StepVerdict>& all) const {
   const StepVerdict& shown = to_look_at(all);
   write_reports(shown.verdict);
   std::string text;
-  int code = 3;
   for (const auto& [step, verdict] : all) {
     if (json && step > 0) text += fmt::format("{{\"type\": \"step\", \"step\": {}}}\n", step);
     if (json) text += json_lines(verdict);
     if (!json && step > 0) text += fmt::format("step {}: {}\n", step, headline(verdict));
-    const int of_step = verdict.exit_code();
-    code = of_step == 1 || code == 1 ? 1 : std::min(code, of_step);
   }
   if (!json && shown.step > 0) text += fmt::format("step {} in full:\n", shown.step);
   if (!json) text += text_report(shown.verdict);
   std::fwrite(text.data(), 1, text.size(), stdout);
-  return code;
+  return exit_code(all);
 }
 
 void CheckCommand::write_reports(const Verdict& verdict) const {

@@ -55,7 +55,7 @@ void add_localize(CLI::App& app, Verb& chosen) {
       command.write_reports(v);
       if (step > 0 && !command.json) fmt::print("step: {}\n", step);
       command.json ? tell_json(v, step) : tell(v);
-      return v.exit_code();
+      return CheckCommand::exit_code(all);
     };
   });
 }

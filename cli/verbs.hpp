@@ -77,6 +77,8 @@ struct CheckCommand {
   // Prints to stdout and writes --report files, of several the one to look at; returns the exit
   // code of all.
   int told(const std::vector<StepVerdict>& all) const;
+  // 1 if any has a finding, 3 if none could fail.
+  static int exit_code(const std::vector<StepVerdict>& all);
   // The first with a finding, or the last.
   static const StepVerdict& to_look_at(const std::vector<StepVerdict>& all);
   void write_reports(const Verdict& verdict) const;
