@@ -13,7 +13,10 @@ extern const Bug cp_weight_grad_not_reduced{
     .expected = Expected::T,
     .needs = {.layout = "cp2"},
     .hides_when = "no context parallelism",
-    .bites_at = [](const Config&) { return std::string("m0/head.weight/wgrad"); },
+    .bites_at =
+        [](const Config& c) {
+          return std::string(c.mtp > 0 ? "m0/head.loss.weight/wgrad" : "m0/head.weight/wgrad");
+        },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
           joints.gradients.sums_over_contexts.replace([](const Where&) { return false; });

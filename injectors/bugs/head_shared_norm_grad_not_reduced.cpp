@@ -16,7 +16,7 @@ extern const Bug head_shared_norm_grad_not_reduced{
     .hides_when = "tp1, or no norm of queries and keys",
     .bites_at =
         [](const Config& c) {
-          return "m0/layers." + std::to_string(c.layers - 1) + ".attn.q_norm.weight/wgrad";
+          return "m0/layers." + std::to_string(c.blocks() - 1) + ".attn.q_norm.weight/wgrad";
         },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
