@@ -67,19 +67,30 @@ Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
   }
 }
 
-bool Rank::holds(const Parameter& p) const {
-  if (p.expert >= 0 && p.expert / (c.experts / l.ep) != where.ep) return false;
+bool on_both_ends(const Config& c, const Parameter& p) {
+  return (c.family == Family::gpt || c.mtp > 0) && p.name == "embedding.weight";
+}
+
+bool holds(const Config& c, const Layout& l, const Coordinates& at,
+           const std::vector<Stage>& stages, const Parameter& p) {
+  if (p.expert >= 0 && p.expert / (c.experts / l.ep) != at.dp / l.expert_copies()) return false;
+  const bool begins = at.pp == 0, ends = at.pp == l.pp - 1;
   const int layer = layer_of(p.name);
   if (layer < 0) {
     const bool at_the_end = p.name.starts_with("head.") || p.name.starts_with("final_norm.") ||
                             p.name.starts_with("mtp.");
-    return at_the_end ? ends() : begins() || (on_both_ends(p) && ends());
+    return at_the_end ? ends : begins || (on_both_ends(c, p) && ends);
   }
-  if (layer == c.layers) return ends();  // the extra head's
-  for (std::size_t s = where.pp; s < stages.size(); s += where.pp_size) {
+  if (layer == c.layers) return ends;  // the extra head's
+  for (std::size_t s = static_cast<std::size_t>(at.pp); s < stages.size();
+       s += static_cast<std::size_t>(l.pp)) {
     if (layer >= stages[s].first && layer < stages[s].last) return true;
   }
   return false;
+}
+
+bool Rank::holds(const Parameter& p) const {
+  return plumb::holds(c, l, {where.pp, where.dp, where.cp, where.tp}, stages, p);
 }
 
 Tensor Rank::own_tokens(const Tensor& x) const {

@@ -28,6 +28,13 @@ inline bool sliced_columns(Held held) {
   return held == Held::columns || held == Held::token_columns || held == Held::copy_columns;
 }
 
+// A matrix that is tied to the head, or looked up by an extra one, lives on the first and on the
+// last stage.
+bool on_both_ends(const Config& config, const Parameter& p);
+// Does a rank there hold (a slice of) a parameter, layers being divided so among stages?
+bool holds(const Config& config, const Layout& layout, const Coordinates& at,
+           const std::vector<Stage>& stages, const Parameter& p);
+
 class Rank {
  public:
   Rank(const Config& config, const Recipe& recipe, const Layout& layout, const Joints& decisions,
@@ -49,8 +56,7 @@ class Rank {
   RankRecord record;
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number
 
-  // Positions of all tokens within their documents, by micro-batch, where these are packed. // (T,
-  // 1)
+  // Positions of all tokens within their documents, where these are packed, by micro-batch. (T, 1)
   std::map<int, Tensor> within;
   std::size_t first_copy = 0;  // of the rows that Held::copies speaks of, in the whole
   std::vector<std::size_t> copies_of_groups;  // that each expert-parallel rank has of that whole
@@ -104,11 +110,8 @@ class Rank {
   static bool of_expert(const std::string& parameter) {
     return parameter.find(".experts.") != std::string::npos;
   }
-  // A matrix that is tied to the head, or looked up by an extra one, lives on the first and on the
-  // last stage. There its gradient is called:
-  bool on_both_ends(const Parameter& p) const {
-    return (gpt() || c.mtp > 0) && p.name == "embedding.weight";
-  }
+  // What the gradient of such a matrix is called on the last stage:
+  bool on_both_ends(const Parameter& p) const { return plumb::on_both_ends(c, p); }
   std::string gradient_at_end() const { return gpt() ? "head.weight" : "mtp.embedding.weight"; }
 
   Where at(const std::string& module) const {

@@ -3,8 +3,7 @@
 #include <map>
 
 #include "bounds/outcome.hpp"
-#include "model/mesh.hpp"
-#include "model/overlap.hpp"
+#include "model/rank.hpp"
 #include "model/schedule.hpp"
 
 namespace plumb {
@@ -14,11 +13,10 @@ namespace {
 class Sender {
  public:
   Sender(const Config& config, const Recipe& recipe, const Layout& layout, int rank)
-      : c(config), r(recipe), l(layout), at(coordinates(layout, rank)), rank_(rank) {
-    for (std::size_t s = 0; s < stages_of(l, c).size(); ++s) {
-      if (static_cast<int>(s) % l.pp != at.pp) continue;
-      const Stage stage = stages_of(l, c)[s];
-      layers += stage.last - stage.first;
+      : c(config), r(recipe), l(layout), at(coordinates(layout, rank)) {
+    const std::vector<Stage> all = stages_of(l, c);
+    for (int s = at.pp; s < l.stages(); s += l.pp) {
+      layers += all[static_cast<std::size_t>(s)].last - all[static_cast<std::size_t>(s)].first;
     }
   }
 
@@ -40,6 +38,7 @@ class Sender {
     travels_.push_back({what, axis, how, format, calls, calls * numbers});
   }
 
+  bool here(const Parameter& p) const { return holds(c, l, at, stages_of(l, c), p); }
   double batches() const { return static_cast<double>(c.micro_batches) / l.dp; }
   double tokens() const { return static_cast<double>(c.tokens()) / l.cp; }  // of a micro-batch here
   double own_tokens() const { return l.sp ? tokens() / l.tp : tokens(); }
@@ -149,7 +148,7 @@ class Sender {
 
   void for_gradients() {
     for (const Parameter& p : parameters(c)) {
-      if (!holds(c, l, rank_, p)) continue;
+      if (!here(p)) continue;
       const double n = gradients_of(p), size = slice_of(p);
       if (p.expert < 0) {
         const bool replicated = p.sharding == Sharding::none && !p.name.ends_with("router.weight");
@@ -171,7 +170,7 @@ class Sender {
   void for_parameters() {
     if (l.zero == 0) return;
     for (const Parameter& p : parameters(c)) {
-      if (!holds(c, l, rank_, p)) continue;
+      if (!here(p)) continue;
       const double share = slice_of(p) / copies_of(p);
       add("parameters", axis_of(p), copies_of(p), "gather", r.compute, l.zero < 3 ? 1 : uses_of(p),
           share);
@@ -217,28 +216,11 @@ class Sender {
   const Recipe& r;
   const Layout& l;
   Coordinates at;
-  int rank_, layers = 0;
+  int layers = 0;
   std::vector<Travel> travels_;
 };
 
 }  // namespace
-
-bool holds(const Config& c, const Layout& l, int rank, const Parameter& p) {
-  const Coordinates at = coordinates(l, rank);
-  if (p.expert >= 0 && p.expert / (c.experts / l.ep) != at.dp / l.expert_copies()) return false;
-  const bool begins = at.pp == 0, ends = at.pp == l.pp - 1;
-  if (!p.name.starts_with("layers.")) {
-    if (p.name.starts_with("head.") || p.name.starts_with("final_norm.")) return ends;
-    return begins || (ends && c.family == Family::gpt && p.name == "embedding.weight");
-  }
-  const int layer = std::stoi(p.name.substr(7));
-  const std::vector<Stage> stages = stages_of(l, c);
-  for (std::size_t s = static_cast<std::size_t>(at.pp); s < stages.size();
-       s += static_cast<std::size_t>(l.pp)) {
-    if (layer >= stages[s].first && layer < stages[s].last) return true;
-  }
-  return false;
-}
 
 std::vector<Travel> traffic(const Config& c, const Recipe& r, const Layout& l, int rank) {
   if (c.mtp > 0) {
@@ -255,7 +237,7 @@ std::vector<Travel> traffic(const Config& c, const Recipe& r, const Layout& l, i
 Holdings holdings(const Config& c, const Recipe& r, const Layout& l, int rank) {
   Holdings all;
   for (const Parameter& p : parameters(c)) {
-    if (!holds(c, l, rank, p)) continue;
+    if (!holds(c, l, coordinates(l, rank), stages_of(l, c), p)) continue;
     const double size = static_cast<double>(p.rows) * p.cols;
     const double slice = p.sharding == Sharding::none ? size : size / l.tp;
     const int copies = p.expert < 0 ? l.dp : l.expert_copies();

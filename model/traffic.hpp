@@ -38,7 +38,4 @@ struct Holdings {
 };
 Holdings holdings(const Config& config, const Recipe& recipe, const Layout& layout, int rank);
 
-// Does a rank hold (a slice of) a parameter?
-bool holds(const Config& config, const Layout& layout, int rank, const Parameter& p);
-
 }  // namespace plumb
