@@ -70,6 +70,11 @@ struct HeadShape {
     return first_keys.empty() ? 0 : first_keys[in_sequence * queries() + query];
   }
 };
+// First columns of a query head in packed qkv, and of its group's key and value.
+struct HeadColumns {
+  std::size_t query, key, value;
+};
+HeadColumns columns_of(const HeadShape& shape, std::size_t head);
 // Rotates the query and key heads of this rank's tokens; direction -1 rotates back.   // in place
 void rotate_heads(Tensor& qkv, const HeadShape& shape, double base, int direction);
 

@@ -9,9 +9,9 @@
 
 namespace plumb {
 
-// Key and value columns of packed qkv, and back to where they were.    // (Q, 2 kv_heads dim), (Q,
-// F)
+// Key and value columns of packed qkv.                                  // (Q, 2 kv_heads dim)
 Tensor keys_and_values(const Tensor& qkv, const HeadShape& shape);
+// And back to where they were.                                                          // (Q, F)
 Tensor unpacked(const Tensor& keys_and_values, const HeadShape& shape);
 
 // What the queries of a head have of the keys that came so far.

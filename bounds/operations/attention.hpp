@@ -11,26 +11,33 @@
 
 namespace plumb {
 
-struct Heads {
-  std::size_t heads, kv_heads, dim, sequence;
+// First columns of heads.
+struct PackedHeads {
+  std::size_t heads, kv_heads, dim;
+
+  template <class AnyCall>
+  explicit PackedHeads(const AnyCall& call)
+      : heads(call.count("heads")), kv_heads(call.count("kv_heads")), dim(call.count("head_dim")) {}
+  std::size_t ratio() const { return heads / kv_heads; }
+  std::size_t query(std::size_t h) const {
+    return ((h / ratio()) * (ratio() + 2) + h % ratio()) * dim;
+  }
+  // Of the group that query head h belongs to.
+  std::size_t key(std::size_t h) const { return ((h / ratio()) * (ratio() + 2) + ratio()) * dim; }
+  std::size_t value(std::size_t h) const { return key(h) + dim; }
+};
+
+struct Heads : PackedHeads {
+  std::size_t sequence;
   std::size_t sinks = 0, places = 0;
 
   // `others`: inputs before those that an attribute announces.
   template <class AnyCall>
   Heads(const AnyCall& call, std::size_t others)
-      : heads(call.count("heads")),
-        kv_heads(call.count("kv_heads")),
-        dim(call.count("head_dim")),
-        sequence(call.count("sequence")) {
+      : PackedHeads(call), sequence(call.count("sequence")) {
     if (call.attributes.contains("sinks")) sinks = others++;
     if (call.attributes.contains("documents")) places = others;
   }
-  std::size_t ratio() const { return heads / kv_heads; }
-  std::size_t query(std::size_t h) const {  // first column of query head h
-    return ((h / ratio()) * (ratio() + 2) + h % ratio()) * dim;
-  }
-  std::size_t key(std::size_t h) const { return ((h / ratio()) * (ratio() + 2) + ratio()) * dim; }
-  std::size_t value(std::size_t h) const { return key(h) + dim; }
   template <class T>
   View<T> block(const Matrix<T>& m, std::size_t b, std::size_t column, bool transposed) const {
     const T* data = m.row(b * sequence) + column;

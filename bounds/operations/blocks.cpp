@@ -1,10 +1,10 @@
 // block_scales: one scale for each block of a tensor, from its largest magnitude; what is not
 // finite sets none
 //
-//   inputs   x (N, M), [ids (T, k)]      outputs   s (blocks down, blocks along) and, of nested
-//   scales, t (1, 1) attributes   rows, cols (of a block), rule (a ScaleRule's number),
-//   sliced_rows; with ids experts evaluate   `output` is the format of the elements that are to be
-//   scaled. Blocks begin anew in
+//   inputs   x (N, M), [ids (T, k)]
+//   outputs   s (blocks down, blocks along) and, of nested scales, t (1, 1)
+//   attributes   rows, cols (of a block), rule (number of a ScaleRule), sliced_rows, [experts]
+//   evaluate   `output` is the format of the elements that are to be scaled. Blocks begin anew in
 //              each of `parts` slices of the rows (sliced_rows 1) or of the columns (0), and of
 //              rows that are dealt in each rank's, one after the other. With ids the rows are those
 //              of dispatch, and blocks begin anew in each of deal.ranks groups of experts.

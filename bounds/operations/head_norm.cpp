@@ -1,11 +1,16 @@
 // head_norm: RMSNorm of each query and each key head of packed qkv, as rmsnorm evaluates it; values
 // stay as they are
 //
-//   inputs   qkv (T, F), wq (head_dim, 1), wk (head_dim, 1)      y (T, F)    layout of F: see
-//   rope.cpp attributes   heads, kv_heads, head_dim, eps
-// Also here: head_norm_grad (dqkv) and head_norm_wgrad (dwq, dwk).       inputs qkv, wq, wk, dy
-//   dwq = sum over query heads and tokens, dwk over key heads and tokens, head by head; in parts:
-//   of the tokens of each rank that shares them, the heads in equal slices
+//   inputs   qkv (T, F), wq (head_dim, 1), wk (head_dim, 1)      y (T, F)
+//   attributes   heads, kv_heads, head_dim, eps
+//   layout   of F: see rope.cpp
+//
+// head_norm_grad (dqkv), head_norm_wgrad (dwq, dwk)
+//
+//   inputs   qkv, wq, wk, dy
+//   evaluate   dwq = sum over query heads and tokens, dwk over key heads and tokens, head by head;
+//              in parts: of the tokens of each rank that shares them, the heads in equal slices
+#include "bounds/operations/attention.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/operations/rms.hpp"
 #include "bounds/tolerance.hpp"
@@ -15,18 +20,15 @@ namespace {
 
 // The query heads of packed qkv, or its key heads.
 struct Kind {
-  std::size_t count, dim, ratio;
+  PackedHeads heads;
   bool keys;
+  std::size_t count, dim;
 
   template <class T>
   Kind(const Call<T>& call, bool of_keys)
-      : count(call.count(of_keys ? "kv_heads" : "heads")),
-        dim(call.count("head_dim")),
-        ratio(call.count("heads") / call.count("kv_heads")),
-        keys(of_keys) {}
+      : heads(call), keys(of_keys), count(of_keys ? heads.kv_heads : heads.heads), dim(heads.dim) {}
   std::size_t column(std::size_t h) const {
-    const std::size_t group = keys ? h : h / ratio, within = keys ? ratio : h % ratio;
-    return (group * (ratio + 2) + within) * dim;
+    return keys ? heads.key(h * heads.ratio()) : heads.query(h);
   }
 };
 

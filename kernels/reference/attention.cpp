@@ -5,16 +5,6 @@
 namespace plumb {
 namespace {
 
-struct Columns {
-  std::size_t query, key, value;
-};
-
-Columns columns_of(const HeadShape& s, std::size_t head) {
-  const std::size_t ratio = s.heads / s.kv_heads;
-  const std::size_t start = head / ratio * (ratio + 2) * s.dim;
-  return {start + head % ratio * s.dim, start + ratio * s.dim, start + (ratio + 1) * s.dim};
-}
-
 // A head's columns of one sequence, of which x has `tokens`.
 View<float> block(const Tensor& x, std::size_t tokens, std::size_t dim, std::size_t sequence,
                   std::size_t column, bool transposed = false) {
@@ -64,6 +54,12 @@ void rotate_heads(Tensor& qkv, const HeadShape& s, double base, int direction) {
   }
 }
 
+HeadColumns columns_of(const HeadShape& s, std::size_t head) {
+  const std::size_t ratio = s.heads / s.kv_heads;
+  const std::size_t start = head / ratio * (ratio + 2) * s.dim;
+  return {start + head % ratio * s.dim, start + ratio * s.dim, start + (ratio + 1) * s.dim};
+}
+
 static std::size_t heads_of(const HeadShape& s, bool keys) { return keys ? s.kv_heads : s.heads; }
 
 static std::size_t column_of(const HeadShape& s, bool keys, std::size_t head) {
@@ -92,7 +88,7 @@ void put_heads(const Tensor& rows, const HeadShape& s, bool keys, Tensor& qkv) {
 
 Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
                         const HeadShape& s, std::size_t sequence, std::size_t head) {
-  const Columns at = columns_of(s, head);
+  const HeadColumns at = columns_of(s, head);
   Tensor scores(s.queries(), s.sequence);
   backend.gemm(own(q, s, sequence, at.query), all(kv, s, sequence, at.key, true),
                scores.values.data(), scores.cols, false);
@@ -173,7 +169,7 @@ void sink_gradient(const Tensor& taken, const Tensor& along, const HeadShape& s,
 
 void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv, const HeadShape& s,
                     std::size_t sequence, std::size_t head, Tensor& d_q, bool more) {
-  const Columns at = columns_of(s, head);
+  const HeadColumns at = columns_of(s, head);
   backend.gemm(view(ds), all(kv, s, sequence, at.key), d_q.row(sequence * s.queries()) + at.query,
                d_q.cols, more);
 }
@@ -181,7 +177,7 @@ void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv, 
 void key_value_gradient(const Backend& backend, const Tensor& p, const Tensor& ds, const Tensor& q,
                         const Tensor& d_o, const HeadShape& s, std::size_t sequence,
                         std::size_t head, Tensor& d_kv) {
-  const Columns at = columns_of(s, head);
+  const HeadColumns at = columns_of(s, head);
   const bool later = head % (s.heads / s.kv_heads) != 0;
   float* rows = d_kv.row(sequence * s.sequence);
   backend.gemm(view(ds, true), own(q, s, sequence, at.query), rows + at.key, d_kv.cols, later);

@@ -6,10 +6,9 @@
 namespace plumb {
 namespace {
 
-// First column of a group's key, of which the value is the neighbour.
+// Of which the value is the neighbour.
 std::size_t key_column(const HeadShape& s, std::size_t group) {
-  const std::size_t ratio = s.heads / s.kv_heads;
-  return (group * (ratio + 2) + ratio) * s.dim;
+  return columns_of(s, group * (s.heads / s.kv_heads)).key;
 }
 
 // What was summed so far is about a score that is not below this one.

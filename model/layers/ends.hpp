@@ -26,8 +26,7 @@ void embed_backward(Rank& rank, const Batch& batch, const Tensor& dy);
 
 // Rows of the embedding, of this rank's tokens of the stream; recorded as `name`.
 Tensor look_up(Rank& rank, const std::string& name, const Tensor& ids);
-// Gradient of those rows of it that this rank has, of all tokens of its context.      // (V / tp,
-// D)
+// Gradient of those rows of it that this rank has, of all tokens of its context.  // (V / tp, D)
 Tensor look_up_backward(Rank& rank, const Tensor& ids, const Tensor& dx);
 
 // A head: what its modules' names begin with, and what its loss counts.

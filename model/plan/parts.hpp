@@ -9,8 +9,7 @@
 namespace plumb {
 
 // linear.cpp: y = x W (+ b); column-parallel layers share the backward sum, row-parallel ones the
-// forward sum.
-// of none every rank does all.
+// forward sum; of others every rank does all.
 enum class Split { columns, rows, none };
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split);
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
