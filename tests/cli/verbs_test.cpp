@@ -74,6 +74,15 @@ TEST_F(Cli, EveryStepOfARunIsJudgedFromTheReferencesState) {
   EXPECT_NE(said.out.find("step 2: verdict: FAIL"), said.out.npos) << said.out;
   const Said blame = plumb("localize " + at("run") + " " + at("late"));
   EXPECT_TRUE(blame.out.starts_with("step: 2\nblamed: embedding.lookup/main_grad\n")) << blame.out;
+  // One step with a finding is a run with a finding, also if later ones have none.
+  EXPECT_EQ(plumb("train --layout tp2 --resync " + at("run") +
+                  " --bug embedding-mask-on-shifted-ids -o " + at("early"))
+                .code,
+            0);
+  fs::remove_all(at("early/step_000002"));
+  fs::copy(at("same/step_000002"), at("early/step_000002"), fs::copy_options::recursive);
+  EXPECT_EQ(plumb("check " + at("run") + " " + at("early")).code, 1);
+  EXPECT_EQ(plumb("localize " + at("run") + " " + at("early")).code, 1);
   refused("check " + at("run") + " " + at("run/step_000001"), "name one");
   refused("replay " + at("run"), "name one");
   refused("train --layout tp2 --resync " + at("run/step_000001") + " -o " + at("x"),
