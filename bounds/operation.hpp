@@ -31,12 +31,14 @@ using Attributes = std::map<std::string, double, std::less<>>;
 
 // How the terms of a contraction lie on the ranks that share it: in contiguous slices, or, of
 // tokens and ranks > 1, each sequence in 2 * ranks chunks, dealt to the ranks there and back
-// (zigzag).
+// (zigzag). Copies of tokens lie where their tokens do; those of a group of experts on ranks of
+// its own.
 struct Deal {
   int ranks = 1;
   int sequence = 0;       // rows of a sequence
   std::uint64_t key = 0;  // not 0: of a draw, whose cuts fall elsewhere
   bool ring = false;      // of attention: keys and values go round (ring_attention.hpp)
+  int groups = 1;         // of experts, contiguous
   bool as_they_come() const { return ranks == 1 && key == 0; }
   bool operator==(const Deal&) const = default;
 };

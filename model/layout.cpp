@@ -183,10 +183,6 @@ void check_layout(const Layout& l, const Config& c, int most) {
   }
   divides(l.ep, c.experts, "ep", "experts");
   divides(l.ep, l.dp, "ep", "data-parallel ranks, which share the experts");
-  if (l.cp > 1 && c.experts > 0) {
-    throw Failure(
-        "context parallelism and a mixture of experts do not go together yet; leave cp out");
-  }
   if (l.cp > 1) divides(2 * l.cp, c.sequence, "twice cp: ", "tokens of a sequence");
   if (l.cp > 1 && l.context == Context::ulysses) {
     divides(l.tp * l.cp, c.kv_heads, "ulysses over tp x cp = ", "key/value heads");

@@ -115,9 +115,8 @@ Placement Rank::placed(const Tensor& x, Held held) const {
   const bool sliced = sliced_columns(held);
   const std::size_t cols = sliced ? x.cols * n : x.cols, column = sliced ? x.cols * mine : 0;
   if (held == Held::copies || held == Held::copy_columns) {
-    // Scales of blocks have fewer rows; blocks are not divided among experts.
-    const std::size_t all = l.ep == 1 ? x.rows : static_cast<std::size_t>(c.tokens() * c.top_k);
-    return {all, cols, {{{first_copy, column, x.rows, x.cols}, {0, 0, x.rows, x.cols}}}};
+    return {static_cast<std::size_t>(c.tokens() * c.top_k), cols,
+            pieces_of(copies_here, column, x.cols)};
   }
   std::vector<std::size_t> rows = rows_of(where.cp);
   if (held == Held::own_tokens && l.sp) {

@@ -21,8 +21,8 @@ namespace plumb {
 // How a tensor of this rank lies in the whole one: all of it, or the tensor-parallel slice of its
 // rows or columns; or, of a tensor with a row per token, this context's tokens, of these the
 // sequence-parallel slice (as in the residual stream), or a slice of their columns.
-// Or, of a tensor with a row for each copy of a token that an expert takes, those of the experts
-// here, or a slice of their columns.
+// Or, of a tensor with a row for each copy of a token that an expert takes, those of this context's
+// tokens and of the experts here, or a slice of their columns.
 enum class Held { whole, rows, columns, tokens, own_tokens, token_columns, copies, copy_columns };
 inline bool sliced_columns(Held held) {
   return held == Held::columns || held == Held::token_columns || held == Held::copy_columns;
@@ -57,8 +57,9 @@ class Rank {
 
   // Positions of all tokens within their documents, where these are packed, by micro-batch. (T, 1)
   std::map<int, Tensor> within;
-  std::size_t first_copy = 0;  // of the rows that Held::copies speaks of, in the whole
-  std::vector<std::size_t> copies_of_groups;  // that each expert-parallel rank has of that whole
+  // Of the rows that Held::copies speaks of: their numbers in the whole, and how many of it each
+  // rank has, by expert-parallel rank, then by context.
+  std::vector<std::size_t> copies_here, copies_of_ranks;
 
   std::map<std::string, Tensor> state;        // this rank's slice: name + /param, /master, ...
   std::map<std::string, float> largest_seen;  // of this step, by id: for delayed scaling

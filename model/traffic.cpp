@@ -93,13 +93,39 @@ class Sender {
     add("their gradients, round", "cp", l.cp, "send", fp32, n * l.cp * pieces, block / pieces);
   }
 
-  // Every copy of a token is a row; tensor-parallel ranks have all rows of their experts.
+  // Every copy of a token is a row; tensor-parallel ranks have all rows of their experts, those of
+  // each expert-parallel rank's micro-batch by themselves.
   void for_experts(double n) {
+    for_routers(n * forwards());
     const double rows = tokens() * c.top_k * c.width;
-    add("mlp.experts.fc2/out", "tp", l.tp, "sum", r.wire, n * forwards(), rows);
-    add("mlp.experts.fc1/grad_in", "tp", l.tp, "sum", r.wire, n, rows);
+    add("mlp.experts.fc2/out", "tp", l.tp, "sum", r.wire, n * forwards() * l.ep, rows / l.ep);
+    add("mlp.experts.fc1/grad_in", "tp", l.tp, "sum", r.wire, n * l.ep, rows / l.ep);
     add("copies to experts", "ep", l.ep, "exchange", r.compute, n * (forwards() + 1), rows);
     add("copies from experts", "ep", l.ep, "exchange", r.compute, n * (forwards() + 1), rows);
+  }
+
+  // Each rates and counts its own tokens; all learn of all choices.
+  void for_routers(double n) {
+    if (l.sp) {
+      add("probabilities of experts", "tp", l.tp, "gather", fp32, n, own_tokens() * c.experts);
+      add("choices of experts", "tp", l.tp, "gather", fp32, n, own_tokens() * c.top_k);
+      add("copies that experts take", "tp", l.tp, "sum", fp32, n, c.experts);
+    }
+    add("choices of experts", "cp", l.cp, "gather", fp32, n, tokens() * c.top_k);
+    add("choices of experts", "ep", l.ep, "gather", fp32, n, c.tokens() * c.top_k);
+    add("copies that experts take", "cp", l.cp, "sum", fp32, n, c.experts);
+    const auto [axis, ranks] = shared_tokens(l.sp);
+    add("balance loss", axis, ranks, "sum", fp32, n, c.experts);
+    if (c.balance_bias > 0) {
+      add("copies that experts took", "dp", l.dp, "sum", fp32, layers, c.experts);
+    }
+  }
+
+  // The axis along which ranks have each some tokens, or each some heads of some tokens.
+  std::pair<std::string, int> shared_tokens(bool over_tp) const {
+    if (!over_tp || l.tp == 1) return {"cp", l.cp};
+    if (l.cp == 1) return {"tp", l.tp};
+    return {"tokens", l.tp * l.cp};
   }
 
   void for_embedding() {
@@ -150,15 +176,12 @@ class Sender {
     for (const Parameter& p : parameters(c)) {
       if (!here(p)) continue;
       const double n = gradients_of(p), size = slice_of(p);
-      if (p.expert < 0) {
-        const bool replicated = p.sharding == Sharding::none && !p.name.ends_with("router.weight");
-        const bool of_heads =
-            p.name.ends_with(".q_norm.weight") || p.name.ends_with(".k_norm.weight");
-        const bool sequence = (l.sp || of_heads) && l.tp > 1 && replicated;
-        const std::string axis = sequence && l.cp > 1 ? "tokens" : sequence ? "tp" : "cp";
-        const int ranks = axis == "tokens" ? l.tp * l.cp : axis == "tp" ? l.tp : l.cp;
-        add("gradients of tokens", axis, ranks, "sum", fp32, n * batches(), size);
-      }
+      const bool of_heads =
+          p.name.ends_with(".q_norm.weight") || p.name.ends_with(".k_norm.weight");
+      const bool replicated = p.sharding == Sharding::none && p.expert < 0;
+      const auto [axis, ranks] = shared_tokens((l.sp || of_heads) && replicated);
+      const int visits = p.expert < 0 ? 1 : l.ep;
+      add("gradients of tokens", axis, ranks, "sum", fp32, n * batches() * visits, size);
       add("gradients of micro-batches", axis_of(p), copies_of(p), "sum", fp32, n, size);
       if (tied(p)) {
         const double sent = l.zero >= 2 ? size / l.dp : size;

@@ -3,10 +3,10 @@
 //
 // Elements are those of the rank's own tensor in a call: what it adds to a sum, gives to a
 // gathering or exchange, sends. Calls of a single number (norms, scales, losses) are left out.
-// Copies that go to experts depend on the data: as many as an even choice would send;
-// what routers send beside them is left out.
+// How many copies go to experts of other ranks depends on the data: as many as an even choice would
+// send.
 //
-// TESTED   tests/model/traffic_test.cpp: counted while small dense runs go on
+// TESTED   tests/model/traffic_test.cpp: counted while small runs go on
 #pragma once
 
 #include <string>

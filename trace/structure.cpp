@@ -91,7 +91,8 @@ std::set<std::string> shaped_by_layout(const Trace& candidate) {
   std::set<std::string> ids;
   if (!candidate.graph) return ids;
   for (const Node& node : candidate.graph->nodes) {
-    const bool sliced = node.how.parts > 1 || node.how.deal.ranks > 1;
+    const Deal& deal = node.how.deal;
+    const bool sliced = node.how.parts > 1 || deal.ranks > 1 || deal.groups > 1;
     if (node.op == "block_scales" && sliced) ids.insert(node.outputs.front());
   }
   return ids;

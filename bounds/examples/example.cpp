@@ -23,11 +23,13 @@ void deal_tokens(Example& e, Draw& draw) {
   const bool attention = e.id == "attention_grad";
   const bool gemm =
       e.id == "gemm" && e.attributes["transpose_a"] != 0 && e.attributes["transpose_b"] == 0;
-  const bool sums =
-      e.id == "column_sum" || e.id == "embedding_grad" || e.id.ends_with("norm_wgrad");
-  if (!attention && !gemm && !sums) return;
-  const std::size_t sequence =
-      attention ? static_cast<std::size_t>(e.attributes["sequence"]) : e.inputs[0].rows;
+  const bool sums = e.id == "column_sum" || e.id == "embedding_grad" ||
+                    e.id.ends_with("norm_wgrad") || e.id.ends_with("_loss");
+  const bool routed = e.id == "grouped_wgrad" || e.id == "grouped_column_sum";
+  if (!attention && !gemm && !sums && !routed) return;
+  const std::size_t sequence = attention ? static_cast<std::size_t>(e.attributes["sequence"])
+                               : routed  ? e.inputs.back().rows
+                                         : e.inputs[0].rows;
   if (draw.coin() || sequence % 4 != 0) return;
   e.how.deal = {2, static_cast<int>(sequence)};
   e.how.parts = attention ? 2 : std::max(e.how.parts, 2);
@@ -183,7 +185,11 @@ Example example_of(std::string_view id, Draw& draw) {
     if (of_experts) {
       e.attributes["experts"] = 4;
       e.attributes["sliced_rows"] = 0;
-      e.how.deal = {static_cast<int>(draw.between(1, 2)), 4};
+      e.how.deal.groups = static_cast<int>(draw.between(1, 2));
+      if (rows % 4 == 0 && draw.coin()) {
+        e.how.deal.ranks = 2;
+        e.how.deal.sequence = static_cast<int>(rows);
+      }
       e.inputs.push_back(ids);
     }
     if (id == "quantize_blocks") {

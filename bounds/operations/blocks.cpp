@@ -7,7 +7,8 @@
 //   evaluate   `output` is the format of the elements that are to be scaled. Blocks begin anew in
 //              each of `parts` slices of the rows (sliced_rows 1) or of the columns (0), and of
 //              rows that are dealt in each rank's, one after the other. With ids the rows are those
-//              of dispatch, and blocks begin anew in each of deal.ranks groups of experts.
+//              of dispatch, and blocks begin anew in each of deal.groups groups of experts, there
+//              in each rank's rows.
 //   tolerance  0: of the same x every correct evaluation gives the same bits.
 //
 // quantize_blocks: y = cast(x / s) s, what a tensor of scaled blocks still says
@@ -30,30 +31,37 @@ struct Grid {
   std::vector<std::size_t> rows, cols;  // where blocks begin, of rows in that order, and the end
 };
 
-// Blocks of `size` rows, that begin with the first row of each group of experts; then the end.
+// The rows by group of experts, then by rank, and where their blocks begin.
 template <class T>
-std::vector<std::size_t> starts_in_groups(const Call<T>& call, const Matrix<T>& ids) {
-  const std::size_t n = call[0].rows, experts = call.count("experts");
-  const auto groups = static_cast<std::size_t>(call.how.deal.ranks);
+Grid grid_of_groups(const Call<T>& call, const Matrix<T>& ids) {
+  const std::size_t experts = call.count("experts"), size = call.count("rows");
+  const auto groups = static_cast<std::size_t>(call.how.deal.groups);
   const Routing routing = routing_of(ids, experts);
-  std::vector<std::size_t> starts;
+  const int ranks = call.how.deal.ranks;
+  // As promised, in every draw: other cuts would make another number of blocks.
+  const Parting tokens = parting(ids.rows, {ranks, fp32, fp32, {ranks, call.how.deal.sequence}});
+  Grid grid{{}, {}, block_starts(call[0].cols, call.count("cols"), call.how.parts)};
   for (std::size_t g = 0; g < groups; ++g) {
-    const std::size_t end = g + 1 < groups ? routing.first[(g + 1) * experts / groups] : n;
-    for (std::size_t i = routing.first[g * experts / groups]; i < end; i += call.count("rows")) {
-      starts.push_back(i);
+    const std::size_t end =
+        g + 1 < groups ? routing.first[(g + 1) * experts / groups] : call[0].rows;
+    const Slice rows{routing.first[g * experts / groups], end};
+    const Parting of_ranks = parted_rows(routing, rows, tokens);
+    const std::size_t before = grid.order.size();
+    for (const std::size_t i : of_ranks.order) grid.order.push_back(rows.first + i);
+    for (std::size_t r = 0; r + 1 < of_ranks.begins.size(); ++r) {
+      for (std::size_t i = of_ranks.begins[r]; i < of_ranks.begins[r + 1]; i += size) {
+        grid.rows.push_back(before + i);
+      }
     }
   }
-  starts.push_back(n);
-  return starts;
+  grid.rows.push_back(grid.order.size());
+  return grid;
 }
 
 // `before`: inputs before the ids, if there are some.
 template <class T>
 Grid grid_of(const Call<T>& call, std::size_t before) {
-  if (call.inputs.size() > before) {
-    return {dealt_rows(call[0].rows, {}), starts_in_groups(call, call[before]),
-            block_starts(call[0].cols, call.count("cols"), call.how.parts)};
-  }
+  if (call.inputs.size() > before) return grid_of_groups(call, call[before]);
   const bool by_rows = call.attribute("sliced_rows") != 0;
   const int parts = call.how.parts;
   const int of_rows = call.how.deal.ranks > 1 ? call.how.deal.ranks : by_rows ? parts : 1;

@@ -12,6 +12,8 @@
 //              By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23],
 //              and apart from it what may vanish of small products, as a worst case (P8);
 //              moments are those of the chain as promised (bounds/ordered.hpp).
+#include "bounds/operations/gemm.hpp"
+
 #include <cmath>
 
 #include "bounds/number/product.hpp"
@@ -44,21 +46,8 @@ std::vector<Matrix<T>> in_rank_order(const Matrix<T>& a, const Matrix<T>& b, con
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
-  View<T> a = view(call[0], call.attribute("transpose_a") != 0);
-  View<T> b = view(call[1], call.attribute("transpose_b") != 0);
-  const Parting of = parting(a.cols, call.how);
-  std::vector<Matrix<T>> dealt;
-  if (call.how.deal.ranks > 1) {
-    dealt = in_rank_order(call[0], call[1], of);
-    a = view(dealt[0], true);
-    b = view(dealt[1]);
-  }
-  std::vector<Matrix<T>> parts;
-  for (std::size_t p = 0; p + 1 < of.begins.size(); ++p) {
-    const std::size_t first = of.begins[p], last = of.begins[p + 1];
-    parts.push_back(product(columns(a, first, last), rows(b, first, last)));
-  }
-  return finished(std::move(parts), call);
+  const bool rows = call.attribute("transpose_a") != 0;
+  return parted_gemm(call, parting(rows ? call[0].rows : call[0].cols, call.how));
 }
 
 // What chance sees of a chain [HI23]: the sum of the squares of u times the running sums, and apart
@@ -117,13 +106,15 @@ Matrix<Near> chain(View<double> a, View<double> b, Mode mode) {
   return part;
 }
 
+using Begins = std::vector<std::size_t>;  // of the parts, and the end
+
 // The chains' moments, and then the evaluation's end.
-Outcome<Tolerance> moments(const ToleranceCall& call) {
+Outcome<Tolerance> moments(const ToleranceCall& call, const Begins& begins) {
   const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
   std::vector<Matrix<Moment>> parts;
-  for (int p = 0; p < call.how.parts; ++p) {
-    const auto [first, last] = slice(a.cols, call.how.parts, p);
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
+    const std::size_t first = begins[p], last = begins[p + 1];
     const SumErrors errors = errors_in_order(columns(a, first, last), rows(b, first, last), {});
     Matrix<Moment>& part = parts.emplace_back(a.rows, b.cols);
     for (std::size_t e = 0; e < part.size(); ++e) {
@@ -141,26 +132,18 @@ Outcome<Tolerance> moments(const ToleranceCall& call) {
       finished<Moment>(std::move(parts), {inputs, call.attributes, call.how, roundings}), call);
 }
 
-Outcome<Tolerance> tolerance(const ToleranceCall& call) {
-  if (call.how.deal.ranks > 1) {
-    const auto dealt = in_rank_order(call[0], call[1], parting(call[0].rows, call.how));
-    ToleranceCall same = call;
-    same.inputs[0] = &dealt[0];
-    same.inputs[1] = &dealt[1];
-    same.how.deal = {};
-    return tolerance(same);
-  }
+Outcome<Tolerance> tolerance_in_order(const ToleranceCall& call, const Begins& begins) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
   if (call.mode == Mode::moments) {
     if (repeated) return Refusal{Why::conflict, std::string(data_repeat)};
-    return moments(call);
+    return moments(call, begins);
   }
   const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
   std::vector<Matrix<Near>> parts;
-  for (int p = 0; p < call.how.parts; ++p) {
-    const auto [first, last] = slice(a.cols, call.how.parts, p);
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
+    const std::size_t first = begins[p], last = begins[p + 1];
     parts.push_back(chain(columns(a, first, last), rows(b, first, last), call.mode));
   }
   NearRoundings roundings;
@@ -174,7 +157,43 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   return tolerance_of(outputs, call, repeated);
 }
 
+Outcome<Tolerance> tolerance(const ToleranceCall& call) {
+  const bool rows = call.attribute("transpose_a") != 0;
+  return tolerance_of_parted_gemm(call, parting(rows ? call[0].rows : call[0].cols, call.how));
+}
+
 }  // namespace
+
+template <class T>
+std::vector<Matrix<T>> parted_gemm(const Call<T>& call, const Parting& of) {
+  View<T> a = view(call[0], call.attribute("transpose_a") != 0);
+  View<T> b = view(call[1], call.attribute("transpose_b") != 0);
+  std::vector<Matrix<T>> dealt;
+  if (call.how.deal.ranks > 1) {
+    dealt = in_rank_order(call[0], call[1], of);
+    a = view(dealt[0], true);
+    b = view(dealt[1]);
+  }
+  std::vector<Matrix<T>> parts;
+  for (std::size_t p = 0; p + 1 < of.begins.size(); ++p) {
+    const std::size_t first = of.begins[p], last = of.begins[p + 1];
+    parts.push_back(product(columns(a, first, last), rows(b, first, last)));
+  }
+  return finished(std::move(parts), call);
+}
+template std::vector<Matrix<float>> parted_gemm(const Call<float>&, const Parting&);
+template std::vector<Matrix<double>> parted_gemm(const Call<double>&, const Parting&);
+template std::vector<Matrix<Truth>> parted_gemm(const Call<Truth>&, const Parting&);
+
+Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Parting& of) {
+  if (call.how.deal.ranks == 1) return tolerance_in_order(call, of.begins);
+  const auto dealt = in_rank_order(call[0], call[1], of);
+  ToleranceCall same = call;
+  same.inputs[0] = &dealt[0];
+  same.inputs[1] = &dealt[1];
+  same.how.deal = {};
+  return tolerance_in_order(same, of.begins);
+}
 
 extern const Operation gemm{"gemm", evaluate<float>, evaluate<double>, evaluate<Truth>, tolerance};
 

@@ -9,12 +9,14 @@
 //   inputs   dC (N, F), ids                        outputs   dbias_0 ... dbias_{E-1}, each (F, 1)
 //
 //   evaluate    each product and each sum as gemm and column_sum promise it; the parts of all
-//               experts travel together
+//               experts travel together. Of dealt tokens a rank has the copies of its own.
 //   tolerance   gemm's and column_sum's of each; a probability is shared equally among them
 #include "bounds/number/product.hpp"
 #include "bounds/operations/column_sums.hpp"
+#include "bounds/operations/gemm.hpp"
 #include "bounds/operations/routing.hpp"
 #include "bounds/operations/stacked.hpp"
+#include "bounds/tolerance.hpp"
 
 namespace plumb {
 namespace {
@@ -104,6 +106,13 @@ Outcome<Tolerance> of_each(const ToleranceCall& call, const Ask& ask) {
   return all;
 }
 
+// Which rows of an expert each part of a sum over them has.
+Parting of_expert(const Routing& routing, std::size_t expert, const Evaluation& how) {
+  const Slice rows{routing.first[expert], routing.first[expert + 1]};
+  if (how.deal.ranks == 1) return parting(rows.last - rows.first, how);
+  return parted_rows(routing, rows, parting(routing.rows.size() / routing.slots, how));
+}
+
 Attributes of_products() { return {{"transpose_a", 1}, {"transpose_b", 0}}; }
 
 template <class T>
@@ -113,8 +122,8 @@ std::vector<Matrix<T>> products(const Call<T>& call) {
   std::vector<Matrix<T>> gradients;
   for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
     const Matrix<T> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
-    gradients.push_back(
-        std::move(product_of<T>({{&a, &dc}, attributes, call.how, call.roundings})[0]));
+    gradients.push_back(std::move(parted_gemm<T>({{&a, &dc}, attributes, call.how, call.roundings},
+                                                 of_expert(routing, e, call.how))[0]));
   }
   return gradients;
 }
@@ -124,8 +133,8 @@ Outcome<Tolerance> products_tolerance(const ToleranceCall& call) {
   const Attributes attributes = of_products();
   return of_each(call, [&](std::size_t e, const auto& value, double delta) {
     const Matrix<double> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
-    return find_operation("gemm")->tolerance(
-        {{&a, &dc}, attributes, call.how, call.mode, delta, value});
+    return tolerance_of_parted_gemm({{&a, &dc}, attributes, call.how, call.mode, delta, value},
+                                    of_expert(routing, e, call.how));
   });
 }
 
@@ -134,18 +143,10 @@ std::vector<Matrix<T>> sums(const Call<T>& call) {
   const Routing routing = routing_of(call[1], call.count("experts"));
   std::vector<Matrix<T>> gradients;
   for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
-    gradients.push_back(column_sums(rows_of(call[0], routing, e), call.how, call.roundings));
+    gradients.push_back(column_sums(rows_of(call[0], routing, e), of_expert(routing, e, call.how),
+                                    call.how, call.roundings));
   }
   return gradients;
-}
-
-Outcome<Tolerance> sums_tolerance(const ToleranceCall& call) {
-  const Routing routing = routing_of(call[1], call.count("experts"));
-  return of_each(call, [&](std::size_t e, const auto& value, double delta) {
-    const Matrix<double> dc = rows_of(call[0], routing, e);
-    return find_operation("column_sum")
-        ->tolerance({{&dc}, call.attributes, call.how, call.mode, delta, value});
-  });
 }
 
 }  // namespace
@@ -155,6 +156,6 @@ extern const Operation grouped_gemm{"grouped_gemm", evaluate<float>, evaluate<do
 extern const Operation grouped_wgrad{"grouped_wgrad", products<float>, products<double>,
                                      products<Truth>, products_tolerance};
 extern const Operation grouped_column_sum{"grouped_column_sum", sums<float>, sums<double>,
-                                          sums<Truth>, sums_tolerance};
+                                          sums<Truth>, tolerance_by<sums<Near>, sums<Moment>, 0>};
 
 }  // namespace plumb

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "bounds/number/matrix.hpp"
+#include "bounds/operation.hpp"
 
 namespace plumb {
 
@@ -58,6 +58,23 @@ Routing routing_of(const Matrix<T>& ids, std::size_t experts) {
     routing.rows[i] = next[expert_of(ids.values[i], experts + 1)]++;
   }
   return routing;
+}
+
+// The rows [first, last), numbered from 0, parted as the tokens are that they are copies of.
+inline Parting parted_rows(const Routing& routing, const Slice& rows, const Parting& tokens) {
+  Parting own{{}, {0}};
+  std::vector<bool> here(routing.rows.size());
+  for (std::size_t p = 0; p + 1 < tokens.begins.size(); ++p) {
+    here.assign(here.size(), false);
+    for (std::size_t i = tokens.begins[p]; i < tokens.begins[p + 1]; ++i) {
+      for (std::size_t j = 0; j < routing.slots; ++j) here[routing.row(tokens.order[i], j)] = true;
+    }
+    for (std::size_t r = rows.first; r < rows.last; ++r) {
+      if (here[r]) own.order.push_back(r - rows.first);
+    }
+    own.begins.push_back(own.order.size());
+  }
+  return own;
 }
 
 }  // namespace plumb

@@ -33,7 +33,10 @@ constexpr const char* layouts =
     "cp2,recompute:selective dp2,pp2,recompute dp2,tp2,cp2,pp2 "
     "dp2,tp2,cp2,pp2,sp,zero3,recompute dp2,ep2 dp2,tp2,ep2 dp2,tp2,sp,ep2 dp2,pp2,ep2 "
     "dp2,pp2,tp2,ep2 dp2,ep2,zero1 dp2,ep2,zero2 dp2,ep2,zero3 dp2,tp2,ep2,recompute "
-    "dp2,pp2,vpp2,ep2 dp2,tp4,sp,ep2 dp2,pp2,tp2,sp,ep2,zero3,recompute";
+    "dp2,pp2,vpp2,ep2 dp2,tp4,sp,ep2 dp2,pp2,tp2,sp,ep2,zero3,recompute cp2:ring cp4:ring "
+    "cp2:ring,tp2,sp cp2:ring,pp2,recompute:selective dp2,cp4:ring,tp2,sp,zero3 dp2,cp2,ep2 "
+    "dp2,cp4:ring,ep2 dp2,cp2:ulysses,ep2,zero3 dp2,cp2,tp2,sp,ep2 "
+    "dp2,cp2:ring,pp2,tp2,sp,ep2,zero3,recompute";
 
 struct Count {
   int accused = 0, undecided = 0, structure = 0;
@@ -187,7 +190,7 @@ void add(Table& rows, const std::vector<std::string>& key, const Count& count) {
   rows.add(row);
 }
 
-// Experts do not go with cp, and ep asks for experts.
+// ep asks for experts, and a degree may not divide what the family has.
 bool fits(const std::string& layout, const std::string& family, const Recipe& recipe) {
   try {
     plan(small(family), recipe, parse_layout(layout));

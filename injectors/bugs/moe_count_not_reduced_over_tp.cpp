@@ -17,7 +17,8 @@ extern const Bug moe_count_not_reduced_over_tp{
     .bites_at = [](const Config&) { return std::string("m0/layers.0.mlp.router/count"); },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.router.counts_all_tokens.replace([](const Where&) { return false; });
+          joints.router.counts_over.replace(
+              [](const Where&, std::string_view axis) { return axis != "tp"; });
         },
 };
 

@@ -61,15 +61,16 @@ struct RouterJoints {
   // May touch the experts (T, k) that this rank's tokens go to, by falling logit (T, E).
   Joint<void(const Where&, const Tensor&, Tensor&)> after_choice =
       [](const Where&, const Tensor& /*logits*/, Tensor& /*choices*/) {};
-  // Is an expert's capacity filled by the tokens of all sequence-parallel ranks, in their order? If
-  // not, each rank fills its share by its own.
+  // Is an expert's capacity filled by the tokens of all sequence- and context-parallel ranks, in
+  // their order? If not, each rank fills its share by its own.
   Joint<bool(const Where&)> fills_from_all_tokens = [](const Where&) { return true; };
   // Are the copies that each expert took in the step, by which its bias moves, summed over the
   // data-parallel ranks?
   Joint<bool(const Where&)> counts_all_batches = [](const Where&) { return true; };
-  // Are the copies that each expert takes, of which each sequence-parallel rank has counted its
-  // tokens', summed over the tensor-parallel ranks?
-  Joint<bool(const Where&)> counts_all_tokens = [](const Where&) { return true; };
+  // Are the copies that each expert takes, of which each rank has counted its tokens', summed over
+  // the ranks along this axis (tp under sequence parallelism, or cp)?
+  Joint<bool(const Where&, std::string_view)> counts_over =
+      [](const Where&, std::string_view /*axis*/) { return true; };
 };
 
 struct ExpertJoints {
@@ -208,7 +209,7 @@ struct Joints {
            linear.after_product.reached() || row_parallel.wire.reached() ||
            row_parallel.bias_before_sum.reached() || attention.after_scores.reached() ||
            packing.first_key.reached() || router.after_choice.reached() ||
-           router.counts_all_tokens.reached() || router.fills_from_all_tokens.reached() ||
+           router.counts_over.reached() || router.fills_from_all_tokens.reached() ||
            router.counts_all_batches.reached() || experts.sums_input_gradient.reached() ||
            experts.weighs.reached() || experts.gradient_factor.reached() ||
            loss.denominator.reached() || loss.smooths_over_slices.reached() ||

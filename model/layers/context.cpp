@@ -17,8 +17,12 @@ Tensor columns_from(const Tensor& x, std::size_t first, std::size_t n) {
 
 }  // namespace
 
+Tensor tokens_of(const Rank& rank, int context, const Tensor& all) {
+  return rank.where.cp_size == 1 ? all : chosen_rows(all, rank.rows_of(context));
+}
+
 Tensor own_context(const Rank& rank, const Tensor& all) {
-  return rank.where.cp_size == 1 ? all : chosen_rows(all, rank.rows_of(rank.where.cp));
+  return tokens_of(rank, rank.where.cp, all);
 }
 
 Tensor whole_context(const Rank& rank, const Tensor& own) {

@@ -10,11 +10,10 @@
 
 namespace plumb {
 
-// This rank's tokens of every sequence, from all.                           // (T, C) -> (T / cp,
-// C)
+// A rank's tokens of every sequence, from all; and this rank's.          // (T, C) -> (T / cp, C)
+Tensor tokens_of(const Rank& rank, int context, const Tensor& all);
 Tensor own_context(const Rank& rank, const Tensor& all);
-// All tokens in the order of the sequences, from every rank's.              // (T / cp, C) -> (T,
-// C)
+// All tokens in the order of the sequences, from every rank's.           // (T / cp, C) -> (T, C)
 Tensor whole_context(const Rank& rank, const Tensor& own);
 
 // ulysses: some heads' columns of all tokens for all columns of own tokens, and back.

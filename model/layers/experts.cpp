@@ -1,5 +1,6 @@
 #include "model/layers/experts.hpp"
 
+#include "model/layers/context.hpp"
 #include "model/layers/grouped.hpp"
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
@@ -7,9 +8,9 @@
 namespace plumb {
 namespace {
 
-// The first of this rank's tokens of the stream, among all of them.
+// The first of this rank's tokens of the stream, among those of its context.
 std::size_t first_token(const Rank& rank) {
-  return rank.l.sp ? rank.first(static_cast<std::size_t>(rank.c.tokens())) : 0;
+  return rank.l.sp ? rank.first(static_cast<std::size_t>(rank.c.tokens() / rank.l.cp)) : 0;
 }
 
 std::size_t experts_here(const Rank& rank) {
@@ -28,8 +29,8 @@ class Visiting {
   Visiting(Rank& rank, std::size_t from, const Visit& visit)
       : rank_(rank), micro_batch_(rank.where.micro_batch) {
     rank.where.micro_batch += (static_cast<int>(from) - rank.where.ep) * rank.l.expert_copies();
-    rank.first_copy = visit.first;
-    rank.copies_of_groups = visit.groups;
+    rank.copies_here = visit.places;
+    rank.copies_of_ranks = visit.of_ranks;
   }
   ~Visiting() { rank_.where.micro_batch = micro_batch_; }
   Visiting(const Visiting&) = delete;
@@ -57,7 +58,7 @@ std::vector<Tensor> to_experts(Rank& rank, const Tensor& rows, const Copies& cop
   return rank.mesh.ep.exchange(parts);
 }
 
-// And back.                                                                        // (T k, D)
+// And back.                                                                   // (T k / cp, D)
 Tensor from_experts(Rank& rank, const std::vector<Tensor>& parts) {
   Tensor all(0, static_cast<std::size_t>(rank.c.width));
   for (const Tensor& part : rank.mesh.ep.exchange(parts)) {
@@ -67,22 +68,43 @@ Tensor from_experts(Rank& rank, const std::vector<Tensor>& parts) {
   return all;
 }
 
-// Who sends how many rows to which of the experts here.
-std::vector<Visit> visits_of(Rank& rank, const Tensor& choices) {
+// Where the rows of this context's copies lie among those of all tokens.
+std::vector<std::size_t> places_of(const Rank& rank, const Copies& own, const Copies& all) {
+  const std::vector<std::size_t> tokens = rank.rows_of(rank.where.cp);
+  std::vector<std::size_t> places(own.rows());
+  for (std::size_t i = 0; i < own.row.size(); ++i) {
+    places[own.row[i]] = all.row[tokens[i / own.slots] * own.slots + i % own.slots];
+  }
+  return places;
+}
+
+// Which rows come to the experts here of a micro-batch with these choices of all its tokens.
+Visit visit_of(const Rank& rank, const Tensor& choices) {
   const auto experts = static_cast<std::size_t>(rank.c.experts);
   const std::size_t n = experts_here(rank), mine = n * static_cast<std::size_t>(rank.where.ep);
+  std::vector<Copies> contexts;
+  for (int c = 0; c < rank.where.cp_size; ++c) {
+    contexts.push_back(copies_of(tokens_of(rank, c, choices), experts));
+  }
+  Visit visit;
+  for (std::size_t e = 0; e < experts; e += n) {
+    for (const Copies& c : contexts) visit.of_ranks.push_back(end_of(c, e + n) - c.begin[e]);
+  }
+  const Copies& own = contexts[static_cast<std::size_t>(rank.where.cp)];
+  const std::size_t first = own.begin[mine], last = end_of(own, mine + n);
+  for (std::size_t e = 0; e <= n; ++e) visit.begin.push_back(own.begin[mine + e] - first);
+  visit.places = places_of(rank, own, copies_of(choices, experts));
+  visit.places = {visit.places.begin() + static_cast<std::ptrdiff_t>(first),
+                  visit.places.begin() + static_cast<std::ptrdiff_t>(last)};
+  return visit;
+}
+
+// By expert-parallel rank whose micro-batch it is.
+std::vector<Visit> visits_of(Rank& rank, const Tensor& choices) {
   const Tensor all = rank.mesh.ep.gather_rows(choices);
-  std::vector<Visit> visits(static_cast<std::size_t>(rank.where.ep_size));
-  for (std::size_t from = 0; from < visits.size(); ++from) {
-    const std::size_t tokens = choices.rows;
-    const Copies copies = copies_of(rows_between(all, from * tokens, (from + 1) * tokens), experts);
-    Visit& visit = visits[from];
-    for (std::size_t e = 0; e < experts; e += n) {
-      visit.groups.push_back(end_of(copies, e + n) - copies.begin[e]);
-    }
-    visit.first = copies.begin[mine];
-    for (std::size_t e = 0; e <= n; ++e)
-      visit.begin.push_back(copies.begin[mine + e] - visit.first);
+  std::vector<Visit> visits;
+  for (std::size_t first = 0; first < all.rows; first += choices.rows) {
+    visits.push_back(visit_of(rank, rows_between(all, first, first + choices.rows)));
   }
   return visits;
 }
@@ -146,7 +168,7 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
 Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, const Tensor& dy) {
   const Routed& routed = s.routed;
   const Copies& copies = routed.copies;
-  Tensor d_rows = spread_gradient(all_tokens(rank, dy), routed.p, routed.all_choices, copies);
+  Tensor d_rows = spread_gradient(all_tokens(rank, dy), routed.p, routed.context_choices, copies);
   rank.round(d_rows);
   std::vector<Tensor> parts = to_experts(rank, d_rows, copies);
   for (std::size_t from = 0; from < parts.size(); ++from) {

@@ -2,7 +2,8 @@
 // to their experts, and their weighed sum; beside them, perhaps, a shared expert that takes all.
 //
 //   x, y, dy, dx: this rank's tokens of the stream. Each tensor-parallel rank holds a slice of
-//   every expert that is here, as of an MLP, and all rows of these.
+//   every expert that is here, as of an MLP, and all rows of these; each context-parallel rank the
+//   rows of its own tokens.
 // Over expert-parallel ranks the copies of each rank's micro-batch travel to the ranks that have
 // their experts, and what these make of them travels back. There they stay apart by micro-batch.
 #pragma once
@@ -12,21 +13,20 @@
 
 namespace plumb {
 
-// What the experts here take of one rank's micro-batch.                  N rows of the T k, by
-// expert
+// What the experts here take of one rank's micro-batch.              N rows of its T k, by expert
 struct Visit {
-  std::size_t first = 0;            // of the rows, among all of the micro-batch
-  std::vector<std::size_t> groups;  // so many rows each expert-parallel rank gets of it
-  std::vector<std::size_t> begin;   // of each expert's rows, and the end of the last; zeros follow
-  Operand rows;                     // what fc1 multiplies                              // (N, D)
-  Tensor fc1;                       // (N, H / tp)
-  Operand act;  // what fc2 multiplies                              // (N, H / tp)
+  std::vector<std::size_t> places;    // of the rows, among all T k
+  std::vector<std::size_t> of_ranks;  // of these, each expert-parallel rank has, context by context
+  std::vector<std::size_t> begin;  // of each expert's rows, and the end of the last; zeros follow
+  Operand rows;                    // what fc1 multiplies                     // (N, D)
+  Tensor fc1;                      // (N, H / tp)
+  Operand act;                     // what fc2 multiplies                     // (N, H / tp)
 };
 
 struct Experts {
   Routed routed;
   std::vector<Visit> visits;  // by expert-parallel rank that they come from
-  Tensor fc2;                 // of this rank's micro-batch                            // (T k, D)
+  Tensor fc2;                 // of this context's tokens                          // (T k / cp, D)
   Mlp shared;
 };
 

@@ -1,5 +1,7 @@
 #include "model/layers/grouped.hpp"
 
+#include "model/layers/gradients.hpp"
+
 namespace plumb {
 namespace {
 
@@ -48,14 +50,13 @@ void collect_gradients(Rank& rank, const Grouped& layer, const Tensor& x, const 
     const std::string name = layer.of(e);
     View<float> own = own_rows(layer, x, e);
     own = {own.data, own.cols, own.rows, own.stride, true};
-    rank.collect(name + ".weight", rank.multiply(own, own_rows(layer, d, e)), of_weights,
-                 rank.in_fp32());
+    collect_slice(rank, name + ".weight", rank.multiply(own, own_rows(layer, d, e)), of_weights);
     if (!rank.gpt()) continue;
     Tensor sum(dy.cols, 1);
     for (std::size_t i = layer.begin[e]; i < layer.begin[e + 1]; ++i) {
       for (std::size_t j = 0; j < dy.cols; ++j) sum.values[j] += dy(i, j);
     }
-    rank.collect(name + ".bias", sum, of_biases, rank.in_fp32());
+    collect_slice(rank, name + ".bias", std::move(sum), of_biases);
   }
 }
 

@@ -37,7 +37,7 @@ class Caster {
   float over_ranks(float amax) const {
     if (held_ != Held::whole && held_ != Held::tokens) rank_.mesh.tp.max({&amax, 1});
     if (of_copies()) rank_.mesh.ep.max({&amax, 1});
-    if (of_tokens()) rank_.mesh.cp.max({&amax, 1});
+    if (of_tokens() || of_copies()) rank_.mesh.cp.max({&amax, 1});
     return amax;
   }
 
@@ -71,19 +71,17 @@ class Caster {
     const bool fits = (columns ? x.cols % block.cols : x.rows % block.rows) == 0;
     const bool sliced = columns || held_ == Held::rows;
     Evaluation ran{sliced && !fits ? rank_.where.tp_size : 1, fp32, how_.format};
-    if (deals(block)) ran.deal = {rank_.where.cp_size, rank_.c.sequence};
-    if (groups(block)) ran.deal = {rank_.where.ep_size, rank_.c.experts};
+    if (!in_pieces(block)) return ran;
+    if (rank_.l.cp > 1) ran.deal = {rank_.l.cp, rank_.c.sequence};
+    if (of_copies()) ran.deal.groups = rank_.l.ep;
     return ran;
   }
   bool of_copies() const { return held_ == Held::copies || held_ == Held::copy_columns; }
-  // Blocks of several copies begin with the first one of those that a rank's experts take.
-  bool groups(const BlockSize& block) const {
-    return of_copies() && block.rows > 1 && rank_.where.ep_size > 1;
-  }
   bool of_tokens() const { return held_ == Held::tokens || held_ == Held::token_columns; }
-  // Blocks of several tokens are made of those that a context has, in its order.
-  bool deals(const BlockSize& block) const {
-    return of_tokens() && block.rows > 1 && rank_.where.cp_size > 1;
+  // Blocks of several tokens are made of those that a context has, in its order; blocks of several
+  // copies begin with the first one of those that a rank has.
+  bool in_pieces(const BlockSize& block) const {
+    return (of_tokens() || of_copies()) && block.rows > 1;
   }
 
   // Along an axis that the ranks do not share, they have the same scales.
@@ -99,12 +97,11 @@ class Caster {
                             : how_.rule == ScaleRule::exact ? BlockScale::wide
                                                             : BlockScale::e4m3_on_grid;
     for (float& s : scales.values) s = block_scale_to_fit(s, kind, how_.format, grid);
-    const bool in_groups = groups(block);
-    if (in_groups && scales.size() == 0) return scales;  // experts that no token chose
-    if (in_groups || (of_tokens() && block.rows > 1)) {
+    if (scales.size() == 0) return scales;  // experts that no token chose
+    if (in_pieces(block)) {
       const std::string id = rank_.recorded_as(id_of(name + "_scale"));
       const Placement lies =
-          in_groups ? scales_of_groups(scales, block.rows) : scales_of_contexts(scales);
+          of_copies() ? scales_of_copies(scales, block.rows) : scales_of_contexts(scales);
       rank_.record.shards[id] = {lies, scales, fp32};
       rank_.record.ran[id] = ran;
     } else {
@@ -113,12 +110,14 @@ class Caster {
     return scales;
   }
 
-  // Below one another, by group of experts.
-  Placement scales_of_groups(const Tensor& scales, std::size_t block) const {
+  // Below one another, by group of experts, then in the order of the contexts.
+  Placement scales_of_copies(const Tensor& scales, std::size_t block) const {
+    const auto here =
+        static_cast<std::size_t>(rank_.where.ep * rank_.where.cp_size + rank_.where.cp);
     std::size_t all = 0, first = 0;
-    for (std::size_t g = 0; g < rank_.copies_of_groups.size(); ++g) {
-      if (g == static_cast<std::size_t>(rank_.where.ep)) first = all;
-      all += (rank_.copies_of_groups[g] + block - 1) / block;
+    for (std::size_t r = 0; r < rank_.copies_of_ranks.size(); ++r) {
+      if (r == here) first = all;
+      all += (rank_.copies_of_ranks[r] + block - 1) / block;
     }
     const bool sliced = held_ == Held::copy_columns;
     const std::size_t left = sliced ? rank_.where.tp * scales.cols : 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/layers/context.hpp"
 #include "model/layers/gradients.hpp"
 #include "model/layers/linear.hpp"
 
@@ -34,29 +35,48 @@ Tensor biased(Rank& rank, const std::string& name, Tensor logits) {
   return logits;
 }
 
+// Of all tokens of the micro-batch, which ranks have some of each.                      // (T, k)
+Tensor of_all_tokens(Rank& rank, const Tensor& own) {
+  return whole_context(rank, all_tokens(rank, own));
+}
+
 // All tokens' choices; those that are more than an expert takes become no expert's.
 Tensor within_limits(Rank& rank, const std::string& name, const Tensor& own) {
-  if (rank.c.capacity == 0) return all_tokens(rank, own);
+  if (rank.c.capacity == 0) return of_all_tokens(rank, own);
   const auto experts = static_cast<std::size_t>(rank.c.experts);
   const auto most = static_cast<std::size_t>(rank.c.most_copies());
   if (rank.joints.router.fills_from_all_tokens(rank.at(name))) {
-    return within_capacity(all_tokens(rank, own), experts, most);
+    return within_capacity(of_all_tokens(rank, own), experts, most);
   }
   const std::size_t share = most * own.rows / static_cast<std::size_t>(rank.c.tokens());
-  return all_tokens(rank, within_capacity(own, experts, share));
+  return of_all_tokens(rank, within_capacity(own, experts, share));
 }
 
-// Each sequence-parallel rank has its own tokens' share of both.
+// Of what each rank has counted of its own tokens: whole numbers, so that sums are exact.
+void count_all_tokens(Rank& rank, const std::string& name, Tensor& count) {
+  const auto sum_over = [&](const char* axis, Communicator& group) {
+    if (group.size() > 1 && rank.joints.router.counts_over(rank.at(name), axis)) {
+      group.sum(count.values, fp32);
+    }
+  };
+  if (rank.l.sp) sum_over("tp", rank.mesh.tp);
+  sum_over("cp", rank.mesh.cp);
+}
+
+// Each sequence- or context-parallel rank has its own tokens' share of both.
 void losses(Rank& rank, const std::string& name, const Routed& s) {
   Tensor shares = sum_of_rows(s.own.p);
   Tensor squares(1, 1);
   for (const float lse : s.own.lse.values)
     squares.values[0] = std::fma(lse, lse, squares.values[0]);
   Evaluation ran = rank.in_fp32();
-  if (rank.l.sp) {
-    rank.mesh.tp.sum(shares.values, fp32);
-    rank.mesh.tp.sum(squares.values, fp32);
-    ran.parts = rank.where.tp_size;
+  Communicator& group = !rank.l.sp       ? rank.mesh.cp
+                        : rank.l.cp == 1 ? rank.mesh.tp
+                                         : rank.mesh.tokens;
+  if (group.size() > 1) {
+    group.sum(shares.values, fp32);
+    group.sum(squares.values, fp32);
+    ran.parts = group.size();
   }
   Tensor balance(1, 1);
   for (std::size_t e = 0; e < shares.rows; ++e) {
@@ -92,14 +112,13 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x) {
   s.p = all_tokens(rank, s.own.p);
   s.count = count_choices(s.choices, experts);
   s.all_choices = within_limits(rank, name, s.choices);
-  s.copies = copies_of(s.all_choices, experts);
+  s.context_choices = own_context(rank, s.all_choices);
+  s.copies = copies_of(s.context_choices, experts);
   if (rank.c.capacity > 0) {
-    s.choices = rank.own_tokens(s.all_choices);
+    s.choices = rank.own_tokens(s.context_choices);
     tap("kept", s.choices, Held::own_tokens);
   }
-  if (rank.l.sp && rank.joints.router.counts_all_tokens(rank.at(name))) {
-    rank.mesh.tp.sum(s.count.values, fp32);  // whole numbers: exact
-  }
+  count_all_tokens(rank, name, s.count);
   if (rank.c.balance_bias > 0) {
     take(rank, name + "/count", s.count, ran);
   } else {

@@ -1,8 +1,8 @@
 // model/layers/router.hpp: which experts take each token, and how much each counts.
 //
 //   x (T, D): this rank's tokens of the stream -> logits (T, E) in FP32, k experts a token
-// Every tensor-parallel rank holds the router whole; under sequence parallelism each rates its own
-// tokens, and all ranks learn of all choices.
+// Every tensor-parallel rank holds the router whole; sequence- and context-parallel ranks rate
+// their own tokens, and all of them learn of all choices.
 #pragma once
 
 #include "kernels/experts.hpp"
@@ -11,19 +11,21 @@
 namespace plumb {
 
 struct Routed {
-  Tensor x;               // (T / sp, D)
-  Ratings own;            // of this rank's tokens
-  Tensor choices;         // of them                                              // (T / sp, k)
-  Tensor p, all_choices;  // of all tokens                                       // (T, E), (T, k)
-  Tensor count;           // copies that each expert takes, of all tokens         // (E, 1)
-  Copies copies;
+  Tensor x;                // (T / cp sp, D)
+  Ratings own;             // of this rank's tokens
+  Tensor choices;          // of them                                // (T / cp sp, k)
+  Tensor p;                // of this context's tokens               // (T / cp, E)
+  Tensor context_choices;  // of these                               // (T / cp, k)
+  Copies copies;           // of these
+  Tensor all_choices;      // of all tokens of the micro-batch       // (T, k)
+  Tensor count;            // copies that each expert takes of all   // (E, 1)
 };
 
 // At the end of a step: moves each expert's bias by what it took, summed over all micro-batches.
 void balance_experts(Rank& rank);
 
 Routed router_layer(Rank& rank, const std::string& name, const Tensor& x);
-// dp (T / sp, E): gradient of the probabilities. Returns dx.
+// dp (T / cp sp, E): gradient of the probabilities. Returns dx.
 Tensor router_backward(Rank& rank, const std::string& name, const Routed& routed, const Tensor& dp);
 
 }  // namespace plumb

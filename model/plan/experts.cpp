@@ -96,9 +96,9 @@ std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
   p.node("grouped_gemm", inputs, {dx}, columns ? p.across_tp() : p.plain(),
          {{"experts", p.c.experts}, {"transpose_b", 1}});
   p.node("grouped_wgrad", {seen_input(p, layer.name(), x).by_rows, d.by_rows, routing}, weights,
-         Promise::in_fp32(), experts_of(p));
+         p.over_contexts(), experts_of(p));
   if (p.gpt()) {
-    p.node("grouped_column_sum", {dy, routing}, biases, Promise::in_fp32(), experts_of(p));
+    p.node("grouped_column_sum", {dy, routing}, biases, p.over_contexts(), experts_of(p));
   }
   return dx;
 }

@@ -20,15 +20,15 @@ void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const s
   const bool along = axis == Contracted::columns;
   const int rows = along ? how.across : how.along, cols = along ? how.along : how.across;
   Evaluation evaluation{slices(p, sliced, rows, cols), fp32, how.format};
-  if (sliced.tokens && rows > 1 && p.l.cp > 1) evaluation.deal = {p.l.cp, p.c.sequence};
+  const bool of_experts = !sliced.copies.empty() && rows > 1;
+  if ((sliced.tokens || of_experts) && rows > 1) evaluation.deal = p.over_contexts().deal;
   Attributes blocks{{"rows", rows},
                     {"cols", cols},
                     {"rule", static_cast<double>(how.rule)},
                     {"sliced_rows", sliced.axis == Sharding::rows}};
-  const bool of_experts = !sliced.copies.empty() && rows > 1;
   if (of_experts) {
     blocks["experts"] = p.c.experts;
-    if (p.l.ep > 1) evaluation.deal = {p.l.ep, p.c.experts};
+    evaluation.deal.groups = p.l.ep;
   }
   Ids scales{as + "_scale"};
   if (how.rule == ScaleRule::nested) scales.push_back(as + "_tensor_scale");

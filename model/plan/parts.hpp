@@ -25,7 +25,7 @@ struct Slices {
   Sharding axis = Sharding::none;
   int length = 0;
   bool tokens = true;       // rows are tokens, which context-parallel ranks share
-  std::string copies = {};  // rows are copies of tokens, which expert-parallel ranks share by these
+  std::string copies = {};  // rows are copies of tokens, which ranks share by these choices
 };
 // Of the input of a layer of that name, of the gradient of its output.
 Seen input_operand(Promise& p, const std::string& name, const std::string& x, const Slices& sliced);

@@ -40,6 +40,7 @@ TEST(SettingsOnTrainedWeights, OfExpertsPassAndABugIsBlamed) {
   EXPECT_TRUE(moved);
   expect_passes(start, "tp2,sp");
   expect_passes(start, "dp4,ep2,pp2,zero3");
+  expect_passes(start, "dp2,cp2:ring,tp2,sp,ep2");
   start.run.layout = parse_layout("tp2,sp");
   const Bug& bug = find_bug("capacity-of-local-tokens");
   EXPECT_EQ(run_trial(start, bug, {}, {}).broken.blamed, bug.bites_at(start.run.config));

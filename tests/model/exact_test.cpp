@@ -14,8 +14,9 @@
 namespace plumb {
 namespace {
 
-const std::set<std::string> linear_ops{"gemm", "sum", "column_sum", "embedding_grad",
-                                       "grouped_gemm"};
+const std::set<std::string> linear_ops{
+    "gemm",         "sum",           "column_sum",        "embedding_grad",
+    "grouped_gemm", "grouped_wgrad", "grouped_column_sum"};
 
 // The same shape, in -1, 0 and 1; choices of rows stay what they are.
 Tensor small_numbers(const std::string& id, const Tensor& like) {
@@ -45,7 +46,7 @@ TEST_P(ExactArithmetic, IsTheSameInEveryLayout) {
   const Graph one = plan(run.config, run.recipe, {});
   const Values shapes = reference(one, leaves_of_run(run));
   std::set<std::string> split;
-  for (const char* layout : {"tp2", "dp2", "dp4", "tp2,sp", "dp2,tp2,sp"}) {
+  for (const char* layout : {"tp2", "dp2", "dp4", "tp2,sp", "dp2,tp2,sp", "cp2", "cp4,tp2,sp"}) {
     const Graph many = plan(run.config, run.recipe, parse_layout(layout));
     ASSERT_EQ(many.nodes.size(), one.nodes.size());
     for (std::size_t i = 0; i < one.nodes.size(); ++i) {
@@ -57,7 +58,9 @@ TEST_P(ExactArithmetic, IsTheSameInEveryLayout) {
     }
   }
   EXPECT_TRUE(split.contains("gemm") && split.contains("sum"));
-  EXPECT_EQ(split.contains("grouped_gemm"), run.config.experts > 0);
+  for (const char* op : {"grouped_gemm", "grouped_wgrad", "grouped_column_sum"}) {
+    EXPECT_EQ(split.contains(op), run.config.experts > 0) << op;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, ExactArithmetic,

@@ -67,10 +67,11 @@ TEST(Layout, MustDivideTheModel) {
 TEST(Layout, ExpertsAreDividedAmongDataParallelRanks) {
   Config c = config_of("llama-moe");  // 4 experts of 192 units
   c.micro_batches = 6;
-  for (const char* good : {"dp2,ep2", "dp6,ep2", "dp2", "tp4,sp", "dp2,ep2,zero3,pp2"}) {
+  for (const char* good : {"dp2,ep2", "dp6,ep2", "dp2", "tp4,sp", "dp2,ep2,zero3,pp2", "cp2",
+                           "dp2,ep2,cp4:ring,tp2,sp"}) {
     EXPECT_NO_THROW(check_layout(parse_layout(good), c)) << good;
   }
-  for (const char* bad : {"ep2", "dp3,ep3", "dp3,ep2", "cp2"}) {
+  for (const char* bad : {"ep2", "cp2,ep2", "dp3,ep3", "dp3,ep2"}) {
     EXPECT_THROW(check_layout(parse_layout(bad), c), Failure) << bad;
   }
   c.experts = 0;

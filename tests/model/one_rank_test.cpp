@@ -69,9 +69,17 @@ TEST_P(Promise, IsKeptInEveryLayout) {
   const Values leaves = leaves_of_run(single);
   const Graph one = plan(single.config, single.recipe, {});
   const Values alone = reference(one, leaves);
-  const std::vector<std::string> of_experts{
-      "tp4",     "dp2,tp2,sp",    "dp2,pp2,tp2,sp,zero3,recompute",
-      "dp4,ep4", "dp4,ep2,zero1", "dp2,ep2,tp2,sp,zero3,pp2,recompute"};
+  const std::vector<std::string> of_experts{"tp4",
+                                            "dp2,tp2,sp",
+                                            "dp2,pp2,tp2,sp,zero3,recompute",
+                                            "dp4,ep4",
+                                            "dp4,ep2,zero1",
+                                            "dp2,ep2,tp2,sp,zero3,pp2,recompute",
+                                            "cp2",
+                                            "cp2:ulysses,pp2",
+                                            "dp2,cp4:ring,tp2,sp,overlap:3",
+                                            "dp4,cp2,ep2",
+                                            "dp2,cp2:ring,tp2,sp,ep2,zero3,pp2,recompute"};
   // Pipelines and shares treat a mixture of experts as they do any layer.
   for (const std::string& layout : single.config.experts > 0 ? of_experts : layouts_for(recipe)) {
     if (layout == "tp4" && std::string(family).starts_with("llama")) continue;  // 2 KV heads

@@ -62,16 +62,18 @@ std::vector<Case> cases() {
                                        "pp2,offload,overlap:3",
                                        "dp2,pp2,tp2,sp,zero3,recompute:uniform2"};
   const std::vector<const char*> of_experts{"dp1", "tp2,sp", "dp2,pp2,tp2,zero3,recompute",
-                                            "dp4,ep2,tp2,sp"};
+                                            "dp4,ep2,tp2,sp", "dp2,cp2,ep2,tp2,sp"};
   return {{"gpt+mtp=1", dense},
           {"llama+mtp=1+dropout=10+label_smoothing=10", dense},
-          {"llama-moe+mtp=1+balance_bias=1", {"dp1", "dp2,ep2,tp2,sp,zero3,pp2,recompute"}},
+          {"llama-moe+mtp=1+balance_bias=1",
+           {"dp1", "dp2,ep2,tp2,sp,zero3,pp2,recompute", "cp2:ring,pp2,recompute:selective"}},
           {"gpt+dropout=30", dense},
-          {"llama-moe+dropout=30", {"dp4,ep2,tp2,sp"}},
+          {"llama-moe+dropout=30+documents=3", {"dp4,ep2,tp2,sp", "cp2:ulysses"}},
           {"gpt-moe+capacity=80", of_experts},
           {"llama-moe+capacity=1", of_experts},
           {"llama-moe+balance_bias=1", of_experts},
-          {"llama-moe+capacity=100+balance_bias=5", {"dp2,ep2,tp2,sp,zero3,pp2,recompute"}},
+          {"llama-moe+capacity=100+balance_bias=5",
+           {"dp2,ep2,tp2,sp,zero3,pp2,recompute", "cp4:ring,tp2,sp"}},
           {"llama+label_smoothing=20", dense}};
 }
 

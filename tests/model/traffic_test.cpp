@@ -79,6 +79,16 @@ class CountingWorld final : public World {
   std::vector<std::string> gather(const std::string&) override { return {}; }
 };
 
+Counts foreseen_by(const Training& run, int rank) {
+  Counts foreseen;
+  for (const Travel& t : traffic(run.config, run.recipe, run.layout, rank)) {
+    auto& [calls, numbers] = foreseen[t.axis + " " + t.how];
+    calls += t.calls;
+    numbers += t.elements;
+  }
+  return foreseen;
+}
+
 class Traffic : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Traffic, IsWhatRunsSend) {
@@ -90,12 +100,7 @@ TEST_P(Traffic, IsWhatRunsSend) {
     CountingWorld world;
     train_step(run, leaves_of_run(run), Joints(), find_backend("reference"), world);
     for (int rank = 0; rank < run.layout.world_size(); ++rank) {
-      Counts foreseen;
-      for (const Travel& t : traffic(run.config, run.recipe, run.layout, rank)) {
-        auto& [calls, numbers] = foreseen[t.axis + " " + t.how];
-        calls += t.calls;
-        numbers += t.elements;
-      }
+      Counts foreseen = foreseen_by(run, rank);
       const Counts& seen = world.counts[static_cast<std::size_t>(rank)];
       for (const auto& [what, counted] : seen) {
         EXPECT_EQ(foreseen[what].first, counted.first) << layout << " rank " << rank << " " << what;
@@ -108,14 +113,37 @@ TEST_P(Traffic, IsWhatRunsSend) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Traffic,
-                         testing::Combine(testing::Values("gpt", "llama+qk_norm+sinks"),
+                         testing::Combine(testing::Values("gpt", "llama+qk_norm+sinks",
+                                                          "gpt-moe+balance_bias+capacity=100"),
                                           testing::Values("bf16", "fp8-current")),
                          [](const auto& of) {
                            std::string name =
                                std::get<0>(of.param) + std::string("_") + std::get<1>(of.param);
-                           for (char& x : name) x = x == '-' || x == '+' ? '_' : x;
+                           for (char& x : name) x = std::isalnum(x) != 0 ? x : '_';
                            return name;
                          });
+
+// How many copies a rank gets is a matter of the choice; all ranks together send as many as even
+// choices would make them.
+TEST(TrafficOfExperts, IsWhatExpertParallelRanksSendTogether) {
+  for (const char* layout : {"dp2,ep2", "dp4,ep2,tp2,sp,recompute", "dp2,cp2:ring,ep2,tp2"}) {
+    const Training run = small_run("gpt-moe", "bf16", layout);
+    CountingWorld world;
+    train_step(run, leaves_of_run(run), Joints(), find_backend("reference"), world);
+    Counts foreseen, seen;
+    for (int rank = 0; rank < run.layout.world_size(); ++rank) {
+      for (const auto& [what, counted] : foreseen_by(run, rank)) {
+        foreseen[what].first += counted.first;
+        foreseen[what].second += counted.second;
+      }
+      for (const auto& [what, counted] : world.counts[static_cast<std::size_t>(rank)]) {
+        seen[what].first += counted.first;
+        seen[what].second += counted.second;
+      }
+    }
+    EXPECT_EQ(foreseen, seen) << layout;
+  }
+}
 
 }  // namespace
 }  // namespace plumb

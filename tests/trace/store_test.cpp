@@ -67,6 +67,17 @@ TEST_F(Store, BringsEveryBitBack) {
   EXPECT_TRUE(touched(*trace.graph, *back.graph).empty());
 }
 
+TEST_F(Store, BringsBackHowTermsLieOnRanks) {
+  Trace trace = made("tp2");
+  const Deal deals[] = {{4, 16}, {4, 16, 0, true}, {1, 0, 0, false, 2}, {4, 16, 0, true, 2}};
+  for (std::size_t i = 0; i < std::size(deals); ++i) trace.graph->nodes[i].how.deal = deals[i];
+  write_trace(trace, folder_ / "t");
+  const Trace back = read_trace(folder_ / "t");
+  for (std::size_t i = 0; i < std::size(deals); ++i) {
+    EXPECT_EQ(back.graph->nodes[i].how, trace.graph->nodes[i].how) << i;
+  }
+}
+
 TEST_F(Store, GivesTheSameVerdictBytesAsMemory) {
   const Trace reference = made("dp1,tp1");
   const Trace candidate = made("tp2");

@@ -31,10 +31,11 @@ fs::path step_folder(const fs::path& folder, int step) {
 
 json to_json(const Evaluation& how) {
   json j{how.parts, std::string(how.wire.name), std::string(how.output.name)};
-  if (how.deal.ranks > 1) {
+  if (how.deal.ranks > 1 || how.deal.groups > 1) {
     j.push_back(how.deal.ranks);
     j.push_back(how.deal.sequence);
     if (how.deal.ring) j.push_back("ring");
+    if (how.deal.groups > 1) j.push_back(how.deal.groups);
   }
   return j;
 }
@@ -51,7 +52,14 @@ Evaluation evaluation_from(const json& j, const fs::path& file) {
                  format_from(j.at(2), file)};
   if (j.size() > 3) {
     how.deal = {static_cast<int>(whole_number(j.at(3), most_ranks)),
-                static_cast<int>(whole_number(j.at(4), most_tokens)), 0, j.size() > 5};
+                static_cast<int>(whole_number(j.at(4), most_tokens))};
+  }
+  for (std::size_t i = 5; i < j.size(); ++i) {
+    if (j[i].is_number()) {
+      how.deal.groups = static_cast<int>(whole_number(j[i], most_ranks));
+    } else {
+      how.deal.ring = true;
+    }
   }
   return how;
 }

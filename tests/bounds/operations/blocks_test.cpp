@@ -79,7 +79,7 @@ TEST(BlockOperations, BeginAnewInEachGroupOfExperts) {
   };
   for (const int groups : {1, 2}) {
     Evaluation how{1, fp32, e4m3fn};
-    if (groups > 1) how.deal = {groups, 4};
+    how.deal.groups = groups;
     const Matrix<double> s = value_of({"block_scales", {x, ids}, blocks, how})[0];
     const std::vector<std::size_t> begins = groups == 1
                                                 ? std::vector<std::size_t>{0, 2, 4, 6, 8, 9}
@@ -92,6 +92,34 @@ TEST(BlockOperations, BeginAnewInEachGroupOfExperts) {
       }
     }
     EXPECT_EQ(y, x);  // a value loses nothing but what is beyond
+  }
+}
+
+// Of eight tokens two ranks have 0, 1, 6, 7 and 2 to 5. Of the rows of experts 0 to 3, of tokens
+// 0 5, 2 4 7, none, 1 6, and that of token 3, which was dropped, each rank's make blocks of two.
+TEST(BlockOperations, BeginAnewInEachRanksRowsOfAGroup) {
+  const Matrix<double> x = Draw("spread", 7).matrix(8, 1);
+  Matrix<double> ids(8, 1);
+  ids.values = {0, 3, 1, 4, 1, 0, 3, 1};
+  const Attributes blocks{
+      {"rows", 2}, {"cols", 1}, {"rule", 1}, {"sliced_rows", 0}, {"experts", 4}};
+  using Blocks = std::vector<std::vector<std::size_t>>;
+  for (const int groups : {1, 2}) {
+    const Blocks expected = groups == 1 ? Blocks{{0, 4}, {5, 6}, {1, 2}, {3, 7}}
+                                        : Blocks{{0, 4}, {1, 2}, {3}, {5, 6}, {7}};
+    const Evaluation how{1, fp32, e4m3fn, {2, 8, 0, false, groups}};
+    const Matrix<double> s = value_of({"block_scales", {x, ids}, blocks, how})[0];
+    ASSERT_EQ(s.rows, expected.size()) << groups;
+    const Matrix<float> y = evaluation_of({"quantize_blocks", {x, s, ids}, blocks, how})[0];
+    for (std::size_t b = 0; b < expected.size(); ++b) {
+      double size = 0;
+      for (const std::size_t i : expected[b]) size = std::max(size, std::fabs(x.values[i]));
+      EXPECT_EQ(s.values[b], block_scale(size, ScaleRule::ceil, e4m3fn)) << groups << " " << b;
+      for (const std::size_t i : expected[b]) {
+        const double element = round_to(x.values[i] / s.values[b], e4m3fn);
+        EXPECT_EQ(static_cast<double>(y.values[i]), element * s.values[b]) << groups << " " << i;
+      }
+    }
   }
 }
 

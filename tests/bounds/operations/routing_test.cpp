@@ -122,6 +122,38 @@ TEST(GroupedGemm, IsGemmOfEachExpert) {
   EXPECT_EQ(sums[1], Tensor(8, 1));
 }
 
+// Eight tokens on two ranks, 0, 1, 6, 7 and 2 to 5: what each makes of its rows of an expert is a
+// part. Expert 1 has rows of the second rank alone.
+TEST(GroupedGemm, AddsUpWhatRanksMakeOfTheirTokens) {
+  Draw draw("plain", 5);
+  const Matrix<double> ids = of(8, 1, {2, 0, 2, 0, 1, 1, 2, 0});
+  const Matrix<double> a = draw.matrix(8, 24), dc = draw.matrix(8, 16);
+  const std::vector<std::size_t> rows[3][2] = {{{0, 2}, {1}}, {{}, {3, 4}}, {{5, 7}, {6}}};
+  const Attributes experts{{"experts", 3}}, product{{"transpose_a", 1}, {"transpose_b", 0}};
+  const Evaluation how{2, fp32, fp32, {2, 8}};
+  const auto wgrads = evaluation_of({"grouped_wgrad", {a, dc, ids}, experts, how});
+  const auto sums = evaluation_of({"grouped_column_sum", {dc, ids}, experts, how});
+  const auto in_a_row = evaluation_of({"grouped_wgrad", {a, dc, ids}, experts, {}});
+  for (std::size_t e = 0; e < 3; ++e) {
+    Tensor wgrad(24, 16), sum(16, 1);
+    for (const std::vector<std::size_t>& part : rows[e]) {
+      Matrix<double> own_a(part.size(), 24), own_dc(part.size(), 16);
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        std::copy_n(a.row(part[i]), 24, own_a.row(i));
+        std::copy_n(dc.row(part[i]), 16, own_dc.row(i));
+      }
+      const auto add = [](Tensor& to, const Tensor& x) {
+        for (std::size_t i = 0; i < to.size(); ++i) to.values[i] += x.values[i];
+      };
+      add(wgrad, evaluation_of({"gemm", {own_a, own_dc}, product, {}})[0]);
+      add(sum, evaluation_of({"column_sum", {own_dc}, {}, {}})[0]);
+    }
+    EXPECT_EQ(wgrads[e], wgrad) << e;
+    EXPECT_EQ(sums[e], sum) << e;
+    EXPECT_EQ(wgrads[e] == in_a_row[e], e == 1) << e;
+  }
+}
+
 // Experts of equal shares and probabilities: coefficient times one; all in one: times E.
 TEST(BalanceLoss, IsSmallWhereExpertsShare) {
   const double balance = 4 / (1.0 * 8 * 8);  // E / (k T^2) of four experts, top 1, eight tokens
