@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <map>
 #include <mutex>
 
@@ -108,12 +109,14 @@ TEST_P(Traffic, IsWhatRunsSend) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Traffic,
-                         testing::Combine(testing::Values("gpt", "llama+qk_norm+sinks"),
+                         testing::Combine(testing::Values("gpt", "llama+qk_norm+sinks",
+                                                          "gpt+latent=12+shared_key=4",
+                                                          "llama+latent=12"),
                                           testing::Values("bf16", "fp8-current")),
                          [](const auto& of) {
                            std::string name =
                                std::get<0>(of.param) + std::string("_") + std::get<1>(of.param);
-                           for (char& x : name) x = x == '-' || x == '+' ? '_' : x;
+                           for (char& x : name) x = std::isalnum(x) ? x : '_';
                            return name;
                          });
 
