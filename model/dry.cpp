@@ -75,6 +75,7 @@ std::vector<SharedSum> shared_sums(const Config& c, const Recipe& r, const Layou
   if (c.latent > 0) {
     add("attn.q/grad_in", c.width, l.tp, r.wire, r.compute);
     add("attn.kv_up/grad_in", c.kv_up_width(), l.tp, r.wire, r.compute);
+    if (c.shared_key > 0) add("attn.shared_key/grad_out", c.kv_heads, l.tp, r.wire, r.compute);
   } else {
     add("attn.qkv/grad_in", c.qkv_width(), l.tp, r.wire, r.compute);
   }
