@@ -7,6 +7,7 @@
 #include "bounds/outcome.hpp"
 #include "cli/arguments.hpp"
 #include "cli/verbs.hpp"
+#include "trace/memory.hpp"
 
 namespace plumb {
 namespace {
@@ -59,6 +60,7 @@ int refused(std::string sentence) {
 
 int main(int argc, char** argv) {
   using namespace plumb;
+  keep_freed_memory();
   try {
     const int code = run(argc, argv);
     finish_output();

@@ -130,9 +130,10 @@ Tensor own_parameter(Rank& rank, const Parameter& p) {
   return rank.l.zero == 1 || rank.l.zero == 2 ? own_share(rank, parameter, p) : parameter;
 }
 
-// What Adam works on: the master, or the parameter itself.
+// What Adam works on: the master, which is not asked for again, or the parameter itself.
 Tensor updated_from(Rank& rank, const Parameter& p) {
-  return rank.r.masters ? rank.state.at(p.name + "/master") : own_parameter(rank, p);
+  if (rank.r.masters) return std::move(rank.state.at(p.name + "/master"));
+  return own_parameter(rank, p);
 }
 
 void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
@@ -193,12 +194,12 @@ void update(Rank& rank, float coefficient, bool skipped) {
   Shuttle gradients(rank, Lane::to_host), parameters(rank, Lane::to_device);
   for (const Parameter& p : here) {
     Tensor gradient = clipped(rank, p, coefficient);
-    const Tensor nothing(gradient.rows, gradient.cols);
-    gradients.send(p.name, std::move(gradient), nothing);
+    const std::size_t rows = gradient.rows, cols = gradient.cols;
+    gradients.send(p.name, std::move(gradient), [=] { return Tensor(rows, cols); });
   }
   for (const Parameter& p : here) {
     Tensor x = updated(rank, p, gradients.take(p.name), skipped);
-    parameters.send(p.name, std::move(x), own_parameter(rank, p));
+    parameters.send(p.name, std::move(x), [&] { return own_parameter(rank, p); });
   }
   for (const Parameter& p : here) keep_parameter(rank, p, parameters.take(p.name));
 }

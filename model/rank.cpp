@@ -1,5 +1,6 @@
 #include "model/rank.hpp"
 
+#include "model/state.hpp"
 #include "model/zero.hpp"
 
 namespace plumb {
@@ -31,18 +32,19 @@ Held held(const Parameter& p) {
                                         : Held::columns;
 }
 
-Rank::Rank(const Config& config, const Recipe& recipe, const Layout& layout,
-           const Joints& decisions, const Backend& products, Mesh groups, Overlap& under_way,
-           Leftovers& of_step_before, int of_step)
-    : c(config),
-      r(recipe),
-      l(layout),
+Rank::Rank(const Training& run, const Joints& decisions, const Backend& products, Mesh groups,
+           Overlap& under_way, Leftovers& of_step_before)
+    : c(run.config),
+      r(run.recipe),
+      l(run.layout),
       joints(decisions),
       backend(products),
       mesh(groups),
       overlap(under_way),
       leftovers(of_step_before),
-      step(of_step) {
+      step(run.step),
+      traced_(run.traced) {
+  for (const Kept& k : kept(c, r)) kept_.insert(k.id);
   where.dp = mesh.dp.rank();
   where.dp_size = mesh.dp.size();
   where.ep = mesh.ep.rank();
@@ -150,13 +152,18 @@ void Rank::round_stochastically(Tensor& x, const Placement& lies, const Format& 
   }
 }
 
+bool Rank::records(const std::string& id) const {
+  return traced_ || id == "loss/out" || kept_.contains(id);
+}
+
 void Rank::tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format) {
-  if (x.size() == 0) return;  // experts that no token chose
+  if (x.size() == 0 || !records(id)) return;  // no size: experts that no token chose
   record.shards[recorded_as(id)] = {placed(x, held), x, format};
 }
 
 void Rank::tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                      const Format& format) {
+  if (!records(id)) return;
   const LocalShape shape = local_shape(*this, p);
   const Placement of_slice = placed(Tensor(shape.rows, shape.cols), held(p));
   record.shards[id] = shard_of(*this, share, p, of_slice, format);

@@ -2,18 +2,18 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "kernels/backend.hpp"
 #include "kernels/ops.hpp"
 #include "model/buckets.hpp"
-#include "model/config.hpp"
 #include "model/gathering.hpp"
 #include "model/joints/joints.hpp"
 #include "model/leftovers.hpp"
 #include "model/mail.hpp"
 #include "model/mesh.hpp"
-#include "model/recipe.hpp"
+#include "model/training.hpp"
 #include "trace/trace.hpp"
 
 namespace plumb {
@@ -37,9 +37,8 @@ bool holds(const Config& config, const Layout& layout, const Coordinates& at,
 
 class Rank {
  public:
-  Rank(const Config& config, const Recipe& recipe, const Layout& layout, const Joints& decisions,
-       const Backend& products, Mesh groups, Overlap& under_way, Leftovers& of_step_before,
-       int of_step);
+  Rank(const Training& run, const Joints& decisions, const Backend& products, Mesh groups,
+       Overlap& under_way, Leftovers& of_step_before);
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
@@ -133,6 +132,8 @@ class Rank {
   void tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                  const Format& format);
 
+  // Is it recorded at all? (What a run that is not traced leaves to the next step, and the loss.)
+  bool records(const std::string& id) const;
   // The id under which a tensor is recorded now.
   std::string recorded_as(const std::string& id) const;
   // Where x lies in the whole tensor.
@@ -165,6 +166,8 @@ class Rank {
  private:
   std::vector<std::vector<std::size_t>> positions_;  // by context-parallel rank
   std::map<std::string, int> collected_;             // summands of a gradient
+  bool traced_;
+  std::set<std::string> kept_;  // ids of what the next step starts from
 
   // What the first micro-batch's gradient is added to.
   Tensor beginning(const std::string& parameter, const Tensor& gradient);

@@ -1,6 +1,7 @@
 // model/transfer.hpp: what a rank copies between its device and its host while it computes.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,8 +47,8 @@ class Shuttle {
  public:
   Shuttle(Rank& rank, Lane lane) : rank_(rank), lane_(lane) {}
 
-  // before: what is there until x comes.
-  void send(const std::string& name, Tensor x, Tensor before);
+  // before: makes what is there until x comes; asked only if x travels.
+  void send(const std::string& name, Tensor x, const std::function<Tensor()>& before);
   // Waits for it.
   Tensor take(const std::string& name);
 

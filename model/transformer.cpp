@@ -36,8 +36,7 @@ const Tensor& leaf(const Values& leaves, const std::string& id) {
 }
 
 // The parameter itself is shared under ZeRO-3 only, Adam's state under any.
-void load_like(Rank& rank, const Kept& k, const Tensor& whole) {
-  const Parameter p = parameter_of(rank.c, k.parameter);
+void load_like(Rank& rank, const Kept& k, const Parameter& p, const Tensor& whole) {
   Tensor mine = sliced(whole, p.sharding, rank);
   if (rank.l.zero >= (k.id.ends_with("/param") ? 3 : 1)) {
     mine = own_share(rank, mine, p);
@@ -49,11 +48,13 @@ void load_like(Rank& rank, const Kept& k, const Tensor& whole) {
 }
 
 void load_state(Rank& rank, const Values& leaves) {
+  std::map<std::string, Parameter> of_name;
+  for (const Parameter& p : parameters(rank.c)) of_name[p.name] = p;
   for (const Kept& k : kept(rank.c, rank.r)) {
-    if (!k.parameter.empty() && !rank.holds(parameter_of(rank.c, k.parameter))) continue;
+    if (!k.parameter.empty() && !rank.holds(of_name.at(k.parameter))) continue;
     const Tensor& whole = leaf(leaves, k.id + "@previous");
     if (k.like_it) {
-      load_like(rank, k, whole);
+      load_like(rank, k, of_name.at(k.parameter), whole);
     } else {
       rank.tap_leaf(k.id + "@previous", whole, Held::whole, k.format);
       rank.state[k.id] = whole;
@@ -143,7 +144,8 @@ Training run_from(const Manifest& manifest) {
 
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
                  const Backend& backend, World& world, std::vector<Leftovers>* of_step_before) {
-  Trace trace{manifest_of(run), plan(run.config, run.recipe, run.layout, run.step), {}};
+  Trace trace{manifest_of(run), {}, {}};
+  if (run.traced) trace.graph = plan(run.config, run.recipe, run.layout, run.step);
   // Its products may differ from the promised chain in their last bits, whole or sliced.
   if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
@@ -155,8 +157,7 @@ Trace train_step(const Training& run, const Values& leaves, const Joints& joints
     Overlap overlap(run.layout.overlap, number);
     Groups own = punctual(groups, overlap);
     const auto n = static_cast<std::size_t>(number);
-    Rank rank(run.config, run.recipe, run.layout, joints, backend, mesh_of(own), overlap,
-              leftovers[n], run.step);
+    Rank rank(run, joints, backend, mesh_of(own), overlap, leftovers[n]);
     one_rank(rank, leaves);
     trace.ranks[n] = std::move(rank.record);
   });

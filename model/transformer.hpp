@@ -8,23 +8,16 @@
 
 #include "kernels/backend.hpp"
 #include "model/joints/joints.hpp"
-#include "model/layout.hpp"
 #include "model/leftovers.hpp"
-#include "model/recipe.hpp"
+#include "model/training.hpp"
 #include "trace/trace.hpp"
 #include "world/world.hpp"
 
 namespace plumb {
 
-struct Training {
-  Config config;
-  Recipe recipe;
-  Layout layout;
-  int step = 1;  // counts from 1
-};
-
 // Computes one step from the leaves (state and data, as in plan) on layout.world_size() ranks.
-// Returns the trace with its promise; where each process has one rank, rank 0 gets the whole.
+// Returns the trace with its promise, if the run is traced; where each process has one rank, rank 0
+// gets the whole.
 // `leftovers`, one a rank: what the step before left; this step's at the end; none: a first step.
 // Throws Failure if the layout does not divide the model.
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,

@@ -2,9 +2,11 @@
 // twins foretell how far it lies from the reference? Small models, random and trained weights; one
 // row is one run.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
 #include "bounds/number/philox.hpp"
 #include "experiments/distance.hpp"
@@ -124,8 +126,8 @@ std::uint64_t bits_of(const Values& values) {
   std::uint64_t bits = 0;
   for (const auto& [id, tensor] : values) {
     bits = key_of(bits, id);
-    bits = key_of(bits, {reinterpret_cast<const char*>(tensor->values.data()),
-                         tensor->size() * sizeof(float)});
+    bits ^= std::hash<std::string_view>{}(
+        {reinterpret_cast<const char*>(tensor->values.data()), tensor->size() * sizeof(float)});
   }
   return bits;
 }

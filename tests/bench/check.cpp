@@ -1,8 +1,9 @@
 // What judging costs: reference, four twins, comparison and replay, in steps of the reference; and
 // what the patient's FP32 step costs, against this core's peak of fused multiply-adds and against
 // PyTorch (where Debian's python3-torch is, and OpenBLAS for it), at h = 256, 4 layers, 4 heads, 4
-// sequences of 128 tokens. In turn (round-robin), process CPU time, medians of ratios. Goals: a
-// full check <= 7 reference steps; the step <= PyTorch's, and at 55 % of the peak.
+// sequences of 128 tokens; and what it costs to trace it. In turn (round-robin), process CPU time,
+// medians of ratios. Goals: a full check <= 7 reference steps; the step <= PyTorch's, and at 55 %
+// of the peak.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -14,9 +15,12 @@
 #include "experiments/trial.hpp"
 #include "model/data/text.hpp"
 #include "tests/bench/clock.hpp"
+#include "trace/memory.hpp"
 
 namespace plumb {
 namespace {
+
+const bool as_the_program_does = (keep_freed_memory(), true);
 
 template <class Work>
 double seconds(const Work& work) {
@@ -108,14 +112,18 @@ void fp32_step(benchmark::State& state, const char* backend) {
   c.hidden = 1024;
   c.sequence = 128;
   c.micro_batches = 1;
-  const Start start = start_of(c, find_recipe("fp32"), parse_layout("dp1,tp1"), default_text());
-  std::vector<double> of_peak, of_torch;
+  const Start traced = start_of(c, find_recipe("fp32"), parse_layout("dp1,tp1"), default_text());
+  Start start = traced;
+  start.run.traced = false;
+  std::vector<double> of_peak, of_torch, of_trace;
   for (auto _ : state) {
     const double step = seconds([&] { (void)run_candidate(start, nullptr, {}, backend); });
+    of_trace.push_back(seconds([&] { (void)run_candidate(traced, nullptr, {}, backend); }) / step);
     of_peak.push_back(products_of(c) / step / peak());
     if (const double torch = torch_seconds(c); torch > 0) of_torch.push_back(step / torch);
   }
   state.counters["of the peak"] = median(of_peak);
+  state.counters["traced/untraced"] = median(of_trace);
   if (of_torch.empty()) {
     state.SetLabel("no PyTorch here: python3-torch, libopenblas0");
   } else {

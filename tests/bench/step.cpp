@@ -12,9 +12,12 @@
 #include "model/plan.hpp"
 #include "tests/bench/clock.hpp"
 #include "trace/boundaries.hpp"
+#include "trace/memory.hpp"
 
 namespace plumb {
 namespace {
+
+const bool as_the_program_does = (keep_freed_memory(), true);
 
 // A recipe's reference, its twin in dp2,tp2 and its exact run.
 struct Runs {

@@ -133,5 +133,21 @@ TEST_P(Checkpoint, GoesOnInAnyLayoutFromAny) {
 }
 INSTANTIATE_TEST_SUITE_P(Of, Checkpoint, testing::Values("gpt", "llama+latent=12+shared_key=4"));
 
+TEST(State, AStepThatIsNotTracedLeavesTheSameToTheNextAndNothingElse) {
+  for (const char* layout : {"dp1,tp1", "dp2,tp2,sp,zero3", "dp2,pp2,zero1,recompute"}) {
+    Training run = small_run("llama-moe+balance_bias", "fp8-delayed", layout);
+    const Values leaves = leaves_of_run(run);
+    const Merged whole = merge(train_step(run, leaves, {}, find_backend("reference")));
+    run.traced = false;
+    const Trace trace = train_step(run, leaves, {}, find_backend("reference"));
+    EXPECT_FALSE(trace.graph);
+    const Merged left = merge(trace);
+    const std::vector<Kept> all = kept(run.config, run.recipe);
+    EXPECT_EQ(left.values.size(), all.size() + 1) << layout;
+    EXPECT_EQ(*left.values.at("loss/out"), *whole.values.at("loss/out"));
+    for (const Kept& k : all) ASSERT_EQ(*left.values.at(k.id), *whole.values.at(k.id)) << k.id;
+  }
+}
+
 }  // namespace
 }  // namespace plumb

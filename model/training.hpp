@@ -1,0 +1,19 @@
+// model/training.hpp: one step of one run: what is trained, in which numbers, over which ranks.
+#pragma once
+
+#include "model/config.hpp"
+#include "model/layout.hpp"
+#include "model/recipe.hpp"
+
+namespace plumb {
+
+struct Training {
+  Config config;
+  Recipe recipe;
+  Layout layout;
+  int step = 1;  // counts from 1
+  // false: of what the step makes only the loss is recorded, and what the next one starts from.
+  bool traced = true;
+};
+
+}  // namespace plumb
