@@ -75,8 +75,19 @@ struct HeadColumns {
   std::size_t query, key, value;
 };
 HeadColumns columns_of(const HeadShape& shape, std::size_t head);
-// Rotates the query and key heads of this rank's tokens; direction -1 rotates back.   // in place
-void rotate_heads(Tensor& qkv, const HeadShape& shape, double base, int direction);
+// Rotates the last `rotated` columns of the query and key heads of this rank's tokens; direction -1
+// rotates back.                                                                       // in place
+void rotate_heads(Tensor& qkv, const HeadShape& shape, std::size_t rotated, double base,
+                  int direction);
+
+// Queries (Q, heads dim), and per key/value head what its key has of its own and its value, packed;
+// the last columns of every key are `shared`, (Q, s), or empty: s = 0.
+// And gradients the other way: that of `shared` is the sum over the heads here.
+struct HeadParts {
+  Tensor q, kv, shared;  // kv (Q, kv_heads (2 dim - s))
+};
+Tensor pack_heads(const HeadParts& parts, const HeadShape& shape);  // (Q, F)
+HeadParts split_heads(const Tensor& d_qkv, const HeadShape& shape, std::size_t s);
 
 // The query heads of this rank's tokens (or its key heads) below one another, each with all of
 // them, and back.                                                               // (heads Q', dim)

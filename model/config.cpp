@@ -47,6 +47,10 @@ constexpr Size all_sizes[] = {
      "1: one more block predicts the token after the next (0)"},
     {"qk_norm", &Config::qk_norm, 0, 1, Of::model,
      "1: attention norms each query and key head, all with the same two weights (0)"},
+    {"latent", &Config::latent, 0, 1 << 16, Of::model,
+     "width of a latent that keys and values of all heads are made from (none)"},
+    {"shared_key", &Config::shared_key, 0, 1 << 16, Of::model,
+     "with a latent: columns of each key that all heads share, the only ones rotated (none)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
     {"documents", &Config::documents, 0, 64, Of::data,
@@ -76,6 +80,14 @@ void check(const Config& c, bool to_run) {
   if (c.width % c.heads != 0) no("the heads do not divide the width");
   if (c.heads % c.kv_heads != 0) no("the key/value heads do not divide the heads");
   if (c.head_dim() % 2 != 0) no("the size of a head is odd");
+  if (c.shared_key > 0 && c.latent == 0) {
+    throw Failure("the part of a key that all heads share stands beside a latent; add --latent");
+  }
+  if (c.shared_key % 2 != 0 || c.shared_key >= c.head_dim()) {
+    throw Failure("of a key's " + std::to_string(c.head_dim()) + " columns heads cannot share " +
+                  std::to_string(c.shared_key) +
+                  "; choose an even number of them, and not all, with --shared-key");
+  }
   if (c.experts > 0 && c.top_k >= c.experts) {
     throw Failure(std::to_string(c.top_k) + " of " + std::to_string(c.experts) +
                   " experts leave a router no choice; choose fewer with --top-k");
@@ -164,10 +176,11 @@ std::vector<Parameter> parameters(const Config& c) {
   // Residual branches start smaller, so that the depth does not set the scale (as GPT-2 does).
   const double residual = spread / std::sqrt(2.0 * c.layers);
   std::vector<Parameter> all;
-  const auto norm = [&](const std::string& name) {
-    all.push_back({name + ".weight", c.width, 1, Sharding::none, 1, spread});
-    if (gpt) all.push_back({name + ".bias", c.width, 1, Sharding::none, 0, spread});
+  const auto norm_of = [&](int width, const std::string& name) {
+    all.push_back({name + ".weight", width, 1, Sharding::none, 1, spread});
+    if (gpt) all.push_back({name + ".bias", width, 1, Sharding::none, 0, spread});
   };
+  const auto norm = [&](const std::string& name) { norm_of(c.width, name); };
   const auto linear = [&](const std::string& name, int in, int out, Sharding how, double s) {
     all.push_back({name + ".weight", in, out, how, 0, s});
     const Sharding of_bias = how == Sharding::columns ? Sharding::rows : Sharding::none;
@@ -177,12 +190,22 @@ std::vector<Parameter> parameters(const Config& c) {
     linear(name + ".fc1", c.width, c.fc1_width(hidden), Sharding::columns, spread);
     linear(name + ".fc2", hidden, c.width, Sharding::rows, residual);
   };
+  const auto qkv = [&](const std::string& layer) {
+    const int first = c.latent > 0 ? c.width : c.qkv_width();
+    linear(layer + c.queries(), c.width, first, Sharding::columns, spread);
+    if (c.latent == 0) return;
+    linear(layer + ".attn.kv_down", c.width, c.latent, Sharding::none, spread);
+    norm_of(c.latent, layer + ".attn.kv_norm");
+    linear(layer + ".attn.kv_up", c.latent, c.kv_up_width(), Sharding::columns, spread);
+    if (c.shared_key == 0) return;
+    linear(layer + ".attn.shared_key", c.width, c.shared_key, Sharding::none, spread);
+  };
   all.push_back({"embedding.weight", c.vocabulary, c.width, Sharding::rows, 0, spread});
   if (gpt) all.push_back({"position.weight", c.sequence, c.width, Sharding::none, 0, spread});
   const auto block = [&](int l) {
     const std::string layer = "layers." + std::to_string(l);
     norm(layer + ".norm1");
-    linear(layer + ".attn.qkv", c.width, c.qkv_width(), Sharding::columns, spread);
+    qkv(layer);
     for (const char* of_heads : {".attn.q_norm", ".attn.k_norm"}) {
       if (c.qk_norm == 0) break;
       all.push_back({layer + of_heads + ".weight", c.head_dim(), 1, Sharding::none, 1, spread});

@@ -42,6 +42,10 @@ struct Config {
   int vocabulary = 256;        // bytes
   int sinks = 0;               // 1: each head has a logit that joins its softmax and has no value
   int qk_norm = 0;             // 1: RMSNorm of each query and key head, of one weight each
+  // Width of what keys and values of all heads are made from, in place of the residual stream
+  // itself; 0: the stream. model/layers/qkv.hpp
+  int latent = 0;
+  int shared_key = 0;  // last columns of each key that all heads share; only these are rotated
   int sequence = 64;
   int sequences = 4;  // per micro-batch
   // Packed into each sequence; a token sees its own only, and counts its position from where that
@@ -61,6 +65,9 @@ struct Config {
   int blocks() const { return layers + mtp; }          // the extra one after the others
   int head_dim() const { return width / heads; }
   int qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
+  int kv_up_width() const { return kv_heads * (2 * head_dim() - shared_key); }  // from a latent
+  // The product in a layer that makes queries, and without a latent keys and values.
+  std::string queries() const { return latent > 0 ? ".attn.q" : ".attn.qkv"; }
   // Copies of a micro-batch's tokens that an expert takes at most; without a limit none are more.
   int most_copies() const {
     if (capacity == 0) return tokens();

@@ -72,7 +72,13 @@ std::vector<SharedSum> shared_sums(const Config& c, const Recipe& r, const Layou
   const std::string mlp = c.experts > 0 ? "mlp.experts" : "mlp";
   add("attn.proj/out", c.width, l.tp, r.wire, r.compute);
   add(mlp + ".fc2/out", c.hidden, l.tp, r.wire, r.compute);
-  add("attn.qkv/grad_in", c.qkv_width(), l.tp, r.wire, r.compute);
+  if (c.latent > 0) {
+    add("attn.q/grad_in", c.width, l.tp, r.wire, r.compute);
+    add("attn.kv_up/grad_in", c.kv_up_width(), l.tp, r.wire, r.compute);
+    if (c.shared_key > 0) add("attn.shared_key/grad_out", c.kv_heads, l.tp, r.wire, r.compute);
+  } else {
+    add("attn.qkv/grad_in", c.qkv_width(), l.tp, r.wire, r.compute);
+  }
   add(mlp + ".fc1/grad_in", c.fc1_width(c.hidden), l.tp, r.wire, r.compute);
   add("head/grad_in", c.vocabulary, l.tp, r.wire, r.compute);
   add("weights' gradients", c.tokens(), l.cp, fp32, fp32);

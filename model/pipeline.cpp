@@ -111,7 +111,7 @@ class Pipeline {
     for (int l = last - 1; l >= first; --l) {
       const auto i = static_cast<std::size_t>(l - first);
       bring_back(pass, l, first);
-      if (pass.layers[i].norm1.by_columns().size() == 0) compute_again(pass, first, l);
+      if (pass.layers[i].qkv.x.by_columns().size() == 0) compute_again(pass, first, l);
       if (l > first && rank_.l.recompute == 0) rank_.gathering.prefetch(l - 1);
       dx = layer_backward(rank_, l, pass.layers[i], dx);
       pass.layers[i] = {};

@@ -56,9 +56,22 @@ class Sender {
       add("gradients, for products", "tp", l.tp, "gather", r.compute, 2 * n, stream() / l.tp);
     }
     add("attn.proj/out", "tp", l.tp, "sum", r.wire, n * forwards(), stream());
-    add("attn.qkv/grad_in", "tp", l.tp, "sum", r.wire, n, stream());
+    c.latent > 0 ? for_latent(n) : add("attn.qkv/grad_in", "tp", l.tp, "sum", r.wire, n, stream());
     for_attention(n);
     c.experts > 0 ? for_experts(n) : for_mlp(n);
+  }
+
+  // Every rank has the latent, and what all heads share of their keys.
+  void for_latent(double n) {
+    const double latent = tokens() * c.latent, shared = tokens() * c.shared_key;
+    add("attn.q/grad_in", "tp", l.tp, "sum", r.wire, n, stream());
+    add("attn.kv_up/grad_in", "tp", l.tp, "sum", r.wire, n, latent);
+    add("attn.shared_key/grad_out", "tp", l.tp, "sum", r.wire, n, shared);
+    if (!l.sp) return;
+    for (const double all : {latent, shared}) {
+      add("latents and shared keys", "tp", l.tp, "gather", r.compute, n * forwards(), all / l.tp);
+      add("their gradients, for products", "tp", l.tp, "gather", r.compute, n, all / l.tp);
+    }
   }
 
   void for_mlp(double n) {
@@ -169,6 +182,12 @@ class Sender {
     return c.family == Family::gpt && p.name == "embedding.weight";
   }
 
+  // Does every tensor-parallel rank make the whole gradient, of all tokens?
+  static bool done_alike(const Parameter& p) {
+    const std::string module = p.name.substr(0, p.name.rfind('.'));
+    return module.ends_with(".kv_down") || module.ends_with(".shared_key");
+  }
+
   // A tied matrix has two gradients; each lies where its stage does.
   int gradients_of(const Parameter& p) const { return tied(p) && l.pp == 1 ? 2 : 1; }
 
@@ -178,8 +197,8 @@ class Sender {
       const double n = gradients_of(p), size = slice_of(p);
       const bool of_heads =
           p.name.ends_with(".q_norm.weight") || p.name.ends_with(".k_norm.weight");
-      const bool replicated = p.sharding == Sharding::none && p.expert < 0;
-      const auto [axis, ranks] = shared_tokens((l.sp || of_heads) && replicated);
+      const bool in_parts = p.sharding == Sharding::none && p.expert < 0 && !done_alike(p);
+      const auto [axis, ranks] = shared_tokens((l.sp || of_heads) && in_parts);
       const int visits = p.expert < 0 ? 1 : l.ep;
       add("gradients of tokens", axis, ranks, "sum", fp32, n * batches() * visits, size);
       add("gradients of micro-batches", axis_of(p), copies_of(p), "sum", fp32, n, size);

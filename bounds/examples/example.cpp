@@ -67,6 +67,13 @@ void add_documents(Example& e, Draw& draw) {
   e.inputs.push_back(std::move(places));
 }
 
+// Half of the rotations leave the first columns of a head alone.
+void turn_some(Example& e, Draw& draw) {
+  if (e.id != "rope" || draw.coin()) return;
+  const auto pairs = static_cast<std::size_t>(e.attributes["head_dim"]) / 2;
+  e.attributes["rotated"] = static_cast<double>(2 * draw.between(1, pairs));
+}
+
 }  // namespace
 
 Matrix<double> value_of_softmax(const Matrix<double>& x) {
@@ -125,6 +132,21 @@ Example example_of(std::string_view id, Draw& draw) {
     for (int w = 0; w < 2; ++w) e.inputs.push_back(draw.moderate(dim, 1, 0.3, 1));
     if (e.id.ends_with("grad")) give(rows, width);
     e.how.parts = id.find("wgrad") != id.npos ? e.how.parts : 1;
+  } else if (id == "pack_heads" || id == "split_heads" || id == "shared_key_grad") {
+    const bool sums = id == "shared_key_grad";
+    if (!sums) e.how.parts = 1;
+    // No rank without a key.
+    const std::size_t kv = static_cast<std::size_t>(e.how.parts) * draw.between(1, 3);
+    const std::size_t heads = kv * draw.between(1, 2), dim = 2 * draw.between(1, 4);
+    const std::size_t shared = draw.between(sums ? 1 : 0, dim - 1);
+    e.attributes = {{"heads", heads}, {"kv_heads", kv}, {"head_dim", dim}, {"shared", shared}};
+    if (id == "pack_heads") {
+      give(rows, heads * dim);
+      give(rows, kv * (2 * dim - shared));
+      if (shared > 0) give(rows, shared);
+    } else {
+      give(rows, (heads + 2 * kv) * dim);
+    }
   } else if (id == "rope" || starts("attention")) {
     const std::size_t kv = draw.between(1, 2);
     const std::size_t heads = kv * draw.between(1, 3);
@@ -284,6 +306,7 @@ Example example_of(std::string_view id, Draw& draw) {
   make_ring(e, draw);
   add_sinks(e, draw);
   add_documents(e, draw);
+  turn_some(e, draw);
   return e;
 }
 

@@ -79,6 +79,17 @@ void normed_heads(Maker& m, Example& e) {  // one of each, with the weights of a
       {"heads", 1}, {"kv_heads", 1}, {"head_dim", static_cast<double>(dim)}, {"eps", 1e-5}};
 }
 
+void packed_heads(Maker& m, Example& e) {  // of two columns; of a key the second is shared
+  if (m.cols_ % 6 != 0) throw Failure(e.id + " takes ROWSxF with F = 6 heads");
+  const std::size_t n = m.cols_ / 6;
+  e.attributes = {{"heads", static_cast<double>(n)},
+                  {"kv_heads", static_cast<double>(n)},
+                  {"head_dim", 2},
+                  {"shared", 1}};
+  if (e.id != "pack_heads") return m.table();
+  for (const std::size_t columns : {2 * n, 3 * n, std::size_t(1)}) m.drawn(m.rows_, columns);
+}
+
 void gated(Maker& m, Example& e) {
   if (m.cols_ % 2 != 0) throw Failure(e.id + " needs an even number of columns: gate and up");
   m.table();
@@ -227,6 +238,9 @@ constexpr Form forms[] = {
     {"head_norm", normed_heads, "256x192"},
     {"head_norm_grad", normed_heads, "256x192"},
     {"head_norm_wgrad", normed_heads, "4096x48"},
+    {"pack_heads", packed_heads, "256x192"},
+    {"split_heads", packed_heads, "256x192"},
+    {"shared_key_grad", packed_heads, "256x192"},
     {"layernorm", norm},
     {"layernorm_grad", norm},
     {"layernorm_wgrad", norm, "4096x16"},

@@ -2,9 +2,10 @@
 //
 //   inputs   qkv (T, F), [places (T, 1): positions, where they are not t mod sequence]
 //   outputs   y (T, F),  F = kv_heads (heads / kv_heads + 2) head_dim
-//   attributes   heads, kv_heads, head_dim, sequence, base, inverse (1: rotates back, the gradient)
+//   attributes   heads, kv_heads, head_dim, sequence, base, inverse (1: rotates back, gradient),
+//                [rotated: how many of a head's columns turn, the last ones; head_dim]
 //   layout   per key/value head: its query heads, then the key, then the value
-//   evaluate   cos and sin of pos base^(-2i/head_dim) in FP64, rounded to FP32; each product and
+//   evaluate   cos and sin of pos base^(-2i/rotated) in FP64, rounded to FP32; each product and
 //              the sum of two products rounded to FP32; one rounding to the output format
 #include <cmath>
 
@@ -45,18 +46,20 @@ void rotate(T* head, const Turn<T>* turn, std::size_t half) {
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const std::size_t dim = call.count("head_dim");
+  const auto rotated =
+      static_cast<std::size_t>(call.attribute("rotated", static_cast<double>(dim)));
   const std::size_t group = call.count("heads") / call.count("kv_heads") + 2;
   const std::size_t sequence = call.count("sequence");
   const double sign = call.attribute("inverse") != 0 ? -1 : 1;
   Matrix<T> y = call[0];
   const Matrix<Turn<T>> table =
-      turns<T>(std::min(sequence, y.rows), dim / 2, call.attribute("base"), sign);
+      turns<T>(std::min(sequence, y.rows), rotated / 2, call.attribute("base"), sign);
   for (std::size_t t = 0; t < y.rows; ++t) {
     const std::size_t place =
         call.inputs.size() == 1 ? t % sequence : static_cast<std::size_t>(call[1].values[t]);
     for (std::size_t h = 0; h < y.cols / dim; ++h) {
       if (h % group == group - 1) continue;  // a value head
-      rotate(y.row(t) + h * dim, table.row(place), dim / 2);
+      rotate(y.row(t) + (h + 1) * dim - rotated, table.row(place), rotated / 2);
     }
   }
   call.roundings.round(y, call.how.output);

@@ -16,8 +16,9 @@ extern const Bug amax_not_reduced_over_tp{
     .hides_when = "one rank, or recipes without histories",
     .bites_at =
         [](const Config& c) {
-          return std::string(c.family == Family::gpt ? "embedding.weight/operand_history"
-                                                     : "layers.0.attn.qkv.weight/operand_history");
+          const std::string first =
+              c.family == Family::gpt ? "embedding" : "layers.0" + c.queries();
+          return first + ".weight/operand_history";
         },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {

@@ -20,7 +20,8 @@ extern const Bug head_shared_norm_grad_not_reduced{
         },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.gradients.sums_over_heads.replace([](const Where&) { return false; });
+          joints.gradients.sums_over_heads.replace(
+              [](const Where& where) { return where.module.find("_norm") == std::string::npos; });
         },
 };
 

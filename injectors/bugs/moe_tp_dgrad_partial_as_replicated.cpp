@@ -20,7 +20,9 @@ extern const Bug moe_tp_dgrad_partial_as_replicated{
         },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.experts.sums_input_gradient.replace([](const Where&) { return false; });
+          joints.linear.sums_input_gradient.replace([](const Where& where) {
+            return where.module.find(".experts.") == std::string::npos;
+          });
         },
 };
 

@@ -18,12 +18,13 @@ extern const Bug zero_prefetch_consumed_early{
     .hides_when = "nothing overlaps, parameters that every rank has, or a link faster than a layer",
     .bites_at =
         [](const Config& c) {
-          return "m0/layers." + std::to_string(c.layers - 1) + ".attn.qkv/out";
+          return "m0/layers." + std::to_string(c.layers - 1) + c.queries() + "/out";
         },
     .plant =
         [](Joints& joints, const Dose&, const Config& c) {
-          joints.overlap.waits.replace([layers = c.layers](const Where& where, Wait what, bool) {
-            const std::string last = "layers." + std::to_string(layers - 1) + ".attn.qkv.weight";
+          const std::string last =
+              "layers." + std::to_string(c.layers - 1) + c.queries() + ".weight";
+          joints.overlap.waits.replace([last](const Where& where, Wait what, bool) {
             const bool first = where.micro_batch == 0 && !where.backward;
             return !(what == Wait::parameter && first && where.module == last);
           });

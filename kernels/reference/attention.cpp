@@ -25,8 +25,9 @@ float inverse_root(const HeadShape& s) { return 1.0F / std::sqrt(static_cast<flo
 
 }  // namespace
 
-void rotate_heads(Tensor& qkv, const HeadShape& s, double base, int direction) {
-  const std::size_t half = s.dim / 2;
+void rotate_heads(Tensor& qkv, const HeadShape& s, std::size_t rotated, double base,
+                  int direction) {
+  const std::size_t half = rotated / 2;
   std::vector<float> cosine(s.sequence * half), sine(s.sequence * half);
   for (std::size_t p = 0; p < s.sequence; ++p) {
     for (std::size_t i = 0; i < half; ++i) {
@@ -43,7 +44,7 @@ void rotate_heads(Tensor& qkv, const HeadShape& s, double base, int direction) {
     const float* z = sine.data() + position * half;
     for (std::size_t h = 0; h < qkv.cols / s.dim; ++h) {
       if ((h + 1) % group == 0) continue;  // values are not rotated
-      float* head = qkv.row(t) + h * s.dim;
+      float* head = qkv.row(t) + h * s.dim + s.dim - rotated;
       for (std::size_t i = 0; i < half; ++i) {
         const float x = head[i];
         const float y = head[i + half];

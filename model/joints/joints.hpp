@@ -35,6 +35,9 @@ struct LinearJoints {
   // May touch the product x w of a linear layer's forward pass before anything is done with it.
   Joint<void(const Where&, const View<float>&, const View<float>&, Tensor&)> after_product =
       [](const Where&, const View<float>& /*x*/, const View<float>& /*w*/, Tensor& /*y*/) {};
+  // Is the gradient of what a column-parallel layer takes in, of which each rank has its columns'
+  // part, summed over the ranks?
+  Joint<bool(const Where&)> sums_input_gradient = [](const Where&) { return true; };
 };
 
 struct RowParallelJoints {
@@ -74,8 +77,6 @@ struct RouterJoints {
 };
 
 struct ExpertJoints {
-  // Is the gradient of what the column-parallel layers of experts take in summed over the ranks?
-  Joint<bool(const Where&)> sums_input_gradient = [](const Where&) { return true; };
   // Does the gradient reach the probability of an expert, which lives on that expert-parallel rank?
   Joint<bool(const Where&, int, int)> weighs = [](const Where&, int /*expert*/, int /*rank*/) {
     return true;
@@ -106,8 +107,8 @@ struct GradientJoints {
   // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
   // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
-  // Is the gradient of a parameter that all heads share, of which each tensor-parallel rank has its
-  // heads' part, summed over them?
+  // Is the gradient of what all heads share, a parameter or a part of their keys, of which each
+  // tensor-parallel rank has its heads' part, summed over them?
   Joint<bool(const Where&)> sums_over_heads = [](const Where&) { return true; };
   // Is a gradient, of which each context-parallel rank has its tokens' part, summed over them?
   Joint<bool(const Where&)> sums_over_contexts = [](const Where&) { return true; };
@@ -210,7 +211,7 @@ struct Joints {
            row_parallel.bias_before_sum.reached() || attention.after_scores.reached() ||
            packing.first_key.reached() || router.after_choice.reached() ||
            router.counts_over.reached() || router.fills_from_all_tokens.reached() ||
-           router.counts_all_batches.reached() || experts.sums_input_gradient.reached() ||
+           router.counts_all_batches.reached() || linear.sums_input_gradient.reached() ||
            experts.weighs.reached() || experts.gradient_factor.reached() ||
            loss.denominator.reached() || loss.smooths_over_slices.reached() ||
            loss.labels_ahead.reached() || gradients.starts_from_zero.reached() ||

@@ -22,16 +22,6 @@ std::vector<std::size_t> within(const Rank& rank, const std::vector<std::size_t>
   return positions;
 }
 
-// This rank's heads and tokens, as norm and rotation see them.
-HeadShape local_shape(const Rank& rank) {
-  const auto of = [&](int n) { return static_cast<std::size_t>(n / rank.where.tp_size); };
-  HeadShape shape{of(rank.c.heads), of(rank.c.kv_heads),
-                  static_cast<std::size_t>(rank.c.head_dim()),
-                  static_cast<std::size_t>(rank.c.sequence), rank.positions_of(rank.where.cp)};
-  shape.within = within(rank, rank.rows_of(rank.where.cp));
-  return shape;
-}
-
 std::string sinks_of(const std::string& name) { return name + ".sinks"; }
 
 // Some heads of all tokens instead of all heads of some.
@@ -177,7 +167,21 @@ Tensor norm_heads_backward(Rank& rank, const std::string& name, const Tensor& qk
   return d;
 }
 
+// The columns of each query and key that turn.
+std::size_t rotated(const Rank& rank) {
+  return static_cast<std::size_t>(rank.c.shared_key > 0 ? rank.c.shared_key : rank.c.head_dim());
+}
+
 }  // namespace
+
+HeadShape local_shape(const Rank& rank) {
+  const auto of = [&](int n) { return static_cast<std::size_t>(n / rank.where.tp_size); };
+  HeadShape shape{of(rank.c.heads), of(rank.c.kv_heads),
+                  static_cast<std::size_t>(rank.c.head_dim()),
+                  static_cast<std::size_t>(rank.c.sequence), rank.positions_of(rank.where.cp)};
+  shape.within = within(rank, rank.rows_of(rank.where.cp));
+  return shape;
+}
 
 Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved) {
   if (rank.c.qk_norm > 0) {
@@ -185,7 +189,7 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
     norm_heads(rank, name, qkv);
   }
   if (!rank.gpt()) {
-    rotate_heads(qkv, local_shape(rank), rank.c.rope_base, 1);
+    rotate_heads(qkv, local_shape(rank), rotated(rank), rank.c.rope_base, 1);
     rank.round(qkv);
     rank.tap(name + ".rope/out", qkv, Held::token_columns, rank.r.compute, rank.plain());
   }
@@ -218,7 +222,7 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
     collect_slice(rank, sinks_of(name), sum_of_rows(s), Held::rows);
   }
   if (!rank.gpt()) {
-    rotate_heads(d, local_shape(rank), rank.c.rope_base, -1);
+    rotate_heads(d, local_shape(rank), rotated(rank), rank.c.rope_base, -1);
     rank.round(d);
     rank.tap(name + ".rope/grad_in", d, Held::token_columns, rank.r.compute, rank.plain());
   }

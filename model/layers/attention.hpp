@@ -35,6 +35,9 @@ struct CoreGradient {
   Tensor qkv, sinks;
 };
 
+// This rank's heads and tokens, as packing, norm and rotation see them.
+HeadShape local_shape(const Rank& rank);
+
 Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved);
 Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved,
                                 const Tensor& d_o);

@@ -14,14 +14,9 @@ static void leave_layer(Rank& rank) {
 Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
   rank.where.layer = layer;
   const std::string name = "layers." + std::to_string(layer);
-  const auto product_sees = [&](const char* module, Tensor y, Held held) {
-    return input_operand(rank, name + module, std::move(y), held);
-  };
-  s.norm1 = product_sees(".attn.qkv", all_tokens(rank, norm_layer(rank, name + ".norm1", x)),
-                         Held::tokens);
-  Tensor o = attention_layer(rank, name + ".attn",
-                             column_forward(rank, name + ".attn.qkv", s.norm1), s.attention);
-  s.o = product_sees(".attn.proj", std::move(o), Held::token_columns);
+  Tensor qkv = qkv_layer(rank, name, norm_layer(rank, name + ".norm1", x), s.qkv);
+  Tensor o = attention_layer(rank, name + ".attn", std::move(qkv), s.attention);
+  s.o = input_operand(rank, name + ".attn.proj", std::move(o), Held::token_columns);
   Tensor attended = row_forward(rank, name + ".attn.proj", s.o);
   attended = dropped(rank, name + ".attn.dropout", "out", std::move(attended));
   s.middle = residual(rank, name + ".attn.add/out", x, attended);
@@ -47,7 +42,7 @@ Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
   const Tensor d_attended = dropped(rank, name + ".attn.dropout", "grad_in", d_middle);
   const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, d_attended);
   const Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, d_o);
-  const Tensor d_norm1 = column_backward(rank, name + ".attn.qkv", s.norm1, d_qkv);
+  const Tensor d_norm1 = qkv_backward(rank, name, s.qkv, d_qkv);
   Tensor dx = residual(rank, name + ".add/grad_out", d_middle,
                        norm_layer_backward(rank, name + ".norm1", s.x, d_norm1));
   leave_layer(rank);

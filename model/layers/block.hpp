@@ -4,6 +4,7 @@
 
 #include "model/layers/attention.hpp"
 #include "model/layers/experts.hpp"
+#include "model/layers/qkv.hpp"
 #include "model/rank.hpp"
 
 namespace plumb {
@@ -11,7 +12,8 @@ namespace plumb {
 // What backward needs of one layer.
 struct Saved {
   Tensor x, middle;
-  Operand norm1, o;
+  Qkv qkv;
+  Operand o;
   Attention attention;
   Mlp mlp;  // one of the two
   Experts experts;

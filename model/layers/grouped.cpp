@@ -84,7 +84,7 @@ Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Operand&
   const Operand d = gradient_operand(rank, name, dy, Held::copy_columns);
   Evaluation ran = rank.plain();
   Tensor dx = backward_product(rank, layer, d.by_columns());
-  if (rank.joints.experts.sums_input_gradient(rank.at(name))) {
+  if (rank.joints.linear.sums_input_gradient(rank.at(name))) {
     sum_over_ranks(rank, dx, rank.r.wire, ran);
   }
   rank.round(dx);

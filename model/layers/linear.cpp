@@ -36,9 +36,11 @@ Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
 Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
   const Operand d = gradient_operand(rank, name, dy, Held::token_columns);
   Evaluation ran = rank.plain();
-  Tensor dx = summed_over_ranks(
-      rank, rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true)),
-      rank.r.wire, ran);
+  Tensor dx =
+      rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true));
+  dx = rank.joints.linear.sums_input_gradient(rank.at(name))
+           ? summed_over_ranks(rank, std::move(dx), rank.r.wire, ran)
+           : rank.own_tokens(dx);
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, ran);
   collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),

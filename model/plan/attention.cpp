@@ -3,16 +3,10 @@
 namespace plumb {
 namespace {
 
-Attributes heads(const Promise& p) {
-  return {{"heads", p.c.heads},
-          {"kv_heads", p.c.kv_heads},
-          {"head_dim", p.c.head_dim()},
-          {"sequence", p.c.sequence}};
-}
-
 // Of attention itself, with what stands beside qkv.
 Attributes core(const Promise& p) {
-  Attributes attributes = heads(p);
+  Attributes attributes = head_counts(p);
+  attributes["sequence"] = p.c.sequence;
   if (p.c.sinks > 0) attributes["sinks"] = 1;
   if (p.c.documents > 0) attributes["documents"] = 1;
   return attributes;
@@ -24,8 +18,7 @@ Ids head_norm_inputs(const Promise& p, const std::string& name) {
 }
 
 Attributes head_norm_attributes(const Promise& p) {
-  Attributes attributes = heads(p);
-  attributes.erase("sequence");
+  Attributes attributes = head_counts(p);
   attributes["eps"] = p.c.eps;
   return attributes;
 }
@@ -69,7 +62,9 @@ Evaluation over_keys(const Promise& p, bool backward) {
 std::string sinks(const std::string& name) { return name + ".attn.sinks"; }
 
 std::string rope(Promise& p, const std::string& x, const std::string& as, int inverse) {
-  Attributes attributes = heads(p);
+  Attributes attributes = head_counts(p);
+  attributes["sequence"] = p.c.sequence;
+  if (p.c.shared_key > 0) attributes["rotated"] = p.c.shared_key;
   attributes["base"] = p.c.rope_base;
   attributes["inverse"] = inverse;
   Ids inputs{x};
@@ -84,10 +79,10 @@ std::string rope(Promise& p, const std::string& x, const std::string& as, int in
 // proj (T, C). What each token gives to the sinks of the heads it has (T, heads) is summed over
 // tokens.
 std::string attention(Promise& p, const std::string& name, const std::string& x) {
-  std::string qkv = linear(p, name + ".attn.qkv", x, Split::columns);
-  if (p.c.qk_norm > 0) qkv = head_norm(p, name);
-  if (!p.gpt()) qkv = rope(p, qkv, p.at(name + ".attn.rope", "out"), 0);
-  Ids inputs{qkv};
+  std::string seen = qkv(p, name, x);
+  if (p.c.qk_norm > 0) seen = head_norm(p, name);
+  if (!p.gpt()) seen = rope(p, seen, p.at(name + ".attn.rope", "out"), 0);
+  Ids inputs{seen};
   if (p.c.sinks > 0) inputs.push_back(sinks(name) + "/param@previous");
   const std::string o = p.at(name + ".attn.core", "out");
   if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
@@ -98,9 +93,8 @@ std::string attention(Promise& p, const std::string& name, const std::string& x)
 std::string attention_grad(Promise& p, const std::string& name, const std::string& dy) {
   const std::string d_core =
       linear_grad(p, name + ".attn.proj", p.at(name + ".attn.core", "out"), dy, Split::rows);
-  const std::string qkv = last_of_qkv(p, name);
   std::string d_qkv = p.at(name + ".attn.core", "grad_in");
-  Ids inputs{qkv, d_core}, outputs{d_qkv};
+  Ids inputs{last_of_qkv(p, name), d_core}, outputs{d_qkv};
   if (p.c.sinks > 0) {
     inputs.push_back(sinks(name) + "/param@previous");
     outputs.push_back(p.at(sinks(name), "grad_out"));
@@ -112,7 +106,7 @@ std::string attention_grad(Promise& p, const std::string& name, const std::strin
   }
   if (!p.gpt()) d_qkv = rope(p, d_qkv, p.at(name + ".attn.rope", "grad_in"), 1);
   if (p.c.qk_norm > 0) d_qkv = head_norm_grad(p, name, d_qkv);
-  return linear_grad(p, name + ".attn.qkv", p.at(name + ".norm1", "out"), d_qkv, Split::columns);
+  return qkv_grad(p, name, d_qkv);
 }
 
 }  // namespace plumb

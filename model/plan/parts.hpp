@@ -44,6 +44,12 @@ std::string add(Promise& p, const std::string& a, const std::string& b, const st
 // dropout.cpp: x where chance keeps it, recorded as `kind` of the module; without dropout x itself
 std::string dropped(Promise& p, const std::string& name, const char* kind, const std::string& x);
 
+// qkv.cpp: queries, keys and values of layer `name`, packed
+std::string qkv(Promise& p, const std::string& name, const std::string& x);
+std::string qkv_grad(Promise& p, const std::string& name, const std::string& dy);
+// Of packed queries, keys and values.
+Attributes head_counts(const Promise& p);
+
 // attention.cpp: qkv, rotation, core, projection of layer `name`
 std::string attention(Promise& p, const std::string& name, const std::string& x);
 std::string attention_grad(Promise& p, const std::string& name, const std::string& dy);

@@ -34,6 +34,7 @@ TEST(Shaped, RefusesInASentence) {
                                   {"softmax", "4x-1"},
                                   {"softmax", "99999x99999"},
                                   {"rope", "4x8"},
+                                  {"pack_heads", "4x8"},
                                   {"attention", "100000x6"},
                                   {"swiglu", "4x3"},
                                   {"tan", "4x4"}}) {

@@ -29,6 +29,9 @@ TEST_F(Options, SizesAndSeedsAreNumbersInTheirRange) {
   train("--layers 100001", "expected a whole number");
   train("--micro-batches 1000000", "expected a whole number");
   train("--layers 4096 --width 1024", "choose smaller ones");
+  train("--shared-key 4", "add --latent");
+  train("--latent 16 --shared-key 3", "choose an even number of them");
+  train("--latent 16 --shared-key 16", "and not all");
   train("--sequences 4096 --micro-batches 4096", "choose smaller ones");
   train("--seed -1", "expected a whole number from 0");
   train("--seed 99999999999999999999999", "expected a whole number from 0");

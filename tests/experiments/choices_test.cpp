@@ -32,7 +32,9 @@ TEST_P(Choices, OfAttentionAreHealthyOnTrainedWeights) {
 INSTANTIATE_TEST_SUITE_P(
     Of, Choices,
     testing::Values(Case{"gpt+sinks+qk_norm+documents=3", "fp8-current", "tp2,sp"},
-                    Case{"llama+sinks+qk_norm+documents=3", "bf16", "cp2:ring"}));
+                    Case{"llama+sinks+qk_norm+documents=3", "bf16", "cp2:ring"},
+                    Case{"gpt+latent=12+shared_key=4", "fp8-current", "tp2,sp"},
+                    Case{"llama+latent=12+shared_key=4", "bf16", "cp2:ring,tp2"}));
 
 }  // namespace
 }  // namespace plumb

@@ -75,6 +75,8 @@ INSTANTIATE_TEST_SUITE_P(Of, Gradients,
                          testing::Values("gpt", "llama", "gpt-moe", "llama-moe",
                                          "gpt+sinks+qk_norm+documents=3",
                                          "llama+sinks+qk_norm+documents=3",
+                                         "gpt+latent=12+shared_key=4", "llama+latent=12",
+                                         "llama+latent=12+shared_key=4+qk_norm+documents=3",
                                          "llama+dropout=20+label_smoothing=10",
                                          "gpt-moe+capacity=70", "gpt+mtp+documents=3"));
 

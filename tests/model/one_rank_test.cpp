@@ -229,6 +229,12 @@ INSTANTIATE_TEST_SUITE_P(OfChoices, Promise,
                                                           "llama+sinks+qk_norm+documents=3"),
                                           testing::Values("fp32", "bf16", "nvfp4", "fp8-current")),
                          name_of_both);
+INSTANTIATE_TEST_SUITE_P(OfLatents, Promise,
+                         testing::Combine(testing::Values("gpt+latent=12+shared_key=4",
+                                                          "llama+latent=12+shared_key=4"),
+                                          testing::Values("fp32", "bf16", "fp8-delayed",
+                                                          "fp8-block", "nvfp4", "fp8-current")),
+                         name_of_both);
 
 }  // namespace
 }  // namespace plumb

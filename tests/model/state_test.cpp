@@ -103,11 +103,13 @@ TEST(Config, ComesBackFromItsSettings) {
   }
 }
 
-// A checkpoint is a trace: what ranks of one layout left is cut anew for those of another.
-TEST(State, GoesOnInAnyLayoutFromAny) {
+class Checkpoint : public testing::TestWithParam<const char*> {};
+
+// It is a trace: what ranks of one layout left is cut anew for those of another.
+TEST_P(Checkpoint, GoesOnInAnyLayoutFromAny) {
   const std::vector<std::string> layouts{"dp2,tp2,sp,zero3", "pp2,tp2", "dp2,pp2,zero1,offload",
                                          "dp1,tp1", "dp4,zero2"};
-  Training run = small_run("gpt", "bf16");
+  Training run = small_run(GetParam(), "bf16");
   for (const std::string& from : layouts) {
     run.layout = parse_layout(from);
     run.step = 1;
@@ -129,6 +131,7 @@ TEST(State, GoesOnInAnyLayoutFromAny) {
     }
   }
 }
+INSTANTIATE_TEST_SUITE_P(Of, Checkpoint, testing::Values("gpt", "llama+latent=12+shared_key=4"));
 
 TEST(State, AStepThatIsNotTracedLeavesTheSameToTheNextAndNothingElse) {
   for (const char* layout : {"dp1,tp1", "dp2,tp2,sp,zero3", "dp2,pp2,zero1,recompute"}) {

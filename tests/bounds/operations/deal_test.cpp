@@ -68,8 +68,8 @@ TEST(Deal, OfADrawAddsTheSameTermsInEveryOperation) {
   }
   for (const char* id :
        {"gemm", "sum", "column_sum", "embedding_grad", "rmsnorm_wgrad", "head_norm_wgrad",
-        "layernorm_wgrad", "attention_grad", "balance_loss", "z_loss", "grouped_gemm",
-        "grouped_wgrad", "grouped_column_sum", "cross_entropy"}) {
+        "shared_key_grad", "layernorm_wgrad", "attention_grad", "balance_loss", "z_loss",
+        "grouped_gemm", "grouped_wgrad", "grouped_column_sum", "cross_entropy"}) {
     EXPECT_TRUE(dealt.contains(id)) << id;
   }
 }

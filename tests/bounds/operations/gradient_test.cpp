@@ -103,6 +103,16 @@ TEST_F(Gradient, OfTheNormOfHeads) {
   expect_gradient("head_norm dwk", inputs, 2, weights[1], forward);
 }
 
+TEST_F(Gradient, OfPackedHeads) {
+  Attributes how{{"heads", 4}, {"kv_heads", 2}, {"head_dim", 4}, {"shared", 2}};
+  const Exact q = normal(3, 16), kv = normal(3, 12), shared = normal(3, 2), dy = normal(3, 32);
+  const Scalar packed = weighed("pack_heads", dy, how);
+  const Inputs inputs{q, kv, shared}, apart = of("split_heads", {dy}, how);
+  expect_gradient("dq", inputs, 0, apart[0], packed);
+  expect_gradient("dkv", inputs, 1, apart[1], packed);
+  expect_gradient("dshared", inputs, 2, of("shared_key_grad", {dy}, how)[0], packed);
+}
+
 double of_gelu(double x) { return std::fabs(x * x * x) / 18 * 0x1p-53; }
 double of_gelu_erf(double x) { return 0.4 * std::fabs(x) * (0x1p-52 + x * x * 0x1p-53); }
 
@@ -136,12 +146,14 @@ TEST_F(Gradient, OfSoftmaxAndRope) {
   const Exact x = normal(3, 8), dy = normal(3, 8);
   const Exact p = of("softmax", {x})[0];
   expect_gradient("softmax", {x}, 0, of("softmax_grad", {p, dy})[0], weighed("softmax", dy));
-  Attributes heads{{"heads", 4}, {"kv_heads", 2}, {"head_dim", 2}, {"sequence", 3}};
   const Exact qkv = normal(6, 16), d_qkv = normal(6, 16);
-  heads.insert({{"base", 100}, {"inverse", 0}});
-  const Scalar turned = weighed("rope", d_qkv, heads);
-  heads["inverse"] = 1;
-  expect_gradient("rope", {qkv}, 0, of("rope", {d_qkv}, heads)[0], turned);
+  for (const double rotated : {4, 2}) {
+    Attributes heads{{"heads", 2}, {"kv_heads", 1}, {"head_dim", 4}, {"sequence", 3}};
+    heads.insert({{"base", 100}, {"inverse", 0}, {"rotated", rotated}});
+    const Scalar turned = weighed("rope", d_qkv, heads);
+    heads["inverse"] = 1;
+    expect_gradient("rope", {qkv}, 0, of("rope", {d_qkv}, heads)[0], turned);
+  }
 }
 
 TEST_F(Gradient, OfTheEnds) {

@@ -82,6 +82,22 @@ TEST(Value, OfTheNormOfHeadsIsThatOfTheirRows) {
   }
 }
 
+// Two groups of two queries; of the two columns of a key the second is shared.
+TEST(Value, OfPackedHeadsIsEachColumnInItsPlace) {
+  const auto line = [](const std::vector<double>& values) {
+    Matrix<double> m(1, values.size());
+    m.values = values;
+    return m;
+  };
+  const Matrix<double> q = line({1, 2, 3, 4, 5, 6, 7, 8}), kv = line({11, 12, 13, 14, 15, 16});
+  Attributes how{{"heads", 4}, {"kv_heads", 2}, {"head_dim", 2}};
+  const auto packed = value_of({"pack_heads", {q, kv, line({20})}, how, {}})[0];
+  EXPECT_EQ(packed, line({1, 2, 3, 4, 11, 20, 12, 13, 5, 6, 7, 8, 14, 20, 15, 16}));
+  how["shared"] = 1;
+  EXPECT_EQ(value_of({"split_heads", {packed}, how, {}}), (std::vector{q, kv}));
+  EXPECT_EQ(value_of({"shared_key_grad", {packed}, how, {}})[0], line({40}));
+}
+
 // One pass and two give the same number, and only the first loses it to a large mean.
 TEST(Value, OfLayerNormIsTheSameInOnePass) {
   Draw draw("plain", 6);
@@ -278,10 +294,15 @@ TEST(Value, OfAttentionInARingIsThatOfOneRank) {
   EXPECT_GT(rings, 10);
 }
 
-// By positions in the sequence, and in documents where these are given.
-TEST(Value, OfRopeTurnsAndTurnsBack) {
+// By positions in the sequence, and in documents where these are given; all columns of a head, or
+// its last ones.
+class ValueOfRope : public testing::TestWithParam<bool> {};
+
+TEST_P(ValueOfRope, TurnsAndTurnsBack) {
   Draw draw("plain", 8);
   Example e = example_of("rope", draw);
+  const std::size_t rotated = GetParam() ? 4 : static_cast<std::size_t>(e.attributes["head_dim"]);
+  e.attributes["rotated"] = static_cast<double>(rotated);
   e.attributes["inverse"] = 0;
   const auto turned = value_of(e);
   const auto dim = static_cast<std::size_t>(e.attributes["head_dim"]);
@@ -289,12 +310,14 @@ TEST(Value, OfRopeTurnsAndTurnsBack) {
   ASSERT_EQ(e.inputs.size(), 2U);
   for (std::size_t t = 0; t < turned[0].rows; ++t) {
     ASSERT_LE(e.inputs[1].values[t], static_cast<double>(t % sequence));
-    for (std::size_t i = 0; i < dim / 2; ++i) {
-      const double angle = e.inputs[1].values[t] * std::pow(10000.0, -2.0 * static_cast<double>(i) /
-                                                                         static_cast<double>(dim));
-      const double x = e.inputs[0](t, i);
-      const double y = e.inputs[0](t, i + dim / 2);
-      EXPECT_NEAR(turned[0](t, i), x * exact_cos(angle) - y * exact_sin(angle), 1e-13);
+    for (std::size_t i = 0; i < dim - rotated; ++i) EXPECT_EQ(turned[0](t, i), e.inputs[0](t, i));
+    for (std::size_t i = 0; i < rotated / 2; ++i) {
+      const double frequency =
+          std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(rotated));
+      const double angle = e.inputs[1].values[t] * frequency;
+      const std::size_t at = dim - rotated + i;
+      const double x = e.inputs[0](t, at), y = e.inputs[0](t, at + rotated / 2);
+      EXPECT_NEAR(turned[0](t, at), x * exact_cos(angle) - y * exact_sin(angle), 1e-13);
     }
   }
   e.inputs[0] = turned[0];
@@ -305,6 +328,7 @@ TEST(Value, OfRopeTurnsAndTurnsBack) {
   for (std::size_t i = 0; i < back.size(); ++i)
     EXPECT_NEAR(back.values[i], original.values[i], 1e-13);
 }
+INSTANTIATE_TEST_SUITE_P(Bounds, ValueOfRope, testing::Bool());
 
 TEST(Value, OfAdamAndClippingIsTheFormula) {
   const auto one = [](double x) { return Matrix<double>(1, 1, x); };

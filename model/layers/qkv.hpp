@@ -1,0 +1,27 @@
+// model/layers/qkv.hpp: queries, keys and values of this rank's heads, from the residual stream.
+//
+//   x (T or T / tp, C) -> qkv (T, F / tp);  backward: dqkv -> dx
+//
+// Where there is a latent, keys and values of all heads come from it:
+//   q = x W                                      column-parallel
+//   kv = norm(x W_down) W_up                     W_down whole, on every rank; W_up column-parallel
+//   the last columns of every key = x W_shared   whole; only these are rotated
+// So what goes back into the latent, and into the columns that all heads share, is a sum over the
+// tensor-parallel ranks, each of which has some heads.
+#pragma once
+
+#include "model/layers/operand.hpp"
+
+namespace plumb {
+
+// What backward needs. x: as the product of queries sees it.                          // (T, C)
+struct Qkv {
+  Operand x, down, up, shared;
+  Tensor latent;  // before its norm, of this rank's tokens of the stream                 // (.., L)
+};
+
+// Of layer `name`; x: what its first norm puts out.
+Tensor qkv_layer(Rank& rank, const std::string& name, const Tensor& x, Qkv& saved);
+Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, const Tensor& d_qkv);
+
+}  // namespace plumb
