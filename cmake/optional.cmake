@@ -87,7 +87,11 @@ report(cublas PLUMB_CUBLAS ${found} "cuBLAS of CUDA ${CUDAToolkit_VERSION}")
 
 set(found FALSE)
 if(PLUMB_ONEDNN)
-  find_package(dnnl QUIET CONFIG)
+  # Debian's oneDNN asks for OpenCL, and ends the configuration where that is missing.
+  find_package(OpenCL QUIET)
+  if(OpenCL_FOUND)
+    find_package(dnnl QUIET CONFIG)
+  endif()
   if(dnnl_FOUND)
     add_library(plumb_onednn INTERFACE)
     target_link_libraries(plumb_onednn INTERFACE DNNL::dnnl ${CMAKE_DL_LIBS})
