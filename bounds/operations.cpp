@@ -73,6 +73,9 @@ Parting zigzag(std::size_t n, const Deal& deal) {
   const auto ranks = static_cast<std::size_t>(deal.ranks);
   const auto sequence = static_cast<std::size_t>(deal.sequence);
   const std::size_t chunks = 2 * ranks, chunk = sequence / chunks;
+  if (chunk == 0 || sequence % chunks != 0 || n % sequence != 0) {
+    throw std::invalid_argument("tokens are dealt in whole sequences of equal chunks");
+  }
   const auto begin = [&](std::size_t first, std::size_t c) {
     return c == 0 || c == chunks ? first + c * chunk
                                  : moved(first + c * chunk, chunk, deal.key, first + c);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cmath>
+#include <stdexcept>
 
 #include "bounds/number/product.hpp"
 #include "bounds/operation.hpp"
@@ -17,7 +18,11 @@ struct PackedHeads {
 
   template <class AnyCall>
   explicit PackedHeads(const AnyCall& call)
-      : heads(call.count("heads")), kv_heads(call.count("kv_heads")), dim(call.count("head_dim")) {}
+      : heads(call.count("heads")), kv_heads(call.count("kv_heads")), dim(call.count("head_dim")) {
+    if (kv_heads == 0 || heads == 0 || heads % kv_heads != 0 || dim == 0) {
+      throw std::invalid_argument("key/value heads divide the heads, and have columns");
+    }
+  }
   std::size_t ratio() const { return heads / kv_heads; }
   std::size_t query(std::size_t h) const {
     return ((h / ratio()) * (ratio() + 2) + h % ratio()) * dim;

@@ -10,7 +10,7 @@
 //
 //   evaluate    each product and each sum as gemm and column_sum promise it; the parts of all
 //               experts travel together. Of dealt tokens a rank has the copies of its own.
-//   tolerance   gemm's and column_sum's of each; a probability is shared equally among them
+//   tolerance   gemm's of each, a probability shared equally among them; of sums column_sum's
 #include "bounds/number/product.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/operations/gemm.hpp"
@@ -149,6 +149,23 @@ std::vector<Matrix<T>> sums(const Call<T>& call) {
   return gradients;
 }
 
+// By chance only where no expert's rows repeat: among all rows a few that do would not be seen.
+Outcome<Tolerance> sums_tolerance(const ToleranceCall& call) {
+  const Routing routing = routing_of(call[1], call.count("experts"));
+  bool repeated = false;
+  for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
+    repeated = repeated || repeats(rows_of(call[0], routing, e));
+  }
+  const auto tolerance = tolerance_by<sums<Near>, sums<Moment>>;
+  if (!repeated || call.mode == Mode::deterministic) return tolerance(call);
+  if (call.mode == Mode::moments) return Refusal{Why::conflict, std::string(data_repeat)};
+  ToleranceCall worst = call;
+  worst.mode = Mode::deterministic;
+  const Outcome<Tolerance> bound = tolerance(worst);
+  if (!bound) return bound;
+  return Tolerance{call.mode, call.delta, bound->bound, {}, bound->terms};
+}
+
 }  // namespace
 
 extern const Operation grouped_gemm{"grouped_gemm", evaluate<float>, evaluate<double>,
@@ -156,6 +173,6 @@ extern const Operation grouped_gemm{"grouped_gemm", evaluate<float>, evaluate<do
 extern const Operation grouped_wgrad{"grouped_wgrad", products<float>, products<double>,
                                      products<Truth>, products_tolerance};
 extern const Operation grouped_column_sum{"grouped_column_sum", sums<float>, sums<double>,
-                                          sums<Truth>, tolerance_by<sums<Near>, sums<Moment>, 0>};
+                                          sums<Truth>, sums_tolerance};
 
 }  // namespace plumb

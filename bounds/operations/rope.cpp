@@ -8,7 +8,9 @@
 //   evaluate   cos and sin of pos base^(-2i/rotated) in FP64, rounded to FP32; each product and
 //              the sum of two products rounded to FP32; one rounding to the output format
 #include <cmath>
+#include <stdexcept>
 
+#include "bounds/operations/attention.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
@@ -48,7 +50,8 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const std::size_t dim = call.count("head_dim");
   const auto rotated =
       static_cast<std::size_t>(call.attribute("rotated", static_cast<double>(dim)));
-  const std::size_t group = call.count("heads") / call.count("kv_heads") + 2;
+  const std::size_t group = PackedHeads(call).ratio() + 2;
+  if (rotated > dim) throw std::invalid_argument("rope: more columns rotate than a head has");
   const std::size_t sequence = call.count("sequence");
   const double sign = call.attribute("inverse") != 0 ? -1 : 1;
   Matrix<T> y = call[0];

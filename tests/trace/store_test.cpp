@@ -78,6 +78,18 @@ TEST_F(Store, BringsBackHowTermsLieOnRanks) {
   }
 }
 
+TEST_F(Store, RefusesPartsThatAreNone) {
+  const Deal deals[] = {{0, 16}, {4, 0}, {4, 12}, {1, 0, 0, false, 0}};
+  for (const Deal& deal : deals) {
+    Trace trace = made("tp2");
+    trace.graph->nodes[0].how.deal = deal;
+    if (deal.ranks == 0 || deal.groups == 0) trace.graph->nodes[0].how.parts = 0;
+    write_trace(trace, folder_ / "t");
+    EXPECT_THROW(read_trace(folder_ / "t"), Failure) << deal.ranks << " " << deal.sequence;
+    fs::remove_all(folder_ / "t");
+  }
+}
+
 TEST_F(Store, GivesTheSameVerdictBytesAsMemory) {
   const Trace reference = made("dp1,tp1");
   const Trace candidate = made("tp2");

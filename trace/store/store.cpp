@@ -61,6 +61,12 @@ Evaluation evaluation_from(const json& j, const fs::path& file) {
       how.deal.ring = true;
     }
   }
+  // Each of 2 ranks chunks of a sequence has the same number of rows, one at least.
+  const Deal& deal = how.deal;
+  const bool even = deal.ranks == 1 || (deal.sequence > 0 && deal.sequence % (2 * deal.ranks) == 0);
+  if (how.parts < 1 || deal.ranks < 1 || deal.groups < 1 || !even) {
+    damaged(file, "parts a sum in a way that is none");
+  }
   return how;
 }
 

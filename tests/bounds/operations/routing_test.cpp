@@ -46,6 +46,34 @@ TEST(Routing, RefusesWhatIsNoExpert) {
   }
 }
 
+// A few equal rows of one expert are few among all, and all that its own sum has.
+TEST(GroupedColumnSum, SeesThatTheRowsOfOneExpertRepeat) {
+  const std::size_t tokens = 4096, few = 256;
+  Matrix<double> ids(tokens, 1), dc(tokens, 8);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    ids.values[t] = t < few ? 0 : 1;
+    for (std::size_t j = 0; j < dc.cols; ++j) {
+      const auto e = static_cast<double>(t * dc.cols + j);
+      dc(t, j) = static_cast<float>(t < few ? 0.7 + 0.01 * static_cast<double>(j) : std::sin(e));
+    }
+  }
+  const Attributes experts{{"experts", 2}};
+  const auto asked = [&](Mode mode) {
+    const Example e{"grouped_column_sum", {dc, ids}, experts, {2, fp32, fp32}};
+    const std::vector<Matrix<double>> values = value_of(e);
+    return find_operation(e.id)->tolerance({{&dc, &ids}, e.attributes, e.how, mode, 1e-3, values});
+  };
+  EXPECT_EQ(asked(Mode::moments).error().why, Why::conflict);
+  EXPECT_EQ(asked(Mode::probabilistic)->bound[0], asked(Mode::deterministic)->bound[0]);
+  for (std::size_t t = 0; t < few; ++t) {
+    for (std::size_t j = 0; j < dc.cols; ++j) {
+      dc(t, j) = static_cast<float>(std::cos(static_cast<double>(t * dc.cols + j)));
+    }
+  }
+  EXPECT_TRUE(asked(Mode::moments));
+  EXPECT_FALSE(asked(Mode::probabilistic)->bound[0] == asked(Mode::deterministic)->bound[0]);
+}
+
 // A bias chooses and does nothing else: what the router says of the logits stays what it is.
 TEST(TopK, ABiasMovesTheChoiceAndTheMarginOnly) {
   const Matrix<double> x = of(2, 3, {0, 1, 3, 5, 4, 0}), bias = of(3, 1, {0, 4, 0});
