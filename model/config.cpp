@@ -245,12 +245,17 @@ Parameter parameter_of(const Config& config, const std::string& name) {
   throw Failure("the model has no parameter '" + name + "'");
 }
 
+// Weights of norms are vectors; so are biases and sinks, which are called otherwise.
+static bool is_matrix(const Parameter& p) {
+  return p.name.ends_with(".weight") && p.name.find("norm") == p.name.npos;
+}
+
 std::vector<Parameter> multiplied(const Config& config) {
   const bool gpt = config.family == Family::gpt;
   const std::string looked_up = gpt ? "position.weight" : "embedding.weight";
   std::vector<Parameter> factors;
   for (Parameter& p : parameters(config)) {
-    if (p.cols == 1 || p.name == looked_up || p.name.ends_with(".router.weight")) continue;
+    if (!is_matrix(p) || p.name == looked_up || p.name.ends_with(".router.weight")) continue;
     factors.push_back(std::move(p));
   }
   return factors;

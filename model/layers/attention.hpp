@@ -1,7 +1,7 @@
 // model/layers/attention.hpp: rotation and causal attention over this rank's heads and tokens.
 //
-//   qkv (T / cp, F / tp) -> o (T / cp, C / tp);  backward: do (T / cp, C / tp) -> dqkv (T / cp, F /
-//   tp)
+//   forward    qkv (T / cp, F / tp) -> o (T / cp, C / tp)
+//   backward   do (T / cp, C / tp) -> dqkv (T / cp, F / tp)
 #pragma once
 
 #include "model/rank.hpp"

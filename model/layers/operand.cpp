@@ -102,7 +102,7 @@ class Caster {
       const std::string id = rank_.recorded_as(id_of(name + "_scale"));
       const Placement lies =
           of_copies() ? scales_of_copies(scales, block.rows) : scales_of_contexts(scales);
-      rank_.record.shards[id] = {lies, scales, fp32};
+      if (rank_.records(id)) rank_.record.shards[id] = {lies, scales, fp32};
       rank_.record.ran[id] = ran;
     } else {
       record(name + "_scale", scales, held_, fp32, ran);

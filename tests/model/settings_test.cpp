@@ -68,6 +68,7 @@ std::vector<Case> cases() {
           {"llama-moe+mtp=1+balance_bias=1",
            {"dp1", "dp2,ep2,tp2,sp,zero3,pp2,recompute", "cp2:ring,pp2,recompute:selective"}},
           {"gpt+latent=12", dense},
+          {"llama+latent=1", {"dp1", "tp2,sp"}},
           {"llama+latent=20+shared_key=6+qk_norm+mtp=1+documents=3", dense},
           {"llama-moe+latent=12+shared_key=4", of_experts},
           {"gpt+dropout=30", dense},
