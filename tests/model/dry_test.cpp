@@ -4,26 +4,45 @@
 
 #include <set>
 
-#include "model/plan.hpp"
+#include "tests/support/runs.hpp"
 
 namespace plumb {
 namespace {
 
-std::string shape(int rows, int cols) { return std::to_string(rows) + "x" + std::to_string(cols); }
+template <class T>
+std::string shape(T rows, T cols) {
+  return std::to_string(rows) + "x" + std::to_string(cols);
+}
 
-// What a run promises of its leaves is what is foretold of them.
-TEST(Dry, ShapesAreThoseThatAPlanPromises) {
+// What ranks of a run hold is what is foretold of them.
+TEST(Dry, ShapesAreThoseThatRanksHold) {
+  for (const char* family : {"gpt-moe", "llama+latent=12+shared_key=4"}) {
+    const Training run = small_run(family, "bf16", "tp2,sp");
+    const Trace trace = train_step(run, leaves_of_run(run), {}, find_backend("reference"));
+    std::set<std::string> held, foretold;
+    for (const auto& [id, shard] : trace.ranks[0].shards) {
+      const std::size_t at = id.find("/param@previous");
+      if (at == id.npos || (id.starts_with("layers.") && !id.starts_with("layers.0."))) continue;
+      if (id.find(".experts.") != id.npos && id.find(".experts.0.") == id.npos) continue;
+      const Placement& lies = shard.placement;
+      held.insert(kind_of("m0/" + id.substr(0, at)) + " " + shape(lies.rows, lies.cols) + " " +
+                  shape(shard.values.rows, shard.values.cols));
+    }
+    for (const PlacedShape& s : placed_shapes(run.config, run.layout)) {
+      if (s.tensor == "residual stream of a micro-batch") continue;
+      foretold.insert(s.tensor + " " + shape(s.rows, s.cols) + " " + shape(s.own_rows, s.own_cols));
+    }
+    EXPECT_EQ(held, foretold) << family;
+  }
+}
+
+TEST(Dry, AStreamsTokensAreSliced) {
   const Config c = config_of("llama");
-  const Layout l = parse_layout("tp2,sp");
-  std::set<std::string> foretold;
-  for (const PlacedShape& s : placed_shapes(c, l)) {
-    foretold.insert(s.tensor + " " + shape(s.rows, s.cols));
-    EXPECT_EQ(s.rows * s.cols, s.own_rows * s.own_cols * (s.sliced == "no" ? 1 : 2)) << s.tensor;
-  }
-  EXPECT_TRUE(foretold.contains("residual stream of a micro-batch " + shape(c.tokens(), c.width)));
-  for (const Parameter& p : parameters(c)) {
-    EXPECT_TRUE(foretold.contains(kind_of("m0/" + p.name) + " " + shape(p.rows, p.cols))) << p.name;
-  }
+  const PlacedShape stream = placed_shapes(c, parse_layout("tp2,cp2,sp")).back();
+  EXPECT_EQ(stream.rows, c.tokens());
+  EXPECT_EQ(stream.own_rows, c.tokens() / 4);
+  EXPECT_EQ(stream.own_cols, c.width);
+  EXPECT_EQ(placed_shapes(c, parse_layout("tp2,cp2")).back().own_rows, c.tokens() / 2);
 }
 
 TEST(Dry, LooksAtARankOfTheFirstAMiddleAndTheLastStage) {
@@ -46,6 +65,21 @@ TEST(Dry, SharedSumsDeviateMoreTheMoreRanksShareThem) {
     EXPECT_GT(two[i].here.deviation, two[i].on_one_rank.deviation) << two[i].what;
     EXPECT_GT(eight[i].here.deviation, two[i].here.deviation) << two[i].what;
     EXPECT_GT(eight[i].here.bound, eight[i].here.deviation) << two[i].what;
+  }
+}
+
+TEST(Dry, ALatentHasSumsOfItsOwn) {
+  Config c = config_of("llama");
+  c.latent = 32;
+  c.shared_key = 8;
+  std::set<std::string> sums;
+  for (const SharedSum& sum : shared_sums(c, find_recipe("bf16"), parse_layout("tp2"))) {
+    sums.insert(sum.what + " " + std::to_string(sum.terms));
+  }
+  // Both ends of its products; keys of 8 own columns and values of 16, by 4 heads.
+  for (const char* sum :
+       {"attn.q/grad_in 128", "attn.kv_up/grad_in 96", "attn.shared_key/grad_out 4"}) {
+    EXPECT_TRUE(sums.contains(sum)) << sum;
   }
 }
 
