@@ -157,9 +157,7 @@ void add_dry(CLI::App& app, Verb& chosen) {
     verb->remove_option(verb->get_option(of_data));
   }
   verb->add_flag("--json", as_json, "as JSON");
-  verb->footer(
-      "Copies of tokens that go to experts are counted as if choices were even; what routers send "
-      "beside them is left out.");
+  verb->footer("Copies of tokens that travel to experts (ep) are counted as if choices were even.");
   verb->callback([&chosen] {
     chosen = [] {
       const Planned p{model.planned(), recipe_from(model.recipe.empty() ? "bf16" : model.recipe),

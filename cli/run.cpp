@@ -130,7 +130,7 @@ void add_run(CLI::App& app, Verb& chosen) {
           {{"command", fmt::format("plumb run {} --effort {}{}", name, effort,
                                    only.empty() ? "" : " --only '" + only + "'")},
            {"commit", first_line_of("git rev-parse HEAD 2>/dev/null")},
-           {"flags", "-O3 -march=native -ffp-contract=off"},
+           {"flags", PLUMB_FLAGS},
            {"compiler", __VERSION__},
            {"device", device()},
            {"seeds", fmt::format("in the rows; trained states: {}", experiment.trained_states)}});

@@ -21,16 +21,21 @@ target_compile_options(plumb_rules INTERFACE
   # CMake 3.25 does not know nvcc 13 and passes it no standard of its own.
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-ffp-contract=off,-Wall>"
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PLUMB_WERROR}>>:-Werror>")
+set(machine_flags "")
 if(PLUMB_NATIVE)
   # Wider vectors, same bits: without contraction and fast-math a compiler may neither fuse nor
   # reorder our sums. (Eigen asks for FMA by itself; whoever uses it must allow for any order.)
-  target_compile_options(plumb_rules INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
+  set(machine_flags -march=native)
   # Where there are registers of 512 bits, compilers use half of each unless asked: products ran at
   # half of the machine's peak.
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    target_compile_options(plumb_rules INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-mprefer-vector-width=512>)
+    list(APPEND machine_flags -mprefer-vector-width=512)
   endif()
+  target_compile_options(plumb_rules INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${machine_flags}>")
 endif()
+# What numbers and speed depend on, as results say it.
+string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+string(JOIN " " numeric_flags ${CMAKE_CXX_FLAGS_${type}} ${machine_flags} -ffp-contract=off)
 
 # Sets `sources` to what this machine can build of the current folder, and `libraries` to what that
 # needs. mpi.cpp, nccl.cpp, cuda/, cublas/ and onednn/ need their library (see optional.cmake); where it is
