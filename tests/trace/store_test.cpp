@@ -79,13 +79,12 @@ TEST_F(Store, BringsBackHowTermsLieOnRanks) {
 }
 
 TEST_F(Store, RefusesPartsThatAreNone) {
-  const Deal deals[] = {{0, 16}, {4, 0}, {4, 12}, {1, 0, 0, false, 0}};
-  for (const Deal& deal : deals) {
+  const Evaluation none[] = {{0}, {4, fp32, fp32, {4, 0}}, {4, fp32, fp32, {4, 12}}};
+  for (const Evaluation& how : none) {
     Trace trace = made("tp2");
-    trace.graph->nodes[0].how.deal = deal;
-    if (deal.ranks == 0 || deal.groups == 0) trace.graph->nodes[0].how.parts = 0;
+    trace.graph->nodes[0].how = how;
     write_trace(trace, folder_ / "t");
-    EXPECT_THROW(read_trace(folder_ / "t"), Failure) << deal.ranks << " " << deal.sequence;
+    EXPECT_THROW(read_trace(folder_ / "t"), Failure) << how.parts << " " << how.deal.sequence;
     fs::remove_all(folder_ / "t");
   }
 }
