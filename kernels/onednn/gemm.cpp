@@ -43,10 +43,10 @@ void stay_on_this_thread() {
 }
 
 // (rows, cols) of a view, as they lie.
-memory::desc layout_of(const View<float>& v, memory::data_type type) {
+memory::desc layout_of(const View<float>& v) {
   const auto stride = static_cast<memory::dim>(v.stride);
   return {{static_cast<memory::dim>(v.rows), static_cast<memory::dim>(v.cols)},
-          type,
+          memory::data_type::bf16,
           v.transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
@@ -64,8 +64,16 @@ std::vector<std::uint16_t> in_bf16(const View<float>& v) {
   return halves;
 }
 
-void product(memory::data_type type, const View<float>& a, const void* of_a, const View<float>& b,
-             const void* of_b, float* c, std::size_t c_stride, bool accumulate) {
+void product_in_fp32(const View<float>& a, const View<float>& b, float* c, std::size_t c_stride,
+                     bool accumulate) {
+  const auto size = [](std::size_t n) { return static_cast<dnnl_dim_t>(n); };
+  dnnl::sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', size(a.rows), size(b.cols),
+              size(a.cols), 1, a.data, size(a.stride), b.data, size(b.stride), accumulate ? 1 : 0,
+              c, size(c_stride));
+}
+
+void product_in_bf16(const View<float>& a, const void* of_a, const View<float>& b, const void* of_b,
+                     float* c, std::size_t c_stride, bool accumulate) {
   const memory::desc out({static_cast<memory::dim>(a.rows), static_cast<memory::dim>(b.cols)},
                          memory::data_type::f32,
                          memory::dims{static_cast<memory::dim>(c_stride), 1});
@@ -75,7 +83,7 @@ void product(memory::data_type type, const View<float>& a, const void* of_a, con
     sum.append_sum(1);
     onto.set_post_ops(sum);
   }
-  const memory::desc left = layout_of(a, type), right = layout_of(b, type);
+  const memory::desc left = layout_of(a), right = layout_of(b);
   const dnnl::matmul multiply({{left, right, out}, onto, processor()});
   dnnl::stream stream(processor());
   // oneDNN only reads its sources.
@@ -98,9 +106,9 @@ void gemm(View<float> a, View<float> b, float* c, std::size_t c_stride, bool acc
       has_bf16_products() ? in_bf16(a) : std::vector<std::uint16_t>();
   const std::vector<std::uint16_t> right = left.empty() ? std::vector<std::uint16_t>() : in_bf16(b);
   if (right.empty()) {
-    product(memory::data_type::f32, a, a.data, b, b.data, c, c_stride, accumulate);
+    product_in_fp32(a, b, c, c_stride, accumulate);
   } else {
-    product(memory::data_type::bf16, a, left.data(), b, right.data(), c, c_stride, accumulate);
+    product_in_bf16(a, left.data(), b, right.data(), c, c_stride, accumulate);
   }
 }
 

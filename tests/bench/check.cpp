@@ -135,6 +135,7 @@ BENCHMARK_CAPTURE(check_of_a_step, gpt, "gpt")->Iterations(7)->Unit(benchmark::k
 BENCHMARK_CAPTURE(check_of_a_step, llama, "llama")->Iterations(7)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(fp32_step, reference, "reference")->Iterations(7)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(fp32_step, eigen, "eigen")->Iterations(7)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(fp32_step, onednn, "onednn")->Iterations(7)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plumb

@@ -85,13 +85,43 @@ TEST_P(Gemm, SaysTheTruthAboutSlices) {
   EXPECT_EQ(all_equal, GetParam()->slice_invariant);
 }
 
-TEST_P(Gemm, TransposesAndAccumulates) {
-  const Tensor a = drawn(5, 9, 1), b = drawn(5, 6, 2);  // a' b
-  Tensor c = product_on(*GetParam(), view(a, true), view(b));
-  EXPECT_EQ(c.rows, 9U);
-  Tensor twice = c;
-  GetParam()->gemm(view(a, true), view(b), twice.values.data(), twice.cols, true);
-  for (std::size_t e = 0; e < c.size(); ++e) EXPECT_NEAR(twice.values[e], 2 * c.values[e], 1e-4);
+// op(x) of some rows and columns, within a larger matrix.
+View<float> within(const Tensor& x, std::size_t rows, std::size_t cols, bool transposed) {
+  return {x.row(1) + 2, rows, cols, x.cols, transposed};
+}
+
+// k terms added to one that is there: each product and sum rounds by half an ulp of at most the
+// sum of magnitudes so far. The plain loop is in FP64.
+TEST_P(Gemm, TransposesAndAccumulatesWithinLargerMatrices) {
+  std::mt19937 random(8);
+  for (unsigned i = 0; i < 64; ++i) {
+    const std::size_t m = 1 + random() % 40, n = 1 + random() % 200, k = 1 + random() % 60;
+    const bool of_a = (i & 1) != 0, of_b = (i & 2) != 0, accumulate = (i & 4) != 0;
+    const Format& format = (i & 8) != 0 ? fp32 : bf16;
+    const Tensor x = as(format, drawn((of_a ? k : m) + 2, (of_a ? m : k) + 3, 3 * i));
+    const Tensor y = as(format, drawn((of_b ? n : k) + 2, (of_b ? k : n) + 3, 3 * i + 1));
+    const View<float> a = within(x, m, k, of_a), b = within(y, k, n, of_b);
+    const Tensor before = drawn(m + 2, n + 3, 3 * i + 2);
+    Tensor after = before;
+    GetParam()->gemm(a, b, after.row(1) + 2, after.cols, accumulate);
+    for (std::size_t r = 0; r < after.rows; ++r) {
+      for (std::size_t c = 0; c < after.cols; ++c) {
+        const bool inside = r >= 1 && r <= m && c >= 2 && c < n + 2;
+        if (!inside) {
+          ASSERT_EQ(after(r, c), before(r, c)) << "written beside the product";
+          continue;
+        }
+        double sum = accumulate ? static_cast<double>(before(r, c)) : 0, size = std::fabs(sum);
+        for (std::size_t l = 0; l < k; ++l) {
+          const double term = static_cast<double>(a(r - 1, l)) * static_cast<double>(b(l, c - 2));
+          sum += term;
+          size += std::fabs(term);
+        }
+        const double bound = static_cast<double>(k + 2) * 0x1p-24 * size;
+        ASSERT_NEAR(static_cast<double>(after(r, c)), sum, bound * (1 + 0x1p-10)) << "run " << i;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(On, Gemm, testing::ValuesIn(all_backends().begin(), all_backends().end()),
