@@ -13,8 +13,11 @@ include(picture)
 add_library(plumb_rules INTERFACE)
 target_compile_features(plumb_rules INTERFACE cxx_std_20)
 target_include_directories(plumb_rules INTERFACE ${PROJECT_SOURCE_DIR})
+# Same bits, but loops with a root or a choice in them become vectors: nothing here reads errno, and
+# only bounds/number/certified.cpp the processor's floating-point flags.
+set(loop_flags -fno-math-errno -fno-trapping-math)
 target_compile_options(plumb_rules INTERFACE
-  "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;-Wall;-Wextra;-Wpedantic;-Wconversion;-Wno-sign-conversion;-Wshadow>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;${loop_flags};-Wall;-Wextra;-Wpedantic;-Wconversion;-Wno-sign-conversion;-Wshadow>"
   # GCC 12 sees an overlap in every "text" + std::to_string(n) (its bug 105651).
   "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>"
   # nvcc writes host code of its own that is not pedantic: .cu files get the plain warnings.
@@ -35,7 +38,8 @@ if(PLUMB_NATIVE)
 endif()
 # What numbers and speed depend on, as results say it.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
-string(JOIN " " numeric_flags ${CMAKE_CXX_FLAGS_${type}} ${machine_flags} -ffp-contract=off)
+string(JOIN " " numeric_flags ${CMAKE_CXX_FLAGS_${type}} ${machine_flags} -ffp-contract=off
+  ${loop_flags})
 
 # Sets `sources` to what this machine can build of the current folder, and `libraries` to what that
 # needs. mpi.cpp, nccl.cpp, cuda/, cublas/ and onednn/ need their library (see optional.cmake); where it is

@@ -29,7 +29,7 @@
 // ASSUMES  what can be lost is equally likely, and independent from rounding to rounding. Data that
 //          repeat break that; it is the caller's to ask.
 //          exp and log round once: errors next to that rounding are nothing. moment_test.cpp
-//          measures it of this machine's library, which promises less (an ulp, as Near takes it).
+//          measures it, also of this machine's log, which promises less (an ulp, as Near takes it).
 //          erf's own errors add a twentieth to the square.
 //          Errors are small next to what they act on.
 // REFUSES  beyond FP32's range and where a divisor may be zero the variance is infinite or NaN.

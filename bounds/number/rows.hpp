@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "bounds/number/exponential.hpp"
 #include "bounds/number/lanes.hpp"
 
 namespace plumb {
@@ -127,7 +128,6 @@ std::vector<T> exponentials(const T* x, std::size_t n, const T& shift) {
       j += doubles;
     });
   } else {
-    using std::exp;
     for (std::size_t j = 0; j < n; ++j) y[j] = exp(x[j] - shift);
   }
   return y;

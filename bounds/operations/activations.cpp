@@ -10,6 +10,7 @@
 //   evaluate   each step in FP32; one rounding to the output format
 #include <cmath>
 
+#include "bounds/number/exponential.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
@@ -20,7 +21,6 @@ constexpr double a = 0.044715;
 
 template <class T>
 T sigmoid(T z) {
-  using std::exp;
   return T(1) / (T(1) + exp(-z));
 }
 
@@ -45,7 +45,6 @@ T normal_share(T x) {  // of what is below x
 
 template <class T>
 T gelu_erf_slope(T x) {
-  using std::exp;
   constexpr double density_at_0 = 0.39894228040143268;
   return normal_share(x) + x * (exp(static_cast<T>(-0.5) * x * x) * static_cast<T>(density_at_0));
 }

@@ -19,6 +19,7 @@
 #include <cmath>
 #include <optional>
 
+#include "bounds/number/exponential.hpp"
 #include "bounds/operations/ring_attention.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -46,7 +47,6 @@ struct Weights {
 // The softmax of scores that are not scaled yet, of the first n of a row; returns the sink's.
 template <class T>
 T softmax(T* row, std::size_t n, T scale, const T* sink) {
-  using std::exp;
   for (std::size_t j = 0; j < n; ++j) row[j] *= scale;
   T largest = *std::max_element(row, row + n);
   if (sink != nullptr && largest < *sink) largest = *sink;

@@ -13,6 +13,7 @@
 //            s: what the loss is scaled with, so that small gradients survive a narrow range
 #include <cmath>
 
+#include "bounds/number/exponential.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb {
@@ -36,7 +37,6 @@ Matrix<T> sums(const Call<T>& call, const Of& of) {
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
-  using std::exp;
   using std::log;
   const Matrix<T>& x = call[0];
   const double smoothing = call.attribute("smoothing", 0);
@@ -67,7 +67,6 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
-  using std::exp;
   const Matrix<T>& x = call[0];
   const double smoothing = call.attribute("smoothing", 0);
   const double of_loss = call.attribute("weight", 1);

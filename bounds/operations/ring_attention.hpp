@@ -17,6 +17,7 @@
 
 #include <cmath>
 
+#include "bounds/number/exponential.hpp"
 #include "bounds/number/philox.hpp"
 #include "bounds/operations/attention.hpp"
 #include "bounds/operations/blockwise.hpp"
@@ -68,7 +69,6 @@ class Ring {
       if (e % d.cols / of_.dim % group != group - 1) d.values[e] *= of_.scale<T>();
     }
     for (std::size_t e = 0; e < d_sinks.size(); ++e) {
-      using std::exp;
       const T& sink = call_[of_.sinks].values[e % of_.heads];
       d_sinks.values[e] = -(exp(sink - y.lse.values[e]) * along.values[e]);
     }
@@ -134,7 +134,6 @@ class Ring {
       add_product(p, block(call_[0], b, from, of_.value(h)), all.o);
     }
     for (std::size_t i = 0; of_.sinks > 0 && i < n; ++i) {
-      using std::exp;
       const T& sink = call_[of_.sinks].values[h];
       bring_down(sink, i, all);
       all.sum[i] += exp(sink - all.largest[i]);
@@ -144,7 +143,6 @@ class Ring {
 
   // What was summed so far is about a score that is not below this one.
   void bring_down(const T& score, std::size_t i, Running& all) const {
-    using std::exp;
     if (!may_exceed(all.largest[i], score)) return;
     const T m = shared(larger(all.largest[i], score));
     const T down = shared(exp(all.largest[i] - m));
@@ -155,7 +153,6 @@ class Ring {
 
   // A row of scores becomes exponentials.
   void take_in(T* s, const Place& at, std::size_t i, std::size_t from, Running& all) const {
-    using std::exp;
     const auto [b, h, r] = at;
     const std::size_t query = tokens_[r][b][i];
     const std::vector<std::size_t>& keys = tokens_[from][b];
@@ -193,7 +190,6 @@ class Ring {
   std::pair<Matrix<T>, Matrix<T>> block_gradient(std::size_t b, std::size_t h, std::size_t r,
                                                  std::size_t from, const Matrix<T>& lse,
                                                  const Matrix<T>& along) const {
-    using std::exp;
     const std::vector<std::size_t>&mine = tokens_[r][b], &keys = tokens_[from][b];
     Matrix<T> p = scores(b, h, r, from), ds(p.rows, p.cols);
     for (std::size_t e = 0; e < p.size(); ++e) {

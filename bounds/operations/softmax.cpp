@@ -14,6 +14,7 @@
 //              rounding to the output format, which l does not get: it stays FP32.
 #include <cmath>
 
+#include "bounds/number/exponential.hpp"
 #include "bounds/number/rows.hpp"
 #include "bounds/order.hpp"
 #include "bounds/tolerance.hpp"
@@ -82,7 +83,6 @@ std::vector<Matrix<T>> log_sum(const Call<T>& call) {
 
 template <class T>
 std::vector<Matrix<T>> merge(const Call<T>& call) {
-  using std::exp;
   using std::fma;
   using std::log;
   const std::size_t ranks = call.inputs.size() / 2;

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cmath>
 
+#include "bounds/number/exponential.hpp"
 #include "kernels/ops.hpp"
 
 namespace plumb {
@@ -108,18 +110,16 @@ Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t sequence, 
     for (std::size_t j = first + 1; j <= last; ++j) largest = std::max(largest, row[j]);
     if (sink) largest = std::max(largest, s.sinks[head]);
     float sum = 0;
-    for (std::size_t j = first; j <= last; ++j) {
-      row[j] = std::exp(row[j] - largest);
-      sum += row[j];
-    }
+    for (std::size_t j = first; j <= last; ++j) row[j] = exp(row[j] - largest);
+    for (std::size_t j = first; j <= last; ++j) sum += row[j];
     if (sink) {
-      taken.values[i] = std::exp(s.sinks[head] - largest);
+      taken.values[i] = exp(s.sinks[head] - largest);
       sum += taken.values[i];
       taken.values[i] /= sum;
     }
-    for (std::size_t j = 0; j < scores.cols; ++j) {
-      row[j] = j >= first && j <= last ? row[j] / sum : 0.0F;
-    }
+    std::fill(row, row + first, 0.0F);
+    for (std::size_t j = first; j <= last; ++j) row[j] /= sum;
+    std::fill(row + last + 1, row + scores.cols, 0.0F);
   }
   return taken;
 }
@@ -151,11 +151,13 @@ ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tens
   Tensor ds = probability_gradient(backend, kv, d_o, s, sequence, head), alongs(p.rows, 1);
   for (std::size_t i = 0; i < ds.rows; ++i) {
     const std::size_t first = s.first_key(sequence, i), last = s.positions[i];
+    const float* of = p.row(i);
+    float* row = ds.row(i);
     float along = 0;
-    for (std::size_t j = first; j <= last; ++j) along = std::fma(p(i, j), ds(i, j), along);
-    for (std::size_t j = 0; j < ds.cols; ++j) {
-      ds(i, j) = j >= first && j <= last ? p(i, j) * (ds(i, j) - along) : 0.0F;
-    }
+    for (std::size_t j = first; j <= last; ++j) along = std::fma(of[j], row[j], along);
+    std::fill(row, row + first, 0.0F);
+    for (std::size_t j = first; j <= last; ++j) row[j] = of[j] * (row[j] - along);
+    std::fill(row + last + 1, row + ds.cols, 0.0F);
     alongs.values[i] = along;
   }
   return {std::move(ds), std::move(alongs)};

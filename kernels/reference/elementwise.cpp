@@ -1,7 +1,11 @@
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 
+#include "bounds/number/exponential.hpp"
 #include "bounds/number/rounding.hpp"
 #include "kernels/ops.hpp"
 
@@ -12,7 +16,7 @@ constexpr float two_root_two_over_pi = 1.5957691216057308F;
 constexpr float cubic = 0.044715F;
 constexpr float three_cubic = static_cast<float>(3 * 0.044715);
 
-float logistic(float z) { return 1.0F / (1.0F + std::exp(-z)); }
+float logistic(float z) { return 1.0F / (1.0F + exp(-z)); }
 
 float gelu_gate(float x) { return logistic(two_root_two_over_pi * (x + cubic * x * x * x)); }
 
@@ -116,6 +120,20 @@ Tensor sum_of_rows(const Tensor& x) {
     for (std::size_t j = 0; j < x.cols; ++j) total.values[j] += x(t, j);
   }
   return total;
+}
+
+double sum_of_squares(std::span<const float> x) {
+  constexpr std::size_t at_once = 32;  // sums, none of which waits for another
+  std::array<double, at_once> sums{};
+  std::size_t i = 0;
+  for (; i + at_once <= x.size(); i += at_once) {
+    for (std::size_t l = 0; l < at_once; ++l) {
+      const auto v = static_cast<double>(x[i + l]);
+      sums[l] += v * v;
+    }
+  }
+  for (; i < x.size(); ++i) sums[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 void adam_step(const AdamSettings& how, const Tensor& gradient, Tensor& master, Tensor& average,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bounds/number/exponential.hpp"
+
 namespace plumb {
 namespace {
 
@@ -30,7 +32,7 @@ Ratings rate_experts(const Tensor& logits, const Tensor& ratings, std::size_t k)
     const float largest = *std::max_element(x, x + logits.cols);
     float sum = 0;
     for (std::size_t e = 0; e < logits.cols; ++e) {
-      r.p(t, e) = std::exp(x[e] - largest);
+      r.p(t, e) = exp(x[e] - largest);
       sum += r.p(t, e);
     }
     for (std::size_t e = 0; e < logits.cols; ++e) r.p(t, e) /= sum;

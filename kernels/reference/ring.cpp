@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "bounds/number/exponential.hpp"
+
 namespace plumb {
 namespace {
 
@@ -14,7 +16,7 @@ std::size_t key_column(const HeadShape& s, std::size_t group) {
 // What was summed so far is about a score that is not below this one.
 void bring_down(float score, std::size_t i, SoFar& all) {
   if (!(all.largest[i] < score)) return;
-  const float down = std::exp(all.largest[i] - score);
+  const float down = exp(all.largest[i] - score);
   all.largest[i] = score;
   all.sum[i] *= down;
   for (std::size_t c = 0; c < all.o.cols; ++c) all.o(i, c) *= down;
@@ -55,7 +57,7 @@ void take_in(Tensor& scores, const Sight& sees, SoFar& all) {
     bring_down(largest, i, all);
     for (std::size_t j = 0; j < scores.cols; ++j) {
       const bool seen = sees(i, j);
-      row[j] = seen ? std::exp(row[j] - all.largest[i]) : 0.0F;
+      row[j] = seen ? exp(row[j] - all.largest[i]) : 0.0F;
       if (seen) all.sum[i] += row[j];
     }
   }
@@ -64,7 +66,7 @@ void take_in(Tensor& scores, const Sight& sees, SoFar& all) {
 void take_in_sink(float sink, SoFar& all) {
   for (std::size_t i = 0; i < all.sum.size(); ++i) {
     bring_down(sink, i, all);
-    all.sum[i] += std::exp(sink - all.largest[i]);
+    all.sum[i] += exp(sink - all.largest[i]);
   }
 }
 
@@ -82,7 +84,7 @@ Tensor divided(const SoFar& all, const HeadShape& s, std::size_t sequence, std::
 void probabilities(Tensor& scores, const Sight& sees, const Tensor& lse) {
   for (std::size_t i = 0; i < scores.rows; ++i) {
     for (std::size_t j = 0; j < scores.cols; ++j) {
-      scores(i, j) = sees(i, j) ? std::exp(scores(i, j) - lse.values[i]) : 0.0F;
+      scores(i, j) = sees(i, j) ? exp(scores(i, j) - lse.values[i]) : 0.0F;
     }
   }
 }
@@ -113,7 +115,7 @@ Tensor block_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
 
 Tensor taken_by_sink(float sink, const Tensor& lse) {
   Tensor p(lse.rows, 1);
-  for (std::size_t i = 0; i < p.rows; ++i) p.values[i] = std::exp(sink - lse.values[i]);
+  for (std::size_t i = 0; i < p.rows; ++i) p.values[i] = exp(sink - lse.values[i]);
   return p;
 }
 

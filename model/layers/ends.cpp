@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "bounds/number/exponential.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/dropout.hpp"
 #include "model/layers/gradients.hpp"
@@ -30,10 +31,12 @@ Tensor log_sum_exp(Rank& rank, const Tensor& logits) {
   }
   rank.mesh.tp.max(largest.values);
   Tensor lse(logits.rows, 1);
+  std::vector<float> shares(logits.cols);
   for (std::size_t t = 0; t < logits.rows; ++t) {
     for (std::size_t v = 0; v < logits.cols; ++v) {
-      lse.values[t] += std::exp(logits(t, v) - largest.values[t]);
+      shares[v] = exp(logits(t, v) - largest.values[t]);
     }
+    for (const float share : shares) lse.values[t] += share;
   }
   rank.mesh.tp.sum(lse.values, fp32);
   for (std::size_t t = 0; t < logits.rows; ++t) {
@@ -104,13 +107,14 @@ Tensor rows_of_table(Rank& rank, const std::string& name, const Tensor& ids) {
 // Logits become their gradients.
 void to_gradients(const Rank& rank, const Targets& targets, const Tensor& lse, const Smoothing& s,
                   float weight, float n, Tensor& logits) {
-  const float loss_scale = rank.r.loss_scaling ? rank.state.at("loss_scale/scale").values[0] : 1.0F;
+  const float loss_scale =
+      rank.r.loss_scaling ? rank.state.at("loss_scale/scale")->values[0] : 1.0F;
   const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary));
   for (std::size_t t = 0; t < logits.rows; ++t) {
     const float share = targets.mask.values[t] / n * weight * loss_scale;
     const auto label = static_cast<std::size_t>(targets.labels.values[t]);
     for (std::size_t v = 0; v < logits.cols; ++v) {
-      const float p = std::exp(logits(t, v) - lse.values[t]);
+      const float p = exp(logits(t, v) - lse.values[t]);
       float off = v + start == label ? p - s.label : p;
       if (rank.c.label_smoothing > 0) off -= s.of_each;
       logits(t, v) = off * share;

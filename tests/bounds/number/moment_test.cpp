@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "bounds/examples/draw.hpp"
+#include "bounds/number/exponential.hpp"
 #include "bounds/number/near.hpp"
 #include "tests/support/effort.hpp"
 
@@ -144,7 +145,7 @@ TEST(Moment, RoundsAsFloatsDo) {
   }
 }
 
-// What the header assumes of the library: errors are those of a rounding.
+// What the header assumes of functions: errors are those of a rounding.
 TEST(Moment, FunctionsOfThisMachineRoundOnce) {
   Scores exponential, logarithm, error_function, sigma;
   Draw draw("plain", 5);
@@ -152,10 +153,10 @@ TEST(Moment, FunctionsOfThisMachineRoundOnce) {
     const double x = draw.matrix(1, 1).values[0];
     const auto f = static_cast<float>(x);
     const Moment m = Moment::input(x);
-    exponential.add(exp(m), std::exp(f));
+    exponential.add(exp(m), exp(f));
     logarithm.add(log(m * m), std::log(f * f));
     error_function.add(erf(m), std::erf(f));
-    sigma.add(sigmoid(m), 1 / (1 + std::exp(-f)));
+    sigma.add(sigmoid(m), 1 / (1 + exp(-f)));
   }
   exponential.expect_right("exp");
   logarithm.expect_right("log");
