@@ -51,7 +51,7 @@ void Gathering::let_go(int layer) {
 void Gathering::set_out(Room& room, const Parameter& p) {
   const LocalShape shape = local_shape(rank_, p);
   room.of = p.name;
-  const Tensor& share = rank_.state.at(p.name + "/param");
+  const Tensor& share = *rank_.state.at(p.name + "/param");
   if (!rank_.overlap.on()) {  // the world's own gathering
     room.whole = gathered(rank_, share, p);
     return;

@@ -20,6 +20,12 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x,
   rank.tap_share(id, x, p, format);
   rank.record.ran[id] = ran;
 }
+// The same of what is not needed any more.
+void tap_last(Rank& rank, const Parameter& p, const std::string& id, Tensor x, int from,
+              const Format& format, const Evaluation& ran) {
+  if (rank.l.zero < from) return rank.tap_last(id, std::move(x), held(p), format, ran);
+  tap(rank, p, id, x, from, format, ran);
+}
 
 // The sum over the ranks that hold copies, or this rank's share of it.
 Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
@@ -74,11 +80,7 @@ float gradient_norm(Rank& rank) {
     if (!rank.holds(p)) continue;
     if (p.sharding == Sharding::none && rank.where.tp != 0) continue;
     if (rank.on_both_ends(p) && !rank.begins()) continue;
-    double own = 0;
-    for (const float g : rank.reduced.at(p.name).values) {
-      own += static_cast<double>(g) * static_cast<double>(g);
-    }
-    (p.expert < 0 ? squares : of_experts) += own;
+    (p.expert < 0 ? squares : of_experts) += sum_of_squares(rank.reduced.at(p.name).values);
   }
   if (rank.l.zero >= 2) rank.mesh.dp.sum(squares);
   (rank.l.zero >= 2 ? rank.mesh.dp : rank.mesh.ep).sum(of_experts);
@@ -89,7 +91,7 @@ float gradient_norm(Rank& rank) {
 
 // Divides the gradients by the loss scale; says whether one of any rank left the range.
 bool unscale(Rank& rank) {
-  const float inverse = 1 / rank.state.at("loss_scale/scale").values[0];
+  const float inverse = 1 / rank.state.at("loss_scale/scale")->values[0];
   float bad = 0;
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
@@ -110,8 +112,8 @@ bool unscale(Rank& rank) {
 }
 
 void next_loss_scale(Rank& rank, bool skipped) {
-  float scale = rank.state.at("loss_scale/scale").values[0];
-  float good = rank.state.at("loss_scale/growth").values[0] + 1;
+  float scale = rank.state.at("loss_scale/scale")->values[0];
+  float good = rank.state.at("loss_scale/growth")->values[0] + 1;
   if (skipped) {
     scale *= static_cast<float>(Recipe::backoff);
     good = 0;
@@ -126,14 +128,13 @@ void next_loss_scale(Rank& rank, bool skipped) {
 
 // This rank's part of a parameter.
 Tensor own_parameter(Rank& rank, const Parameter& p) {
-  const Tensor& parameter = rank.state.at(p.name + "/param");
+  const Tensor& parameter = *rank.state.at(p.name + "/param");
   return rank.l.zero == 1 || rank.l.zero == 2 ? own_share(rank, parameter, p) : parameter;
 }
 
-// What Adam works on: the master, which is not asked for again, or the parameter itself.
+// What Adam works on: the master, or the parameter itself.
 Tensor updated_from(Rank& rank, const Parameter& p) {
-  if (rank.r.masters) return std::move(rank.state.at(p.name + "/master"));
-  return own_parameter(rank, p);
+  return rank.r.masters ? *rank.state.at(p.name + "/master") : own_parameter(rank, p);
 }
 
 void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
@@ -149,13 +150,13 @@ void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
               x.values.begin());
 }
 
-void keep_moment(Rank& rank, const Parameter& p, const std::string& kind, Tensor& moment) {
+void keep_moment(Rank& rank, const Parameter& p, const std::string& kind, Tensor moment) {
   const Format& format = rank.r.moments;
   if (!(format == fp32)) {
     tap(rank, p, p.name + kind + "_unrounded", moment, 1, fp32, rank.in_fp32());
     round_to_format(moment.values, format);
   }
-  tap(rank, p, p.name + kind, moment, 1, format, {1, fp32, format});
+  tap_last(rank, p, p.name + kind, std::move(moment), 1, format, {1, fp32, format});
 }
 
 Tensor clipped(Rank& rank, const Parameter& p, float coefficient) {
@@ -168,15 +169,15 @@ Tensor clipped(Rank& rank, const Parameter& p, float coefficient) {
 
 // Adam's step; returns the parameter, or this rank's share of it.
 Tensor updated(Rank& rank, const Parameter& p, const Tensor& gradient, bool skipped) {
-  Tensor& average = rank.state.at(p.name + "/exp_avg");
-  Tensor& square = rank.state.at(p.name + "/exp_avg_sq");
+  Tensor average = *rank.state.at(p.name + "/exp_avg");
+  Tensor square = *rank.state.at(p.name + "/exp_avg_sq");
   Tensor x = updated_from(rank, p);
   if (!skipped) {
     adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step}, gradient, x,
               average, square);
   }
-  keep_moment(rank, p, "/exp_avg", average);
-  keep_moment(rank, p, "/exp_avg_sq", square);
+  keep_moment(rank, p, "/exp_avg", std::move(average));
+  keep_moment(rank, p, "/exp_avg_sq", std::move(square));
   tap(rank, p, p.name + (rank.r.masters ? "/master" : "/updated"), x, 1, fp32, rank.in_fp32());
   round_parameter(rank, p, x);
   return x;
@@ -184,7 +185,7 @@ Tensor updated(Rank& rank, const Parameter& p, const Tensor& gradient, bool skip
 
 void keep_parameter(Rank& rank, const Parameter& p, Tensor x) {
   if (rank.l.zero == 1 || rank.l.zero == 2) x = gathered(rank, x, p);
-  tap(rank, p, p.name + "/param", x, 3, rank.r.compute, rank.plain());
+  tap_last(rank, p, p.name + "/param", std::move(x), 3, rank.r.compute, rank.plain());
 }
 
 // Gradients go to where the optimizer is, parameters come back.

@@ -95,7 +95,7 @@ bool Rank::holds(const Parameter& p) const {
   return plumb::holds(c, l, {where.pp, where.dp, where.cp, where.tp}, stages, p);
 }
 
-Tensor Rank::own_tokens(const Tensor& x) const {
+Tensor Rank::own_tokens(Tensor x) const {
   if (!l.sp) return x;
   Tensor mine(x.rows / where.tp_size, x.cols);
   std::copy_n(x.row(first(x.rows)), mine.size(), mine.values.begin());
@@ -160,6 +160,16 @@ void Rank::tap_leaf(const std::string& id, const Tensor& x, Held held, const For
   record.shards[recorded_as(id)] = {placed(x, held), x, format};
 }
 
+void Rank::tap_last(const std::string& id, Tensor x, Held held, const Format& format,
+                    const Evaluation& ran) {
+  const Placement lies = placed(x, held);
+  if (x.size() > 0 && records(id)) {
+    record.shards[recorded_as(id)] = {lies, std::move(x), format};
+  }
+  record.ran[recorded_as(id)] = ran;
+  overlap.point();
+}
+
 void Rank::tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                      const Format& format) {
   if (!records(id)) return;
@@ -186,13 +196,13 @@ Tensor Rank::multiply(View<float> a, View<float> b) const {
   return product;
 }
 
-Tensor Rank::beginning(const std::string& parameter, const Tensor& gradient) {
+const Tensor* Rank::so_far(const std::string& parameter) {
+  const auto found = main_grad.find(parameter);
+  if (found != main_grad.end()) return &found->second;
   const auto left = leftovers.main_grad.find(parameter);
   const bool is_left = left != leftovers.main_grad.end();
-  if (joints.gradients.starts_from_zero(at(parameter), is_left) || !is_left) {
-    return Tensor(gradient.rows, gradient.cols);
-  }
-  return left->second;
+  const bool from_zero = joints.gradients.starts_from_zero(at(parameter), is_left);
+  return from_zero || !is_left ? nullptr : &left->second;
 }
 
 void Rank::add_up(const std::string& id, const Tensor& part) {
@@ -202,12 +212,12 @@ void Rank::add_up(const std::string& id, const Tensor& part) {
   add_to(total, part);
 }
 
-void Rank::collect(const std::string& parameter, const Tensor& gradient, Held held,
+void Rank::collect(const std::string& parameter, Tensor gradient, Held held,
                    const Evaluation& ran) {
   tap(parameter + "/wgrad", gradient, held, fp32, ran);
-  Tensor& total = main_grad[parameter];
-  if (total.size() == 0) total = beginning(parameter, gradient);
-  add_to(total, gradient);
+  // (A sum is no negative zero, so zeros need not be added to it.)
+  if (const Tensor* before = so_far(parameter)) add_to(gradient, *before);
+  main_grad[parameter] = std::move(gradient);
   // Experts take the tokens of each expert-parallel rank by themselves.
   const int visits = of_expert(parameter) ? where.ep_size : 1;
   if (++collected_[parameter] == visits * c.micro_batches / where.dp_size) buckets.put(parameter);

@@ -61,7 +61,7 @@ class Rank {
   // rank has, by expert-parallel rank, then by context.
   std::vector<std::size_t> copies_here, copies_of_ranks;
 
-  std::map<std::string, Tensor> state;        // this rank's slice: name + /param, /master, ...
+  Values state;                               // this rank's slice: name + /param, /master, ...
   std::map<std::string, float> largest_seen;  // of this step, by id: for delayed scaling
   // Accumulated over this rank's micro-batches, then summed in place while backward goes on:
   std::map<std::string, Tensor> main_grad;
@@ -74,7 +74,7 @@ class Rank {
   // This rank's slice of a parameter. Under ZeRO-3 it is gathered for it: every data-parallel rank
   // asks in the same order.
   const Tensor& param(const std::string& name) {
-    return l.zero < 3 ? state.at(name + "/param") : gathering.whole(name);
+    return l.zero < 3 ? *state.at(name + "/param") : gathering.whole(name);
   }
   Gathering gathering{*this};
   // Of keys and values and their gradients, from one context-parallel rank to the next.
@@ -83,7 +83,7 @@ class Rank {
   // What products that sum over that axis see of a weight: model/layers/operand.hpp.
   const Tensor& factor(const std::string& module, Contracted axis) {
     if (!r.operands) return weight(module);
-    return state.at(r.operands->weights.copy_of(module + ".weight/operand", axis));
+    return *state.at(r.operands->weights.copy_of(module + ".weight/operand", axis));
   }
   const Tensor& bias(const std::string& module) { return param(module + ".bias"); }
   bool gpt() const { return c.family == Family::gpt; }
@@ -91,7 +91,7 @@ class Rank {
   std::size_t first(std::size_t n) const { return n * where.tp / where.tp_size; }
   std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
   // This rank's tokens of the residual stream, from those of its context.
-  Tensor own_tokens(const Tensor& x) const;
+  Tensor own_tokens(Tensor x) const;
   // Rows of a tensor of all tokens that a context-parallel rank has, in its order.
   std::vector<std::size_t> rows_of(int rank) const;
   // Which tokens of each sequence a context-parallel rank has.
@@ -127,6 +127,9 @@ class Rank {
   // The same without the micro-batch in front.
   void tap_step(const std::string& id, const Tensor& x, Held held, const Format& format,
                 const Evaluation& ran);
+  // The same of what is not needed any more.
+  void tap_last(const std::string& id, Tensor x, Held held, const Format& format,
+                const Evaluation& ran);
   // A leaf: recorded, but nothing says how it came about.
   void tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format);
   // This rank's share of the elements of its slice of a parameter: model/zero.hpp.     // (n, 1)
@@ -161,8 +164,7 @@ class Rank {
   void add_up(const std::string& id, const Tensor& part);
   // Adds a micro-batch's gradient of a parameter to what the rank has, and records it. The last one
   // sets the sum out.
-  void collect(const std::string& parameter, const Tensor& gradient, Held held,
-               const Evaluation& ran);
+  void collect(const std::string& parameter, Tensor gradient, Held held, const Evaluation& ran);
 
  private:
   std::vector<std::vector<std::size_t>> positions_;  // by context-parallel rank
@@ -170,8 +172,8 @@ class Rank {
   bool traced_;
   std::set<std::string> kept_;  // ids of what the next step starts from
 
-  // What the first micro-batch's gradient is added to.
-  Tensor beginning(const std::string& parameter, const Tensor& gradient);
+  // What a micro-batch's gradient is added to; null: zeros.
+  const Tensor* so_far(const std::string& parameter);
 };
 
 // "layers.3.attn.qkv.weight": 3; -1 outside the layers.

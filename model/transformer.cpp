@@ -15,8 +15,19 @@
 namespace plumb {
 namespace {
 
-Tensor sliced(const Tensor& x, Sharding how, const Rank& rank) {
-  if (how == Sharding::none || rank.where.tp_size == 1) return x;
+using Shared = std::shared_ptr<const Tensor>;
+
+const Shared& shared(const Values& leaves, const std::string& id) {
+  const auto found = leaves.find(id);
+  if (found == leaves.end()) throw Failure("the state lacks '" + id + "'; trace again");
+  return found->second;
+}
+const Tensor& leaf(const Values& leaves, const std::string& id) { return *shared(leaves, id); }
+
+// The whole is not copied.
+Shared sliced(const Shared& whole, Sharding how, const Rank& rank) {
+  if (how == Sharding::none || rank.where.tp_size == 1) return whole;
+  const Tensor& x = *whole;
   const bool by_rows = how == Sharding::rows;
   const std::size_t n = by_rows ? x.rows : x.cols;
   const std::size_t first = rank.first(n);
@@ -26,23 +37,17 @@ Tensor sliced(const Tensor& x, Sharding how, const Rank& rank) {
     const float* from = by_rows ? x.row(first + i) : x.row(i) + first;
     std::copy_n(from, mine.cols, mine.row(i));
   }
-  return mine;
-}
-
-const Tensor& leaf(const Values& leaves, const std::string& id) {
-  const auto found = leaves.find(id);
-  if (found == leaves.end()) throw Failure("the state lacks '" + id + "'; trace again");
-  return *found->second;
+  return std::make_shared<const Tensor>(std::move(mine));
 }
 
 // The parameter itself is shared under ZeRO-3 only, Adam's state under any.
-void load_like(Rank& rank, const Kept& k, const Parameter& p, const Tensor& whole) {
-  Tensor mine = sliced(whole, p.sharding, rank);
+void load_like(Rank& rank, const Kept& k, const Parameter& p, const Shared& whole) {
+  Shared mine = sliced(whole, p.sharding, rank);
   if (rank.l.zero >= (k.id.ends_with("/param") ? 3 : 1)) {
-    mine = own_share(rank, mine, p);
-    rank.tap_share(k.id + "@previous", mine, p, k.format);
+    mine = std::make_shared<const Tensor>(own_share(rank, *mine, p));
+    rank.tap_share(k.id + "@previous", *mine, p, k.format);
   } else {
-    rank.tap_leaf(k.id + "@previous", mine, held(p), k.format);
+    rank.tap_leaf(k.id + "@previous", *mine, held(p), k.format);
   }
   rank.state[k.id] = std::move(mine);
 }
@@ -52,11 +57,11 @@ void load_state(Rank& rank, const Values& leaves) {
   for (const Parameter& p : parameters(rank.c)) of_name[p.name] = p;
   for (const Kept& k : kept(rank.c, rank.r)) {
     if (!k.parameter.empty() && !rank.holds(of_name.at(k.parameter))) continue;
-    const Tensor& whole = leaf(leaves, k.id + "@previous");
+    const Shared& whole = shared(leaves, k.id + "@previous");
     if (k.like_it) {
       load_like(rank, k, of_name.at(k.parameter), whole);
     } else {
-      rank.tap_leaf(k.id + "@previous", whole, Held::whole, k.format);
+      rank.tap_leaf(k.id + "@previous", *whole, Held::whole, k.format);
       rank.state[k.id] = whole;
     }
   }
@@ -77,7 +82,7 @@ Batch load_batch(Rank& rank, const Values& leaves, int m) {
     return x;
   };
   const auto targets = [&](const Predicted& of) {
-    return Targets{own(of.labels), own(of.mask), rank.state.at(of.count).values[0]};
+    return Targets{own(of.labels), own(of.mask), rank.state.at(of.count)->values[0]};
   };
   Batch batch{m, own("ids"), targets(next), {}, {}};
   if (rank.c.mtp > 0) batch.after_next = targets(after_next);
@@ -98,7 +103,7 @@ void count(Rank& rank, const Values& leaves, const Predicted& of) {
   rank.mesh.cp.sum(count.values, fp32);
   rank.mesh.dp.sum(count.values, fp32);
   rank.tap_leaf(of.count, count, Held::whole, fp32);
-  rank.state[of.count] = std::move(count);
+  rank.state[of.count] = std::make_shared<const Tensor>(std::move(count));
 }
 
 void one_rank(Rank& rank, const Values& leaves) {

@@ -41,8 +41,8 @@ Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
                                    norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
   const Tensor d_attended = dropped(rank, name + ".attn.dropout", "grad_in", d_middle);
   const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, d_attended);
-  const Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, d_o);
-  const Tensor d_norm1 = qkv_backward(rank, name, s.qkv, d_qkv);
+  Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, d_o);
+  const Tensor d_norm1 = qkv_backward(rank, name, s.qkv, std::move(d_qkv));
   Tensor dx = residual(rank, name + ".add/grad_out", d_middle,
                        norm_layer_backward(rank, name + ".norm1", s.x, d_norm1));
   leave_layer(rank);

@@ -22,7 +22,7 @@ inline Evaluation sum_over_contexts(Rank& rank, const std::string& parameter, Te
 }
 inline void collect_slice(Rank& rank, const std::string& parameter, Tensor gradient, Held held) {
   const Evaluation ran = sum_over_contexts(rank, parameter, gradient);
-  rank.collect(parameter, gradient, held, ran);
+  rank.collect(parameter, std::move(gradient), held, ran);
 }
 
 // Of a parameter that every tensor-parallel rank holds whole and has a part of: each adds what its
@@ -40,7 +40,7 @@ inline void collect_parts(Rank& rank, const std::string& parameter, Tensor gradi
   }
   if (contexts) ran.parts *= rank.where.cp_size;
   if (over_tp) ran.parts *= rank.where.tp_size;
-  rank.collect(parameter, gradient, Held::whole, ran);
+  rank.collect(parameter, std::move(gradient), Held::whole, ran);
 }
 
 // Of one whose every token every tensor-parallel rank sees, but for sequence parallelism.

@@ -10,7 +10,7 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
     ran.parts = rank.where.tp_size;
     ran.wire = wire;
   }
-  return rank.own_tokens(part);
+  return rank.own_tokens(std::move(part));
 }
 
 // x W, as the joint leaves it.
@@ -33,21 +33,20 @@ Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
   return y;
 }
 
-Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
-  const Operand d = gradient_operand(rank, name, dy, Held::token_columns);
+Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy) {
+  Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
+  const Operand d = gradient_operand(rank, name, std::move(dy), Held::token_columns);
   Evaluation ran = rank.plain();
   Tensor dx =
       rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true));
   dx = rank.joints.linear.sums_input_gradient(rank.at(name))
            ? summed_over_ranks(rank, std::move(dx), rank.r.wire, ran)
-           : rank.own_tokens(dx);
+           : rank.own_tokens(std::move(dx));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, ran);
   collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
                 Held::columns);
-  if (rank.gpt()) {
-    collect_slice(rank, name + ".bias", sum_of_rows(dy), Held::rows);
-  }
+  if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Held::rows);
   return dx;
 }
 
@@ -60,15 +59,16 @@ Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x) {
 }
 
 Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
-  const Tensor all = all_tokens(rank, dy);
-  const Operand d = gradient_operand(rank, name, all, Held::tokens);
+  Tensor all = all_tokens(rank, dy);
+  Tensor d_bias = rank.gpt() ? sum_of_rows(all) : Tensor();
+  const Operand d = gradient_operand(rank, name, std::move(all), Held::tokens);
   Tensor dx = rank.own_tokens(
       rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true)));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
   collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
                 Held::whole);
-  if (rank.gpt()) collect_slice(rank, name + ".bias", sum_of_rows(all), Held::whole);
+  if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Held::whole);
   return dx;
 }
 

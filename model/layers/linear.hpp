@@ -19,7 +19,7 @@ Tensor all_tokens(Rank& rank, const Tensor& x);
 // dy are no operands yet.
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x);
 // Returns dx for this rank's tokens of the residual stream.
-Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy);
+Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy);
 
 // W whole: every rank multiplies all tokens alike, and returns its own of the stream.
 Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x);

@@ -30,8 +30,8 @@ Tensor mlp_layer(Rank& rank, const std::string& name, const Tensor& x, Mlp& s) {
 
 Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& s, const Tensor& dy) {
   const Tensor d_act = row_backward(rank, name + ".fc2", s.act, dy);
-  const Tensor d_fc1 = activation_backward(rank, name + ".act", s.fc1, d_act, Held::token_columns);
-  return column_backward(rank, name + ".fc1", s.x, d_fc1);
+  Tensor d_fc1 = activation_backward(rank, name + ".act", s.fc1, d_act, Held::token_columns);
+  return column_backward(rank, name + ".fc1", s.x, std::move(d_fc1));
 }
 
 }  // namespace plumb

@@ -59,7 +59,7 @@ class Caster {
   Tensor scaled_by_history(const std::string& name, Tensor x) const {
     float& largest = rank_.largest_seen[name];
     largest = std::max(largest, largest_finite(x.values));
-    quantize(x.values, rank_.state.at(name + "_scale").values[0], how_.format, Beyond::saturates);
+    quantize(x.values, rank_.state.at(name + "_scale")->values[0], how_.format, Beyond::saturates);
     record(name, x, held_, fp32, {1, fp32, how_.format});
     return x;
   }
@@ -175,10 +175,10 @@ Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held he
 static void delayed_scales(Rank& rank) {
   for (const auto& [id, how, weight] : delayed_operands(rank.c, rank.r)) {
     if (!rank.holds(parameter_of(rank.c, weight))) continue;
-    const float amax = largest_finite(rank.state.at(id + "_history").values);
-    const Tensor scale(1, 1, scale_to_fit(amax, how->format));
-    rank.tap_step(id + "_scale", scale, Held::whole, fp32, rank.in_fp32());
-    rank.state[id + "_scale"] = scale;
+    const float amax = largest_finite(rank.state.at(id + "_history")->values);
+    auto scale = std::make_shared<const Tensor>(1, 1, scale_to_fit(amax, how->format));
+    rank.tap_step(id + "_scale", *scale, Held::whole, fp32, rank.in_fp32());
+    rank.state[id + "_scale"] = std::move(scale);
   }
 }
 
@@ -191,10 +191,10 @@ void keep_histories(Rank& rank) {
                                       std::pair{"cp", &rank.mesh.cp}, std::pair{"dp", copies}}) {
       if (rank.joints.scaling.reduces_over(where, axis)) group->max({&largest, 1});
     }
-    Tensor& history = rank.state.at(id + "_history");
+    Tensor history = *rank.state.at(id + "_history");
     std::rotate(history.values.begin(), history.values.end() - 1, history.values.end());
     history.values[0] = largest;
-    rank.tap_step(id + "_history", history, Held::whole, fp32, rank.in_fp32());
+    rank.tap_last(id + "_history", std::move(history), Held::whole, fp32, rank.in_fp32());
   }
 }
 
@@ -207,9 +207,10 @@ void weight_operands(Rank& rank) {
     const std::string name = p.name + "/operand";
     Operand seen = Caster(rank, true, held(p), how)(name, rank.param(p.name));
     if (seen.of_rows) {
-      rank.state[how.copy_of(name, Contracted::rows)] = std::move(*seen.of_rows);
+      rank.state[how.copy_of(name, Contracted::rows)] =
+          std::make_shared<const Tensor>(std::move(*seen.of_rows));
     }
-    rank.state[name] = std::move(seen.of_columns);
+    rank.state[name] = std::make_shared<const Tensor>(std::move(seen.of_columns));
     rank.gathering.let_go(layer_of(p.name));
   }
 }

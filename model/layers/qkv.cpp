@@ -39,9 +39,8 @@ Tensor through_latent(Rank& rank, const std::string& name, const Tensor& x, Qkv&
 }
 
 // The gradient of x by way of the latent.
-Tensor keys_and_values_backward(Rank& rank, const std::string& attn, const Qkv& s,
-                                const Tensor& d_kv) {
-  const Tensor d_normed = column_backward(rank, attn + ".kv_up", s.up, d_kv);
+Tensor keys_and_values_backward(Rank& rank, const std::string& attn, const Qkv& s, Tensor d_kv) {
+  const Tensor d_normed = column_backward(rank, attn + ".kv_up", s.up, std::move(d_kv));
   const Tensor d_latent = norm_layer_backward(rank, attn + ".kv_norm", s.latent, d_normed);
   return whole_backward(rank, attn + ".kv_down", s.down, d_latent);
 }
@@ -68,9 +67,9 @@ Tensor through_latent_backward(Rank& rank, const std::string& name, const Qkv& s
   };
   record(queries, d.q);
   record(attn + ".kv_up", d.kv);
-  Tensor dx = column_backward(rank, queries, s.x, d.q);
+  Tensor dx = column_backward(rank, queries, s.x, std::move(d.q));
   dx = residual(rank, attn + ".kv_down.add/grad_out", dx,
-                keys_and_values_backward(rank, attn, s, d.kv));
+                keys_and_values_backward(rank, attn, s, std::move(d.kv)));
   if (shared == 0) return dx;
   return residual(rank, attn + ".shared_key.add/grad_out", dx,
                   shared_key_backward(rank, attn, s, std::move(d.shared)));
@@ -85,9 +84,9 @@ Tensor qkv_layer(Rank& rank, const std::string& name, const Tensor& x, Qkv& save
   return column_forward(rank, name + rank.c.queries(), saved.x);
 }
 
-Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, const Tensor& d_qkv) {
+Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, Tensor d_qkv) {
   if (rank.c.latent > 0) return through_latent_backward(rank, name, saved, d_qkv);
-  return column_backward(rank, name + rank.c.queries(), saved.x, d_qkv);
+  return column_backward(rank, name + rank.c.queries(), saved.x, std::move(d_qkv));
 }
 
 }  // namespace plumb

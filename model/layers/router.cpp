@@ -28,7 +28,7 @@ void take(Rank& rank, const std::string& id, const Tensor& x, const Evaluation& 
 // Logits, as far as the choice goes.
 Tensor biased(Rank& rank, const std::string& name, Tensor logits) {
   if (rank.c.balance_bias == 0) return logits;
-  const Tensor& bias = rank.state.at(name + "/bias");
+  const Tensor& bias = *rank.state.at(name + "/bias");
   for (std::size_t t = 0; t < logits.rows; ++t) {
     for (std::size_t e = 0; e < logits.cols; ++e) logits(t, e) += bias.values[e];
   }
@@ -132,7 +132,7 @@ void balance_experts(Rank& rank) {
   for (const auto& [id, count] : rank.added_up) {
     if (!id.ends_with("/count")) continue;
     const std::string router = id.substr(0, id.rfind('/'));
-    Tensor& bias = rank.state.at(router + "/bias");
+    Tensor bias = *rank.state.at(router + "/bias");
     const double all = std::accumulate(count.values.begin(), count.values.end(), 0.0);
     const auto rate = static_cast<float>(rank.c.balance_bias / 1000.0);
     for (std::size_t e = 0; e < bias.rows; ++e) {
@@ -140,13 +140,14 @@ void balance_experts(Rank& rank) {
       if (n < all) bias.values[e] += rate;
       if (n > all) bias.values[e] -= rate;
     }
-    rank.tap_step(router + "/bias", bias, Held::whole, fp32, rank.in_fp32());
+    rank.tap_last(router + "/bias", std::move(bias), Held::whole, fp32, rank.in_fp32());
   }
 }
 
 Tensor router_backward(Rank& rank, const std::string& name, const Routed& s, const Tensor& dp) {
   rank.tap(name + "/probabilities_grad", dp, Held::own_tokens, fp32, rank.in_fp32());
-  const float loss_scale = rank.r.loss_scaling ? rank.state.at("loss_scale/scale").values[0] : 1.0F;
+  const float loss_scale =
+      rank.r.loss_scaling ? rank.state.at("loss_scale/scale")->values[0] : 1.0F;
   const Tensor d =
       rating_gradient(s.own, dp, s.count, balance_of(rank.c), z_of(rank.c), loss_scale);
   rank.tap(name + "/grad_out", d, Held::own_tokens, fp32, rank.in_fp32());
