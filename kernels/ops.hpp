@@ -1,7 +1,8 @@
 // kernels/ops.hpp: everything the model computes besides products, in plain loops.
 //
 // The patient's own code: it fulfils the same promises as bounds/operations (see there for the
-// mathematics and the order of each sum) without sharing a line of arithmetic with them.
+// mathematics and the order of each sum) without sharing a line of arithmetic with them, but for
+// formats' rounding and the exponential, which have tests of their own.
 // Nothing here rounds to a format; the model does, with `round_to_format`.
 // TESTED   tests/model/one_rank_test.cpp (bit for bit the promise), tests/model/gradient_test.cpp
 #pragma once

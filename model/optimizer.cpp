@@ -21,10 +21,10 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x,
   rank.record.ran[id] = ran;
 }
 // The same of what is not needed any more.
-void tap_last(Rank& rank, const Parameter& p, const std::string& id, Tensor x, int from,
-              const Format& format, const Evaluation& ran) {
-  if (rank.l.zero < from) return rank.tap_last(id, std::move(x), held(p), format, ran);
-  tap(rank, p, id, x, from, format, ran);
+void tap(Rank& rank, const Parameter& p, const std::string& id, Tensor&& x, int from,
+         const Format& format, const Evaluation& ran) {
+  if (rank.l.zero < from) return rank.tap_step(id, std::move(x), held(p), format, ran);
+  tap(rank, p, id, std::as_const(x), from, format, ran);
 }
 
 // The sum over the ranks that hold copies, or this rank's share of it.
@@ -156,7 +156,7 @@ void keep_moment(Rank& rank, const Parameter& p, const std::string& kind, Tensor
     tap(rank, p, p.name + kind + "_unrounded", moment, 1, fp32, rank.in_fp32());
     round_to_format(moment.values, format);
   }
-  tap_last(rank, p, p.name + kind, std::move(moment), 1, format, {1, fp32, format});
+  tap(rank, p, p.name + kind, std::move(moment), 1, format, {1, fp32, format});
 }
 
 Tensor clipped(Rank& rank, const Parameter& p, float coefficient) {
@@ -185,7 +185,7 @@ Tensor updated(Rank& rank, const Parameter& p, const Tensor& gradient, bool skip
 
 void keep_parameter(Rank& rank, const Parameter& p, Tensor x) {
   if (rank.l.zero == 1 || rank.l.zero == 2) x = gathered(rank, x, p);
-  tap_last(rank, p, p.name + "/param", std::move(x), 3, rank.r.compute, rank.plain());
+  tap(rank, p, p.name + "/param", std::move(x), 3, rank.r.compute, rank.plain());
 }
 
 // Gradients go to where the optimizer is, parameters come back.

@@ -160,7 +160,7 @@ void Rank::tap_leaf(const std::string& id, const Tensor& x, Held held, const For
   record.shards[recorded_as(id)] = {placed(x, held), x, format};
 }
 
-void Rank::tap_last(const std::string& id, Tensor x, Held held, const Format& format,
+void Rank::tap_step(const std::string& id, Tensor&& x, Held held, const Format& format,
                     const Evaluation& ran) {
   const Placement lies = placed(x, held);
   if (x.size() > 0 && records(id)) {
@@ -215,7 +215,7 @@ void Rank::add_up(const std::string& id, const Tensor& part) {
 void Rank::collect(const std::string& parameter, Tensor gradient, Held held,
                    const Evaluation& ran) {
   tap(parameter + "/wgrad", gradient, held, fp32, ran);
-  // (A sum is no negative zero, so zeros need not be added to it.)
+  // (To add zeros to it first could change the sign of a zero only.)
   if (const Tensor* before = so_far(parameter)) add_to(gradient, *before);
   main_grad[parameter] = std::move(gradient);
   // Experts take the tokens of each expert-parallel rank by themselves.

@@ -127,8 +127,8 @@ class Rank {
   // The same without the micro-batch in front.
   void tap_step(const std::string& id, const Tensor& x, Held held, const Format& format,
                 const Evaluation& ran);
-  // The same of what is not needed any more.
-  void tap_last(const std::string& id, Tensor x, Held held, const Format& format,
+  // The same of what is not needed any more: it is not copied.
+  void tap_step(const std::string& id, Tensor&& x, Held held, const Format& format,
                 const Evaluation& ran);
   // A leaf: recorded, but nothing says how it came about.
   void tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format);

@@ -90,27 +90,20 @@ T squares_of(const T* x, std::size_t n, const T& mean) {
 }
 
 // exp(z) = 2^k exp(r), |r| <= ln(2) / 2: Taylor's polynomial of degree 13, whose remainder is below
-// 2^-57 of it. ln 2 in two parts, the first of 32 bits, so that k times it is exact.
+// 2^-57 of it.
 inline void exponential(Doubles& z) {
-  constexpr double first = 0x1.62e42feep-1, second = 0x1.a39ef35793c76p-33;
-  constexpr double log2e = 0x1.71547652b82fep+0, whole = 0x1.8p52;  // rounds to whole numbers
-  constexpr double lowest = -746, highest = 710;                    // there: 0 and infinity
+  using namespace exponentials_of;
+  constexpr double lowest = -746, highest = 710;  // there: 0 and infinity
   z = z < lowest ? Doubles{} + lowest : z;
   z = z > highest ? Doubles{} + highest : z;
-  const Doubles shifted = z * log2e + whole;
-  const Doubles k = shifted - whole;
-  const Doubles r = (z - k * first) - k * second;
-  constexpr auto inverse_factorials = [] {
-    std::array<double, 14> c{1};
-    double factorial = 1;
-    for (std::size_t i = 1; i < c.size(); ++i) c[i] = 1 / (factorial *= static_cast<double>(i));
-    return c;
-  }();
+  const Doubles shifted = z * log2e + to_whole;
+  const Doubles k = shifted - to_whole;
+  const Doubles r = (z - k * ln2_first) - k * ln2_second;
   Doubles power = Doubles{} + inverse_factorials[13];
   for (std::size_t i = 13; i-- > 0;) power = power * r + inverse_factorials[i];
   // 2^k as a product of two normal numbers, since k goes down to -1076.
   using Wholes = std::int64_t __attribute__((vector_size(64)));
-  const Wholes n = (Wholes)shifted - (Wholes)(Doubles{} + whole);
+  const Wholes n = (Wholes)shifted - (Wholes)(Doubles{} + to_whole);
   const Wholes half = n >> 1;
   z = power * (Doubles)((half + 1023) << 52) * (Doubles)((n - half + 1023) << 52);
 }

@@ -9,6 +9,7 @@
 #include <dnnl.hpp>
 #include <vector>
 
+#include "bounds/outcome.hpp"
 #include "kernels/backend.hpp"
 
 namespace plumb {
@@ -20,7 +21,9 @@ using dnnl::memory;
 // program.
 dnnl::engine& processor() {
   static dnnl::engine engine = [] {
-    dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
+    if (dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16) != dnnl::status::success) {
+      throw Failure("oneDNN was used before its instructions could be chosen");
+    }
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return engine;
@@ -67,9 +70,10 @@ std::vector<std::uint16_t> in_bf16(const View<float>& v) {
 void product_in_fp32(const View<float>& a, const View<float>& b, float* c, std::size_t c_stride,
                      bool accumulate) {
   const auto size = [](std::size_t n) { return static_cast<dnnl_dim_t>(n); };
-  dnnl::sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', size(a.rows), size(b.cols),
-              size(a.cols), 1, a.data, size(a.stride), b.data, size(b.stride), accumulate ? 1 : 0,
-              c, size(c_stride));
+  const dnnl::status done = dnnl::sgemm(
+      a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', size(a.rows), size(b.cols), size(a.cols),
+      1, a.data, size(a.stride), b.data, size(b.stride), accumulate ? 1 : 0, c, size(c_stride));
+  if (done != dnnl::status::success) throw Failure("oneDNN refuses a product of FP32");
 }
 
 void product_in_bf16(const View<float>& a, const void* of_a, const View<float>& b, const void* of_b,
@@ -102,6 +106,7 @@ void gemm(View<float> a, View<float> b, float* c, std::size_t c_stride, bool acc
     return;
   }
   stay_on_this_thread();
+  processor();  // before anything else of oneDNN, which then keeps to the instructions it knows
   const std::vector<std::uint16_t> left =
       has_bf16_products() ? in_bf16(a) : std::vector<std::uint16_t>();
   const std::vector<std::uint16_t> right = left.empty() ? std::vector<std::uint16_t>() : in_bf16(b);

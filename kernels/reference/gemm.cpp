@@ -22,15 +22,13 @@ void copy_strip(const View<float>& b, std::size_t first, std::size_t n, std::vec
       const float* from = b.data + (first + j) * b.stride;
       for (std::size_t l = k; l < end; ++l) strip[l * width + j] = from[l];
     }
-    for (std::size_t l = k; l < end; ++l) {
-      float* to = strip.data() + l * width;
+    for (std::size_t l = k; !b.transposed && l < end; ++l) {
       const float* from = b.data + l * b.stride + first;
-      if (!b.transposed && n == width) {
-        std::copy_n(from, width, to);
-        continue;
-      }
-      if (!b.transposed) std::copy_n(from, n, to);
-      std::fill(to + n, to + width, 0.0F);
+      float* to = strip.data() + l * width;
+      n == width ? std::copy_n(from, width, to) : std::copy_n(from, n, to);
+    }
+    for (std::size_t l = k; n < width && l < end; ++l) {
+      std::fill_n(strip.data() + l * width + n, width - n, 0.0F);
     }
   }
 }

@@ -75,7 +75,7 @@ Tensor heads(Rank& rank, const Batch& batch, const Tensor& x, Tensor& loss) {
   const Tensor d_ahead = predict_ahead(rank, batch, x, dw_ahead);
   dx = residual(rank, "mtp.add/grad_out", dx, d_ahead);
   add_to(dw_ahead, dw);
-  rank.collect("head.weight", dw_ahead, Held::rows, rank.in_fp32());
+  rank.collect("head.weight", std::move(dw_ahead), Held::rows, rank.in_fp32());
   return dx;
 }
 

@@ -194,7 +194,7 @@ void keep_histories(Rank& rank) {
     Tensor history = *rank.state.at(id + "_history");
     std::rotate(history.values.begin(), history.values.end() - 1, history.values.end());
     history.values[0] = largest;
-    rank.tap_last(id + "_history", std::move(history), Held::whole, fp32, rank.in_fp32());
+    rank.tap_step(id + "_history", std::move(history), Held::whole, fp32, rank.in_fp32());
   }
 }
 

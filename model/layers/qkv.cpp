@@ -51,7 +51,7 @@ Tensor shared_key_backward(Rank& rank, const std::string& attn, const Qkv& s, Te
   Evaluation ran = rank.plain();
   Tensor summed = rank.joints.gradients.sums_over_heads(rank.at(name))
                       ? summed_over_ranks(rank, std::move(d), rank.r.wire, ran)
-                      : rank.own_tokens(d);
+                      : rank.own_tokens(std::move(d));
   rank.round(summed);
   rank.tap(name + "/grad_out", summed, Held::own_tokens, rank.r.compute, ran);
   return whole_backward(rank, name, s.shared, summed);

@@ -140,7 +140,7 @@ void balance_experts(Rank& rank) {
       if (n < all) bias.values[e] += rate;
       if (n > all) bias.values[e] -= rate;
     }
-    rank.tap_last(router + "/bias", std::move(bias), Held::whole, fp32, rank.in_fp32());
+    rank.tap_step(router + "/bias", std::move(bias), Held::whole, fp32, rank.in_fp32());
   }
 }
 

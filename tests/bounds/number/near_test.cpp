@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "bounds/examples/draw.hpp"
+#include "bounds/number/exponential.hpp"
 #include "bounds/number/rounding.hpp"
 #include "tests/support/effort.hpp"
 
@@ -63,10 +64,10 @@ TEST(Near, HoldsForEveryLemmaAndIsAttained) {
       root.add(sqrt(positive.near), std::sqrt(positive.held), "sqrt");
       logarithm.add(log(positive.near), std::log(positive.held), "log");
       if (std::fabs(logit.held) < 80) {
-        exponential.add(exp(logit.near), std::exp(logit.held), "exp");
+        exponential.add(exp(logit.near), exp(logit.held), "exp");
       }
       error_function.add(erf(logit.near), std::erf(logit.held), "erf");
-      sigma.add(sigmoid(logit.near), 1 / (1 + std::exp(-logit.held)), "sigmoid");
+      sigma.add(sigmoid(logit.near), 1 / (1 + exp(-logit.held)), "sigmoid");
       const Near q = a.near / b.near;
       if (std::isfinite(q.worst())) quotient.add(q, a.held / b.held, "quotient");
       const float lesser = std::min(a.held, b.held);
@@ -108,7 +109,7 @@ TEST(Near, SigmoidIsBoundedFarOut) {
     Near at(static_cast<double>(static_cast<float>(z)));
     at.err(std::fabs(z) * 1e-6, Share::sums);
     const Near s = sigmoid(at);
-    const float held = 1 / (1 + std::exp(-static_cast<float>(z)));
+    const float held = 1 / (1 + exp(-static_cast<float>(z)));
     EXPECT_LE(std::fabs(static_cast<double>(held) - s.value), s.worst()) << z;
     EXPECT_LE(s.worst(), 1e-5) << z;
   }
