@@ -106,6 +106,11 @@ double torch_seconds(const Config& c) {
 }
 
 void fp32_step(benchmark::State& state, const char* backend) {
+  try {
+    find_backend(backend);
+  } catch (const Failure& e) {
+    return state.SkipWithError(e.what());
+  }
   Config c = config_of("gpt");
   c.width = 256;
   c.heads = c.kv_heads = 4;
