@@ -1,14 +1,12 @@
-// bounds/number/exponential.hpp: e^x of FP32 numbers, the same bits on every machine; where that
-// has fused multiply-adds without a call or a branch, so that compilers make many at once of a
-// loop.
+// bounds/number/exponential.hpp: e^x of FP32 numbers, the same bits on every machine. Where that
+// has fused multiply-adds, there is no call and no branch: compilers make many at once of a loop.
 //
 //   e^x = 2^k e^r,  |r| <= ln(2) / 2, in FP64: Taylor's polynomial of degree 10, whose remainder is
 //   below |r|^11 / 11! e^|r| < 2^-41 of it; rounded once to FP32, to subnormal numbers, too
 //
 // CLAIM    |exp(x) - e^x| <= (1/2 + 2^-16) ulp for every x whose e^x FP32 can hold: half of one is
-// the
-//          rounding, 2^-41 of the result at most 2^-17 of its ulp, and as much again is more than
-//          FP64 loses. Beyond, infinity; of NaN NaN.
+//          the rounding, 2^-41 of the result at most 2^-17 of its ulp, and as much again is more
+//          than FP64 loses. Beyond, infinity; of NaN NaN.
 // HOLDS    where roundings are to nearest and subnormals kept
 // TESTED   tests/bounds/number/exponential_test.cpp
 #pragma once
