@@ -25,7 +25,7 @@ std::vector<std::uint8_t> exact_elements(const std::vector<Matrix<float>>& parts
   const auto fits = [lost_bits](float x) {
     return (std::bit_cast<std::uint32_t>(x) & lost_bits) == 0;
   };
-  std::vector<float> sum = parts[0].values;
+  auto sum = parts[0].values;
   std::vector<std::uint8_t> exact(sum.size());
   for (std::size_t e = 0; e < exact.size(); ++e) exact[e] = known && fits(sum[e]) ? 1 : 0;
   for (std::size_t p = 1; p < parts.size(); ++p) {

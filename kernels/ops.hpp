@@ -142,6 +142,7 @@ Tensor swiglu_backward(const Tensor& x, const Tensor& dy);  // (T, 2H)
 // y += b per row; sums over rows.
 void add_row(Tensor& x, std::span<const float> bias);
 void add_to(Tensor& x, const Tensor& y);
+Tensor sum_of(const Tensor& x, const Tensor& y);
 Tensor sum_of_rows(const Tensor& x);              // (N, 1)
 double sum_of_squares(std::span<const float> x);  // in FP64, in any order
 

@@ -51,7 +51,7 @@ struct Sum {
 }  // namespace
 
 void Buckets::put(const std::string& gradient) {
-  std::vector<float>& values = rank_.main_grad.at(gradient).values;
+  auto& values = rank_.main_grad.at(gradient).values;
   const std::size_t n = values.size();
   if (!rank_.overlap.on()) {  // the world's own sum
     rank_.copies_of(gradient).sum(values, fp32);
@@ -121,7 +121,10 @@ void Buckets::set_out(Outbox& box, Communicator& copies) {
 
 Tensor Buckets::take(const std::string& gradient) {
   rank_.wait(landed_.at(gradient), Wait::gradient, gradient);
-  return rank_.main_grad.at(gradient);
+  Tensor& sum = rank_.main_grad.at(gradient);
+  // Someone may ask for it later: a step after this, or a piece that was not waited for.
+  const bool stays = rank_.leftovers != nullptr || rank_.overlap.on();
+  return stays ? sum : std::move(sum);
 }
 
 }  // namespace plumb

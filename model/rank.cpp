@@ -33,7 +33,7 @@ Held held(const Parameter& p) {
 }
 
 Rank::Rank(const Training& run, const Joints& decisions, const Backend& products, Mesh groups,
-           Overlap& under_way, Leftovers& of_step_before)
+           Overlap& under_way, Leftovers* of_step_before)
     : c(run.config),
       r(run.recipe),
       l(run.layout),
@@ -97,7 +97,7 @@ bool Rank::holds(const Parameter& p) const {
 
 Tensor Rank::own_tokens(Tensor x) const {
   if (!l.sp) return x;
-  Tensor mine(x.rows / where.tp_size, x.cols);
+  Tensor mine(x.rows / where.tp_size, x.cols, to_be_written);
   std::copy_n(x.row(first(x.rows)), mine.size(), mine.values.begin());
   return mine;
 }
@@ -191,7 +191,7 @@ void Rank::tap(const std::string& name, const Tensor& x, Held held, const Format
 }
 
 Tensor Rank::multiply(View<float> a, View<float> b) const {
-  Tensor product(a.rows, b.cols);
+  Tensor product(a.rows, b.cols, to_be_written);
   backend.gemm(a, b, product.values.data(), product.cols, false);
   return product;
 }
@@ -199,10 +199,9 @@ Tensor Rank::multiply(View<float> a, View<float> b) const {
 const Tensor* Rank::so_far(const std::string& parameter) {
   const auto found = main_grad.find(parameter);
   if (found != main_grad.end()) return &found->second;
-  const auto left = leftovers.main_grad.find(parameter);
-  const bool is_left = left != leftovers.main_grad.end();
+  const bool is_left = leftovers != nullptr && leftovers->main_grad.contains(parameter);
   const bool from_zero = joints.gradients.starts_from_zero(at(parameter), is_left);
-  return from_zero || !is_left ? nullptr : &left->second;
+  return from_zero || !is_left ? nullptr : &leftovers->main_grad.at(parameter);
 }
 
 void Rank::add_up(const std::string& id, const Tensor& part) {

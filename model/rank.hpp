@@ -38,7 +38,7 @@ bool holds(const Config& config, const Layout& layout, const Coordinates& at,
 class Rank {
  public:
   Rank(const Training& run, const Joints& decisions, const Backend& products, Mesh groups,
-       Overlap& under_way, Leftovers& of_step_before);
+       Overlap& under_way, Leftovers* of_step_before);
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
@@ -49,7 +49,7 @@ class Rank {
   const Backend& backend;
   Mesh mesh;
   Overlap& overlap;
-  Leftovers& leftovers;  // of the step before; this step's at its end
+  Leftovers* leftovers;  // of the step before; this step's at its end; none: nobody asks
   int step;
   Where where;
   RankRecord record;

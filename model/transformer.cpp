@@ -117,7 +117,7 @@ void one_rank(Rank& rank, const Values& leaves) {
   }
   finish_step(rank, forward_and_backward(rank, batches));
   rank.overlap.finish();
-  rank.leftovers.main_grad = std::move(rank.main_grad);
+  if (rank.leftovers != nullptr) rank.leftovers->main_grad = std::move(rank.main_grad);
 }
 
 }  // namespace
@@ -148,21 +148,20 @@ Training run_from(const Manifest& manifest) {
 }
 
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
-                 const Backend& backend, World& world, std::vector<Leftovers>* of_step_before) {
+                 const Backend& backend, World& world, std::vector<Leftovers>* leftovers) {
   Trace trace{manifest_of(run), {}, {}};
   if (run.traced) trace.graph = plan(run.config, run.recipe, run.layout, run.step);
   // Its products may differ from the promised chain in their last bits, whole or sliced.
   if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
   const auto divisions = divisions_of(run.layout);
-  std::vector<Leftovers> none;
-  std::vector<Leftovers>& leftovers = of_step_before == nullptr ? none : *of_step_before;
-  leftovers.resize(trace.ranks.size());
+  if (leftovers != nullptr) leftovers->resize(trace.ranks.size());
   world.run(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
     Overlap overlap(run.layout.overlap, number);
     Groups own = punctual(groups, overlap);
     const auto n = static_cast<std::size_t>(number);
-    Rank rank(run, joints, backend, mesh_of(own), overlap, leftovers[n]);
+    Rank rank(run, joints, backend, mesh_of(own), overlap,
+              leftovers == nullptr ? nullptr : &leftovers->at(n));
     one_rank(rank, leaves);
     trace.ranks[n] = std::move(rank.record);
   });

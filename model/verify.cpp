@@ -68,7 +68,7 @@ void choices(const Merged& merged, const Config& config, int m) {
 void places(const Merged& merged, const std::string& id, const Config& config) {
   has_shape(merged, id, config.tokens(), 1);
   numbers(merged, id, config.sequence, "position");
-  const std::vector<float>& at = merged.values.at(id)->values;
+  const auto& at = merged.values.at(id)->values;
   for (std::size_t t = 0; t < at.size(); ++t) {
     if (at[t] <= static_cast<float>(t % static_cast<std::size_t>(config.sequence))) continue;
     throw Failure("'" + id + "' has a token before its document begins; trace again");

@@ -43,7 +43,7 @@ Tensor gathered(const Rank& rank, const Tensor& share, const Parameter& p) {
   Tensor slice = rank.copies_of(p.name).gather_rows(share);
   slice.rows = shape.rows;
   slice.cols = shape.cols;
-  slice.values.resize(shape.rows * shape.cols);  // a wrong share leaves holes, not reads beyond
+  slice.values.resize(shape.rows * shape.cols, 0);  // a wrong share leaves holes, not reads beyond
   return slice;
 }
 

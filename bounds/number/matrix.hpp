@@ -6,16 +6,31 @@
 #include <span>
 #include <vector>
 
+#include "bounds/number/unfilled.hpp"
+
 namespace plumb {
+
+struct ToBeWritten {};
+inline constexpr ToBeWritten to_be_written;
 
 template <class T>
 struct Matrix {
+  using Numbers = std::vector<T, Unfilled<T>>;
   std::size_t rows = 0;
   std::size_t cols = 0;
-  std::vector<T> values;  // (rows, cols)
+  Numbers values;  // (rows, cols)
 
   Matrix() = default;
   Matrix(std::size_t r, std::size_t c, T fill = T()) : rows(r), cols(c), values(r * c, fill) {}
+  // Copied whole: by their allocator numbers would be, one by one.
+  Matrix(const Matrix& from) : rows(from.rows), cols(from.cols), values(from.size()) {
+    std::copy(from.values.begin(), from.values.end(), values.begin());
+  }
+  Matrix(Matrix&&) noexcept = default;
+  Matrix& operator=(const Matrix&) = default;
+  Matrix& operator=(Matrix&&) noexcept = default;
+  // Of values that the caller writes, each of them, before anyone reads it.
+  Matrix(std::size_t r, std::size_t c, ToBeWritten) : rows(r), cols(c), values(r * c) {}
 
   T& operator()(std::size_t i, std::size_t j) { return values[i * cols + j]; }
   const T& operator()(std::size_t i, std::size_t j) const { return values[i * cols + j]; }

@@ -99,7 +99,7 @@ std::vector<Matrix<T>> gelu_backward(const Call<T>& call) {
 
 template <class T>
 std::vector<Matrix<T>> swiglu_forward(const Call<T>& call) {
-  const std::vector<T>& x = call[0].values;
+  const auto& x = call[0].values;
   Matrix<T> y(call[0].rows, call[0].cols / 2);
   for (std::size_t i = 0; i < y.size(); ++i) {
     y.values[i] = x[2 * i] * sigmoid(x[2 * i]) * x[2 * i + 1];
@@ -110,8 +110,8 @@ std::vector<Matrix<T>> swiglu_forward(const Call<T>& call) {
 
 template <class T>
 std::vector<Matrix<T>> swiglu_backward(const Call<T>& call) {
-  const std::vector<T>& x = call[0].values;
-  const std::vector<T>& dy = call[1].values;
+  const auto& x = call[0].values;
+  const auto& dy = call[1].values;
   Matrix<T> dx(call[0].rows, call[0].cols);
   for (std::size_t i = 0; i < dy.size(); ++i) {
     const T g = x[2 * i];

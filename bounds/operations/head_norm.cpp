@@ -57,7 +57,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> y = call[0];
   for (const bool keys : {false, true}) {
     const Kind of(call, keys);
-    const std::vector<T>& w = call[keys ? 2 : 1].values;
+    const Matrix<T>& w = call[keys ? 2 : 1];
     put_back(rms_normalized(stacked(call[0], of), w, call.attribute("eps")), of, y);
   }
   call.roundings.round(y, call.how.output);
@@ -69,7 +69,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   Matrix<T> d = call[3];
   for (const bool keys : {false, true}) {
     const Kind of(call, keys);
-    const std::vector<T>& w = call[keys ? 2 : 1].values;
+    const Matrix<T>& w = call[keys ? 2 : 1];
     put_back(rms_gradient(stacked(call[0], of), w, stacked(call[3], of), call.attribute("eps")), of,
              d);
   }

@@ -100,8 +100,8 @@ auto moments_by(const Call<T>& call) {
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
   const Matrix<T>& x = call[0];
-  const std::vector<T>& w = call[1].values;
-  const std::vector<T>& b = call[2].values;
+  const auto& w = call[1].values;
+  const auto& b = call[2].values;
   const auto moments_of = moments_by(call);
   Matrix<T> y(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
@@ -116,7 +116,7 @@ template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
   using std::fma;
   const Matrix<T>& x = call[0];
-  const std::vector<T>& w = call[1].values;
+  const auto& w = call[1].values;
   const Matrix<T>& dy = call[2];
   const auto n = static_cast<T>(x.cols);
   Matrix<T> dx(x.rows, x.cols);

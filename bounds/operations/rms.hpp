@@ -20,27 +20,26 @@ T inverse_rms(const T* x, std::size_t n, double eps) {
 }
 
 template <class T>
-Matrix<T> rms_normalized(const Matrix<T>& x, const std::vector<T>& w, double eps) {
+Matrix<T> rms_normalized(const Matrix<T>& x, const Matrix<T>& w, double eps) {
   Matrix<T> y(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const T r = inverse_rms(x.row(t), x.cols, eps);
-    for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = x(t, j) * r * w[j];
+    for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = x(t, j) * r * w.values[j];
   }
   return y;
 }
 
 template <class T>
-Matrix<T> rms_gradient(const Matrix<T>& x, const std::vector<T>& w, const Matrix<T>& dy,
-                       double eps) {
+Matrix<T> rms_gradient(const Matrix<T>& x, const Matrix<T>& w, const Matrix<T>& dy, double eps) {
   using std::fma;
   Matrix<T> dx(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const T r = inverse_rms(x.row(t), x.cols, eps);
     T c = 0;
-    for (std::size_t j = 0; j < x.cols; ++j) c = fma(dy(t, j) * w[j], x(t, j) * r, c);
+    for (std::size_t j = 0; j < x.cols; ++j) c = fma(dy(t, j) * w.values[j], x(t, j) * r, c);
     c = shared(c / static_cast<T>(x.cols));
     for (std::size_t j = 0; j < x.cols; ++j) {
-      dx(t, j) = r * (dy(t, j) * w[j] - x(t, j) * r * c);
+      dx(t, j) = r * (dy(t, j) * w.values[j] - x(t, j) * r * c);
     }
   }
   return dx;

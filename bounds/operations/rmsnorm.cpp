@@ -18,14 +18,14 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
-  Matrix<T> y = rms_normalized(call[0], call[1].values, call.attribute("eps"));
+  Matrix<T> y = rms_normalized(call[0], call[1], call.attribute("eps"));
   call.roundings.round(y, call.how.output);
   return {std::move(y)};
 }
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
-  Matrix<T> dx = rms_gradient(call[0], call[1].values, call[2], call.attribute("eps"));
+  Matrix<T> dx = rms_gradient(call[0], call[1], call[2], call.attribute("eps"));
   call.roundings.round(dx, call.how.output);
   return {std::move(dx)};
 }

@@ -53,15 +53,18 @@ memory::desc layout_of(const View<float>& v) {
           v.transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
+bool is_bf16(float x) { return (std::bit_cast<std::uint32_t>(x) & 0xffffU) == 0; }
+
 // The upper halves of all numbers between the first and the last; empty if one is no BF16 number.
 std::vector<std::uint16_t> in_bf16(const View<float>& v) {
   const std::size_t lines = v.transposed ? v.cols : v.rows, line = v.transposed ? v.rows : v.cols;
+  if (!std::all_of(v.data, v.data + line, is_bf16)) return {};  // as a rule, one of the first
   std::vector<std::uint16_t> halves((lines - 1) * v.stride + line);
   for (std::size_t i = 0; i < lines; ++i) {
     for (std::size_t j = 0; j < line; ++j) {
-      const auto bits = std::bit_cast<std::uint32_t>(v.data[i * v.stride + j]);
-      if ((bits & 0xffffU) != 0) return {};
-      halves[i * v.stride + j] = static_cast<std::uint16_t>(bits >> 16);
+      const float x = v.data[i * v.stride + j];
+      if (!is_bf16(x)) return {};
+      halves[i * v.stride + j] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
     }
   }
   return halves;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "bounds/number/exponential.hpp"
@@ -70,7 +71,7 @@ static std::size_t column_of(const HeadShape& s, bool keys, std::size_t head) {
 }
 
 Tensor stacked_heads(const Tensor& qkv, const HeadShape& s, bool keys) {
-  Tensor rows(heads_of(s, keys) * qkv.rows, s.dim);
+  Tensor rows(heads_of(s, keys) * qkv.rows, s.dim, to_be_written);
   for (std::size_t h = 0, r = 0; h < heads_of(s, keys); ++h) {
     const std::size_t column = column_of(s, keys, h);
     for (std::size_t t = 0; t < qkv.rows; ++t) {
@@ -92,12 +93,24 @@ void put_heads(const Tensor& rows, const HeadShape& s, bool keys, Tensor& qkv) {
 Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
                         const HeadShape& s, std::size_t sequence, std::size_t head) {
   const HeadColumns at = columns_of(s, head);
-  Tensor scores(s.queries(), s.sequence);
+  Tensor scores(s.queries(), s.sequence, to_be_written);
   backend.gemm(own(q, s, sequence, at.query), all(kv, s, sequence, at.key, true),
                scores.values.data(), scores.cols, false);
   const float scale = inverse_root(s);
   for (float& x : scores.values) x *= scale;
   return scores;
+}
+
+// Several at once do not wait for one another; a maximum is the same in any order.
+static float largest_of(std::span<const float> row) {
+  std::array<float, 16> most;
+  most.fill(row[0]);
+  std::size_t j = 0;
+  for (; j + most.size() <= row.size(); j += most.size()) {
+    for (std::size_t l = 0; l < most.size(); ++l) most[l] = std::max(most[l], row[j + l]);
+  }
+  for (; j < row.size(); ++j) most[0] = std::max(most[0], row[j]);
+  return std::ranges::max(most);
 }
 
 Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t sequence, std::size_t head) {
@@ -106,8 +119,7 @@ Tensor causal_softmax(Tensor& scores, const HeadShape& s, std::size_t sequence, 
   for (std::size_t i = 0; i < scores.rows; ++i) {
     float* row = scores.row(i);
     const std::size_t first = s.first_key(sequence, i), last = s.positions[i];
-    float largest = row[first];
-    for (std::size_t j = first + 1; j <= last; ++j) largest = std::max(largest, row[j]);
+    float largest = largest_of({row + first, last + 1 - first});
     if (sink) largest = std::max(largest, s.sinks[head]);
     float sum = 0;
     for (std::size_t j = first; j <= last; ++j) row[j] = exp(row[j] - largest);
@@ -138,7 +150,7 @@ void add_values(const Backend& backend, const Tensor& p, const Tensor& kv, const
 
 Tensor probability_gradient(const Backend& backend, const Tensor& kv, const Tensor& d_o,
                             const HeadShape& s, std::size_t sequence, std::size_t head) {
-  Tensor dp(s.queries(), s.sequence);
+  Tensor dp(s.queries(), s.sequence, to_be_written);
   backend.gemm(own(d_o, s, sequence, head * s.dim),
                all(kv, s, sequence, columns_of(s, head).value, true), dp.values.data(), dp.cols,
                false);

@@ -67,24 +67,24 @@ void quantize(std::span<float> x, float scale, const Format& format, Beyond beyo
 }
 
 Tensor gelu_forward(const Tensor& x) {
-  Tensor y = x;
-  for (float& v : y.values) v = v * gelu_gate(v);
+  Tensor y(x.rows, x.cols, to_be_written);
+  for (std::size_t i = 0; i < y.size(); ++i) y.values[i] = x.values[i] * gelu_gate(x.values[i]);
   return y;
 }
 
 Tensor gelu_backward(const Tensor& x, const Tensor& dy) {
-  Tensor dx = dy;
+  Tensor dx(x.rows, x.cols, to_be_written);
   for (std::size_t i = 0; i < dx.size(); ++i) {
     const float v = x.values[i];
     const float gate = gelu_gate(v);
     const float inner = two_root_two_over_pi * (1.0F + three_cubic * v * v);
-    dx.values[i] *= gate + v * gate * (1.0F - gate) * inner;
+    dx.values[i] = dy.values[i] * (gate + v * gate * (1.0F - gate) * inner);
   }
   return dx;
 }
 
 Tensor swiglu_forward(const Tensor& x) {
-  Tensor y(x.rows, x.cols / 2);
+  Tensor y(x.rows, x.cols / 2, to_be_written);
   for (std::size_t i = 0; i < y.size(); ++i) {
     const float g = x.values[2 * i];
     y.values[i] = g * logistic(g) * x.values[2 * i + 1];
@@ -93,7 +93,7 @@ Tensor swiglu_forward(const Tensor& x) {
 }
 
 Tensor swiglu_backward(const Tensor& x, const Tensor& dy) {
-  Tensor dx(x.rows, x.cols);
+  Tensor dx(x.rows, x.cols, to_be_written);
   for (std::size_t i = 0; i < dy.size(); ++i) {
     const float g = x.values[2 * i];
     const float s = logistic(g);
@@ -108,6 +108,12 @@ void add_row(Tensor& x, std::span<const float> bias) {
     float* row = x.row(t);
     for (std::size_t j = 0; j < x.cols; ++j) row[j] += bias[j];
   }
+}
+
+Tensor sum_of(const Tensor& x, const Tensor& y) {
+  Tensor sum(x.rows, x.cols, to_be_written);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum.values[i] = x.values[i] + y.values[i];
+  return sum;
 }
 
 void add_to(Tensor& x, const Tensor& y) {

@@ -73,7 +73,7 @@ RowSums sums_of(const std::array<std::vector<float>, at_once>& normal,
 Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<const float> bias,
                     float eps) {
   const bool centred = !bias.empty();
-  Tensor y(x.rows, x.cols);
+  Tensor y(x.rows, x.cols, to_be_written);
   for (std::size_t first = 0; first < x.rows; first += at_once) {
     const RowStatistics s = statistics_of(x, first, centred, eps);
     for (std::size_t r = 0; r < at_once && first + r < x.rows; ++r) {
@@ -91,7 +91,7 @@ Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<co
 
 NormGradients norm_backward(const Tensor& x, std::span<const float> weight, const Tensor& dy,
                             bool layer_norm, float eps) {
-  NormGradients g{Tensor(x.rows, x.cols), Tensor(x.cols, 1), {}};
+  NormGradients g{Tensor(x.rows, x.cols, to_be_written), Tensor(x.cols, 1), {}};
   std::array<std::vector<float>, at_once> normal;
   normal.fill(std::vector<float>(x.cols));
   for (std::size_t first = 0; first < x.rows; first += at_once) {

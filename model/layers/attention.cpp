@@ -42,7 +42,10 @@ void trade(const Rank& rank, HeadShape& shape) {
 // As attention sees them.
 HeadShape core_shape(Rank& rank, const std::string& name) {
   HeadShape shape = local_shape(rank);
-  if (rank.c.sinks > 0) shape.sinks = rank.param(sinks_of(name)).values;
+  if (rank.c.sinks > 0) {
+    const auto& sinks = rank.param(sinks_of(name)).values;
+    shape.sinks = {sinks.begin(), sinks.end()};
+  }
   if (trades_heads(rank)) trade(rank, shape);
   const Where where = rank.at(name + ".core");
   for (std::size_t t = 0; t < shape.within.size(); ++t) {
@@ -72,7 +75,7 @@ Evaluation over_keys(const Rank& rank) {
 
 // Of every head of every sequence here; `saved` gets the probabilities.
 Tensor whole_rows(Rank& rank, const std::string& name, const HeadShape& shape, Attention& saved) {
-  Tensor o(saved.qkv.rows, shape.heads * shape.dim);
+  Tensor o(saved.qkv.rows, shape.heads * shape.dim, to_be_written);
   const Where where = rank.at(name + ".core");
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     Tensor p = attention_scores(rank.backend, saved.qkv, saved.keys(), shape, s, h);
@@ -101,7 +104,8 @@ CoreGradient whole_rows_backward(Rank& rank, const HeadShape& shape, const Atten
                                  const Tensor& d_o, Evaluation& ran) {
   CoreGradient d{Tensor(saved.qkv.rows, saved.qkv.cols), {}};
   if (!shape.sinks.empty()) d.sinks = Tensor(d_o.rows, shape.heads);
-  Tensor d_kv(saved.keys().rows, saved.keys().cols);
+  Tensor of_all(saved.kv.rows, saved.kv.cols);
+  Tensor& d_kv = of_all.size() > 0 ? of_all : d.qkv;  // queries lie in other columns
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     const Tensor& p = saved.p[s * shape.heads + h];
     auto [ds, along] = score_gradient(rank.backend, p, saved.keys(), d_o, shape, s, h);
@@ -110,12 +114,11 @@ CoreGradient whole_rows_backward(Rank& rank, const HeadShape& shape, const Atten
     query_gradient(rank.backend, ds, saved.keys(), shape, s, h, d.qkv);
     key_value_gradient(rank.backend, p, ds, saved.qkv, d_o, shape, s, h, d_kv);
   });
-  if (saved.kv.size() > 0) {
-    rank.mesh.cp.sum(d_kv.values, fp32);
+  if (of_all.size() > 0) {
+    rank.mesh.cp.sum(of_all.values, fp32);
     ran.parts = rank.where.cp_size;
-    d_kv = own_context(rank, d_kv);
+    add_to(d.qkv, own_context(rank, of_all));
   }
-  add_to(d.qkv, d_kv);  // in different columns
   return d;
 }
 

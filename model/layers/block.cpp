@@ -21,9 +21,9 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
   attended = dropped(rank, name + ".attn.dropout", "out", std::move(attended));
   s.middle = residual(rank, name + ".attn.add/out", x, attended);
   s.x = std::move(x);
-  const Tensor norm2 = norm_layer(rank, name + ".norm2", s.middle);
+  Tensor norm2 = norm_layer(rank, name + ".norm2", s.middle);
   Tensor units = rank.c.experts > 0 ? experts_layer(rank, name + ".mlp", norm2, s.experts)
-                                    : mlp_layer(rank, name + ".mlp", norm2, s.mlp);
+                                    : mlp_layer(rank, name + ".mlp", std::move(norm2), s.mlp);
   units = dropped(rank, name + ".mlp.dropout", "out", std::move(units));
   Tensor y = residual(rank, name + ".mlp.add/out", s.middle, units);
   leave_layer(rank);
@@ -33,14 +33,14 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
 Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
   rank.where.layer = layer;
   const std::string name = "layers." + std::to_string(layer);
-  const Tensor d_mlp = dropped(rank, name + ".mlp.dropout", "grad_in", dy);
+  Tensor d_mlp = dropped(rank, name + ".mlp.dropout", "grad_in", dy);
   const Tensor d_norm2 = rank.c.experts > 0
                              ? experts_backward(rank, name + ".mlp", s.experts, d_mlp)
-                             : mlp_backward(rank, name + ".mlp", s.mlp, d_mlp);
+                             : mlp_backward(rank, name + ".mlp", s.mlp, std::move(d_mlp));
   const Tensor d_middle = residual(rank, name + ".attn.add/grad_out", dy,
                                    norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
-  const Tensor d_attended = dropped(rank, name + ".attn.dropout", "grad_in", d_middle);
-  const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, d_attended);
+  Tensor d_attended = dropped(rank, name + ".attn.dropout", "grad_in", d_middle);
+  const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, std::move(d_attended));
   Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, d_o);
   const Tensor d_norm1 = qkv_backward(rank, name, s.qkv, std::move(d_qkv));
   Tensor dx = residual(rank, name + ".add/grad_out", d_middle,

@@ -21,8 +21,9 @@ static Tensor forward_product(Rank& rank, const std::string& name, const Operand
   return y;
 }
 
-Tensor all_tokens(Rank& rank, const Tensor& x) {
-  return rank.l.sp ? rank.mesh.tp.gather_rows(x) : x;
+Tensor all_tokens(Rank& rank, Tensor x) {
+  if (!rank.l.sp) return x;
+  return rank.mesh.tp.gather_rows(x);
 }
 
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
@@ -86,15 +87,17 @@ Tensor row_forward(Rank& rank, const std::string& name, const Operand& x) {
   return y;
 }
 
-Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
-  const Operand d = gradient_operand(rank, name, all_tokens(rank, dy), Held::tokens);  // (T, D)
+Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy) {
+  Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
+  const Operand d =
+      gradient_operand(rank, name, all_tokens(rank, std::move(dy)), Held::tokens);  // (T, D)
   Tensor dx =
       rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::token_columns, rank.r.compute, rank.plain());
   collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
                 Held::rows);
-  if (rank.gpt()) collect_replicated(rank, name + ".bias", sum_of_rows(dy));
+  if (rank.gpt()) collect_replicated(rank, name + ".bias", std::move(d_bias));
   return dx;
 }
 

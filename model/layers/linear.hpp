@@ -14,7 +14,7 @@ namespace plumb {
 // becomes what was done.
 Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation& ran);
 // All tokens of something in the residual stream.                                       // (T, D)
-Tensor all_tokens(Rank& rank, const Tensor& x);
+Tensor all_tokens(Rank& rank, Tensor x);
 
 // dy are no operands yet.
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x);
@@ -27,6 +27,6 @@ Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, con
 
 Tensor row_forward(Rank& rank, const std::string& name, const Operand& x);
 // dy: this rank's tokens. Returns dx (T, F / tp).
-Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy);
+Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy);
 
 }  // namespace plumb

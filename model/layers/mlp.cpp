@@ -19,8 +19,8 @@ Tensor activation_backward(Rank& rank, const std::string& name, const Tensor& fc
   return d;
 }
 
-Tensor mlp_layer(Rank& rank, const std::string& name, const Tensor& x, Mlp& s) {
-  s.x = input_operand(rank, name + ".fc1", all_tokens(rank, x), Held::tokens);
+Tensor mlp_layer(Rank& rank, const std::string& name, Tensor x, Mlp& s) {
+  s.x = input_operand(rank, name + ".fc1", all_tokens(rank, std::move(x)), Held::tokens);
   s.fc1 = column_forward(rank, name + ".fc1", s.x);
   s.act = input_operand(rank, name + ".fc2",
                         activation(rank, name + ".act", s.fc1, Held::token_columns),
@@ -28,8 +28,8 @@ Tensor mlp_layer(Rank& rank, const std::string& name, const Tensor& x, Mlp& s) {
   return row_forward(rank, name + ".fc2", s.act);
 }
 
-Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& s, const Tensor& dy) {
-  const Tensor d_act = row_backward(rank, name + ".fc2", s.act, dy);
+Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& s, Tensor dy) {
+  const Tensor d_act = row_backward(rank, name + ".fc2", s.act, std::move(dy));
   Tensor d_fc1 = activation_backward(rank, name + ".act", s.fc1, d_act, Held::token_columns);
   return column_backward(rank, name + ".fc1", s.x, std::move(d_fc1));
 }

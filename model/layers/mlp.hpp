@@ -14,8 +14,8 @@ struct Mlp {
   Operand act;  // what fc2 multiplies                                           // (T, H / tp)
 };
 
-Tensor mlp_layer(Rank& rank, const std::string& name, const Tensor& x, Mlp& saved);
-Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& saved, const Tensor& dy);
+Tensor mlp_layer(Rank& rank, const std::string& name, Tensor x, Mlp& saved);
+Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& saved, Tensor dy);
 
 // The activation `name` of what fc1 gave: GELU or SwiGLU. `held`: how both lie in the whole.
 Tensor activation(Rank& rank, const std::string& name, const Tensor& fc1, Held held);

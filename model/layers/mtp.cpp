@@ -8,8 +8,8 @@
 namespace plumb {
 namespace {
 
-Operand seen_by(Rank& rank, const std::string& product, const Tensor& x) {
-  return input_operand(rank, product, all_tokens(rank, x), Held::tokens);
+Operand seen_by(Rank& rank, const std::string& product, Tensor x) {
+  return input_operand(rank, product, all_tokens(rank, std::move(x)), Held::tokens);
 }
 
 // A micro-batch's part of the gradient of a matrix that has others.

@@ -24,8 +24,7 @@ Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x,
 }
 
 Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tensor& b) {
-  Tensor y = a;
-  add_to(y, b);
+  Tensor y = sum_of(a, b);
   rank.round(y);
   rank.tap(name, y, Held::own_tokens, rank.r.compute, rank.plain());
   return y;

@@ -77,8 +77,8 @@ Tensor through_latent_backward(Rank& rank, const std::string& name, const Qkv& s
 
 }  // namespace
 
-Tensor qkv_layer(Rank& rank, const std::string& name, const Tensor& x, Qkv& saved) {
-  Tensor all = all_tokens(rank, x);
+Tensor qkv_layer(Rank& rank, const std::string& name, Tensor x, Qkv& saved) {
+  Tensor all = all_tokens(rank, std::move(x));
   if (rank.c.latent > 0) return through_latent(rank, name, all, saved);
   saved.x = seen_by(rank, name + rank.c.queries(), std::move(all));
   return column_forward(rank, name + rank.c.queries(), saved.x);

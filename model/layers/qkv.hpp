@@ -21,7 +21,7 @@ struct Qkv {
 };
 
 // Of layer `name`; x: what its first norm puts out.
-Tensor qkv_layer(Rank& rank, const std::string& name, const Tensor& x, Qkv& saved);
+Tensor qkv_layer(Rank& rank, const std::string& name, Tensor x, Qkv& saved);
 Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, Tensor d_qkv);
 
 }  // namespace plumb

@@ -60,33 +60,38 @@ double products_of(const Config& c) {
   return 3 * tokens * (c.layers * (layer + attention) + width * c.vocabulary);
 }
 
-// Fused multiply-adds a second, of as many chains as registers hold. Here alone a compiler may
-// fuse.
+// Fused multiply-adds a second, of as many chains as registers hold, for so many seconds at least:
+// a processor runs slower after the first millisecond of wide instructions. Here alone a compiler
+// may fuse.
 #ifndef __clang__
 __attribute__((optimize("fp-contract=fast")))
 #endif
 double
-peak() {
+peak(double seconds) {
 #ifdef __clang__
 #pragma clang fp contract(fast)
 #endif
   using Lanes = float __attribute__((vector_size(64)));
-  constexpr std::size_t chains = 24, rounds = 200'000;
+  constexpr std::size_t chains = 24, rounds = 100'000;
   std::array<float, 2> numbers{0.999F, 0.001F};
   benchmark::DoNotOptimize(numbers);
   const Lanes factor = Lanes{} + numbers[0], addend = Lanes{} + numbers[1];
   std::array<Lanes, chains> sums;
   sums.fill(addend);
   const double start = process_seconds();
-  for (std::size_t i = 0; i < rounds; ++i) {
+  double taken = 0;
+  std::size_t blocks = 0;
+  for (; taken < seconds; ++blocks) {
+    for (std::size_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 24
-    for (Lanes& sum : sums) sum = sum * factor + addend;
+      for (Lanes& sum : sums) sum = sum * factor + addend;
+    }
+    taken = process_seconds() - start;
   }
-  const double taken = process_seconds() - start;
   Lanes all = addend;
   for (const Lanes& sum : sums) all += sum;
   benchmark::DoNotOptimize(all);
-  return static_cast<double>(chains * sizeof(Lanes) / sizeof(float) * rounds) / taken;
+  return static_cast<double>(chains * sizeof(Lanes) / sizeof(float) * rounds * blocks) / taken;
 }
 
 // The same step in PyTorch on one core, in seconds; 0 where Debian's python3 has none.
@@ -124,7 +129,7 @@ void fp32_step(benchmark::State& state, const char* backend) {
   for (auto _ : state) {
     const double step = seconds([&] { (void)run_candidate(start, nullptr, {}, backend); });
     of_trace.push_back(seconds([&] { (void)run_candidate(traced, nullptr, {}, backend); }) / step);
-    of_peak.push_back(products_of(c) / step / peak());
+    of_peak.push_back(products_of(c) / step / peak(step));
     if (const double torch = torch_seconds(c); torch > 0) of_torch.push_back(step / torch);
   }
   state.counters["of the peak"] = median(of_peak);

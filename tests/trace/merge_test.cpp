@@ -22,10 +22,10 @@ TEST(Merge, JoinsSlicesOfRowsAndColumns) {
   const Merged rows = merge(two_ranks({row_slice(2, 3, 0, 1), filled(1, 3, 1), fp32},
                                       {row_slice(2, 3, 1, 2), filled(1, 3, 2), fp32}));
   EXPECT_TRUE(rows.findings.empty());
-  EXPECT_EQ(rows.values.at("x")->values, (std::vector<float>{1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(rows.values.at("x")->values, (Tensor::Numbers{1, 1, 1, 2, 2, 2}));
   const Merged columns = merge(two_ranks({column_slice(2, 2, 0, 1), filled(2, 1, 1), fp32},
                                          {column_slice(2, 2, 1, 2), filled(2, 1, 2), fp32}));
-  EXPECT_EQ(columns.values.at("x")->values, (std::vector<float>{1, 2, 1, 2}));
+  EXPECT_EQ(columns.values.at("x")->values, (Tensor::Numbers{1, 2, 1, 2}));
 }
 
 TEST(Merge, JoinsZigzagPieces) {  // rank 0 owns rows 0 and 3, rank 1 rows 1 and 2
@@ -34,7 +34,7 @@ TEST(Merge, JoinsZigzagPieces) {  // rank 0 owns rows 0 and 3, rank 1 rows 1 and
   const Merged merged =
       merge(two_ranks({outer, filled(2, 1, 1), fp32}, {inner, filled(2, 1, 2), fp32}));
   EXPECT_TRUE(merged.findings.empty());
-  EXPECT_EQ(merged.values.at("x")->values, (std::vector<float>{1, 2, 2, 1}));
+  EXPECT_EQ(merged.values.at("x")->values, (Tensor::Numbers{1, 2, 2, 1}));
 }
 
 TEST(Merge, HoldsWhatBackwardComputedAgainToTheSameBits) {
@@ -57,7 +57,7 @@ TEST(Merge, SumsParts) {
   const Merged merged =
       merge(two_ranks({first, filled(1, 2, 1), fp32}, {second, filled(1, 2, 2), fp32}));
   EXPECT_TRUE(merged.findings.empty());
-  EXPECT_EQ(merged.values.at("x")->values, (std::vector<float>{3, 3}));
+  EXPECT_EQ(merged.values.at("x")->values, (Tensor::Numbers{3, 3}));
 }
 
 TEST(Merge, FindsAMissingPart) {

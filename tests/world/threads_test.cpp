@@ -39,7 +39,7 @@ TEST(Threads, GatherExchangeAndMax) {
   threads().run(3, together, [&](int rank, Groups& groups) {
     const auto number = static_cast<float>(rank);
     const Tensor all = groups[0]->gather_rows(Tensor(1, 2, number));
-    EXPECT_EQ(all.values, (std::vector<float>{0, 0, 1, 1, 2, 2}));
+    EXPECT_EQ(all.values, (Tensor::Numbers{0, 0, 1, 1, 2, 2}));
     float x = static_cast<float>(rank == 1 ? 9 : -rank);
     groups[0]->max({&x, 1});
     EXPECT_EQ(x, 9);

@@ -32,13 +32,13 @@ TEST(AllReduce, AddsInTheOrderOfItsAlgorithm) {
   const std::vector<double> x{256, 1, 1, 1};
   // Chunk c begins at rank c, and each takes the others in turn.
   EXPECT_EQ(evaluation_of(of_numbers(x, ring, bf16))[0].values,
-            (std::vector<float>{256, 260, 260, 256}));
+            (Tensor::Numbers{256, 260, 260, 256}));
   EXPECT_EQ(evaluation_of(of_numbers(x, tree, bf16))[0].values[0], 258);
   EXPECT_EQ(evaluation_of(of_numbers(x, rank_order, bf16))[0].values[0], 260);  // 259, a tie
   EXPECT_EQ(evaluation_of(of_numbers(x, ring, fp32))[0].values[0], 259);
   Example turned = of_numbers(x, ring, bf16);
   turned.attributes["rotation"] = 1;
-  EXPECT_EQ(evaluation_of(turned)[0].values, (std::vector<float>{260, 260, 256, 256}));
+  EXPECT_EQ(evaluation_of(turned)[0].values, (Tensor::Numbers{260, 260, 256, 256}));
 }
 
 TEST(AllReduce, OneRankSendsNothing) {

@@ -8,7 +8,7 @@
 namespace plumb {
 namespace {
 
-using Numbers = std::vector<double>;
+using Numbers = Matrix<double>::Numbers;
 
 Matrix<double> of(std::size_t rows, std::size_t cols, Numbers values) {
   Matrix<double> m(rows, cols);

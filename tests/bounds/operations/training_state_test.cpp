@@ -30,7 +30,7 @@ TEST(AmaxHistory, TakesTheLargestOfAllMicroBatchesAndMovesOn) {
   Matrix<double> b(1, 2, -9);
   b.values[1] = std::numeric_limits<double>::infinity();
   const auto y = evaluation_of({"amax_history", {history, one(8), b, one(-2)}, {}, {}})[0];
-  EXPECT_EQ(y.values, (std::vector<float>{9, 5, 6}));
+  EXPECT_EQ(y.values, (Tensor::Numbers{9, 5, 6}));
 }
 
 TEST(Adam, LeavesOutAStepWithWhateverGradient) {

@@ -86,7 +86,7 @@ TEST(Value, OfTheNormOfHeadsIsThatOfTheirRows) {
 TEST(Value, OfPackedHeadsIsEachColumnInItsPlace) {
   const auto line = [](const std::vector<double>& values) {
     Matrix<double> m(1, values.size());
-    m.values = values;
+    m.values.assign(values.begin(), values.end());
     return m;
   };
   const Matrix<double> q = line({1, 2, 3, 4, 5, 6, 7, 8}), kv = line({11, 12, 13, 14, 15, 16});

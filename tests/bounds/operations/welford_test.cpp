@@ -91,7 +91,7 @@ TEST(Welford, NeedsEachOfItsTerms) {
         std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());
     row.push_back(static_cast<double>(static_cast<float>(mean)));
     Matrix<double> x(1, row.size());
-    x.values = row;
+    x.values.assign(row.begin(), row.end());
     const Example e = norm_of(x, "welford");
     const auto y = evaluation_of(e)[0].values.back();
     const double error = std::fabs(static_cast<double>(y) - value_of(e)[0].values.back());
