@@ -208,7 +208,11 @@ void update(Rank& rank, float coefficient, bool skipped) {
     std::ranges::for_each(here, step);
     std::ranges::for_each(here, come);
   } else {  // each while it is in the cache
-    for (const Parameter& p : here) go(p), step(p), come(p);
+    for (const Parameter& p : here) {
+      go(p);
+      step(p);
+      come(p);
+    }
   }
 }
 
