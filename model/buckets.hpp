@@ -26,7 +26,7 @@ class Buckets {
   void put(const std::string& gradient);
   // What is in the last bucket sets out.
   void close();
-  // The sum; waits for it.
+  // The sum, once; waits for it.
   Tensor take(const std::string& gradient);
 
  private:

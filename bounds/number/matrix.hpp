@@ -22,15 +22,15 @@ struct Matrix {
 
   Matrix() = default;
   Matrix(std::size_t r, std::size_t c, T fill = T()) : rows(r), cols(c), values(r * c, fill) {}
-  // Copied whole: by their allocator numbers would be, one by one.
+  // Of values that the caller writes, each of them, before anyone reads it.
+  Matrix(std::size_t r, std::size_t c, ToBeWritten) : rows(r), cols(c), values(r * c) {}
+  // By std::copy, which is memcpy; a vector with an allocator of its own copies one by one.
   Matrix(const Matrix& from) : rows(from.rows), cols(from.cols), values(from.size()) {
     std::copy(from.values.begin(), from.values.end(), values.begin());
   }
   Matrix(Matrix&&) noexcept = default;
   Matrix& operator=(const Matrix&) = default;
   Matrix& operator=(Matrix&&) noexcept = default;
-  // Of values that the caller writes, each of them, before anyone reads it.
-  Matrix(std::size_t r, std::size_t c, ToBeWritten) : rows(r), cols(c), values(r * c) {}
 
   T& operator()(std::size_t i, std::size_t j) { return values[i * cols + j]; }
   const T& operator()(std::size_t i, std::size_t j) const { return values[i * cols + j]; }

@@ -34,7 +34,10 @@ Tensor product_on(const Backend& backend, View<float> a, View<float> b) {
 class Gemm : public testing::TestWithParam<const Backend*> {
  protected:
   void SetUp() override {
-    if (!GetParam()->usable_here()) GTEST_SKIP() << "not usable here";
+    if (!GetParam()->usable_here()) {
+      GTEST_SKIP() << GetParam()->name
+                   << " needs what is not here: a GPU, or its library when built";
+    }
   }
 };
 

@@ -58,7 +58,7 @@ TEST(CastOnCuda, AgreesWithTheOneRounding) {
 }
 
 TEST(CastOnCuda, RefusesWithAHintWhereThereIsNoGpu) {
-  if (cuda_usable_here()) GTEST_SKIP() << "there is a GPU";
+  if (cuda_usable_here()) GTEST_SKIP() << "there is a GPU: it casts, and refuses nothing";
   std::vector<float> x(1);
   std::vector<std::uint8_t> codes(1);
   EXPECT_THROW(cast_to_e4m3fn_on_cuda(x, codes), Failure);
