@@ -1,11 +1,13 @@
 // bounds/number/unfilled.hpp: memory for numbers that are about to be written, which need not be
 // zeroed first: what std::vector<T, Unfilled<T>>(n) holds is anything, in checked builds no number,
-// so that a read before the write shows.
+// so that a read before the write shows. It begins on a line of the cache.
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <limits>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace plumb {
@@ -16,6 +18,11 @@ struct Unfilled : std::allocator<T> {
   struct rebind {
     using other = Unfilled<U>;
   };
+
+  // What a wide register is loaded from then does not lie across two lines.
+  static constexpr std::align_val_t line{64};
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
+  void deallocate(T* at, std::size_t n) { ::operator delete(at, n * sizeof(T), line); }
 
   template <class U>
   void construct(U* at) {

@@ -13,7 +13,7 @@ constexpr std::size_t width = 64;  // columns whose sums stay in registers, for
 constexpr std::size_t height = 6;  // so many rows at once
 
 // A strip of B: columns [first, first + n), zeros beyond, row after row.
-void copy_strip(const View<float>& b, std::size_t first, std::size_t n, std::vector<float>& strip) {
+void copy_strip(const View<float>& b, std::size_t first, std::size_t n, Tensor::Numbers& strip) {
   strip.resize(b.rows * width);
   constexpr std::size_t at_once = 16;  // rows, where columns lie in memory: one line of each
   for (std::size_t k = 0; k < b.rows; k += at_once) {
@@ -45,7 +45,7 @@ Rows rows_of(const View<float>& a, std::size_t i) {
 
 // Where A's columns lie in memory, its rows meet a new line at each k, and again for every strip:
 // `height` rows of each k together, the next `height` after all k.
-void copy_rows(const View<float>& a, std::vector<float>& copy) {
+void copy_rows(const View<float>& a, Tensor::Numbers& copy) {
   constexpr std::size_t at_once = 4;
   const std::size_t groups = a.rows / height;
   copy.resize(groups * height * a.cols);
@@ -62,7 +62,7 @@ void copy_rows(const View<float>& a, std::vector<float>& copy) {
 template <std::size_t rows>
 void chains(const Rows& a, std::size_t depth, const float* strip, float* c, std::size_t c_stride,
             bool accumulate) {
-  float sum[rows][width];
+  alignas(64) float sum[rows][width];
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t j = 0; j < width; ++j) sum[r][j] = accumulate ? c[r * c_stride + j] : 0.0F;
   }
@@ -83,7 +83,7 @@ template <std::size_t rows>
 void chains_of(const Rows& a, std::size_t depth, const float* strip, float* c, std::size_t c_stride,
                std::size_t n, bool accumulate) {
   if (n == width) return chains<rows>(a, depth, strip, c, c_stride, accumulate);
-  float whole[rows * width] = {};
+  alignas(64) float whole[rows * width] = {};
   for (std::size_t r = 0; accumulate && r < rows; ++r) {
     std::copy_n(c + r * c_stride, n, whole + r * width);
   }
@@ -93,7 +93,7 @@ void chains_of(const Rows& a, std::size_t depth, const float* strip, float* c, s
 
 void gemm(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate) {
   // Kept from product to product: they are as large as an operand.
-  thread_local std::vector<float> strip, copy;
+  thread_local Tensor::Numbers strip, copy;
   const bool copied = a.transposed && b.cols > 2 * width;
   if (copied) copy_rows(a, copy);
   for (std::size_t j = 0; j < b.cols; j += width) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 
 namespace plumb {
 namespace {
@@ -28,6 +29,13 @@ TEST(Matrix, IsCopiedWhole) {
   EXPECT_FALSE(copy == x);
   const Tensor moved = std::move(x);
   EXPECT_EQ(moved(2, 3), copy(2, 3));
+}
+
+TEST(Matrix, BeginsOnALineOfTheCache) {
+  for (std::size_t n = 1; n < 300; n += 7) {
+    const Tensor x(n, 1);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.values.data()) % 64, 0U) << n;
+  }
 }
 
 // What is made longer is filled with what is asked for.
