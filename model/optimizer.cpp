@@ -188,32 +188,22 @@ void keep_parameter(Rank& rank, const Parameter& p, Tensor x) {
   tap(rank, p, p.name + "/param", std::move(x), 3, rank.r.compute, rank.plain());
 }
 
-// Gradients go to where the optimizer is, parameters come back.
+// Gradients go to where the optimizer is, parameters come back: some are under way while others are
+// worked on.
 void update(Rank& rank, float coefficient, bool skipped) {
   std::vector<Parameter> here = parameters(rank.c);
   std::erase_if(here, [&](const Parameter& p) { return !rank.holds(p); });
   Shuttle gradients(rank, Lane::to_host), parameters(rank, Lane::to_device);
-  const auto go = [&](const Parameter& p) {
+  for (const Parameter& p : here) {
     Tensor gradient = clipped(rank, p, coefficient);
     const std::size_t rows = gradient.rows, cols = gradient.cols;
     gradients.send(p.name, std::move(gradient), [=] { return Tensor(rows, cols); });
-  };
-  const auto step = [&](const Parameter& p) {
+  }
+  for (const Parameter& p : here) {
     Tensor x = updated(rank, p, gradients.take(p.name), skipped);
     parameters.send(p.name, std::move(x), [&] { return own_parameter(rank, p); });
-  };
-  const auto come = [&](const Parameter& p) { keep_parameter(rank, p, parameters.take(p.name)); };
-  if (rank.l.offload_optimizer) {  // some are under way while others are worked on
-    std::ranges::for_each(here, go);
-    std::ranges::for_each(here, step);
-    std::ranges::for_each(here, come);
-  } else {  // each while it is in the cache
-    for (const Parameter& p : here) {
-      go(p);
-      step(p);
-      come(p);
-    }
   }
+  for (const Parameter& p : here) keep_parameter(rank, p, parameters.take(p.name));
 }
 
 }  // namespace
