@@ -22,7 +22,7 @@ struct Unfilled : std::allocator<T> {
   // What a wide register is loaded from then does not lie across two lines.
   static constexpr std::align_val_t line{64};
   T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
-  void deallocate(T* at, std::size_t n) { ::operator delete(at, n * sizeof(T), line); }
+  void deallocate(T* at, std::size_t) { ::operator delete(at, line); }
 
   template <class U>
   void construct(U* at) {
