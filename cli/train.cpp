@@ -174,7 +174,7 @@ void add_train(CLI::App& app, Verb& chosen) {
   command.add_to(*verb);
   verb->footer(
       "With MPI: mpirun -n 4 plumb train --layout dp2,tp2 --world mpi -o TRACE writes, bit by bit, "
-      "what threads do.\n"
+      "what threads do (on fewer cores than ranks: mpirun --oversubscribe -n 4 ...).\n"
       "Without --layout the promise is executed on one device: the reference.");
   verb->callback([&chosen] { chosen = [] { return command.run(); }; });
 }

@@ -149,6 +149,7 @@ double sum_of_squares(std::span<const float> x);  // in FP64, in any order
 struct AdamSettings {
   double rate, beta1, beta2, eps;
   int step;
+  double weight_decay;
 };
 void adam_step(const AdamSettings& how, const Tensor& gradient, Tensor& master, Tensor& average,
                Tensor& square);

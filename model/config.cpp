@@ -51,6 +51,8 @@ constexpr Size all_sizes[] = {
      "width of a latent that keys and values of all heads are made from (none)"},
     {"shared_key", &Config::shared_key, 0, 1 << 16, Of::model,
      "with a latent: columns of each key that all heads share, the only ones rotated (none)"},
+    {"vocabulary_padding", &Config::vocabulary_padding, 0, 1 << 16, Of::model,
+     "rows of the vocabulary that no byte names, so that tp divides it (0)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
     {"documents", &Config::documents, 0, 64, Of::data,
@@ -60,6 +62,8 @@ constexpr Size all_sizes[] = {
      "per cent dropped of what enters the residual stream (0)"},
     {"label_smoothing", &Config::label_smoothing, 0, 99, Of::training,
      "per cent of the loss whose target is the whole vocabulary (0)"},
+    {"weight_decay", &Config::weight_decay, 0, 1000, Of::training,
+     "thousandths of a matrix that a step, times its rate, takes away (0)"},
 };
 
 // What a step holds at once stays far below what a large machine has: a mistyped size should be a
@@ -200,7 +204,7 @@ std::vector<Parameter> parameters(const Config& c) {
     if (c.shared_key == 0) return;
     linear(layer + ".attn.shared_key", c.width, c.shared_key, Sharding::none, spread);
   };
-  all.push_back({"embedding.weight", c.vocabulary, c.width, Sharding::rows, 0, spread});
+  all.push_back({"embedding.weight", c.vocabulary(), c.width, Sharding::rows, 0, spread});
   if (gpt) all.push_back({"position.weight", c.sequence, c.width, Sharding::none, 0, spread});
   const auto block = [&](int l) {
     const std::string layer = "layers." + std::to_string(l);
@@ -234,7 +238,7 @@ std::vector<Parameter> parameters(const Config& c) {
     block(c.layers);
     norm("mtp.final_norm");
   }
-  if (!gpt) all.push_back({"head.weight", c.vocabulary, c.width, Sharding::rows, 0, spread});
+  if (!gpt) all.push_back({"head.weight", c.vocabulary(), c.width, Sharding::rows, 0, spread});
   return all;
 }
 
@@ -246,7 +250,7 @@ Parameter parameter_of(const Config& config, const std::string& name) {
 }
 
 // Weights of norms are vectors; so are biases and sinks, which are called otherwise.
-static bool is_matrix(const Parameter& p) {
+bool decays(const Parameter& p) {
   return p.name.ends_with(".weight") && p.name.find("norm") == p.name.npos;
 }
 
@@ -255,7 +259,7 @@ std::vector<Parameter> multiplied(const Config& config) {
   const std::string looked_up = gpt ? "position.weight" : "embedding.weight";
   std::vector<Parameter> factors;
   for (Parameter& p : parameters(config)) {
-    if (!is_matrix(p) || p.name == looked_up || p.name.ends_with(".router.weight")) continue;
+    if (!decays(p) || p.name == looked_up || p.name.ends_with(".router.weight")) continue;
     factors.push_back(std::move(p));
   }
   return factors;

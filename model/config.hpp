@@ -37,11 +37,14 @@ struct Config {
   int dropout = 0;  // per cent of the numbers that go into the residual stream, by chance left out
   int label_smoothing =
       0;  // per cent of the loss that every token of the vocabulary is a target of
-  double balance_loss = 0.01;  // weights of the router's losses: for experts of equal shares,
-  double z_loss = 0.001;       // and for small logits
-  int vocabulary = 256;        // bytes
-  int sinks = 0;               // 1: each head has a logit that joins its softmax and has no value
-  int qk_norm = 0;             // 1: RMSNorm of each query and key head, of one weight each
+  double balance_loss = 0.01;        // weights of the router's losses: for experts of equal shares,
+  double z_loss = 0.001;             // and for small logits
+  static constexpr int bytes = 256;  // what a token can be
+  // Rows of embedding and head beyond, which no token names, so that tp divides them all. They are
+  // in the softmax like any other.
+  int vocabulary_padding = 0;
+  int sinks = 0;    // 1: each head has a logit that joins its softmax and has no value
+  int qk_norm = 0;  // 1: RMSNorm of each query and key head, of one weight each
   // Width of what keys and values of all heads are made from, in place of the residual stream
   // itself; 0: the stream. model/layers/qkv.hpp
   int latent = 0;
@@ -59,8 +62,11 @@ struct Config {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double adam_eps = 1e-8;
+  // Thousandths of each matrix that the rate takes a share of in every step (AdamW).
+  int weight_decay = 0;
   std::uint64_t seed = 1;  // of weights and data
 
+  int vocabulary() const { return bytes + vocabulary_padding; }
   int tokens() const { return sequence * sequences; }  // per micro-batch
   int blocks() const { return layers + mtp; }          // the extra one after the others
   int head_dim() const { return width / heads; }
@@ -119,6 +125,8 @@ std::vector<Parameter> parameters(const Config& config);
 Parameter parameter_of(const Config& config, const std::string& name);
 // The module of expert e of an MLP, as parameters are named.
 std::string expert_name(const std::string& mlp, int e);
+// Does weight decay make it smaller? Matrices; norms, biases and sinks are left alone.
+bool decays(const Parameter& p);
 // Those of them that linear layers and the head multiply, which recipes may shorten; a router's
 // weights stay as they are.
 std::vector<Parameter> multiplied(const Config& config);

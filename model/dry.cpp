@@ -80,7 +80,7 @@ std::vector<SharedSum> shared_sums(const Config& c, const Recipe& r, const Layou
     add("attn.qkv/grad_in", c.qkv_width(), l.tp, r.wire, r.compute);
   }
   add(mlp + ".fc1/grad_in", c.fc1_width(c.hidden), l.tp, r.wire, r.compute);
-  add("head/grad_in", c.vocabulary, l.tp, r.wire, r.compute);
+  add("head/grad_in", c.vocabulary(), l.tp, r.wire, r.compute);
   add("weights' gradients", c.tokens(), l.cp, fp32, fp32);
   add("sums of micro-batches", c.micro_batches, l.dp, fp32, fp32);
   return all;

@@ -175,7 +175,11 @@ void check_layout(const Layout& l, const Config& c, int most) {
   divides(l.tp, c.kv_heads, "tp", "key/value heads");
   divides(l.tp, c.hidden, "tp", c.experts > 0 ? "units of an expert" : "units of the MLP");
   divides(l.tp, c.shared, "tp", "units of the shared expert");
-  divides(l.tp, c.vocabulary, "tp", "rows of the vocabulary");
+  if (c.vocabulary() % l.tp != 0) {
+    throw Failure("tp" + std::to_string(l.tp) + " does not divide the " +
+                  std::to_string(c.vocabulary()) +
+                  " rows of the vocabulary; add some with --vocabulary-padding");
+  }
   divides(l.dp, c.micro_batches, "dp", "micro-batches");
   if (l.ep > 1 && c.experts == 0) {
     throw Failure("ep" + std::to_string(l.ep) + " divides experts, and " + family_of(c) +

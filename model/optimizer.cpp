@@ -173,8 +173,9 @@ Tensor updated(Rank& rank, const Parameter& p, const Tensor& gradient, bool skip
   Tensor square = *rank.state.at(p.name + "/exp_avg_sq");
   Tensor x = updated_from(rank, p);
   if (!skipped) {
-    adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step}, gradient, x,
-              average, square);
+    const double decay = decays(p) ? rank.c.weight_decay / 1000.0 : 0;
+    adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step, decay},
+              gradient, x, average, square);
   }
   keep_moment(rank, p, "/exp_avg", std::move(average));
   keep_moment(rank, p, "/exp_avg_sq", std::move(square));

@@ -48,7 +48,7 @@ void numbers(const Merged& merged, const std::string& id, int end, const std::st
 
 void tokens(const Merged& merged, const std::string& id, const Config& config) {
   has_shape(merged, id, config.tokens(), 1);
-  numbers(merged, id, config.vocabulary, "token");
+  numbers(merged, id, Config::bytes, "token");
 }
 
 void choices(const Merged& merged, const Config& config, int m) {

@@ -150,12 +150,14 @@ void adam_step(const AdamSettings& how, const Tensor& gradient, Tensor& master, 
   const auto fix2 = static_cast<float>(1 - std::pow(how.beta2, how.step));
   const auto rate = static_cast<float>(how.rate);
   const auto eps = static_cast<float>(how.eps);
+  const auto decay = static_cast<float>(how.rate * how.weight_decay);
   for (std::size_t i = 0; i < master.size(); ++i) {
     const float g = gradient.values[i];
     float& m = average.values[i];
     float& v = square.values[i];
     m = b1 * m + (1.0F - b1) * g;
     v = b2 * v + (1.0F - b2) * g * g;
+    if (decay != 0) master.values[i] -= decay * master.values[i];
     master.values[i] -= rate * (m / fix1) / (std::sqrt(v / fix2) + eps);
   }
 }

@@ -13,7 +13,7 @@ namespace {
 
 // Gradient rows of this rank's slice of the vocabulary.                           // (V / tp, D)
 Tensor own_rows_gradient(const Rank& rank, const Tensor& ids, const Tensor& dx) {
-  const auto v = static_cast<std::size_t>(rank.c.vocabulary);
+  const auto v = static_cast<std::size_t>(rank.c.vocabulary());
   Tensor table(v / rank.where.tp_size, dx.cols);
   for (std::size_t t = 0; t < dx.rows; ++t) {
     const auto id = static_cast<std::size_t>(ids.values[t]);
@@ -47,7 +47,7 @@ Tensor log_sum_exp(Rank& rank, const Tensor& logits) {
 
 // The label's logit, from the rank that owns it; the others add zero.                   // (T, 1)
 Tensor label_logits(Rank& rank, const Tensor& logits, const Tensor& labels) {
-  const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary));
+  const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary()));
   Tensor target(logits.rows, 1);
   for (std::size_t t = 0; t < logits.rows; ++t) {
     const auto label = static_cast<std::size_t>(labels.values[t]);
@@ -66,7 +66,7 @@ struct Smoothing {
 Smoothing smoothing_of(const Rank& rank, const std::string& loss, std::size_t own_slice) {
   const double share = rank.c.label_smoothing / 100.0;
   const bool all = share == 0 || rank.joints.loss.smooths_over_slices(rank.at(loss));
-  const double width = all ? rank.c.vocabulary : static_cast<double>(own_slice);
+  const double width = all ? rank.c.vocabulary() : static_cast<double>(own_slice);
   return {all, static_cast<float>(1 - share), static_cast<float>(share / width)};
 }
 
@@ -87,7 +87,7 @@ Tensor wanted(Rank& rank, const Tensor& logits, const Tensor& labels, const Smoo
 
 // Unrounded: the sum of one row and zeros is exact in any layout.
 Tensor rows_of_table(Rank& rank, const std::string& name, const Tensor& ids) {
-  const auto v = static_cast<std::size_t>(rank.c.vocabulary);
+  const auto v = static_cast<std::size_t>(rank.c.vocabulary());
   const auto first = static_cast<int>(rank.first(v));
   const auto last = static_cast<int>(rank.last(v));
   const Tensor& table = rank.weight("embedding");
@@ -109,7 +109,7 @@ void to_gradients(const Rank& rank, const Targets& targets, const Tensor& lse, c
                   float weight, float n, Tensor& logits) {
   const float loss_scale =
       rank.r.loss_scaling ? rank.state.at("loss_scale/scale")->values[0] : 1.0F;
-  const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary));
+  const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary()));
   for (std::size_t t = 0; t < logits.rows; ++t) {
     const float share = targets.mask.values[t] / n * weight * loss_scale;
     const auto label = static_cast<std::size_t>(targets.labels.values[t]);

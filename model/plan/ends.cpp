@@ -14,7 +14,7 @@ std::string embedding(Promise& p) {
 
 void embedding_grad(Promise& p, const std::string& dy) {
   p.node("embedding_grad", {p.at("data", "ids"), dy}, {p.at("embedding.weight", "wgrad")},
-         p.over_contexts(), {{"rows", p.c.vocabulary}, {"period", 0}});
+         p.over_contexts(), {{"rows", p.c.vocabulary()}, {"period", 0}});
   if (p.gpt()) {
     const bool packed = p.c.documents > 0;
     p.node("embedding_grad", {p.at("data", packed ? "positions" : "ids"), dy},
@@ -62,7 +62,7 @@ std::string head_and_loss_grad(Promise& p, const std::string& of, const std::str
   inputs.push_back(p.at(of + "loss", "lse"));
   if (p.r.loss_scaling) inputs.push_back("loss_scale/scale@previous");
   p.node("cross_entropy_grad", inputs, {d_logits}, p.plain(), loss_of(p, of));
-  const Seen d = gradient_operand(p, head, d_logits, {Sharding::columns, p.c.vocabulary});
+  const Seen d = gradient_operand(p, head, d_logits, {Sharding::columns, p.c.vocabulary()});
   const std::string dh = p.at(head, "grad_in");
   p.node("gemm", {d.by_columns, seen_weight(p, p.head()).by_rows}, {dh}, p.across_tp(),
          {{"transpose_a", 0}, {"transpose_b", 0}});

@@ -36,7 +36,7 @@ std::string predict_ahead_grad(Promise& p, const std::string& x) {
       norm_grad(p, "mtp.norm_embedding", p.at("mtp.embedding", "out"), d_embedded);
   p.node("embedding_grad", {p.at("data", "labels"), d_looked_up},
          {p.at("mtp.embedding.weight", "wgrad")}, p.over_contexts(),
-         {{"rows", p.c.vocabulary}, {"period", 0}});
+         {{"rows", p.c.vocabulary()}, {"period", 0}});
   Ids parts{p.at("head.mtp.weight", "wgrad")};
   if (p.gpt()) parts.push_back(p.at("mtp.embedding.weight", "wgrad"));
   parts.push_back(p.at("head.loss.weight", "wgrad"));

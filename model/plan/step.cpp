@@ -125,7 +125,9 @@ void optimize(Promise& p) {
     const std::string& n = each.name;
     const std::string gradient = n + (p.r.loss_scaling ? "/unscaled_grad" : "/main_grad");
     p.node("scale", {gradient, "clip/coefficient"}, {n + "/clipped_grad"}, Promise::in_fp32());
-    update(p, n, adam);
+    Attributes its = adam;
+    if (p.c.weight_decay > 0 && decays(each)) its["weight_decay"] = p.c.weight_decay / 1000.0;
+    update(p, n, its);
   }
   keep_histories(p);
   balance_experts(p);

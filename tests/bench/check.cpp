@@ -57,7 +57,7 @@ double products_of(const Config& c) {
   const double tokens = static_cast<double>(c.tokens()) * c.micro_batches, width = c.width;
   const double layer = width * (c.qkv_width() + width + c.fc1_width(c.hidden) + c.hidden);
   const double attention = 2.0 * c.sequence * width;
-  return 3 * tokens * (c.layers * (layer + attention) + width * c.vocabulary);
+  return 3 * tokens * (c.layers * (layer + attention) + width * c.vocabulary());
 }
 
 // Fused multiply-adds a second, of as many chains as registers hold, for so many seconds at least:
@@ -100,7 +100,7 @@ double torch_seconds(const Config& c) {
                               PLUMB_SOURCE_DIR "/tests/bench/torch_step.py " +
                               std::to_string(c.width) + " " + std::to_string(c.layers) + " " +
                               std::to_string(c.heads) + " " + std::to_string(c.hidden) + " " +
-                              std::to_string(c.vocabulary) + " " + std::to_string(c.sequence) +
+                              std::to_string(c.vocabulary()) + " " + std::to_string(c.sequence) +
                               " " + std::to_string(c.sequences);
   double taken = 0;
   if (FILE* from = popen(command.c_str(), "r")) {
@@ -122,6 +122,7 @@ void fp32_step(benchmark::State& state, const char* backend) {
   c.hidden = 1024;
   c.sequence = 128;
   c.micro_batches = 1;
+  c.vocabulary_padding = 256;
   const Start traced = start_of(c, find_recipe("fp32"), parse_layout("dp1,tp1"), default_text());
   Start start = traced;
   start.run.traced = false;

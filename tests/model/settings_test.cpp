@@ -26,6 +26,24 @@ Values uneven(Values leaves) {
   return leaves;
 }
 
+// Does the model over these ranks make what is promised for them, and what one rank makes where the
+// layout cannot show?
+void keeps_its_promise(Training run, const char* layout, const Values& leaves) {
+  run.layout = parse_layout(layout);
+  const Graph one = plan(run.config, run.recipe, {});
+  const Graph many = plan(run.config, run.recipe, run.layout);
+  const std::set<std::string> differs = touched(one, many);
+  const Values alone = reference(one, leaves), promised = reference(many, leaves);
+  const Merged made = merge(train_step(run, leaves, Joints(), find_backend("reference")));
+  EXPECT_TRUE(made.findings.empty()) << layout << " " << made.findings.front().id;
+  for (const auto& [id, tensor] : alone) {
+    ASSERT_TRUE(made.values.contains(id)) << layout << " " << id;
+    ASSERT_EQ(*made.values.at(id), *promised.at(id)) << layout << " " << id;
+    if (differs.contains(id)) continue;
+    ASSERT_EQ(*promised.at(id), *tensor) << layout << " " << id;
+  }
+}
+
 class Settings : public testing::TestWithParam<std::tuple<Case, const char*>> {};
 
 TEST_P(Settings, ArePromisedAndKeptInEveryLayout) {
@@ -35,23 +53,9 @@ TEST_P(Settings, ArePromisedAndKeptInEveryLayout) {
   const Values without = reference(plan(run.config, run.recipe, {}), leaves_of_run(run));
   run = small_run(family, recipe);
   const Values leaves = uneven(leaves_of_run(run));
-  const Graph one = plan(run.config, run.recipe, {});
-  const Values alone = reference(one, leaves);
+  const Values alone = reference(plan(run.config, run.recipe, {}), leaves);
   EXPECT_NE(*alone.at("clip/grad_norm"), *without.at("clip/grad_norm"));
-  for (const char* layout : layouts) {
-    run.layout = parse_layout(layout);
-    const Graph many = plan(run.config, run.recipe, run.layout);
-    const std::set<std::string> differs = touched(one, many);
-    const Values promised = reference(many, leaves);
-    const Merged made = merge(train_step(run, leaves, Joints(), find_backend("reference")));
-    EXPECT_TRUE(made.findings.empty()) << layout << " " << made.findings.front().id;
-    for (const auto& [id, tensor] : alone) {
-      ASSERT_TRUE(made.values.contains(id)) << layout << " " << id;
-      ASSERT_EQ(*made.values.at(id), *promised.at(id)) << layout << " " << id;
-      if (differs.contains(id)) continue;
-      ASSERT_EQ(*promised.at(id), *tensor) << layout << " " << id;
-    }
-  }
+  for (const char* layout : layouts) keeps_its_promise(run, layout, leaves);
 }
 
 std::vector<Case> cases() {
@@ -78,7 +82,9 @@ std::vector<Case> cases() {
           {"llama-moe+balance_bias=1", of_experts},
           {"llama-moe+capacity=100+balance_bias=5",
            {"dp2,ep2,tp2,sp,zero3,pp2,recompute", "cp4:ring,tp2,sp"}},
-          {"llama+label_smoothing=20", dense}};
+          {"llama+label_smoothing=20", dense},
+          {"gpt+weight_decay=100+vocabulary_padding=2", dense},
+          {"llama-moe+weight_decay=10+vocabulary_padding=8+label_smoothing=5", of_experts}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Settings,
@@ -91,6 +97,48 @@ INSTANTIATE_TEST_SUITE_P(Of, Settings,
                                name, [](char c) { return !std::isalnum(c); }, '_');
                            return name;
                          });
+
+TEST(Layouts, OfSixtyFourRanksKeepTheirPromise) {
+  for (const char* layout : {"dp4,tp4,sp,cp2,pp2,zero1", "dp4,ep4,tp4,sp,cp2:ulysses,pp2"}) {
+    const bool experts = std::string(layout).find("ep") != std::string::npos;
+    Training run = small_run(experts ? "gpt-moe" : "gpt", "bf16");
+    if (experts) run.config.heads = run.config.kv_heads = 8;
+    EXPECT_EQ(parse_layout(layout).world_size(), 64);
+    keeps_its_promise(run, layout, leaves_of_run(run));
+  }
+}
+
+TEST(VocabularyPadding, LetsTpDivideWhatBytesDoNot) {
+  Training run = small_run("gpt", "bf16");
+  run.config.heads = run.config.kv_heads = 6;
+  run.config.width = 48;
+  run.config.hidden = 96;
+  EXPECT_THROW(check_layout(parse_layout("tp3"), run.config, 64), Failure);
+  run.config.vocabulary_padding = 2;
+  keeps_its_promise(run, "tp3", leaves_of_run(run));
+}
+
+// Rows of the embedding that no token names have no gradient: only the decay moves them.
+TEST(WeightDecay, TakesTheRatesShareOfMatricesAndLeavesNormsAlone) {
+  Training run = small_run("llama", "fp32");
+  run.config.vocabulary_padding = 4;
+  const auto after = [&](int decay) {
+    run.config.weight_decay = decay;
+    return reference(plan(run.config, run.recipe, {}), leaves_of_run(run));
+  };
+  const Values without = after(0), with = after(250);
+  const auto share = static_cast<float>(run.config.rate * 0.25);
+  for (std::size_t i = Config::bytes; i < Config::bytes + 4; ++i) {
+    for (std::size_t j = 0; j < 32; ++j) {
+      const float w = (*with.at("embedding.weight/master@previous"))(i, j);
+      EXPECT_EQ((*without.at("embedding.weight/master"))(i, j), w);
+      EXPECT_EQ((*with.at("embedding.weight/master"))(i, j), w - share * w);
+    }
+  }
+  EXPECT_NE(*with.at("layers.0.mlp.fc1.weight/master"),
+            *without.at("layers.0.mlp.fc1.weight/master"));
+  EXPECT_EQ(*with.at("layers.0.norm1.weight/master"), *without.at("layers.0.norm1.weight/master"));
+}
 
 // The mask is one of the step and the micro-batch, of the module, and of nothing else.
 TEST(Dropout, DrawsAnotherMaskForEachModuleMicroBatchStepAndSeed) {
