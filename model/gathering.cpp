@@ -20,8 +20,9 @@ void Gathering::prefetch(int layer) {
   if (parameters_.empty()) parameters_ = parameters(rank_.c);
   for (const Parameter& p : parameters_) {
     if (layer_of(p.name) != layer || !rank_.holds(p)) continue;
-    // Short copies of these are made once a step.
-    if (rank_.r.operands && p.cols > 1 && !p.name.ends_with(".router.weight")) continue;
+    // Short copies of these are made once a step, for all products.
+    const bool copied = rank_.r.operands && rank_.r.operands->all_of_weights();
+    if (copied && p.cols > 1 && !p.name.ends_with(".router.weight")) continue;
     Room& room = rooms_[room_of(p.name)];
     set_out(room, p);
     room.ahead = true;

@@ -80,9 +80,10 @@ class Rank {
   // Of keys and values and their gradients, from one context-parallel rank to the next.
   Mail ring{*this, {mesh.cp, Lane::ring_out, Lane::ring_in, "ring"}};
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
-  // What products that sum over that axis see of a weight: model/layers/operand.hpp.
-  const Tensor& factor(const std::string& module, Contracted axis) {
-    if (!r.operands) return weight(module);
+  // What that product sees of a weight: model/layers/operand.hpp.
+  const Tensor& factor(const std::string& module, Product product) {
+    if (!r.operands || !r.operands->take(product)) return weight(module);
+    const Contracted axis = axis_of_weight(module, product);
     return *state.at(r.operands->weights.copy_of(module + ".weight/operand", axis));
   }
   const Tensor& bias(const std::string& module) { return param(module + ".bias"); }

@@ -55,6 +55,17 @@ class Card {
     if (holds(possible, name)) return name;
     throw Failure(where_ + " says " + field + " = '" + name + "'; choose " + listed(possible));
   }
+  // At least one of them, each once.
+  Names choices(const char* field, const Names& possible) const {
+    const json& names = fields_[field];
+    Names chosen;
+    for (const std::string_view name : possible) {
+      if (names.is_array() && std::ranges::count(names, name) == 1) chosen.push_back(name);
+    }
+    if (names.is_array() && !chosen.empty() && chosen.size() == names.size()) return chosen;
+    throw Failure(where_ + " says " + field + " = " + names.dump() +
+                  "; list some of these, each once: " + listed(possible));
+  }
   Format format(const char* field, const Names& possible) const {
     return *find_format(choice(field, possible));
   }
@@ -124,8 +135,15 @@ OperandCast cast_of(const Card& card, const char* field) {
 }
 
 OperandCasts casts_of(const Card& card) {
-  const Card all = card.inner("operands", {"activations", "weights", "gradients"});
-  return {cast_of(all, "activations"), cast_of(all, "weights"), cast_of(all, "gradients")};
+  const Card all = card.inner("operands", {"activations", "weights", "gradients", "products"});
+  OperandCasts casts{cast_of(all, "activations"), cast_of(all, "weights"),
+                     cast_of(all, "gradients")};
+  if (!all.has("products")) return casts;
+  const Names taken = all.choices("products", {"fprop", "dgrad", "wgrad"});
+  casts.fprop = holds(taken, "fprop");
+  casts.dgrad = holds(taken, "dgrad");
+  casts.wgrad = holds(taken, "wgrad");
+  return casts;
 }
 
 std::string contents(const std::string& file) {
@@ -165,6 +183,17 @@ std::string layer_of(const Parameter& weight) {
 
 }  // namespace
 
+Contracted axis_of_weight(const std::string& module, Product product) {
+  const bool head = module == "head" || module == "embedding";
+  return head == (product == Product::fprop) ? Contracted::columns : Contracted::rows;
+}
+
+Taken OperandCasts::of_weight(const std::string& parameter) const {
+  const std::string module = parameter.substr(0, parameter.rfind('.'));
+  const bool columns = axis_of_weight(module, Product::fprop) == Contracted::columns;
+  return columns ? Taken{fprop, dgrad} : Taken{dgrad, fprop};
+}
+
 std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe& recipe) {
   std::vector<DelayedOperand> all;
   if (!recipe.operands) return all;
@@ -173,18 +202,19 @@ std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe&
     const std::string of_rows =
         weight.expert < 0 ? weight.name
                           : weight.name.substr(0, weight.name.find("experts.")) + "router.weight";
-    const auto add = [&](const std::string& id, const OperandCast& cast) {
+    const auto add = [&](const std::string& id, const OperandCast& cast, Taken taken) {
       const bool of_weight = id == weight.name + "/operand";
-      if (cast.scaling != Scaling::delayed) return;
+      if (cast.scaling != Scaling::delayed || !taken.any()) return;
       all.push_back({id, &cast, of_weight ? weight.name : of_rows});
     };
-    add(weight.name + "/operand", recipe.operands->weights);
+    const OperandCasts& casts = *recipe.operands;
+    add(weight.name + "/operand", casts.weights, casts.of_weight(weight.name));
     if (weight.expert > 0) continue;
     std::vector<std::string> layers{layer_of(weight)};
     if (config.mtp > 0 && layers.front() == "head") layers.push_back("mtp.head");
     for (const std::string& layer : layers) {
-      add(layer + "/operand", recipe.operands->activations);
-      add(layer + "/grad_operand", recipe.operands->gradients);
+      add(layer + "/operand", casts.activations, casts.of_activations());
+      add(layer + "/grad_operand", casts.gradients, casts.of_gradients());
     }
   }
   return all;

@@ -18,6 +18,11 @@ namespace plumb {
 enum class Scaling { none, tensor, delayed, block };
 // The axis of a tensor that a product sums over.
 enum class Contracted { columns, rows };
+// Of a layer's input with its weight; of the gradient of its output with the weight; of its input
+// with that gradient.
+enum class Product { fprop, dgrad, wgrad };
+// Weights are (in, out); the head's is (out, in), so that it may be that of the embedding.
+Contracted axis_of_weight(const std::string& module, Product product);
 
 // How one class of tensors is cast before a product takes it.
 struct OperandCast {
@@ -36,8 +41,22 @@ struct OperandCast {
     return two_copies() && axis == Contracted::rows ? id + "_t" : id;
   }
 };
+// Which products take what is cast of a tensor; the others take the tensor itself.
+struct Taken {
+  bool by_columns, by_rows;  // those that sum over its columns, its rows
+  bool any() const { return by_columns || by_rows; }
+};
 struct OperandCasts {
   OperandCast activations, weights, gradients;
+  bool fprop = true, dgrad = true, wgrad = true;  // the products that take what is cast
+
+  bool take(Product product) const {
+    return product == Product::fprop ? fprop : product == Product::dgrad ? dgrad : wgrad;
+  }
+  Taken of_activations() const { return {fprop, wgrad}; }
+  Taken of_gradients() const { return {dgrad, wgrad}; }
+  Taken of_weight(const std::string& parameter) const;
+  bool all_of_weights() const { return fprop && dgrad; }
 };
 
 struct Recipe {

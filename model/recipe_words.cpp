@@ -20,6 +20,16 @@ std::string in_words(const OperandCast& cast) {
   return format + ", a power of two for each tensor from its largest magnitude";
 }
 
+std::string products_of(const Recipe& recipe) {
+  if (!recipe.operands) return "as computed";
+  std::string names;
+  for (const auto& [product, name] :
+       {std::pair{Product::fprop, "fprop"}, {Product::dgrad, "dgrad"}, {Product::wgrad, "wgrad"}}) {
+    if (recipe.operands->take(product)) names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe) {
@@ -32,6 +42,7 @@ std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe)
           {"activations in products", seen(&OperandCasts::activations)},
           {"weights in products", seen(&OperandCasts::weights)},
           {"gradients in products", seen(&OperandCasts::gradients)},
+          {"products that take these", products_of(recipe)},
           {"masters", recipe.masters ? "fp32" : "none"},
           {"rounding of the update", recipe.stochastic_update ? "stochastic" : "nearest"},
           {"Adam's moments", std::string(recipe.moments.name)},

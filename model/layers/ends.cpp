@@ -184,7 +184,7 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
                      Tensor& loss, Tensor& dw) {
   const std::string name = head.of + "head", of_loss = head.of + "loss";
   const std::string tied = rank.gpt() ? "embedding" : "head";
-  const Tensor& w = rank.factor(tied, Contracted::columns);  // (V / tp, D)
+  const Tensor& w = rank.factor(tied, Product::fprop);  // (V / tp, D)
   Tensor logits = rank.multiply(view(h.by_columns()), view(w, true));
   rank.round(logits);
   rank.tap(name + "/out", logits, Held::token_columns, rank.r.compute, rank.plain());
@@ -211,7 +211,7 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
   const Operand d = gradient_operand(rank, name, std::move(logits), Held::token_columns);
   Evaluation ran = rank.plain();
   Tensor dh = summed_over_ranks(
-      rank, rank.multiply(view(d.by_columns()), view(rank.factor(tied, Contracted::rows))),
+      rank, rank.multiply(view(d.by_columns()), view(rank.factor(tied, Product::dgrad))),
       rank.r.wire, ran);
   rank.round(dh);
   rank.tap(name + "/grad_in", dh, Held::own_tokens, rank.r.compute, ran);

@@ -11,10 +11,9 @@ View<float> own_rows(const Grouped& layer, const Tensor& x, std::size_t e) {
 
 // X_e W_e, as the joint leaves it.                                              // (N, F)
 Tensor forward_product(Rank& rank, const Grouped& layer, const Tensor& x) {
-  Tensor y(x.rows, rank.factor(layer.of(0), Contracted::rows).cols);
+  Tensor y(x.rows, rank.factor(layer.of(0), Product::fprop).cols);
   for (std::size_t e = 0; e < layer.experts(); ++e) {
-    const View<float> a = own_rows(layer, x, e),
-                      w = view(rank.factor(layer.of(e), Contracted::rows));
+    const View<float> a = own_rows(layer, x, e), w = view(rank.factor(layer.of(e), Product::fprop));
     Tensor own = rank.multiply(a, w);
     rank.joints.linear.after_product(rank.at(layer.name()), a, w, own);
     std::copy(own.values.begin(), own.values.end(), y.row(layer.begin[e]));
@@ -34,9 +33,9 @@ void add_biases(Rank& rank, const Grouped& layer, Tensor& y) {
 
 // dX_e = dY_e W_e'                                                              // (N, C)
 Tensor backward_product(Rank& rank, const Grouped& layer, const Tensor& d) {
-  Tensor dx(d.rows, rank.factor(layer.of(0), Contracted::columns).rows);
+  Tensor dx(d.rows, rank.factor(layer.of(0), Product::dgrad).rows);
   for (std::size_t e = 0; e < layer.experts(); ++e) {
-    const View<float> w = view(rank.factor(layer.of(e), Contracted::columns), true);
+    const View<float> w = view(rank.factor(layer.of(e), Product::dgrad), true);
     const Tensor own = rank.multiply(own_rows(layer, d, e), w);
     std::copy(own.values.begin(), own.values.end(), dx.row(layer.begin[e]));
   }

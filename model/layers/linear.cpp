@@ -15,7 +15,7 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
 
 // x W, as the joint leaves it.
 static Tensor forward_product(Rank& rank, const std::string& name, const Operand& x) {
-  const View<float> a = view(x.by_columns()), w = view(rank.factor(name, Contracted::rows));
+  const View<float> a = view(x.by_columns()), w = view(rank.factor(name, Product::fprop));
   Tensor y = rank.multiply(a, w);
   rank.joints.linear.after_product(rank.at(name), a, w, y);
   return y;
@@ -38,8 +38,7 @@ Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Te
   Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
   const Operand d = gradient_operand(rank, name, std::move(dy), Held::token_columns);
   Evaluation ran = rank.plain();
-  Tensor dx =
-      rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true));
+  Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true));
   dx = rank.joints.linear.sums_input_gradient(rank.at(name))
            ? summed_over_ranks(rank, std::move(dx), rank.r.wire, ran)
            : rank.own_tokens(std::move(dx));
@@ -64,7 +63,7 @@ Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, con
   Tensor d_bias = rank.gpt() ? sum_of_rows(all) : Tensor();
   const Operand d = gradient_operand(rank, name, std::move(all), Held::tokens);
   Tensor dx = rank.own_tokens(
-      rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true)));
+      rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true)));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
   collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
@@ -91,8 +90,7 @@ Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tenso
   Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
   const Operand d =
       gradient_operand(rank, name, all_tokens(rank, std::move(dy)), Held::tokens);  // (T, D)
-  Tensor dx =
-      rank.multiply(view(d.by_columns()), view(rank.factor(name, Contracted::columns), true));
+  Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::token_columns, rank.r.compute, rank.plain());
   collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),

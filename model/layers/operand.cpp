@@ -11,19 +11,30 @@ class Caster {
   Caster(Rank& rank, bool of_step, Held held, const OperandCast& how)
       : rank_(rank), of_step_(of_step), held_(held), how_(how) {}
 
-  Operand operator()(const std::string& name, Tensor x) const {
-    if (how_.scaling == Scaling::none) return {unscaled(name, std::move(x)), {}};
-    if (how_.scaling == Scaling::tensor) return {scaled(name, std::move(x)), {}};
-    if (how_.scaling == Scaling::delayed) return {scaled_by_history(name, std::move(x)), {}};
-    Operand both;
-    if (how_.two_copies()) {
-      both.of_rows = in_blocks(how_.copy_of(name, Contracted::rows), x, {along(), across()});
+  Operand operator()(const std::string& name, Tensor x, const Taken& taken) const {
+    if (taken.by_columns && taken.by_rows && !how_.two_copies())
+      return {one(name, std::move(x)), {}};
+    if (!taken.any()) return {std::move(x), {}};
+    Operand seen{x, std::move(x)};
+    if (taken.by_columns) seen.of_columns = one(name, std::move(seen.of_columns));
+    if (taken.by_rows && how_.two_copies()) {
+      seen.of_rows = in_blocks(how_.copy_of(name, Contracted::rows), std::move(*seen.of_rows),
+                               {along(), across()});
+    } else if (taken.by_rows) {
+      seen.of_rows = one(name, std::move(*seen.of_rows));
     }
-    both.of_columns = in_blocks(name, std::move(x), {across(), along()});
-    return both;
+    return seen;
   }
 
  private:
+  // Of blocks the copy for products that sum over the columns.
+  Tensor one(const std::string& name, Tensor x) const {
+    if (how_.scaling == Scaling::none) return unscaled(name, std::move(x));
+    if (how_.scaling == Scaling::tensor) return scaled(name, std::move(x));
+    if (how_.scaling == Scaling::delayed) return scaled_by_history(name, std::move(x));
+    return in_blocks(name, std::move(x), {across(), along()});
+  }
+
   std::size_t along() const { return static_cast<std::size_t>(how_.along); }
   std::size_t across() const { return static_cast<std::size_t>(how_.across); }
 
@@ -162,13 +173,16 @@ class Caster {
 
 Operand input_operand(Rank& rank, const std::string& name, Tensor x, Held held) {
   if (!rank.r.operands) return {std::move(x), {}};
-  return Caster(rank, false, held, rank.r.operands->activations)(name + "/operand", std::move(x));
+  const OperandCasts& casts = *rank.r.operands;
+  return Caster(rank, false, held, casts.activations)(name + "/operand", std::move(x),
+                                                      casts.of_activations());
 }
 
 Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held held) {
   if (!rank.r.operands) return {std::move(dy), {}};
-  return Caster(rank, false, held, rank.r.operands->gradients)(name + "/grad_operand",
-                                                               std::move(dy));
+  const OperandCasts& casts = *rank.r.operands;
+  return Caster(rank, false, held, casts.gradients)(name + "/grad_operand", std::move(dy),
+                                                    casts.of_gradients());
 }
 
 // The scales that this step takes from the histories.
@@ -203,14 +217,15 @@ void weight_operands(Rank& rank) {
   delayed_scales(rank);
   const OperandCast& how = rank.r.operands->weights;
   for (const Parameter& p : multiplied(rank.c)) {
-    if (!rank.holds(p)) continue;
+    const Taken taken = rank.r.operands->of_weight(p.name);
+    if (!rank.holds(p) || !taken.any()) continue;
     const std::string name = p.name + "/operand";
-    Operand seen = Caster(rank, true, held(p), how)(name, rank.param(p.name));
-    if (seen.of_rows) {
-      rank.state[how.copy_of(name, Contracted::rows)] =
-          std::make_shared<const Tensor>(std::move(*seen.of_rows));
-    }
-    rank.state[name] = std::make_shared<const Tensor>(std::move(seen.of_columns));
+    Operand seen = Caster(rank, true, held(p), how)(name, rank.param(p.name), taken);
+    const auto keep = [&](Contracted axis, Tensor x) {
+      rank.state[how.copy_of(name, axis)] = std::make_shared<const Tensor>(std::move(x));
+    };
+    if (taken.by_rows && seen.of_rows) keep(Contracted::rows, std::move(*seen.of_rows));
+    if (taken.by_columns) keep(Contracted::columns, std::move(seen.of_columns));
     rank.gathering.let_go(layer_of(p.name));
   }
 }

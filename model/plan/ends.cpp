@@ -46,7 +46,8 @@ Ids targets(const Promise& p, const std::string& of) {
 // step
 void head_and_loss(Promise& p, const std::string& of, const std::string& h) {
   const std::string head = of + "head", loss = of + "loss";
-  p.node("gemm", {input_operand(p, head, h, {}).by_columns, seen_weight(p, p.head()).by_columns},
+  p.node("gemm",
+         {input_operand(p, head, h, {}).by_columns, seen_weight(p, p.head(), Product::fprop)},
          {p.at(head, "out")}, p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
   Ids inputs = targets(p, of);
   inputs.insert(inputs.begin(), p.at(head, "out"));
@@ -64,7 +65,7 @@ std::string head_and_loss_grad(Promise& p, const std::string& of, const std::str
   p.node("cross_entropy_grad", inputs, {d_logits}, p.plain(), loss_of(p, of));
   const Seen d = gradient_operand(p, head, d_logits, {Sharding::columns, p.c.vocabulary()});
   const std::string dh = p.at(head, "grad_in");
-  p.node("gemm", {d.by_columns, seen_weight(p, p.head()).by_rows}, {dh}, p.across_tp(),
+  p.node("gemm", {d.by_columns, seen_weight(p, p.head(), Product::dgrad)}, {dh}, p.across_tp(),
          {{"transpose_a", 0}, {"transpose_b", 0}});
   const std::string part = p.c.mtp == 0 ? "head.weight"
                            : of.empty() ? "head.loss.weight"

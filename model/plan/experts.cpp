@@ -72,7 +72,8 @@ std::string grouped(Promise& p, const Grouped& layer, const std::string& x) {
   Ids inputs{
       input_operand(p, layer.name(), x, rows_of(p, layer.mlp, rows ? p.c.hidden : 0)).by_columns,
       copies_of(p, layer.mlp)};
-  for (int e = 0; e < p.c.experts; ++e) inputs.push_back(seen_weight(p, layer.of(e)).by_rows);
+  for (int e = 0; e < p.c.experts; ++e)
+    inputs.push_back(seen_weight(p, layer.of(e), Product::fprop));
   for (int e = 0; p.gpt() && e < p.c.experts; ++e) inputs.push_back(Promise::bias(layer.of(e)));
   const std::string y = p.at(layer.name(), "out");
   p.node("grouped_gemm", inputs, {y}, rows ? p.across_tp() : p.plain(),
@@ -89,7 +90,7 @@ std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
   const std::string dx = p.at(layer.name(), "grad_in");
   Ids inputs{d.by_columns, routing}, weights, biases;
   for (int e = 0; e < p.c.experts; ++e) {
-    inputs.push_back(seen_weight(p, layer.of(e)).by_columns);
+    inputs.push_back(seen_weight(p, layer.of(e), Product::dgrad));
     weights.push_back(p.at(layer.of(e) + ".weight", "wgrad"));
     biases.push_back(p.at(layer.of(e) + ".bias", "wgrad"));
   }

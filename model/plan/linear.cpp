@@ -6,7 +6,7 @@ namespace plumb {
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split) {
   Slices sliced;
   if (split == Split::rows) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").rows};
-  Ids inputs{input_operand(p, name, x, sliced).by_columns, seen_weight(p, name).by_rows};
+  Ids inputs{input_operand(p, name, x, sliced).by_columns, seen_weight(p, name, Product::fprop)};
   if (p.gpt()) inputs.push_back(Promise::bias(name));
   const std::string y = p.at(name, "out");
   p.node("gemm", inputs, {y}, split == Split::rows ? p.across_tp() : p.plain(),
@@ -24,7 +24,7 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
   if (columns) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").cols};
   const Seen d = gradient_operand(p, name, dy, sliced);
   const std::string dx = p.at(name, "grad_in");
-  p.node("gemm", {d.by_columns, seen_weight(p, name).by_columns}, {dx},
+  p.node("gemm", {d.by_columns, seen_weight(p, name, Product::dgrad)}, {dx},
          columns ? p.across_tp() : p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
   p.node("gemm", {seen_input(p, name, x).by_rows, d.by_rows}, {p.at(name + ".weight", "wgrad")},
          p.over_contexts(), {{"transpose_a", 1}, {"transpose_b", 0}});

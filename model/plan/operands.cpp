@@ -42,9 +42,10 @@ void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const s
 }
 
 // Promises `as`, what the cast keeps of x; and of blocks that a product over the rows takes
-// otherwise, a second copy.
+// otherwise, a second copy; each where products take it.
 void cast(Promise& p, const std::string& x, const Slices& sliced, const std::string& as,
-          const OperandCast& how) {
+          const OperandCast& how, const Taken& taken) {
+  if (!taken.any()) return;
   switch (how.scaling) {
     case Scaling::none:
       return p.node("cast", {x}, {as}, {1, fp32, how.format});
@@ -58,11 +59,19 @@ void cast(Promise& p, const std::string& x, const Slices& sliced, const std::str
       return p.node("quantize", {x, id + "_scale"}, {as}, {1, fp32, how.format}, {{"saturate", 1}});
     }
     case Scaling::block:
-      cast_blocks(p, x, sliced, as, how, Contracted::columns);
-      if (how.two_copies()) {
+      if (taken.by_columns || !how.two_copies()) {
+        cast_blocks(p, x, sliced, as, how, Contracted::columns);
+      }
+      if (taken.by_rows && how.two_copies()) {
         cast_blocks(p, x, sliced, how.copy_of(as, Contracted::rows), how, Contracted::rows);
       }
   }
+}
+
+// x itself for products that do not take its copy `id`.
+Seen seen(const OperandCast& how, const Taken& taken, const std::string& x, const std::string& id) {
+  return {taken.by_columns ? how.copy_of(id, Contracted::columns) : x,
+          taken.by_rows ? how.copy_of(id, Contracted::rows) : x};
 }
 
 }  // namespace
@@ -70,32 +79,29 @@ void cast(Promise& p, const std::string& x, const Slices& sliced, const std::str
 Seen input_operand(Promise& p, const std::string& name, const std::string& x,
                    const Slices& sliced) {
   if (!p.r.operands) return {x, x};
-  const OperandCast& how = p.r.operands->activations;
-  cast(p, x, sliced, p.at(name, "operand"), how);
+  const OperandCasts& casts = *p.r.operands;
+  cast(p, x, sliced, p.at(name, "operand"), casts.activations, casts.of_activations());
   return seen_input(p, name, x);
 }
 
 Seen seen_input(const Promise& p, const std::string& name, const std::string& x) {
   if (!p.r.operands) return {x, x};
-  const OperandCast& how = p.r.operands->activations;
-  const std::string id = p.at(name, "operand");
-  return {how.copy_of(id, Contracted::columns), how.copy_of(id, Contracted::rows)};
+  const OperandCasts& casts = *p.r.operands;
+  return seen(casts.activations, casts.of_activations(), x, p.at(name, "operand"));
 }
 
 Seen gradient_operand(Promise& p, const std::string& name, const std::string& dy,
                       const Slices& sliced) {
   if (!p.r.operands) return {dy, dy};
-  const OperandCast& how = p.r.operands->gradients;
+  const OperandCasts& casts = *p.r.operands;
   const std::string id = p.at(name, "grad_operand");
-  cast(p, dy, sliced, id, how);
-  return {how.copy_of(id, Contracted::columns), how.copy_of(id, Contracted::rows)};
+  cast(p, dy, sliced, id, casts.gradients, casts.of_gradients());
+  return seen(casts.gradients, casts.of_gradients(), dy, id);
 }
 
-Seen seen_weight(const Promise& p, const std::string& module) {
-  if (!p.r.operands) return {Promise::weight(module), Promise::weight(module)};
-  const OperandCast& how = p.r.operands->weights;
-  const std::string id = module + ".weight/operand";
-  return {how.copy_of(id, Contracted::columns), how.copy_of(id, Contracted::rows)};
+std::string seen_weight(const Promise& p, const std::string& module, Product product) {
+  if (!p.r.operands || !p.r.operands->take(product)) return Promise::weight(module);
+  return p.r.operands->weights.copy_of(module + ".weight/operand", axis_of_weight(module, product));
 }
 
 void weight_operands(Promise& p) {
@@ -107,7 +113,7 @@ void weight_operands(Promise& p) {
   for (const Parameter& each : multiplied(p.c)) {
     cast(p, each.name + "/param@previous",
          {each.sharding, each.sharding == Sharding::rows ? each.rows : each.cols, false},
-         each.name + "/operand", p.r.operands->weights);
+         each.name + "/operand", p.r.operands->weights, p.r.operands->of_weight(each.name));
   }
 }
 

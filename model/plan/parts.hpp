@@ -32,7 +32,7 @@ Seen input_operand(Promise& p, const std::string& name, const std::string& x, co
 Seen gradient_operand(Promise& p, const std::string& name, const std::string& dy,
                       const Slices& sliced);
 Seen seen_input(const Promise& p, const std::string& name, const std::string& x);  // cast before
-Seen seen_weight(const Promise& p, const std::string& module);
+std::string seen_weight(const Promise& p, const std::string& module, Product product);
 void weight_operands(Promise& p);  // once a step: all micro-batches multiply the same
 
 // norm.cpp

@@ -67,12 +67,27 @@ TEST(Recipe, EveryMistakeIsASentence) {
         {"/operands/weights/history", 16, "unknown field 'history'"},
         {"/operands/activations/scaling", "delayed", "lacks 'history', a whole number"},
         {"/operands/activations/scaling", "block", "lacks 'block', two whole numbers"},
+        {"/operands/products", "all", "list some of these, each once: fprop, dgrad, wgrad"},
+        {"/operands/products", {"fprop", "fprop"}, "each once"},
+        {"/operands/products", {"fprop", "bprop"}, "list some of these"},
+        {"/operands/products", nlohmann::json::array(), "list some of these"},
         {"/masters", "bf16", "says masters = 'bf16'; choose fp32, none"},
         {"/moments", "fp16", "says moments = 'fp16'"},
         {"/update", "stochastic", "which needs none as masters"},
         {"/loss_scale", 65536, "lacks the text field 'loss_scale'"}}) {
     EXPECT_NE(with(at, value).find(sentence), std::string::npos) << at << ": " << with(at, value);
   }
+}
+
+TEST(Recipe, NamesTheProductsThatTakeShortCopies) {
+  nlohmann::json card = good();
+  EXPECT_TRUE(recipe_from_json(card.dump(), "r.json").operands->take(Product::wgrad));
+  card["operands"]["products"] = {"dgrad", "fprop"};
+  const OperandCasts casts = *recipe_from_json(card.dump(), "r.json").operands;
+  EXPECT_TRUE(casts.take(Product::fprop) && casts.take(Product::dgrad));
+  EXPECT_FALSE(casts.take(Product::wgrad));
+  card["operands"]["products"] = {"wgrad"};
+  EXPECT_FALSE(recipe_from_json(card.dump(), "r.json").operands->take(Product::fprop));
 }
 
 TEST(Recipe, OfBlocksSaysWhichWayTheyLie) {
@@ -117,8 +132,9 @@ TEST(Recipe, DiffersInWordsWhereItDiffers) {
     EXPECT_EQ(a[i].first, b[i].first);
     if (a[i].second != b[i].second) differing.push_back(a[i].first);
   }
-  EXPECT_EQ(differing, (std::vector<std::string>{"title", "activations in products",
-                                                 "weights in products", "gradients in products"}));
+  EXPECT_EQ(differing,
+            (std::vector<std::string>{"title", "activations in products", "weights in products",
+                                      "gradients in products", "products that take these"}));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "kernels/backend.hpp"
 #include "tests/support/runs.hpp"
@@ -139,6 +141,58 @@ TEST(WeightDecay, TakesTheRatesShareOfMatricesAndLeavesNormsAlone) {
             *without.at("layers.0.mlp.fc1.weight/master"));
   EXPECT_EQ(*with.at("layers.0.norm1.weight/master"), *without.at("layers.0.norm1.weight/master"));
 }
+
+struct Some {
+  bool fprop, dgrad, wgrad;
+};
+
+class Products : public testing::TestWithParam<const char*> {};
+
+// Which products a recipe names take its short copies, and the others the tensors themselves.
+TEST_P(Products, ThatARecipeNamesAloneTakeShortCopies) {
+  for (const char* family : {"gpt", "llama-moe"}) {
+    Training run = small_run(family, GetParam());
+    for (const Some& some : {Some{true, false, false}, Some{false, true, false},
+                             Some{false, false, true}, Some{true, true, false}}) {
+      OperandCasts& casts = *run.recipe.operands;
+      std::tie(casts.fprop, casts.dgrad, casts.wgrad) =
+          std::tie(some.fprop, some.dgrad, some.wgrad);
+      std::map<std::string, std::size_t> short_ones, all;
+      for (const Node& node : plan(run.config, run.recipe, {}).nodes) {
+        const bool linear =
+            node.op == "grouped_wgrad" || node.op == "grouped_gemm" ||
+            (node.op == "gemm" && node.outputs[0].find("router") == std::string::npos);
+        if (!linear) continue;
+        const std::string& y = node.outputs[0];
+        const std::string product = y.ends_with("/out")       ? "fprop"
+                                    : y.ends_with("/grad_in") ? "dgrad"
+                                                              : "wgrad";
+        const auto is_short = [](const std::string& id) {
+          return id.find("operand") != std::string::npos;
+        };
+        short_ones[product] += std::ranges::any_of(node.inputs, is_short) ? 1 : 0;
+        ++all[product];
+      }
+      for (const auto& [product, takes] : {std::pair<std::string, bool>{"fprop", some.fprop},
+                                           {"dgrad", some.dgrad},
+                                           {"wgrad", some.wgrad}}) {
+        EXPECT_EQ(short_ones[product], takes ? all[product] : 0) << product;
+        EXPECT_GT(all[product], 0U);
+      }
+      for (const char* layout : {"dp2,tp2,sp,zero3,pp2,recompute", "cp2,tp2,dp2,zero3,overlap:5"}) {
+        keeps_its_promise(run, layout, leaves_of_run(run));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Products,
+                         testing::Values("tf32", "fp8-current", "fp8-delayed", "mxfp8", "nvfp4"),
+                         [](const auto& of) {
+                           std::string name = of.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 // The mask is one of the step and the micro-batch, of the module, and of nothing else.
 TEST(Dropout, DrawsAnotherMaskForEachModuleMicroBatchStepAndSeed) {
