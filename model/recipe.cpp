@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "bounds/outcome.hpp"
+#include "model/recipe_card.hpp"
+#include "model/recipe_json.hpp"
 
 namespace plumb {
 
@@ -18,92 +20,18 @@ std::span<const std::pair<std::string_view, std::string_view>> recipe_cards();  
 
 namespace {
 
-using Names = std::vector<std::string_view>;
-using json = nlohmann::json;
-
-std::string listed(const Names& names) {
-  std::string all;
-  for (const std::string_view name : names) all.append(all.empty() ? "" : ", ").append(name);
-  return all;
-}
-
-bool holds(const Names& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-// An object of a recipe, and what to call it in a sentence.
-class Card {
- public:
-  Card(const json& fields, std::string where, const Names& known)
-      : fields_(fields), where_(std::move(where)) {
-    if (!fields.is_object()) {
-      throw Failure(where_ + " is not a JSON object; see model/recipes/bf16.json");
-    }
-    for (const auto& [field, value] : fields.items()) {
-      if (holds(known, field)) continue;
-      throw Failure(where_ + " has an unknown field '" + field + "'; known: " + listed(known));
-    }
-  }
-
-  bool has(const char* field) const { return fields_.contains(field); }
-  std::string text(const char* field) const {
-    if (has(field) && fields_[field].is_string()) return fields_[field];
-    throw Failure(where_ + " lacks the text field '" + field + "'; see model/recipes/bf16.json");
-  }
-  std::string choice(const char* field, const Names& possible) const {
-    const std::string name = text(field);
-    if (holds(possible, name)) return name;
-    throw Failure(where_ + " says " + field + " = '" + name + "'; choose " + listed(possible));
-  }
-  // At least one of them, each once.
-  Names choices(const char* field, const Names& possible) const {
-    const json& names = fields_[field];
-    Names chosen;
-    for (const std::string_view name : possible) {
-      if (names.is_array() && std::ranges::count(names, name) == 1) chosen.push_back(name);
-    }
-    if (names.is_array() && !chosen.empty() && chosen.size() == names.size()) return chosen;
-    throw Failure(where_ + " says " + field + " = " + names.dump() +
-                  "; list some of these, each once: " + listed(possible));
-  }
-  Format format(const char* field, const Names& possible) const {
-    return *find_format(choice(field, possible));
-  }
-  [[noreturn]] void no(const char* field, const std::string& without) const {
-    throw Failure(where_ + " says " + field + " = '" + text(field) + "', which needs " + without);
-  }
-  int size(const char* field, int most) const {
-    const json n = has(field) ? fields_[field] : json();
-    if (n.is_number_integer() && n >= 1 && n <= most) return n;
-    throw Failure(where_ + " lacks '" + field + "', a whole number from 1 to " +
-                  std::to_string(most));
-  }
-  // [1, 32]: of a block, across and along the axis that a product sums over.
-  std::pair<int, int> two_sizes(const char* field) const {
-    const json sizes = has(field) ? fields_[field] : json();
-    const auto whole = [](const json& n) { return n.is_number_integer() && n >= 1 && n <= 4096; };
-    if (sizes.is_array() && sizes.size() == 2 && whole(sizes[0]) && whole(sizes[1])) {
-      return {sizes[0], sizes[1]};
-    }
-    throw Failure(where_ + " lacks '" + field +
-                  "', two whole numbers up to 4096: [1, 32] are 32 "
-                  "along the axis that a product sums over");
-  }
-  Card inner(const char* field, const Names& known) const {
-    return {has(field) ? fields_[field] : json(), where_ + ", field '" + field + "',", known};
-  }
-
- private:
-  const json fields_;
-  std::string where_;
-};
+constexpr const char* an_operand = R"({"format": "e4m3fn", "scaling": "tensor"})";
+constexpr const char* a_recipe =
+    R"({"id": "mine", "title": "what it is", "compute": "bf16", "wire": "bf16"})";
 
 // The formats that a scale is written in, and what they make of a block's largest magnitude.
 constexpr std::pair<std::string_view, ScaleRule> scale_formats[] = {
     {"e8m0", ScaleRule::ceil}, {"fp32", ScaleRule::exact}, {"e4m3fn", ScaleRule::nested}};
 
-OperandCast blocks_of(const Card& of) {
-  OperandCast cast{of.format("format", {"e4m3fn", "e5m2", "e3m2", "e2m3", "e2m1"}), Scaling::block};
+OperandCast blocks_of(const RecipeCard& of, const std::string& when) {
+  of.only({"format", "scaling", "block", "scale", "rounding"}, when);
+  OperandCast cast{of.format("format", {"e4m3fn", "e5m2", "e3m2", "e2m3", "e2m1"}, when),
+                   Scaling::block};
   std::tie(cast.across, cast.along) = of.two_sizes("block");
   const std::string scale = of.choice("scale", {"e8m0", "fp32", "e4m3fn"});
   for (const auto& [format, rule] : scale_formats) {
@@ -115,50 +43,71 @@ OperandCast blocks_of(const Card& of) {
   return cast;
 }
 
-OperandCast cast_of(const Card& card, const char* field) {
-  const auto with = [&](Names more) {
-    more.insert(more.end(), {"format", "scaling"});
-    return card.inner(field, more);
-  };
-  const Names of_blocks{"block", "scale", "rounding"}, of_delayed{"history"};
-  const Names any{"block", "scale", "rounding", "history"};
-  const std::string scaling = with(any).choice("scaling", {"none", "tensor", "delayed", "block"});
-  if (scaling == "block") return blocks_of(with(of_blocks));
+OperandCast cast_of(const RecipeCard& all, const char* field) {
+  const RecipeCard of =
+      all.inner(field, {"format", "scaling", "block", "scale", "rounding", "history"}, an_operand);
+  const std::string scaling = of.choice("scaling", {"none", "tensor", "delayed", "block"});
+  const std::string when = " with scaling = '" + scaling + "'";
+  if (scaling == "block") return blocks_of(of, when);
   if (scaling == "delayed") {
-    const Card delayed = with(of_delayed);
-    OperandCast cast{delayed.format("format", {"e4m3fn", "e5m2"}), Scaling::delayed};
-    cast.history = delayed.size("history", 4096);
+    of.only({"format", "scaling", "history"}, when);
+    OperandCast cast{of.format("format", {"e4m3fn", "e5m2"}, when), Scaling::delayed};
+    cast.history = of.size("history", 4096);
     return cast;
   }
-  if (scaling == "tensor") return {with({}).format("format", {"e4m3fn", "e5m2"}), Scaling::tensor};
-  return {with({}).format("format", {"tf32"})};
+  of.only({"format", "scaling"}, when);
+  if (scaling == "none") return {of.format("format", {"tf32"}, when)};
+  return {of.format("format", {"e4m3fn", "e5m2"}, when), Scaling::tensor};
 }
 
-OperandCasts casts_of(const Card& card) {
-  const Card all = card.inner("operands", {"activations", "weights", "gradients", "products"});
+OperandCasts casts_of(const RecipeCard& card) {
+  const RecipeCard all =
+      card.inner("operands", {"activations", "weights", "gradients", "products"},
+                 R"({"activations": X, "weights": X, "gradients": X}, where X is like )" +
+                     std::string(an_operand));
   OperandCasts casts{cast_of(all, "activations"), cast_of(all, "weights"),
                      cast_of(all, "gradients")};
   if (!all.has("products")) return casts;
-  const Names taken = all.choices("products", {"fprop", "dgrad", "wgrad"});
-  casts.fprop = holds(taken, "fprop");
-  casts.dgrad = holds(taken, "dgrad");
-  casts.wgrad = holds(taken, "wgrad");
+  const RecipeCard::Names taken = all.choices("products", {"fprop", "dgrad", "wgrad"});
+  const auto takes = [&](std::string_view name) { return std::ranges::count(taken, name) == 1; };
+  casts.fprop = takes("fprop");
+  casts.dgrad = takes("dgrad");
+  casts.wgrad = takes("wgrad");
   return casts;
 }
 
 std::string contents(const std::string& file) {
   namespace fs = std::filesystem;
   constexpr std::uintmax_t longest = 1 << 20;
-  if (!fs::is_regular_file(file) || fs::file_size(file) > longest) {
-    throw Failure("there is no recipe file " + file + "; name a JSON file below 1 MiB, such as " +
+  std::error_code ignored;  // what cannot be looked at is no file
+  if (!fs::is_regular_file(file, ignored)) {
+    throw Failure("there is no recipe file " + file + "; name a JSON file, such as " +
                   "model/recipes/bf16.json");
   }
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw Failure("cannot read " + file + "; make it readable, or name another file");
+  if (fs::file_size(file, ignored) > longest) {
+    throw Failure(file + " is longer than 1 MiB, which no recipe is; name another file");
+  }
   std::ostringstream all;
-  all << std::ifstream(file, std::ios::binary).rdbuf();
+  all << in.rdbuf();
   return all.str();
 }
 
-void read_update(const Card& card, Recipe& recipe) {
+// Traces, tables and command lines name a run by it.
+std::string id_of(const RecipeCard& card) {
+  std::string id = card.text("id");
+  const auto plain = [](char c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return letter || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  };
+  if (id.empty() || !std::ranges::all_of(id, plain)) {
+    card.refuse("id", "write one or more letters (a to z, A to Z), digits, '-', '_' or '.'");
+  }
+  return id;
+}
+
+void read_update(const RecipeCard& card, Recipe& recipe) {
   if (card.has("masters")) recipe.masters = card.choice("masters", {"fp32", "none"}) == "fp32";
   if (card.has("moments")) recipe.moments = card.format("moments", {"fp32", "bf16"});
   if (card.has("update")) {
@@ -167,8 +116,12 @@ void read_update(const Card& card, Recipe& recipe) {
   if (card.has("loss_scale")) {
     recipe.loss_scaling = card.choice("loss_scale", {"none", "dynamic"}) == "dynamic";
   }
-  if (recipe.stochastic_update && recipe.masters) card.no("update", "none as masters");
-  if (!recipe.masters && recipe.compute == fp32) card.no("masters", "a compute format below fp32");
+  if (recipe.stochastic_update && recipe.masters) {
+    card.refuse("update", "add masters = 'none', without which nothing is rounded so");
+  }
+  if (!recipe.masters && recipe.compute == fp32) {
+    card.refuse("masters", "choose compute = 'bf16' or 'fp16', or masters = 'fp32'");
+  }
 }
 
 // The layer whose product takes that weight.
@@ -221,12 +174,13 @@ std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe&
 }
 
 Recipe recipe_from_json(const std::string& text, const std::string& where) {
-  const json fields = json::parse(text, nullptr, false);
-  const Card card(
+  const nlohmann::json fields = recipe_json(text, where);
+  const RecipeCard card(
       fields, where,
-      {"id", "title", "compute", "wire", "operands", "masters", "moments", "update", "loss_scale"});
+      {"id", "title", "compute", "wire", "operands", "masters", "moments", "update", "loss_scale"},
+      a_recipe);
   Recipe recipe;
-  recipe.id = card.text("id");
+  recipe.id = id_of(card);
   recipe.title = card.text("title");
   recipe.compute = card.format("compute", {"fp32", "bf16", "fp16"});
   recipe.wire = card.format("wire", {"fp32", "bf16", "fp16"});

@@ -10,8 +10,6 @@ void damaged(const std::filesystem::path& file, const std::string& what) {
   throw Failure(file.string() + " " + what + "; the trace is damaged or not one: trace again");
 }
 
-namespace {
-
 // Below space, delete, and the second set (U+0080 to U+009F): a terminal obeys them.
 bool steers_a_terminal(const std::string& text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -21,8 +19,6 @@ bool steers_a_terminal(const std::string& text) {
   }
   return false;
 }
-
-}  // namespace
 
 json parsed(const std::string& text, const std::filesystem::path& file) {
   bool printable = true;

@@ -13,6 +13,9 @@ namespace plumb {
 // "FILE what; the trace is damaged ...".
 [[noreturn]] void damaged(const std::filesystem::path& file, const std::string& what);
 
+// Does the text hold control characters, which a terminal that prints it would obey?
+bool steers_a_terminal(const std::string& text);
+
 // Throws Failure unless `text` is a JSON object; `file` is where it stands.
 nlohmann::json parsed(const std::string& text, const std::filesystem::path& file);
 

@@ -1,0 +1,17 @@
+// model/recipe_json.hpp: the text of a recipe as JSON, or the place where it is none.
+// TESTED   tests/model/recipe_test.cpp
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace plumb {
+
+// Throws Failure, with the place and what was expected, if `text` is no JSON, says a field twice,
+// holds what a terminal would obey, or nests deeper than any recipe; `where` names the text.
+nlohmann::json recipe_json(const std::string& text, const std::string& where);
+
+// A value in a sentence: 'text', 4.5, [1,32], an object.
+std::string shown(const nlohmann::json& value);
+
+}  // namespace plumb
