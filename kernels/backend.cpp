@@ -19,13 +19,16 @@ std::span<const Backend* const> all_backends() {
 }
 
 const Backend& find_backend(std::string_view name) {
-  std::string known;
+  bool known = false;
+  std::string usable;
   for (const Backend* backend : all_backends()) {
-    if (backend->name == name && backend->usable_here()) return *backend;
-    known += (known.empty() ? "" : ", ") + std::string(backend->name);
+    known = known || backend->name == name;
+    if (!backend->usable_here()) continue;
+    if (backend->name == name) return *backend;
+    usable += (usable.empty() ? "" : ", ") + std::string(backend->name);
   }
-  throw Failure("backend '" + std::string(name) +
-                "' is unknown or not usable here; known: " + known);
+  throw Failure("backend '" + std::string(name) + "' is " +
+                (known ? "not usable on this machine" : "unknown") + "; choose " + usable);
 }
 
 }  // namespace plumb

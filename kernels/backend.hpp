@@ -23,7 +23,7 @@ struct Backend {
 };
 
 std::span<const Backend* const> all_backends();
-// Throws Failure on an unknown or unusable backend, listing the known.
+// Throws Failure on an unknown or unusable backend, listing the usable.
 const Backend& find_backend(std::string_view name);
 
 }  // namespace plumb

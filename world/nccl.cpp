@@ -22,9 +22,13 @@ void check(ncclResult_t result) {
   if (result != ncclSuccess) throw Failure(std::string("NCCL: ") + ncclGetErrorString(result));
 }
 
+// A driver that fails where there are GPUs is no machine without any.
 int gpus_here() {
   int n = 0;
-  return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
+  const cudaError_t result = cudaGetDeviceCount(&n);
+  if (result == cudaErrorNoDevice || result == cudaErrorInsufficientDriver) return 0;
+  check(result);
+  return n;
 }
 
 // Memory of the thread's GPU.
@@ -182,6 +186,8 @@ class Nccl final : public World {
 };
 
 }  // namespace
+
+std::string why_no_nccl() { return gpus_here() > 0 ? "" : "this machine has no GPU"; }
 
 World& nccl() {
   static Nccl world;

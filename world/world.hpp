@@ -74,5 +74,8 @@ World& mpi();
 // Ranks on threads, each with a GPU of this machine, which NCCL connects. Throws Failure if this
 // program was built without NCCL, and run() where there are fewer GPUs than ranks.
 World& nccl();
+// Why not even one rank can have a GPU: built without NCCL, or no GPU here; empty where one can.
+// Throws Failure where there are GPUs and CUDA fails.
+std::string why_no_nccl();
 
 }  // namespace plumb
