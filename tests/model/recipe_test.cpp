@@ -80,6 +80,8 @@ TEST(Recipe, EveryMistakeIsASentence) {
       {"/operands/\x7f", 1, ": operands has a field with control characters; remove it"},
       {"/compute", "int3", " says compute = 'int3'; choose fp32, bf16, fp16"},
       {"/compute", 16, " says compute = 16; choose fp32, bf16, fp16"},
+      {"/compute", {{"format", "bf16"}}, " says compute = an object; choose fp32"},
+      {"/compute", std::vector(40, 1), " says compute = a long list; choose fp32"},
       {"/wire", "e5m2", " says wire = 'e5m2'; choose fp32, bf16, fp16"},
       {"/more", 1, " has an unknown field 'more'; known: id, title, compute"},
       {"/masters", "bf16", " says masters = 'bf16'; choose fp32, none"},
