@@ -21,7 +21,7 @@ TEST_P(Backends, LeaveHealthyStepsAloneAndABugIsBlamed) {
   const std::string name(backend->name);
   const Training run = small_run(family, recipe);
   Start start = trained(start_of(run.config, run.recipe, run.layout, default_text()),
-                        default_text(), 60, [](int, double) {});
+                        default_text(), 30, [](int, double) {});
   const Trace reference = run_reference(start);
   CheckOptions rarely;  // the bits of some backends are those of the processor
   rarely.false_alarm = 1e-5;
@@ -37,18 +37,16 @@ TEST_P(Backends, LeaveHealthyStepsAloneAndABugIsBlamed) {
   EXPECT_EQ(verdict.blamed, bug.bites_at(start.run.config));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Backends,
-                         testing::Combine(testing::ValuesIn(all_backends().begin(),
-                                                            all_backends().end()),
-                                          testing::Values("gpt", "llama-moe"),
-                                          testing::Values("fp32", "bf16", "fp8-current")),
-                         [](const auto& of) {
-                           std::string name(std::get<0>(of.param)->name);
-                           name += std::string("_") + std::get<1>(of.param) + "_" +
-                                   std::get<2>(of.param);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Of, Backends,
+    testing::Combine(testing::ValuesIn(all_backends().begin(), all_backends().end()),
+                     testing::Values("gpt", "llama-moe"), testing::Values("fp32", "bf16")),
+    [](const auto& of) {
+      std::string name(std::get<0>(of.param)->name);
+      name += std::string("_") + std::get<1>(of.param) + "_" + std::get<2>(of.param);
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace plumb
