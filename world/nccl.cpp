@@ -187,7 +187,9 @@ class Nccl final : public World {
 
 }  // namespace
 
-std::string why_no_nccl() { return gpus_here() > 0 ? "" : "this machine has no GPU"; }
+std::string why_no_nccl() {
+  return gpus_here() > 0 ? "" : "this machine has no GPU that CUDA can use";
+}
 
 World& nccl() {
   static Nccl world;
