@@ -140,8 +140,8 @@ std::optional<Values> tokens_left_out(const Training& run, const Values& healthy
   const auto count = static_cast<std::size_t>(std::lround(size * run.config.tokens()));
   if (count == 0) return {};
   std::string name = layer(run) + ".norm2/out", of = layer(run) + ".mlp.act/grad_in";
-  if (const auto& casts = run.recipe.operands;
-      casts && casts->wgrad) {  // the copies that a sum over tokens takes
+  // The copies that a sum over tokens takes, if it takes any.
+  if (const auto& casts = run.recipe.operands; casts && casts->wgrad) {
     const std::string fc1 = layer(run) + ".mlp.fc1";
     name = casts->activations.copy_of(fc1 + "/operand", Contracted::rows);
     of = casts->gradients.copy_of(fc1 + "/grad_operand", Contracted::rows);
