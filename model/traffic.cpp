@@ -222,7 +222,7 @@ class Sender {
   // How often a step gathers a parameter that lies in shares. What products see of a matrix in a
   // short format is made once.
   double uses_of(const Parameter& p) const {
-    const bool cast = r.operands && r.operands->all_of_weights() && is_multiplied(p);
+    const bool cast = r.operands && is_multiplied(p);
     if (!p.name.starts_with("layers.")) {
       const bool looked_up = p.name == "embedding.weight" || p.name == "position.weight";
       const double reads = looked_up && at.pp == 0 ? lookups() : batches();
@@ -273,11 +273,10 @@ std::vector<Travel> traffic(const Config& c, const Recipe& r, const Layout& l, i
         "what a shared expert sends, and in which pieces overlap sends, is not known yet; plan the "
         "layout without them");
   }
-  if (l.zero == 3 && r.operands && r.operands->fprop != r.operands->dgrad) {
+  if (r.operands && !(r.operands->all_of_weights() && r.operands->wgrad)) {
     throw Failure(
-        "how often zero3 gathers weights of which only some products take short copies is not "
-        "known "
-        "yet; plan the layout with zero2, or with another recipe");
+        "what is sent where only some products take short copies is not known yet; plan the layout "
+        "with a recipe in which all do");
   }
   return Sender(c, r, l, rank).all();
 }

@@ -126,6 +126,18 @@ INSTANTIATE_TEST_SUITE_P(Of, Traffic,
                            return name;
                          });
 
+// Tensors that no product takes a copy of are not cast, so that no scale of theirs is agreed on.
+TEST(TrafficOfSomeProducts, IsRefused) {
+  Training run = small_run("gpt", "fp8-current", "dp2,tp2");
+  EXPECT_NO_THROW(foreseen_by(run, 0));
+  for (bool OperandCasts::*product :
+       {&OperandCasts::fprop, &OperandCasts::dgrad, &OperandCasts::wgrad}) {
+    run.recipe = find_recipe("fp8-current");
+    (*run.recipe.operands).*product = false;
+    EXPECT_THROW(foreseen_by(run, 0), Failure);
+  }
+}
+
 // How many copies a rank gets is a matter of the choice; all ranks together send as many as even
 // choices would make them.
 TEST(TrafficOfExperts, IsWhatExpertParallelRanksSendTogether) {
