@@ -101,6 +101,9 @@ function(house_program name)
   endif()
 endfunction()
 
+# What takes long in tests is in the rooms; here it is compiling them.
+set(test_flags $<$<CONFIG:Release>:-O1>)
+
 # What all test programs share: tests/support/, gtest, and MPFR, since a test may ask for the truth.
 function(house_test_support)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
@@ -109,6 +112,7 @@ function(house_test_support)
   target_link_libraries(tests_support PUBLIC plumb::bounds GTest::gtest GTest::gtest_main MPFR::MPFR Boost::headers)
   target_compile_definitions(tests_support PUBLIC
     PLUMB_PROGRAM="${PROJECT_BINARY_DIR}/plumb" PLUMB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_compile_options(tests_support PUBLIC ${test_flags})
   # gtest.h is most of what a small test file compiles; parsed once for all.
   target_precompile_headers(tests_support PRIVATE <gtest/gtest.h>)
 endfunction()
@@ -141,11 +145,16 @@ function(house_mutants)
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/bounds/*_test.cpp)
   set(emulations ${PROJECT_SOURCE_DIR}/kernels/mma/product.cpp ${PROJECT_SOURCE_DIR}/kernels/ordered/product.cpp)
   set(their_tests ${PROJECT_SOURCE_DIR}/tests/kernels/mma_test.cpp ${PROJECT_SOURCE_DIR}/tests/kernels/ordered_test.cpp)
-  add_executable(mutants_tests EXCLUDE_FROM_ALL ${sources} ${tests} ${emulations} ${their_tests})
-  add_dependencies(mutants_tests plumb_bounds)  # makes the embedded cards
-  target_compile_definitions(mutants_tests PRIVATE PLUMB_MUTANTS PLUMB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  target_link_libraries(mutants_tests PRIVATE plumb_rules fmt::fmt MPFR::MPFR Boost::headers Eigen3::Eigen
-                        nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
+  add_library(mutants STATIC EXCLUDE_FROM_ALL ${sources} ${emulations})
+  add_dependencies(mutants plumb_bounds)  # makes the embedded cards
+  target_compile_definitions(mutants PUBLIC PLUMB_MUTANTS)
+  target_link_libraries(mutants PUBLIC plumb_rules fmt::fmt MPFR::MPFR Boost::headers Eigen3::Eigen
+                        nlohmann_json::nlohmann_json)
+  add_executable(mutants_tests EXCLUDE_FROM_ALL ${tests} ${their_tests})
+  target_compile_definitions(mutants_tests PRIVATE PLUMB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(mutants_tests PRIVATE mutants GTest::gtest GTest::gtest_main)
+  target_precompile_headers(mutants_tests PRIVATE <gtest/gtest.h>)
+  target_compile_options(mutants_tests PRIVATE ${test_flags})
   set_target_properties(mutants_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 

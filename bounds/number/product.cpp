@@ -25,7 +25,7 @@ void tile(const View<T>& a, std::size_t i, const T* packed, T* c, std::size_t c_
   }
   const std::size_t row_step = a.transposed ? 1 : a.stride;
   const std::size_t k_step = a.transposed ? a.stride : 1;
-  const T* first = a.data + i * row_step;
+  const T* first = element(a.data, i * row_step);
   using std::fma;
   for (std::size_t k = 0; k < a.cols; ++k) {
     for (std::size_t r = 0; r < R; ++r) {

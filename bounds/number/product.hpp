@@ -33,15 +33,21 @@ View<T> view(const Matrix<T>& m, bool transposed = false) {
                     : View<T>{m.values.data(), m.rows, m.cols, m.cols, false};
 }
 
+// An element of a matrix by its place; an empty one has no first from which to count.
+template <class T>
+const T* element(const T* data, std::size_t place) {
+  return data == nullptr ? nullptr : data + place;
+}
+
 // A slice of the contraction: columns [first, last) of op(A), or rows [first, last) of op(B).
 template <class T>
 View<T> columns(View<T> a, std::size_t first, std::size_t last) {
-  return {a.data + (a.transposed ? first * a.stride : first), a.rows, last - first, a.stride,
+  return {element(a.data, a.transposed ? first * a.stride : first), a.rows, last - first, a.stride,
           a.transposed};
 }
 template <class T>
 View<T> rows(View<T> b, std::size_t first, std::size_t last) {
-  return {b.data + (b.transposed ? first : first * b.stride), last - first, b.cols, b.stride,
+  return {element(b.data, b.transposed ? first : first * b.stride), last - first, b.cols, b.stride,
           b.transposed};
 }
 
