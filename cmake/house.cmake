@@ -101,8 +101,10 @@ function(house_program name)
   endif()
 endfunction()
 
-# What takes long in tests is in the rooms; here it is compiling them.
-set(test_flags $<$<CONFIG:Release>:-O1>)
+# What takes long in tests is in the rooms; here it is compiling them. (At -O1 GCC 12 sees memory
+# beyond strings that are moved, as in its bug 105651.)
+set(test_flags $<$<CONFIG:Release>:-O1>
+  "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-array-bounds;-Wno-stringop-overflow>")
 
 # What all test programs share: tests/support/, gtest, and MPFR, since a test may ask for the truth.
 function(house_test_support)
@@ -112,7 +114,7 @@ function(house_test_support)
   target_link_libraries(tests_support PUBLIC plumb::bounds GTest::gtest GTest::gtest_main MPFR::MPFR Boost::headers)
   target_compile_definitions(tests_support PUBLIC
     PLUMB_PROGRAM="${PROJECT_BINARY_DIR}/plumb" PLUMB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  target_compile_options(tests_support PUBLIC ${test_flags})
+  target_compile_options(tests_support PUBLIC "${test_flags}")
   # gtest.h is most of what a small test file compiles; parsed once for all.
   target_precompile_headers(tests_support PRIVATE <gtest/gtest.h>)
 endfunction()
@@ -154,7 +156,7 @@ function(house_mutants)
   target_compile_definitions(mutants_tests PRIVATE PLUMB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(mutants_tests PRIVATE mutants GTest::gtest GTest::gtest_main)
   target_precompile_headers(mutants_tests PRIVATE <gtest/gtest.h>)
-  target_compile_options(mutants_tests PRIVATE ${test_flags})
+  target_compile_options(mutants_tests PRIVATE "${test_flags}")
   set_target_properties(mutants_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
