@@ -102,6 +102,7 @@ Example example_of(std::string_view id, Draw& draw) {
     const bool ta = draw.coin();
     const bool tb = draw.coin();
     e.attributes = {{"transpose_a", ta}, {"transpose_b", tb}};
+    if (draw.between(0, 2) == 0) e.attributes["chain"] = static_cast<double>(draw.between(1, k));
     ta ? give(k, rows) : give(rows, k);
     tb ? give(cols, k) : give(k, cols);
     if (draw.coin()) give(cols, 1);

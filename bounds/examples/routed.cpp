@@ -119,6 +119,10 @@ void routed(Example& e, Draw& draw, const Format& in) {
   const Sizes n{draw.between(1, 12), 2 * draw.between(1, 24), 2 * draw.between(1, 8), experts,
                 draw.between(1, experts - 1)};
   if (e.id == "grouped_gemm") e.attributes["transpose_b"] = draw.coin();
+  const bool products = e.id == "grouped_gemm" || e.id == "grouped_wgrad";
+  if (products && draw.between(0, 2) == 0) {
+    e.attributes["chain"] = static_cast<double>(draw.between(1, 16));
+  }
   const bool split = e.id.starts_with("grouped") || e.id.ends_with("_loss");
   if (!split) e.how.parts = 1;
   const auto table = [&](std::size_t rows, std::size_t cols) {

@@ -2,12 +2,14 @@
 //
 //   C = op(A) op(B)  or  C += op(A) op(B)        op(A) (M, K)    op(B) (K, N)    C (M, N)
 //
-// Every element is one chain c = fma(a_k, b_k, c), k = 0, 1, ... K-1, in the element type. So its
-// bits depend on its row, its column and K only, never on the slice in which it is computed.
+// Every element is one chain c = fma(a_k, b_k, c), k = 0, 1, ... K-1, in the element type, unless
+// shorter ones are asked for. So its bits depend on its row, its column and K only, never on the
+// slice in which it is computed.
 // COSTS    M N K fused multiply-adds, near the machine's peak; packs op(B) once.
 // TESTED   tests/bounds/number/product_test.cpp (slices, transposes, MPFR)
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "bounds/number/matrix.hpp"
@@ -56,10 +58,20 @@ View<T> rows(View<T> b, std::size_t first, std::size_t last) {
 template <class T>
 void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate = false);
 
+// Chains of `chain` terms, whose sums are then added one after the other; 0: one chain of all.
 template <class T>
-Matrix<T> product(View<T> a, View<T> b) {
+Matrix<T> product(View<T> a, View<T> b, std::size_t chain = 0) {
   Matrix<T> c(a.rows, b.cols);
-  multiply(a, b, c.values.data(), c.cols);
+  if (chain == 0 || chain >= a.cols) {
+    multiply(a, b, c.values.data(), c.cols);
+    return c;
+  }
+  c = product(columns(a, 0, chain), rows(b, 0, chain));
+  for (std::size_t first = chain; first < a.cols; first += chain) {
+    const std::size_t last = std::min(first + chain, a.cols);
+    const Matrix<T> next = product(columns(a, first, last), rows(b, first, last));
+    for (std::size_t e = 0; e < c.size(); ++e) c.values[e] += next.values[e];
+  }
   return c;
 }
 

@@ -1,12 +1,14 @@
 // gemm: C = op(A) op(B) + bias
 //
 //   inputs   A, B, [bias (N, 1)]        op(A) (M, K)   op(B) (K, N)   C (M, N)
-//   attributes   transpose_a, transpose_b
+//   attributes   transpose_a, transpose_b, [chain]
 //   evaluate   K in `parts` slices (of tokens, if they are dealt: A' B), each one chain of FP32
-//              fused multiply-adds; parts combined on the wire; bias added in FP32; one rounding to
+//              fused multiply-adds, or a chain for each `chain` terms, whose sums FP32 then adds
+//              one after the other; parts combined on the wire; bias added in FP32; one rounding to
 //              the output format
 //   tolerance  part r, with S_r = |A_r| |B_r| and K_r terms:
 //                sums     gamma_K S_r + K t     any order of a chain of K roundings    [Hig02 3.1]
+//              (of chains of n terms each passes n + ceil(K / n) - 1 <= K roundings, too).
 //              S_r is a float product itself, enlarged by its own 2 gamma_K S_r + K t. Then the
 //              combination, the bias and the cast as for every operation: bounds/tolerance.hpp.
 //              By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23],
@@ -58,12 +60,34 @@ struct Running {
   Matrix<double> squares, vanishing;
 };
 
-Running running_sums(View<double> a, View<double> b) {
+// `term` was added, which made `sum`.
+void count_rounding(double sum, double term, double& square, double& vanishing) {
+  // At least half a spacing, and at most twice as much.
+  const double half = std::max(0x1p-24 * std::fabs(sum), 0x1p-150);
+  const bool small = std::fabs(term) < 8 * half;
+  vanishing += small ? std::min(half, std::fabs(term)) : 0;
+  square += small ? 0 : half * half;
+}
+
+// A chain has come to its end: its sum joins that of those before, if there are any.
+void end_chain(Matrix<double>& chain, Matrix<double>& before, bool any, Running& running) {
+  for (std::size_t e = 0; e < chain.size(); ++e) {
+    before.values[e] += chain.values[e];
+    if (any) {
+      count_rounding(before.values[e], chain.values[e], running.squares.values[e],
+                     running.vanishing.values[e]);
+    }
+    chain.values[e] = 0;
+  }
+}
+
+Running running_sums(View<double> a, View<double> b, std::size_t chain) {
   const Matrix<double> zeros(a.rows, b.cols);
   Running running{zeros, zeros};
-  Matrix<double> sums = zeros;
+  Matrix<double> sums = zeros, before = zeros;
   std::vector<double> b_row(b.cols);
   for (std::size_t k = 0; k < a.cols; ++k) {
+    if (chain > 0 && k > 0 && k % chain == 0) end_chain(sums, before, k > chain, running);
     for (std::size_t j = 0; j < b.cols; ++j) b_row[j] = b(k, j);
     for (std::size_t i = 0; i < a.rows; ++i) {
       const double x = a(i, k);
@@ -73,24 +97,21 @@ Running running_sums(View<double> a, View<double> b) {
       for (std::size_t j = 0; j < b.cols; ++j) {
         const double product = x * b_row[j];
         sum[j] += product;
-        // At least half a spacing, and at most twice as much.
-        const double half = std::max(0x1p-24 * std::fabs(sum[j]), 0x1p-150);
-        const bool small = std::fabs(product) < 8 * half;
-        vanishing[j] += small ? std::min(half, std::fabs(product)) : 0;
-        square[j] += small ? 0 : half * half;
+        count_rounding(sum[j], product, square[j], vanishing[j]);
       }
     }
   }
+  if (chain > 0 && a.cols > chain) end_chain(sums, before, true, running);
   return running;
 }
 
-// One slice of K: the FP64 product, and the error of its chain in any order.
-Matrix<Near> chain(View<double> a, View<double> b, Mode mode) {
+// One slice of K: the FP64 product, and the error of its sum in any order.
+Matrix<Near> slice_of(View<double> a, View<double> b, Mode mode, std::size_t chain) {
   const Matrix<double> c = product(a, b);
   const Matrix<float> s = product_of_sizes(a, b);
   const double ku = static_cast<double>(a.cols) * 0x1p-24;
   const double t = static_cast<double>(a.cols) * 0x1p-149;  // underflow, of s as well
-  const Running running = mode == Mode::probabilistic ? running_sums(a, b) : Running();
+  const Running running = mode == Mode::probabilistic ? running_sums(a, b, chain) : Running();
   Matrix<Near> part(a.rows, b.cols);
   for (std::size_t e = 0; e < part.size(); ++e) {
     Near& x = part.values[e];
@@ -112,10 +133,12 @@ using Begins = std::vector<std::size_t>;  // of the parts, and the end
 Outcome<Tolerance> moments(const ToleranceCall& call, const Begins& begins) {
   const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
+  const std::size_t chain = chain_of(call.attributes);
+  const Order order{chain > 0 ? Order::Kind::blocked : Order::Kind::sequential, chain};
   std::vector<Matrix<Moment>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     const std::size_t first = begins[p], last = begins[p + 1];
-    const SumErrors errors = errors_in_order(columns(a, first, last), rows(b, first, last), {});
+    const SumErrors errors = errors_in_order(columns(a, first, last), rows(b, first, last), order);
     Matrix<Moment>& part = parts.emplace_back(a.rows, b.cols);
     for (std::size_t e = 0; e < part.size(); ++e) {
       part.values[e] = Moment::of(errors.sum.values[e], errors.bias.values[e],
@@ -144,7 +167,8 @@ Outcome<Tolerance> tolerance_in_order(const ToleranceCall& call, const Begins& b
   std::vector<Matrix<Near>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     const std::size_t first = begins[p], last = begins[p + 1];
-    parts.push_back(chain(columns(a, first, last), rows(b, first, last), call.mode));
+    parts.push_back(slice_of(columns(a, first, last), rows(b, first, last), call.mode,
+                             chain_of(call.attributes)));
   }
   NearRoundings roundings;
   const Matrix<Near> none;
@@ -164,6 +188,11 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
+std::size_t chain_of(const Attributes& attributes) {
+  const auto found = attributes.find("chain");
+  return found == attributes.end() ? 0 : static_cast<std::size_t>(found->second);
+}
+
 template <class T>
 std::vector<Matrix<T>> parted_gemm(const Call<T>& call, const Parting& of) {
   View<T> a = view(call[0], call.attribute("transpose_a") != 0);
@@ -177,7 +206,8 @@ std::vector<Matrix<T>> parted_gemm(const Call<T>& call, const Parting& of) {
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < of.begins.size(); ++p) {
     const std::size_t first = of.begins[p], last = of.begins[p + 1];
-    parts.push_back(product(columns(a, first, last), rows(b, first, last)));
+    parts.push_back(
+        product(columns(a, first, last), rows(b, first, last), chain_of(call.attributes)));
   }
   return finished(std::move(parts), call);
 }

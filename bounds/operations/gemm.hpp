@@ -9,6 +9,9 @@
 
 namespace plumb {
 
+// The attribute `chain`: 0 without one.
+std::size_t chain_of(const Attributes& attributes);
+
 template <class T>
 std::vector<Matrix<T>> parted_gemm(const Call<T>& call, const Parting& of);
 Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Parting& of);

@@ -2,9 +2,10 @@
 //
 //   inputs   A (N, K): rows by expert, ids (T, k): N = T k, B_0 ... B_{E-1}, [bias_0 ... (F, 1)]
 //            op(B_e) (K, F)                                                        C (N, F)
-//   attributes   experts: E; transpose_b
+//   attributes   experts: E; transpose_b, [chain], as gemm has them
 // grouped_wgrad: dB_e = A_e' dC_e, zero for an expert without rows
 //   inputs   A (N, K), dC (N, F), ids              outputs   dB_0 ... dB_{E-1}, each (K, F)
+//   attributes   experts: E; [chain]
 // grouped_column_sum: dbias_e = the sum of the rows of dC_e
 //   inputs   dC (N, F), ids                        outputs   dbias_0 ... dbias_{E-1}, each (F, 1)
 //
@@ -34,12 +35,13 @@ Matrix<T> rows_of(const Matrix<T>& stacked, const Routing& routing, std::size_t 
 template <class T>
 Matrix<T> part_of(const Call<T>& call, const Routing& routing, std::size_t p) {
   const std::vector<std::size_t> begins = parting(call[0].cols, call.how).begins;
+  const std::size_t chain = chain_of(call.attributes);
   Matrix<T> part;
   for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
     const Matrix<T> own = rows_of(call[0], routing, e);
     const View<T> a = view(own), b = view(call[2 + e], call.attribute("transpose_b") != 0);
     const std::size_t first = begins[p], last = begins[p + 1];
-    put_below(part, product(columns(a, first, last), rows(b, first, last)));
+    put_below(part, product(columns(a, first, last), rows(b, first, last), chain));
   }
   put_below(part, Matrix<T>(call[0].rows - part.rows, part.cols));  // of copies that were dropped
   return part;
@@ -113,12 +115,15 @@ Parting of_expert(const Routing& routing, std::size_t expert, const Evaluation& 
   return parted_rows(routing, rows, parting(routing.rows.size() / routing.slots, how));
 }
 
-Attributes of_products() { return {{"transpose_a", 1}, {"transpose_b", 0}}; }
+Attributes of_products(Attributes all) {
+  all.insert({{"transpose_a", 1}, {"transpose_b", 0}});
+  return all;
+}
 
 template <class T>
 std::vector<Matrix<T>> products(const Call<T>& call) {
   const Routing routing = routing_of(call[2], call.count("experts"));
-  const Attributes attributes = of_products();
+  const Attributes attributes = of_products(call.attributes);
   std::vector<Matrix<T>> gradients;
   for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
     const Matrix<T> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
@@ -130,7 +135,7 @@ std::vector<Matrix<T>> products(const Call<T>& call) {
 
 Outcome<Tolerance> products_tolerance(const ToleranceCall& call) {
   const Routing routing = routing_of(call[2], call.count("experts"));
-  const Attributes attributes = of_products();
+  const Attributes attributes = of_products(call.attributes);
   return of_each(call, [&](std::size_t e, const auto& value, double delta) {
     const Matrix<double> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
     return tolerance_of_parted_gemm({{&a, &dc}, attributes, call.how, call.mode, delta, value},

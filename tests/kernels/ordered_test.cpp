@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "bounds/examples/draw.hpp"
+#include "bounds/examples/example.hpp"
 #include "bounds/number/exact.hpp"
 #include "bounds/on_machine.hpp"
 #include "bounds/ordered.hpp"
@@ -51,6 +51,23 @@ TEST(OrderedProduct, AddsInTheOrderNamed) {
   EXPECT_EQ(dot({0x1p24F, 1.5F}, order_of("sequential", Rounding::toward_zero)), 0x1p24F);
   EXPECT_EQ(dot({0x1p24F, 1.5F}, order_of("sequential")), 0x1p24F + 2);
   EXPECT_EQ(dot({}, order_of("pairwise")), 0);
+}
+
+// A gemm of chains is promised in that order.
+TEST(OrderedProduct, OfBlocksIsGemmOfChains) {
+  Draw draw("plain", 4);
+  for (const std::size_t chain : {1, 7, 128, 300}) {
+    const Example e{"gemm",
+                    {draw.matrix(5, 300, fp32), draw.matrix(300, 9, fp32)},
+                    {{"transpose_a", 0}, {"transpose_b", 0}, {"chain", static_cast<double>(chain)}},
+                    {}};
+    const Tensor a = converted<float>(e.inputs[0]), b = converted<float>(e.inputs[1]);
+    const Order blocked = order_of("blocked " + std::to_string(chain));
+    EXPECT_EQ(evaluation_of(e)[0], ordered_product(view(a), view(b), blocked)) << chain;
+    const bool one_chain = chain == 300;
+    EXPECT_EQ(evaluation_of(e)[0] == ordered_product(view(a), view(b), order_of("sequential")),
+              one_chain);
+  }
 }
 
 struct Products {

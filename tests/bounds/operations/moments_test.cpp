@@ -20,6 +20,7 @@ struct Kind {
   const char* id;
   const char* shape = "12x60";
   bool ring = false;  // over two ranks
+  int chain = 0;      // terms that are summed apart
 };
 
 class Moments : public testing::TestWithParam<Kind> {};
@@ -41,6 +42,7 @@ TEST_P(Moments, HaveTheSizeOfTheErrors) {
           e.how.parts = 2;
           e.how.deal = {2, static_cast<int>(e.inputs[0].rows), 0, true};
         }
+        if (GetParam().chain > 0) e.attributes["chain"] = GetParam().chain;
         Comparison seen;
         judge(e, evaluation_of(e), seen, Mode::moments);
         violations += seen.violations;
@@ -69,8 +71,9 @@ TEST_P(Moments, HaveTheSizeOfTheErrors) {
 
 INSTANTIATE_TEST_SUITE_P(
     Bounds, Moments,
-    testing::Values(Kind{"gemm", "8x200x20"}, Kind{"add"}, Kind{"dropout"}, Kind{"sum"},
-                    Kind{"column_sum", "30x70"}, Kind{"rmsnorm"}, Kind{"rmsnorm_grad"},
+    testing::Values(Kind{"gemm", "8x200x20"}, Kind{"gemm", "8x200x20", false, 24},
+                    Kind{"grouped_wgrad", "60x16", false, 4}, Kind{"add"}, Kind{"dropout"},
+                    Kind{"sum"}, Kind{"column_sum", "30x70"}, Kind{"rmsnorm"}, Kind{"rmsnorm_grad"},
                     Kind{"rmsnorm_wgrad", "30x70"}, Kind{"layernorm"}, Kind{"layernorm_grad"},
                     Kind{"layernorm_wgrad", "30x70"}, Kind{"rope"}, Kind{"head_norm"},
                     Kind{"head_norm_grad"}, Kind{"head_norm_wgrad", "30x210"},
@@ -86,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"grouped_wgrad", "60x16"}, Kind{"grouped_column_sum", "60x40"},
                     Kind{"combine"}, Kind{"combine_grad"}, Kind{"combine_weight_grad", "80x30"}),
     [](const auto& parameter) {
-      return std::string(parameter.param.id) + (parameter.param.ring ? "_ring" : "");
+      return std::string(parameter.param.id) + (parameter.param.ring ? "_ring" : "") +
+             (parameter.param.chain > 0 ? "_chains" : "");
     });
 
 // An expert's count is the same for every token, and so is what is lost of it: a bias.
