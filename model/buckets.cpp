@@ -53,6 +53,10 @@ struct Sum {
 void Buckets::put(const std::string& gradient) {
   auto& values = rank_.main_grad.at(gradient).values;
   const std::size_t n = values.size();
+  if (!rank_.joints.gradients.sums_over_batches(rank_.at(gradient))) {
+    landed_[gradient] = {};
+    return;
+  }
   if (!rank_.overlap.on()) {  // the world's own sum
     rank_.copies_of(gradient).sum(values, fp32);
     landed_[gradient] = {};

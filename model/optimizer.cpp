@@ -78,14 +78,19 @@ float gradient_norm(Rank& rank) {
   double squares = 0, of_experts = 0;
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
-    if (p.sharding == Sharding::none && rank.where.tp != 0) continue;
-    if (rank.on_both_ends(p) && !rank.begins()) continue;
+    const bool first = p.sharding != Sharding::none || rank.where.tp == 0;
+    const bool once = !rank.on_both_ends(p) || rank.begins();
+    if (!rank.joints.optimizer.in_norm(rank.at(p.name), first && once)) continue;
     (p.expert < 0 ? squares : of_experts) += sum_of_squares(rank.reduced.at(p.name).values);
   }
-  if (rank.l.zero >= 2) rank.mesh.dp.sum(squares);
-  (rank.l.zero >= 2 ? rank.mesh.dp : rank.mesh.ep).sum(of_experts);
+  const auto over = [&](const char* axis) {
+    return rank.joints.optimizer.norm_over(rank.at("clip"), axis);
+  };
+  const bool shares = rank.l.zero >= 2;
+  if (shares && over("dp")) rank.mesh.dp.sum(squares);
+  if (over(shares ? "dp" : "ep")) (shares ? rank.mesh.dp : rank.mesh.ep).sum(of_experts);
   squares += of_experts;
-  rank.mesh.model.sum(squares);
+  if (over("model")) rank.mesh.model.sum(squares);
   return static_cast<float>(std::sqrt(squares));
 }
 
@@ -210,7 +215,7 @@ void update(Rank& rank, float coefficient, bool skipped) {
 }  // namespace
 
 void finish_step(Rank& rank, Tensor loss) {
-  rank.mesh.dp.sum(loss.values, fp32);
+  if (rank.joints.loss.sums_over_batches(rank.at("loss"))) rank.mesh.dp.sum(loss.values, fp32);
   if (rank.ends()) rank.tap_step("loss/out", loss, Held::whole, fp32, over_dp(rank));
   for (auto& [id, total] : rank.added_up) {
     const bool counts = id.ends_with("/count");

@@ -196,6 +196,17 @@ Tensor Rank::multiply(View<float> a, View<float> b) const {
   return product;
 }
 
+Tensor Rank::multiply(View<float> a, View<float> b, Product product) const {
+  const auto chain = static_cast<std::size_t>(r.chain_of(product));
+  if (chain == 0 || chain >= a.cols) return multiply(a, b);
+  Tensor sum = multiply(columns(a, 0, chain), plumb::rows(b, 0, chain));
+  for (std::size_t first = chain; first < a.cols; first += chain) {
+    const std::size_t last = std::min(first + chain, a.cols);
+    add_to(sum, multiply(columns(a, first, last), plumb::rows(b, first, last)));
+  }
+  return sum;
+}
+
 const Tensor* Rank::so_far(const std::string& parameter) {
   const auto found = main_grad.find(parameter);
   if (found != main_grad.end()) return &found->second;

@@ -152,8 +152,9 @@ class Rank {
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
 
   void round(Tensor& x) const { round_to_format(x.values, r.compute); }
-  // op(a) op(b) in FP32.
+  // op(a) op(b) in FP32; of a linear layer, in such chains as the recipe has that product in.
   Tensor multiply(View<float> a, View<float> b) const;
+  Tensor multiply(View<float> a, View<float> b, Product product) const;
 
   // What the event concerns is not touched before, unless the joint thinks otherwise. `of`: a
   // parameter, or what it is.

@@ -61,12 +61,22 @@ OperandCast cast_of(const RecipeCard& all, const char* field) {
 }
 
 OperandCasts casts_of(const RecipeCard& card) {
-  const RecipeCard all =
-      card.inner("operands", {"activations", "weights", "gradients", "products"},
-                 R"({"activations": X, "weights": X, "gradients": X}, where X is like )" +
-                     std::string(an_operand));
+  const RecipeCard all = card.inner(
+      "operands", {"activations", "weights", "gradients", "products", "promotion", "gathered"},
+      R"({"activations": X, "weights": X, "gradients": X}, where X is like )" +
+          std::string(an_operand));
   OperandCasts casts{cast_of(all, "activations"), cast_of(all, "weights"),
                      cast_of(all, "gradients")};
+  if (all.has("gathered")) {
+    casts.gathers_casts = all.choice("gathered", {"parameters", "casts"}) == "casts";
+  }
+  const bool of_shares =
+      casts.weights.scaling == Scaling::tensor || casts.weights.scaling == Scaling::delayed;
+  if (casts.gathers_casts && !of_shares) {
+    all.refuse("gathered",
+               "choose scaling = 'tensor' or 'delayed' of the weights, or 'parameters'");
+  }
+  if (all.has("promotion")) casts.chain = all.size("promotion", 1 << 20);
   if (!all.has("products")) return casts;
   const RecipeCard::Names taken = all.choices("products", {"fprop", "dgrad", "wgrad"});
   const auto takes = [&](std::string_view name) { return std::ranges::count(taken, name) == 1; };

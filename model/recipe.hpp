@@ -49,6 +49,10 @@ struct Taken {
 struct OperandCasts {
   OperandCast activations, weights, gradients;
   bool fprop = true, dgrad = true, wgrad = true;  // the products that take what is cast
+  // Their sums are taken apart for each so many terms, and FP32 adds these; 0: one sum of all.
+  int chain = 0;
+  // ZeRO-3 gathers the casts of weights, each rank having cast its share, not the parameters.
+  bool gathers_casts = false;
 
   bool take(Product product) const {
     return product == Product::fprop ? fprop : product == Product::dgrad ? dgrad : wgrad;
@@ -67,6 +71,10 @@ struct Recipe {
   // What linear layers and the head multiply, where that is not as wide as `compute`. Attention's
   // products always take what `compute` holds.
   std::optional<OperandCasts> operands;
+  // Terms of each chain of sums in such a product; 0: all.
+  int chain_of(Product product) const {
+    return operands && operands->take(product) ? operands->chain : 0;
+  }
   // Adam updates FP32 masters, of which parameters are casts; or the parameters themselves, and
   // only its result is rounded, to nearest or by chance.
   bool masters = true;

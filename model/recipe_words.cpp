@@ -30,6 +30,15 @@ std::string products_of(const Recipe& recipe) {
   return names;
 }
 
+std::string gathered_of(const Recipe& recipe) {
+  return recipe.operands && recipe.operands->gathers_casts ? "casts" : "parameters";
+}
+
+std::string sums_of(const Recipe& recipe) {
+  if (!recipe.operands || recipe.operands->chain == 0) return "fp32, one chain";
+  return "fp32, a chain for each " + std::to_string(recipe.operands->chain) + " terms";
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe) {
@@ -43,6 +52,8 @@ std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe)
           {"weights in products", seen(&OperandCasts::weights)},
           {"gradients in products", seen(&OperandCasts::gradients)},
           {"products that take these", products_of(recipe)},
+          {"sums of these products", sums_of(recipe)},
+          {"what ZeRO-3 gathers of weights", gathered_of(recipe)},
           {"masters", recipe.masters ? "fp32" : "none"},
           {"rounding of the update", recipe.stochastic_update ? "stochastic" : "nearest"},
           {"Adam's moments", std::string(recipe.moments.name)},

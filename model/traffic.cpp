@@ -214,8 +214,13 @@ class Sender {
     for (const Parameter& p : parameters(c)) {
       if (!here(p)) continue;
       const double share = slice_of(p) / copies_of(p);
-      add("parameters", axis_of(p), copies_of(p), "gather", r.compute, l.zero < 3 ? 1 : uses_of(p),
-          share);
+      const bool casts = l.zero >= 3 && r.operands && r.operands->gathers_casts && is_multiplied(p);
+      if (casts) {
+        add("casts of parameters", axis_of(p), copies_of(p), "gather", r.operands->weights.format,
+            1, share);
+      }
+      add("parameters", axis_of(p), copies_of(p), "gather", r.compute,
+          l.zero < 3 ? 1 : uses_of(p) - (casts ? 1 : 0), share);
     }
   }
 

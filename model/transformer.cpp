@@ -100,8 +100,9 @@ void count(Rank& rank, const Values& leaves, const Predicted& of) {
     const Tensor& mask = leaf(leaves, "m" + std::to_string(m) + "/data/" + of.mask);
     for (const float x : own_context(rank, mask).values) count.values[0] += x;
   }
-  rank.mesh.cp.sum(count.values, fp32);
-  rank.mesh.dp.sum(count.values, fp32);
+  const Where where = rank.at(of.count);
+  if (rank.joints.loss.counts_over(where, "cp")) rank.mesh.cp.sum(count.values, fp32);
+  if (rank.joints.loss.counts_over(where, "dp")) rank.mesh.dp.sum(count.values, fp32);
   rank.tap_leaf(of.count, count, Held::whole, fp32);
   rank.state[of.count] = std::make_shared<const Tensor>(std::move(count));
 }

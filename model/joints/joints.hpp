@@ -19,6 +19,8 @@ struct EmbeddingJoints {
                                                                int first, int last) {
     return id >= first && id < last;
   };
+  // Are rows that tokens look up, of which each rank has those of its slice, summed over the ranks?
+  Joint<bool(const Where&)> sums_over_slices = [](const Where&) { return true; };
 };
 
 struct DropoutJoints {
@@ -35,14 +37,16 @@ struct LinearJoints {
   // May touch the product x w of a linear layer's forward pass before anything is done with it.
   Joint<void(const Where&, const View<float>&, const View<float>&, Tensor&)> after_product =
       [](const Where&, const View<float>& /*x*/, const View<float>& /*w*/, Tensor& /*y*/) {};
-  // Is the gradient of what a column-parallel layer takes in, of which each rank has its columns'
-  // part, summed over the ranks?
+  // Is the gradient of what a column-parallel layer or the head takes in, of which each rank has
+  // its columns' part, summed over the ranks?
   Joint<bool(const Where&)> sums_input_gradient = [](const Where&) { return true; };
 };
 
 struct RowParallelJoints {
   // In which format the parts of a row-parallel product travel; `promised` by the recipe.
   Joint<Format(const Where&, Format)> wire = [](const Where&, Format promised) { return promised; };
+  // Is the product, of which each rank has its rows' part, summed over the ranks?
+  Joint<bool(const Where&)> sums = [](const Where&) { return true; };
   // Is the replicated bias added to this rank's part, before the sum?
   Joint<bool(const Where&)> bias_before_sum = [](const Where&) { return false; };
 };
@@ -94,6 +98,15 @@ struct LossJoints {
   Joint<Tensor(const Where&, Tensor)> labels_ahead = [](const Where&, Tensor promised) {
     return promised;
   };
+  // Are the counted tokens of the step, of which each rank knows its own, summed over the ranks
+  // along this axis (cp or dp)?
+  Joint<bool(const Where&, std::string_view)> counts_over =
+      [](const Where&, std::string_view /*axis*/) { return true; };
+  // Are the largest logit of a token, the sum of its softmax and its label's logit those of all
+  // tensor-parallel slices of the vocabulary?
+  Joint<bool(const Where&)> normalises_over_slices = [](const Where&) { return true; };
+  // Is the loss, of which each data-parallel rank has its micro-batches' part, summed over them?
+  Joint<bool(const Where&)> sums_over_batches = [](const Where&) { return true; };
   // Is the mean over the vocabulary that smooth labels take that of all tensor-parallel slices?
   Joint<bool(const Where&)> smooths_over_slices = [](const Where&) { return true; };
 };
@@ -104,6 +117,8 @@ struct GradientJoints {
   Joint<bool(const Where&, bool)> starts_from_zero = [](const Where&, bool /*is_left*/) {
     return true;
   };
+  // Is a gradient, of which each data-parallel rank has its micro-batches' part, summed over them?
+  Joint<bool(const Where&)> sums_over_batches = [](const Where&) { return true; };
   // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
   // part, summed over the tensor-parallel ranks?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
@@ -118,6 +133,9 @@ struct ContextJoints {
   // Which tokens of each sequence a rank of the group has, ascending; `promised`: zigzag.
   Joint<std::vector<std::size_t>(const Where&, int, std::vector<std::size_t>)> positions =
       [](const Where&, int /*rank*/, std::vector<std::size_t> promised) { return promised; };
+  // Is the gradient of gathered keys and values, of which each rank has its queries' part, summed
+  // over the context-parallel ranks?
+  Joint<bool(const Where&)> sums_gathered_gradient = [](const Where&) { return true; };
   // Whose keys and values a rank has at a turn of the ring; `promised`: of the rank that many
   // before it.
   Joint<int(const Where&, int, int)> owner = [](const Where&, int /*turn*/, int promised) {
@@ -170,8 +188,8 @@ struct OverlapJoints {
 };
 
 struct ScalingJoints {
-  // Is the largest magnitude that goes into a tensor's history that of all ranks along this axis
-  // (tp, cp or dp)?
+  // Is the largest magnitude that a tensor is scaled by, or that goes into its history, that of all
+  // ranks along this axis (tp, ep, cp; of histories dp) which hold a piece?
   Joint<bool(const Where&, std::string_view)> reduces_over =
       [](const Where&, std::string_view /*axis*/) { return true; };
 };
@@ -181,6 +199,13 @@ struct OptimizerJoints {
   Joint<bool(const Where&, bool, bool)> skips = [](const Where&, bool /*here*/, bool anywhere) {
     return anywhere;
   };
+  // Does what this rank has of a parameter count in the norm of all gradients? `promised`: every
+  // slice does, and of replicas one.
+  Joint<bool(const Where&, bool)> in_norm = [](const Where&, bool promised) { return promised; };
+  // Are the squares of the norm summed over the ranks along this axis (dp, ep of experts', or
+  // model: all that share one replica)?
+  Joint<bool(const Where&, std::string_view)> norm_over =
+      [](const Where&, std::string_view /*axis*/) { return true; };
   Joint<float(const Where&, float, float)> clip_coefficient =
       [](const Where&, float norm, float limit) { return std::min(1.0F, limit / (norm + 1e-6F)); };
 };
@@ -206,21 +231,26 @@ struct Joints {
 
   // Was any replaced joint asked?
   bool reached() const {
-    return embedding.keeps_row.reached() || dropout.key.reached() || dropout.row.reached() ||
-           linear.after_product.reached() || row_parallel.wire.reached() ||
+    return embedding.keeps_row.reached() || embedding.sums_over_slices.reached() ||
+           dropout.key.reached() || dropout.row.reached() || linear.after_product.reached() ||
+           row_parallel.wire.reached() || row_parallel.sums.reached() ||
            row_parallel.bias_before_sum.reached() || attention.after_scores.reached() ||
            packing.first_key.reached() || router.after_choice.reached() ||
            router.counts_over.reached() || router.fills_from_all_tokens.reached() ||
            router.counts_all_batches.reached() || linear.sums_input_gradient.reached() ||
            experts.weighs.reached() || experts.gradient_factor.reached() ||
            loss.denominator.reached() || loss.smooths_over_slices.reached() ||
-           loss.labels_ahead.reached() || gradients.starts_from_zero.reached() ||
+           loss.sums_over_batches.reached() || loss.counts_over.reached() ||
+           loss.normalises_over_slices.reached() || loss.labels_ahead.reached() ||
+           gradients.starts_from_zero.reached() || gradients.sums_over_batches.reached() ||
            gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
            gradients.sums_over_heads.reached() || context.positions.reached() ||
-           context.owner.reached() || pipeline.layers.reached() ||
-           pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
-           zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
-           optimizer.skips.reached() || optimizer.clip_coefficient.reached();
+           context.sums_gathered_gradient.reached() || context.owner.reached() ||
+           pipeline.layers.reached() || pipeline.ties_gradients.reached() ||
+           recompute.takes_in.reached() || zero.share.reached() || overlap.waits.reached() ||
+           scaling.reduces_over.reached() || optimizer.skips.reached() ||
+           optimizer.in_norm.reached() || optimizer.norm_over.reached() ||
+           optimizer.clip_coefficient.reached();
   }
 };
 

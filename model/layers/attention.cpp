@@ -100,8 +100,8 @@ Tensor core(Rank& rank, const std::string& name, Attention& saved) {
 }
 
 // What each rank's queries give to all keys and values is summed over the ranks.
-CoreGradient whole_rows_backward(Rank& rank, const HeadShape& shape, const Attention& saved,
-                                 const Tensor& d_o, Evaluation& ran) {
+CoreGradient whole_rows_backward(Rank& rank, const std::string& name, const HeadShape& shape,
+                                 const Attention& saved, const Tensor& d_o, Evaluation& ran) {
   CoreGradient d{Tensor(saved.qkv.rows, saved.qkv.cols), {}};
   if (!shape.sinks.empty()) d.sinks = Tensor(d_o.rows, shape.heads);
   Tensor of_all(saved.kv.rows, saved.kv.cols);
@@ -115,7 +115,9 @@ CoreGradient whole_rows_backward(Rank& rank, const HeadShape& shape, const Atten
     key_value_gradient(rank.backend, p, ds, saved.qkv, d_o, shape, s, h, d_kv);
   });
   if (of_all.size() > 0) {
-    rank.mesh.cp.sum(of_all.values, fp32);
+    if (rank.joints.context.sums_gathered_gradient(rank.at(name))) {
+      rank.mesh.cp.sum(of_all.values, fp32);
+    }
     ran.parts = rank.where.cp_size;
     add_to(d.qkv, own_context(rank, of_all));
   }
@@ -126,7 +128,7 @@ CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention&
                            const Tensor& d_o, Evaluation& ran) {
   const HeadShape shape = core_shape(rank, name);
   CoreGradient d = goes_round(rank) ? ring_backward(rank, name, shape, saved, d_o)
-                                    : whole_rows_backward(rank, shape, saved, d_o, ran);
+                                    : whole_rows_backward(rank, name, shape, saved, d_o, ran);
   scale_queries_and_keys(d.qkv, shape);
   rank.round(d.qkv);
   rank.round(d.sinks);

@@ -24,12 +24,13 @@ Tensor own_rows_gradient(const Rank& rank, const Tensor& ids, const Tensor& dx) 
 }
 
 // Log of the sum of exponentials of each row over all slices.                           // (T, 1)
-Tensor log_sum_exp(Rank& rank, const Tensor& logits) {
+Tensor log_sum_exp(Rank& rank, const std::string& loss, const Tensor& logits) {
+  const bool all = rank.joints.loss.normalises_over_slices(rank.at(loss));
   Tensor largest(logits.rows, 1);
   for (std::size_t t = 0; t < logits.rows; ++t) {
     largest.values[t] = *std::max_element(logits.row(t), logits.row(t) + logits.cols);
   }
-  rank.mesh.tp.max(largest.values);
+  if (all) rank.mesh.tp.max(largest.values);
   Tensor lse(logits.rows, 1);
   std::vector<float> shares(logits.cols);
   for (std::size_t t = 0; t < logits.rows; ++t) {
@@ -38,7 +39,7 @@ Tensor log_sum_exp(Rank& rank, const Tensor& logits) {
     }
     for (const float share : shares) lse.values[t] += share;
   }
-  rank.mesh.tp.sum(lse.values, fp32);
+  if (all) rank.mesh.tp.sum(lse.values, fp32);
   for (std::size_t t = 0; t < logits.rows; ++t) {
     lse.values[t] = largest.values[t] + std::log(lse.values[t]);
   }
@@ -46,14 +47,17 @@ Tensor log_sum_exp(Rank& rank, const Tensor& logits) {
 }
 
 // The label's logit, from the rank that owns it; the others add zero.                   // (T, 1)
-Tensor label_logits(Rank& rank, const Tensor& logits, const Tensor& labels) {
+Tensor label_logits(Rank& rank, const std::string& loss, const Tensor& logits,
+                    const Tensor& labels) {
   const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary()));
   Tensor target(logits.rows, 1);
   for (std::size_t t = 0; t < logits.rows; ++t) {
     const auto label = static_cast<std::size_t>(labels.values[t]);
     if (label >= start && label < start + logits.cols) target.values[t] = logits(t, label - start);
   }
-  rank.mesh.tp.sum(target.values, fp32);
+  if (rank.joints.loss.normalises_over_slices(rank.at(loss))) {
+    rank.mesh.tp.sum(target.values, fp32);
+  }
   return target;
 }
 
@@ -71,8 +75,9 @@ Smoothing smoothing_of(const Rank& rank, const std::string& loss, std::size_t ow
 }
 
 // What is to be large of each row: the label's logit, or some of it and of all.         // (T, 1)
-Tensor wanted(Rank& rank, const Tensor& logits, const Tensor& labels, const Smoothing& s) {
-  Tensor target = label_logits(rank, logits, labels);
+Tensor wanted(Rank& rank, const std::string& loss, const Tensor& logits, const Tensor& labels,
+              const Smoothing& s) {
+  Tensor target = label_logits(rank, loss, logits, labels);
   if (rank.c.label_smoothing == 0) return target;
   Tensor sums(logits.rows, 1);
   for (std::size_t t = 0; t < logits.rows; ++t) {
@@ -101,7 +106,9 @@ Tensor rows_of_table(Rank& rank, const std::string& name, const Tensor& ids) {
     }
   }
   Evaluation ignored;
-  return summed_over_ranks(rank, std::move(x), fp32, ignored);
+  return rank.joints.embedding.sums_over_slices(where)
+             ? summed_over_ranks(rank, std::move(x), fp32, ignored)
+             : rank.own_tokens(std::move(x));
 }
 
 // Logits become their gradients.
@@ -185,13 +192,13 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
   const std::string name = head.of + "head", of_loss = head.of + "loss";
   const std::string tied = rank.gpt() ? "embedding" : "head";
   const Tensor& w = rank.factor(tied, Product::fprop);  // (V / tp, D)
-  Tensor logits = rank.multiply(view(h.by_columns()), view(w, true));
+  Tensor logits = rank.multiply(view(h.by_columns()), view(w, true), Product::fprop);
   rank.round(logits);
   rank.tap(name + "/out", logits, Held::token_columns, rank.r.compute, rank.plain());
 
-  const Tensor lse = log_sum_exp(rank, logits);
+  const Tensor lse = log_sum_exp(rank, of_loss, logits);
   const Smoothing smoothing = smoothing_of(rank, of_loss, logits.cols);
-  const Tensor target = wanted(rank, logits, targets.labels, smoothing);
+  const Tensor target = wanted(rank, of_loss, logits, targets.labels, smoothing);
   const Evaluation over_vocabulary{rank.where.tp_size, fp32, fp32};
   const float here = sum_over_tokens(rank, targets.mask);
   const float n =
@@ -210,12 +217,14 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
 
   const Operand d = gradient_operand(rank, name, std::move(logits), Held::token_columns);
   Evaluation ran = rank.plain();
-  Tensor dh = summed_over_ranks(
-      rank, rank.multiply(view(d.by_columns()), view(rank.factor(tied, Product::dgrad))),
-      rank.r.wire, ran);
+  Tensor dh =
+      rank.multiply(view(d.by_columns()), view(rank.factor(tied, Product::dgrad)), Product::dgrad);
+  dh = rank.joints.linear.sums_input_gradient(rank.at(name))
+           ? summed_over_ranks(rank, std::move(dh), rank.r.wire, ran)
+           : rank.own_tokens(std::move(dh));
   rank.round(dh);
   rank.tap(name + "/grad_in", dh, Held::own_tokens, rank.r.compute, ran);
-  dw = rank.multiply(view(d.by_rows(), true), view(h.by_rows()));
+  dw = rank.multiply(view(d.by_rows(), true), view(h.by_rows()), Product::wgrad);
   return dh;
 }
 

@@ -14,7 +14,7 @@ Tensor forward_product(Rank& rank, const Grouped& layer, const Tensor& x) {
   Tensor y(x.rows, rank.factor(layer.of(0), Product::fprop).cols);
   for (std::size_t e = 0; e < layer.experts(); ++e) {
     const View<float> a = own_rows(layer, x, e), w = view(rank.factor(layer.of(e), Product::fprop));
-    Tensor own = rank.multiply(a, w);
+    Tensor own = rank.multiply(a, w, Product::fprop);
     rank.joints.linear.after_product(rank.at(layer.name()), a, w, own);
     std::copy(own.values.begin(), own.values.end(), y.row(layer.begin[e]));
   }
@@ -36,7 +36,7 @@ Tensor backward_product(Rank& rank, const Grouped& layer, const Tensor& d) {
   Tensor dx(d.rows, rank.factor(layer.of(0), Product::dgrad).rows);
   for (std::size_t e = 0; e < layer.experts(); ++e) {
     const View<float> w = view(rank.factor(layer.of(e), Product::dgrad), true);
-    const Tensor own = rank.multiply(own_rows(layer, d, e), w);
+    const Tensor own = rank.multiply(own_rows(layer, d, e), w, Product::dgrad);
     std::copy(own.values.begin(), own.values.end(), dx.row(layer.begin[e]));
   }
   return dx;
@@ -49,7 +49,8 @@ void collect_gradients(Rank& rank, const Grouped& layer, const Tensor& x, const 
     const std::string name = layer.of(e);
     View<float> own = own_rows(layer, x, e);
     own = {own.data, own.cols, own.rows, own.stride, true};
-    collect_slice(rank, name + ".weight", rank.multiply(own, own_rows(layer, d, e)), of_weights);
+    collect_slice(rank, name + ".weight", rank.multiply(own, own_rows(layer, d, e), Product::wgrad),
+                  of_weights);
     if (!rank.gpt()) continue;
     Tensor sum(dy.cols, 1);
     for (std::size_t i = layer.begin[e]; i < layer.begin[e + 1]; ++i) {
@@ -98,7 +99,8 @@ Tensor grouped_rows(Rank& rank, const Grouped& layer, const Operand& x) {
   const Where where = rank.at(layer.name());
   const bool early = rank.gpt() && rank.joints.row_parallel.bias_before_sum(where);
   if (early) add_biases(rank, layer, y);
-  sum_over_ranks(rank, y, rank.joints.row_parallel.wire(where, rank.r.wire), ran);
+  const Format wire = rank.joints.row_parallel.wire(where, rank.r.wire);
+  if (rank.joints.row_parallel.sums(where)) sum_over_ranks(rank, y, wire, ran);
   if (!early) add_biases(rank, layer, y);
   rank.round(y);
   rank.tap(layer.name() + "/out", y, Held::copies, rank.r.compute, ran);

@@ -16,7 +16,7 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
 // x W, as the joint leaves it.
 static Tensor forward_product(Rank& rank, const std::string& name, const Operand& x) {
   const View<float> a = view(x.by_columns()), w = view(rank.factor(name, Product::fprop));
-  Tensor y = rank.multiply(a, w);
+  Tensor y = rank.multiply(a, w, Product::fprop);
   rank.joints.linear.after_product(rank.at(name), a, w, y);
   return y;
 }
@@ -38,13 +38,15 @@ Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Te
   Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
   const Operand d = gradient_operand(rank, name, std::move(dy), Held::token_columns);
   Evaluation ran = rank.plain();
-  Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true));
+  Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
+                            Product::dgrad);
   dx = rank.joints.linear.sums_input_gradient(rank.at(name))
            ? summed_over_ranks(rank, std::move(dx), rank.r.wire, ran)
            : rank.own_tokens(std::move(dx));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, ran);
-  collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
+  collect_slice(rank, name + ".weight",
+                rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
                 Held::columns);
   if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Held::rows);
   return dx;
@@ -62,11 +64,12 @@ Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, con
   Tensor all = all_tokens(rank, dy);
   Tensor d_bias = rank.gpt() ? sum_of_rows(all) : Tensor();
   const Operand d = gradient_operand(rank, name, std::move(all), Held::tokens);
-  Tensor dx = rank.own_tokens(
-      rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true)));
+  Tensor dx = rank.own_tokens(rank.multiply(
+      view(d.by_columns()), view(rank.factor(name, Product::dgrad), true), Product::dgrad));
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
-  collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
+  collect_slice(rank, name + ".weight",
+                rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
                 Held::whole);
   if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Held::whole);
   return dx;
@@ -79,7 +82,9 @@ Tensor row_forward(Rank& rank, const std::string& name, const Operand& x) {
   const bool early = rank.gpt() && rank.joints.row_parallel.bias_before_sum(where);
   if (early) add_row(part, rank.bias(name).values);
   const Format wire = rank.joints.row_parallel.wire(where, rank.r.wire);
-  Tensor y = summed_over_ranks(rank, std::move(part), wire, ran);
+  Tensor y = rank.joints.row_parallel.sums(where)
+                 ? summed_over_ranks(rank, std::move(part), wire, ran)
+                 : rank.own_tokens(std::move(part));
   if (rank.gpt() && !early) add_row(y, rank.bias(name).values);
   rank.round(y);
   rank.tap(name + "/out", y, Held::own_tokens, rank.r.compute, ran);
@@ -90,10 +95,12 @@ Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tenso
   Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
   const Operand d =
       gradient_operand(rank, name, all_tokens(rank, std::move(dy)), Held::tokens);  // (T, D)
-  Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true));
+  Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
+                            Product::dgrad);
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Held::token_columns, rank.r.compute, rank.plain());
-  collect_slice(rank, name + ".weight", rank.multiply(view(x.by_rows(), true), view(d.by_rows())),
+  collect_slice(rank, name + ".weight",
+                rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
                 Held::rows);
   if (rank.gpt()) collect_replicated(rank, name + ".bias", std::move(d_bias));
   return dx;

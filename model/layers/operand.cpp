@@ -1,6 +1,7 @@
 #include "model/layers/operand.hpp"
 
 #include "model/rounding_key.hpp"
+#include "model/zero.hpp"
 
 namespace plumb {
 namespace {
@@ -26,13 +27,23 @@ class Caster {
     return seen;
   }
 
+  // Of a weight in shares: each rank casts its own, and the casts are gathered.
+  Tensor of_shares(const std::string& name, const Parameter& p) const {
+    Tensor share = *rank_.state.at(p.name + "/param");
+    cast(name, share, &rank_.copies_of(p.name));
+    Tensor x = gathered(rank_, share, p);
+    record(name, x, held_, fp32, {1, fp32, how_.format});
+    return x;
+  }
+
  private:
   // Of blocks the copy for products that sum over the columns.
   Tensor one(const std::string& name, Tensor x) const {
     if (how_.scaling == Scaling::none) return unscaled(name, std::move(x));
-    if (how_.scaling == Scaling::tensor) return scaled(name, std::move(x));
-    if (how_.scaling == Scaling::delayed) return scaled_by_history(name, std::move(x));
-    return in_blocks(name, std::move(x), {across(), along()});
+    if (how_.scaling == Scaling::block) return in_blocks(name, std::move(x), {across(), along()});
+    cast(name, x);
+    record(name, x, held_, fp32, {1, fp32, how_.format});
+    return x;
   }
 
   std::size_t along() const { return static_cast<std::size_t>(how_.along); }
@@ -45,10 +56,16 @@ class Caster {
               const Evaluation& ran) const {
     rank_.tap_step(id_of(name), x, held, format, ran);
   }
-  float over_ranks(float amax) const {
-    if (held_ != Held::whole && held_ != Held::tokens) rank_.mesh.tp.max({&amax, 1});
-    if (of_copies()) rank_.mesh.ep.max({&amax, 1});
-    if (of_tokens() || of_copies()) rank_.mesh.cp.max({&amax, 1});
+  // Of the tensor, of which each rank has a piece; of that piece a share, if there are `shares`.
+  float over_ranks(const std::string& name, float amax, Communicator* shares = nullptr) const {
+    const Where where = rank_.at(id_of(name));
+    const auto over = [&](std::string_view axis, Communicator& group) {
+      if (rank_.joints.scaling.reduces_over(where, axis)) group.max({&amax, 1});
+    };
+    if (shares != nullptr) over("dp", *shares);
+    if (held_ != Held::whole && held_ != Held::tokens) over("tp", rank_.mesh.tp);
+    if (of_copies()) over("ep", rank_.mesh.ep);
+    if (of_tokens() || of_copies()) over("cp", rank_.mesh.cp);
     return amax;
   }
 
@@ -58,21 +75,19 @@ class Caster {
     return x;
   }
 
-  Tensor scaled(const std::string& name, Tensor x) const {
-    const float scale = scale_to_fit(over_ranks(largest_magnitude(x.values)), how_.format);
+  // By a scale of this step; or by that of the last steps, and this step's magnitude is for the
+  // next ones.
+  void cast(const std::string& name, Tensor& x, Communicator* shares = nullptr) const {
+    if (how_.scaling == Scaling::delayed) {
+      float& largest = rank_.largest_seen[name];
+      largest = std::max(largest, largest_finite(x.values));
+      const float scale = rank_.state.at(name + "_scale")->values[0];
+      return quantize(x.values, scale, how_.format, Beyond::saturates);
+    }
+    const float amax = over_ranks(name, largest_magnitude(x.values), shares);
+    const float scale = scale_to_fit(amax, how_.format);
     quantize(x.values, scale, how_.format, Beyond::overflows);
     record(name + "_scale", Tensor(1, 1, scale), Held::whole, fp32, rank_.in_fp32());
-    record(name, x, held_, fp32, {1, fp32, how_.format});
-    return x;
-  }
-
-  // The scale is that of the last steps; this step's magnitude is for the next ones.
-  Tensor scaled_by_history(const std::string& name, Tensor x) const {
-    float& largest = rank_.largest_seen[name];
-    largest = std::max(largest, largest_finite(x.values));
-    quantize(x.values, rank_.state.at(name + "_scale")->values[0], how_.format, Beyond::saturates);
-    record(name, x, held_, fp32, {1, fp32, how_.format});
-    return x;
   }
 
   // The blocks of this rank's piece are those of the whole if they fit into it; if not, blocks
@@ -101,7 +116,7 @@ class Caster {
     Tensor scales = block_magnitudes(x, block);
     float grid = 1;
     if (how_.rule == ScaleRule::nested) {
-      grid = grid_of_scales(over_ranks(largest_magnitude(scales.values)), how_.format);
+      grid = grid_of_scales(over_ranks(name, largest_magnitude(scales.values)), how_.format);
       record(name + "_tensor_scale", Tensor(1, 1, grid), Held::whole, fp32, ran);
     }
     const BlockScale kind = how_.rule == ScaleRule::ceil    ? BlockScale::power_of_two
@@ -220,7 +235,12 @@ void weight_operands(Rank& rank) {
     const Taken taken = rank.r.operands->of_weight(p.name);
     if (!rank.holds(p) || !taken.any()) continue;
     const std::string name = p.name + "/operand";
-    Operand seen = Caster(rank, true, held(p), how)(name, rank.param(p.name), taken);
+    const Caster caster(rank, true, held(p), how);
+    if (rank.l.zero >= 3 && rank.r.operands->gathers_casts) {
+      rank.state[name] = std::make_shared<const Tensor>(caster.of_shares(name, p));
+      continue;
+    }
+    Operand seen = caster(name, rank.param(p.name), taken);
     const auto keep = [&](Contracted axis, Tensor x) {
       rank.state[how.copy_of(name, axis)] = std::make_shared<const Tensor>(std::move(x));
     };

@@ -10,7 +10,7 @@ std::string linear(Promise& p, const std::string& name, const std::string& x, Sp
   if (p.gpt()) inputs.push_back(Promise::bias(name));
   const std::string y = p.at(name, "out");
   p.node("gemm", inputs, {y}, split == Split::rows ? p.across_tp() : p.plain(),
-         {{"transpose_a", 0}, {"transpose_b", 0}});
+         summed(p, Product::fprop, {{"transpose_a", 0}, {"transpose_b", 0}}));
   return y;
 }
 
@@ -25,9 +25,10 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
   const Seen d = gradient_operand(p, name, dy, sliced);
   const std::string dx = p.at(name, "grad_in");
   p.node("gemm", {d.by_columns, seen_weight(p, name, Product::dgrad)}, {dx},
-         columns ? p.across_tp() : p.plain(), {{"transpose_a", 0}, {"transpose_b", 1}});
+         columns ? p.across_tp() : p.plain(),
+         summed(p, Product::dgrad, {{"transpose_a", 0}, {"transpose_b", 1}}));
   p.node("gemm", {seen_input(p, name, x).by_rows, d.by_rows}, {p.at(name + ".weight", "wgrad")},
-         p.over_contexts(), {{"transpose_a", 1}, {"transpose_b", 0}});
+         p.over_contexts(), summed(p, Product::wgrad, {{"transpose_a", 1}, {"transpose_b", 0}}));
   if (p.gpt()) {
     p.node("column_sum", {dy}, {p.at(name + ".bias", "wgrad")},
            of_slices ? p.over_contexts() : p.over_tokens());

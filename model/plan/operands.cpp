@@ -104,6 +104,12 @@ std::string seen_weight(const Promise& p, const std::string& module, Product pro
   return p.r.operands->weights.copy_of(module + ".weight/operand", axis_of_weight(module, product));
 }
 
+Attributes summed(const Promise& p, Product product, Attributes attributes) {
+  const int chain = p.r.chain_of(product);
+  if (chain > 0) attributes["chain"] = chain;
+  return attributes;
+}
+
 void weight_operands(Promise& p) {
   if (!p.r.operands) return;
   for (const auto& [id, how, weight] : delayed_operands(p.c, p.r)) {

@@ -133,6 +133,9 @@ TEST(Recipe, OfOperandsSaysWhatIsMissingAndWhatToWrite) {
       {"/operands/products", {"fprop", "fprop"}, "list some of these, each once: fprop, dgrad, w"},
       {"/operands/products", {"fprop", "bprop"}, "list some of these"},
       {"/operands/products", nlohmann::json::array(), "list some of these"},
+      {"/operands/gathered", "fp8", ": operands says gathered = 'fp8'; choose parameters, casts"},
+      {"/operands/promotion", 0, ": operands says promotion = 0; write"},
+      {"/operands/promotion", "128", ": operands says promotion = '128'; write"},
       {"/operands/weights/size", 2, ": operands.weights has an unknown field 'size'; known: form"},
       {"/operands/weights/scaling", "dozen", ": operands.weights says scaling = 'dozen'; choose"},
       {"/operands/weights/format", "e9m9", "says format = 'e9m9'; choose tf32 with scaling = 'no"},
@@ -240,6 +243,31 @@ TEST(Recipe, NamesTheProductsThatTakeShortCopies) {
   EXPECT_FALSE(casts.take(Product::wgrad));
   card["operands"]["products"] = {"wgrad"};
   EXPECT_FALSE(recipe_from_json(card.dump(), "r.json").operands->take(Product::fprop));
+}
+
+TEST(Recipe, SaysHowLongTheChainsOfItsSumsAre) {
+  nlohmann::json card = good();
+  EXPECT_EQ(recipe_from_json(card.dump(), "r.json").chain_of(Product::fprop), 0);
+  card["operands"]["promotion"] = 32;
+  card["operands"]["products"] = {"dgrad", "fprop"};
+  const Recipe recipe = recipe_from_json(card.dump(), "r.json");
+  EXPECT_EQ(recipe.chain_of(Product::fprop), 32);
+  EXPECT_EQ(recipe.chain_of(Product::wgrad), 0);
+  EXPECT_EQ(find_recipe("fp8-block").chain_of(Product::wgrad), 128);
+  EXPECT_EQ(find_recipe("bf16").chain_of(Product::fprop), 0);
+}
+
+TEST(Recipe, SaysWhetherZeroGathersCasts) {
+  nlohmann::json card = good();
+  EXPECT_FALSE(recipe_from_json(card.dump(), "r.json").operands->gathers_casts);
+  card["operands"]["weights"] = {{"format", "e4m3fn"}, {"scaling", "tensor"}};
+  card["operands"]["gathered"] = "casts";
+  EXPECT_TRUE(recipe_from_json(card.dump(), "r.json").operands->gathers_casts);
+  card["operands"]["weights"] = {
+      {"format", "e4m3fn"}, {"scaling", "block"}, {"block", {1, 32}}, {"scale", "e8m0"}};
+  EXPECT_EQ(refused(card.dump()),
+            "r.json: operands says gathered = 'casts'; choose scaling = 'tensor' or 'delayed' of "
+            "the weights, or 'parameters'");
 }
 
 TEST(Recipe, OfBlocksSaysWhichWayTheyLie) {

@@ -195,6 +195,62 @@ INSTANTIATE_TEST_SUITE_P(Of, Products,
                            return name;
                          });
 
+class Promotion : public testing::TestWithParam<const char*> {};
+
+// Sums of so many terms each, in the products that take short copies, and in no other.
+TEST_P(Promotion, PartsTheSumsOfTheProductsThatARecipeNames) {
+  for (const char* family : {"gpt", "llama-moe"}) {
+    Training run = small_run(family, GetParam());
+    const Values before = reference(plan(run.config, run.recipe, {}), leaves_of_run(run));
+    run.recipe.operands->chain = 8;
+    run.recipe.operands->dgrad = false;
+    std::size_t parted = 0;
+    for (const Node& node : plan(run.config, run.recipe, {}).nodes) {
+      const bool has = node.attributes.contains("chain");
+      parted += has ? 1 : 0;
+      if (!has) continue;
+      EXPECT_TRUE(node.op == "gemm" || node.op.starts_with("grouped_")) << node.op;
+      EXPECT_TRUE(node.outputs[0].ends_with("/out") || node.outputs[0].ends_with("/wgrad"));
+      EXPECT_EQ(node.outputs[0].find("router"), std::string::npos);
+    }
+    EXPECT_GT(parted, 0U);
+    const Values after = reference(plan(run.config, run.recipe, {}), leaves_of_run(run));
+    const std::string gradient = "m0/layers.0.attn.qkv.weight/wgrad";  // FP32
+    EXPECT_NE(*before.at(gradient), *after.at(gradient));
+    for (const char* layout : {"dp1", "dp2,tp2,sp,zero3,pp2,recompute", "cp2,tp2,dp2,overlap:5"}) {
+      keeps_its_promise(run, layout, leaves_of_run(run));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Promotion, testing::Values("fp8-block", "tf32"), [](const auto& of) {
+  std::string name = of.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+class Casts : public testing::TestWithParam<const char*> {};
+
+// What ZeRO-3 gathers is already cast: the same bits, in fewer bytes.
+TEST_P(Casts, AreGatheredInPlaceOfParameters) {
+  for (const char* family : {"gpt", "llama-moe"}) {
+    Training run = small_run(family, GetParam());
+    run.recipe.operands->gathers_casts = true;
+    const bool experts = run.config.experts > 0;
+    for (const char* layout :
+         {experts ? "dp2,ep2,tp2,zero3" : "dp2,pp2,tp2,zero3", "dp4,zero3,overlap:2,recompute"}) {
+      keeps_its_promise(run, layout, leaves_of_run(run));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Casts, testing::Values("fp8-current", "fp8-delayed"),
+                         [](const auto& of) {
+                           std::string name = of.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
 // The mask is one of the step and the micro-batch, of the module, and of nothing else.
 TEST(Dropout, DrawsAnotherMaskForEachModuleMicroBatchStepAndSeed) {
   Training run = small_run("gpt", "fp32");

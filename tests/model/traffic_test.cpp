@@ -138,6 +138,30 @@ TEST(TrafficOfSomeProducts, IsRefused) {
   }
 }
 
+// As many numbers travel as without, and those of weights in a byte each.
+TEST(TrafficOfCasts, IsAByteForEachWeight) {
+  Training run = small_run("gpt", "fp8-current", "dp2,tp2,zero3");
+  const auto bytes = [&] {
+    double all = 0;
+    for (const Travel& t : traffic(run.config, run.recipe, run.layout, 0)) {
+      EXPECT_GT(t.calls, 0) << t.what;
+      if (t.axis == "dp" && t.how == "gather") all += t.elements * (t.format == e4m3fn ? 1 : 2);
+    }
+    return all;
+  };
+  const double of_parameters = bytes();
+  const Counts parameters = foreseen_by(run, 0);
+  run.recipe.operands->gathers_casts = true;
+  const Counts casts = foreseen_by(run, 0);
+  CountingWorld world;
+  train_step(run, leaves_of_run(run), Joints(), find_backend("reference"), world);
+  EXPECT_EQ(casts, world.counts[0]);
+  EXPECT_EQ(casts, parameters);
+  double weights = 0;  // of this rank's share
+  for (const Parameter& p : multiplied(run.config)) weights += p.rows * p.cols / 4.0;
+  EXPECT_EQ(of_parameters - bytes(), weights);
+}
+
 // How many copies a rank gets is a matter of the choice; all ranks together send as many as even
 // choices would make them.
 TEST(TrafficOfExperts, IsWhatExpertParallelRanksSendTogether) {
