@@ -40,7 +40,7 @@ struct Rows {
 };
 Rows rows_of(const View<float>& a, std::size_t i) {
   const std::size_t down = a.transposed ? 1 : a.stride, along = a.transposed ? a.stride : 1;
-  return {a.data + i * down, down, along};
+  return {element(a.data, i * down), down, along};
 }
 
 // Where A's columns lie in memory, its rows meet a new line at each k, and again for every strip:
