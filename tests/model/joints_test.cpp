@@ -24,6 +24,11 @@ void not_over(Joint<bool(const Where&, std::string_view)>& joint, std::string_vi
 
 bool never(const Where&) { return false; }
 
+void leave_one_gradient(Joints& joints) {
+  joints.gradients.sums_over_batches.replace(
+      [](const Where& where) { return where.module != "layers.1.mlp.fc2.weight"; });
+}
+
 const LeftOut all[] = {
     {"softmax_over_slices", "gpt", "fp32", "tp2",
      [](Joints& j) { j.loss.normalises_over_slices.replace(never); }, "m0/loss/lse"},
@@ -48,17 +53,9 @@ const LeftOut all[] = {
      [](Joints& j) { not_over(j.loss.counts_over, "dp"); }, "data/count"},
     {"count_over_contexts", "llama", "fp32", "cp2",
      [](Joints& j) { not_over(j.loss.counts_over, "cp"); }, "data/count"},
-    {"gradient_over_batches", "llama", "bf16", "dp2",
-     [](Joints& j) {
-       j.gradients.sums_over_batches.replace(
-           [](const Where& where) { return where.module != "layers.1.mlp.fc2.weight"; });
-     },
+    {"gradient_over_batches", "llama", "bf16", "dp2", leave_one_gradient,
      "layers.1.mlp.fc2.weight/main_grad"},
-    {"gradient_in_buckets_over_batches", "llama", "bf16", "dp2,overlap:3",
-     [](Joints& j) {
-       j.gradients.sums_over_batches.replace(
-           [](const Where& where) { return where.module != "layers.1.mlp.fc2.weight"; });
-     },
+    {"gradient_in_buckets_over_batches", "llama", "bf16", "dp2,overlap:3", leave_one_gradient,
      "layers.1.mlp.fc2.weight/main_grad"},
     {"norm_over_slices", "gpt", "bf16", "tp2",
      [](Joints& j) { not_over(j.optimizer.norm_over, "model"); }, "clip/grad_norm"},

@@ -146,6 +146,12 @@ struct Some {
   bool fprop, dgrad, wgrad;
 };
 
+const auto name_of_recipe = [](const auto& of) {
+  std::string name = of.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+};
+
 class Products : public testing::TestWithParam<const char*> {};
 
 // Which products a recipe names take its short copies, and the others the tensors themselves.
@@ -189,11 +195,7 @@ TEST_P(Products, ThatARecipeNamesAloneTakeShortCopies) {
 
 INSTANTIATE_TEST_SUITE_P(Of, Products,
                          testing::Values("tf32", "fp8-current", "fp8-delayed", "mxfp8", "nvfp4"),
-                         [](const auto& of) {
-                           std::string name = of.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         name_of_recipe);
 
 class Promotion : public testing::TestWithParam<const char*> {};
 
@@ -244,12 +246,7 @@ TEST_P(Casts, AreGatheredInPlaceOfParameters) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Casts, testing::Values("fp8-current", "fp8-delayed"),
-                         [](const auto& of) {
-                           std::string name = of.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Of, Casts, testing::Values("fp8-current", "fp8-delayed"), name_of_recipe);
 
 // The mask is one of the step and the micro-batch, of the module, and of nothing else.
 TEST(Dropout, DrawsAnotherMaskForEachModuleMicroBatchStepAndSeed) {
