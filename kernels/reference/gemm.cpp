@@ -1,37 +1,14 @@
 // Plain loops: one chain of fused multiply-adds per element, k ascending.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <type_traits>
-#include <vector>
 
 #include "kernels/backend.hpp"
+#include "kernels/reference/strips.hpp"
 
 namespace plumb {
 namespace {
-
-constexpr std::size_t width = 64;  // columns whose sums stay in registers, for
-constexpr std::size_t height = 6;  // so many rows at once
-
-// A strip of B: columns [first, first + n), zeros beyond, row after row.
-void copy_strip(const View<float>& b, std::size_t first, std::size_t n, Tensor::Numbers& strip) {
-  strip.resize(b.rows * width);
-  constexpr std::size_t at_once = 16;  // rows, where columns lie in memory: one line of each
-  for (std::size_t k = 0; k < b.rows; k += at_once) {
-    const std::size_t end = std::min(b.rows, k + at_once);
-    for (std::size_t j = 0; b.transposed && j < n; ++j) {
-      const float* from = b.data + (first + j) * b.stride;
-      for (std::size_t l = k; l < end; ++l) strip[l * width + j] = from[l];
-    }
-    for (std::size_t l = k; !b.transposed && l < end; ++l) {
-      const float* from = b.data + l * b.stride + first;
-      float* to = strip.data() + l * width;
-      n == width ? std::copy_n(from, width, to) : std::copy_n(from, n, to);
-    }
-    for (std::size_t l = k; n < width && l < end; ++l) {
-      std::fill_n(strip.data() + l * width + n, width - n, 0.0F);
-    }
-  }
-}
 
 // Rows of op(A): element (r, k) lies at first[r * down + k * along].
 struct Rows {
@@ -43,34 +20,34 @@ Rows rows_of(const View<float>& a, std::size_t i) {
   return {element(a.data, i * down), down, along};
 }
 
-// Where A's columns lie in memory, its rows meet a new line at each k, and again for every strip:
-// `height` rows of each k together, the next `height` after all k.
-void copy_rows(const View<float>& a, Tensor::Numbers& copy) {
-  constexpr std::size_t at_once = 4;
-  const std::size_t groups = a.rows / height;
-  copy.resize(groups * height * a.cols);
-  for (std::size_t g = 0; g < groups; g += at_once) {
-    for (std::size_t k = 0; k < a.cols; ++k) {
-      for (std::size_t q = g; q < std::min(groups, g + at_once); ++q) {
-        std::copy_n(a.data + k * a.stride + q * height, height, &copy[(q * a.cols + k) * height]);
-      }
-    }
+// sum + x * row, each number rounded once.
+template <std::size_t width>
+void add_multiple(float x, const float* row, float (&sum)[width]) {
+  if constexpr (width > lanes) {
+    for (std::size_t j = 0; j < width; ++j) sum[j] = std::fma(x, row[j], sum[j]);
+  } else {
+    // GCC would make sixteen instructions of a loop that is one wide instruction.
+#pragma GCC unroll 1
+    for (std::size_t j = 0; j < width; ++j) sum[j] = std::fma(x, row[j], sum[j]);
   }
 }
 
-// `rows` rows of a strip of C.
-template <std::size_t rows>
+// `rows` rows of a strip of C, `width` columns wide.
+template <std::size_t rows, std::size_t width>
 void chains(const Rows& a, std::size_t depth, const float* strip, float* c, std::size_t c_stride,
             bool accumulate) {
   alignas(64) float sum[rows][width];
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t j = 0; j < width; ++j) sum[r][j] = accumulate ? c[r * c_stride + j] : 0.0F;
   }
+  for (std::size_t r = 0; r < rows; ++r) {  // to be written when the chains are done
+    for (std::size_t j = 0; j < width; j += lanes) __builtin_prefetch(c + r * c_stride + j, 1);
+  }
   for (std::size_t k = 0; k < depth; ++k) {
     const float* b = strip + k * width;
     for (std::size_t r = 0; r < rows; ++r) {
       const float x = a.first[r * a.down + k * a.along];
-      for (std::size_t j = 0; j < width; ++j) sum[r][j] = std::fma(x, b[j], sum[r][j]);
+      add_multiple(x, b, sum[r]);
     }
   }
   for (std::size_t r = 0; r < rows; ++r) {
@@ -79,37 +56,47 @@ void chains(const Rows& a, std::size_t depth, const float* strip, float* c, std:
 }
 
 // The same where only n columns of the strip exist.
-template <std::size_t rows>
+template <std::size_t rows, std::size_t width>
 void chains_of(const Rows& a, std::size_t depth, const float* strip, float* c, std::size_t c_stride,
                std::size_t n, bool accumulate) {
-  if (n == width) return chains<rows>(a, depth, strip, c, c_stride, accumulate);
+  if (n == width) return chains<rows, width>(a, depth, strip, c, c_stride, accumulate);
   alignas(64) float whole[rows * width] = {};
   for (std::size_t r = 0; accumulate && r < rows; ++r) {
     std::copy_n(c + r * c_stride, n, whole + r * width);
   }
-  chains<rows>(a, depth, strip, whole, width, accumulate);
+  chains<rows, width>(a, depth, strip, whole, width, accumulate);
   for (std::size_t r = 0; r < rows; ++r) std::copy_n(whole + r * width, n, c + r * c_stride);
+}
+
+// All rows of a strip of C. `copy`: what copy_rows made of A, or null.
+template <std::size_t width>
+void columns(const View<float>& a, const float* copy, const float* strip, float* c,
+             std::size_t c_stride, std::size_t n, bool accumulate) {
+  std::size_t i = 0;
+  const auto by = [&](auto rows) {  // so many at once
+    for (; i + rows <= a.rows; i += rows) {
+      const Rows of = copy && rows == height ? Rows{copy + i * a.cols, 1, height} : rows_of(a, i);
+      chains_of<rows, width>(of, a.cols, strip, c + i * c_stride, c_stride, n, accumulate);
+    }
+  };
+  by(std::integral_constant<std::size_t, height>());
+  by(std::integral_constant<std::size_t, 2>());
+  by(std::integral_constant<std::size_t, 1>());
 }
 
 void gemm(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate) {
   // Kept from product to product: they are as large as an operand.
   thread_local Tensor::Numbers strip, copy;
-  const bool copied = a.transposed && b.cols > 2 * width;
+  const bool copied = a.transposed && b.cols > 2 * widest;
   if (copied) copy_rows(a, copy);
-  for (std::size_t j = 0; j < b.cols; j += width) {
-    const std::size_t n = std::min(width, b.cols - j);
+  constexpr std::array by_registers{&columns<lanes>, &columns<2 * lanes>, &columns<3 * lanes>,
+                                    &columns<4 * lanes>};
+  static_assert(by_registers.size() * lanes == widest);
+  for (std::size_t j = 0; j < b.cols; j += widest) {
+    const std::size_t n = std::min(widest, b.cols - j);
     copy_strip(b, j, n, strip);
-    std::size_t i = 0;
-    const auto by = [&](auto rows) {  // so many at once
-      for (; i + rows <= a.rows; i += rows) {
-        const Rows of =
-            copied && rows == height ? Rows{copy.data() + i * a.cols, 1, height} : rows_of(a, i);
-        chains_of<rows>(of, a.cols, strip.data(), c + i * c_stride + j, c_stride, n, accumulate);
-      }
-    };
-    by(std::integral_constant<std::size_t, height>());
-    by(std::integral_constant<std::size_t, 2>());
-    by(std::integral_constant<std::size_t, 1>());
+    by_registers[padded(n) / lanes - 1](a, copied ? copy.data() : nullptr, strip.data(), c + j,
+                                        c_stride, n, accumulate);
   }
 }
 

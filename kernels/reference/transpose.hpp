@@ -1,0 +1,47 @@
+// kernels/reference/transpose.hpp: what lies in columns, as rows of wide registers. Copies only: no
+// number changes.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+namespace plumb {
+
+inline constexpr std::size_t lanes = 16;  // numbers of a wide register
+using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
+
+// Of two rows that are `apart`, the blocks on either side of the diagonal change places.
+template <std::size_t apart, std::size_t... i>
+void exchange(Lanes& upper, Lanes& lower, std::index_sequence<i...>) {
+  const Lanes x = upper, y = lower;
+  upper = __builtin_shufflevector(x, y, (i & apart ? lanes + i - apart : i)...);
+  lower = __builtin_shufflevector(x, y, (i & apart ? lanes + i : i + apart)...);
+}
+
+template <std::size_t apart>
+void exchange(Lanes (&row)[lanes]) {
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < lanes; ++i) {
+    if (!(i & apart)) {
+      exchange<apart>(row[i], row[i + apart], std::make_index_sequence<lanes>());
+    }
+  }
+}
+
+// to(i, j) = from(j, i), of `lanes` rows and columns, in registers, by blocks of one, two, four
+// and eight (Eklundh 1972).
+inline void transpose(const float* from, std::size_t from_stride, float* to,
+                      std::size_t to_stride) {
+  Lanes row[lanes];
+  for (std::size_t i = 0; i < lanes; ++i) {
+    std::memcpy(&row[i], from + i * from_stride, sizeof row[i]);
+  }
+  exchange<1>(row);
+  exchange<2>(row);
+  exchange<4>(row);
+  exchange<8>(row);
+  for (std::size_t i = 0; i < lanes; ++i) std::memcpy(to + i * to_stride, &row[i], sizeof row[i]);
+}
+
+}  // namespace plumb
