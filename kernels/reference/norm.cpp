@@ -3,19 +3,29 @@
 #include <cmath>
 
 #include "kernels/ops.hpp"
+#include "kernels/reference/transpose.hpp"
 
 namespace plumb {
 namespace {
 
 // Each row's sums are chains; those of several rows at once do not wait for one another.
-constexpr std::size_t at_once = 8;
+constexpr std::size_t at_once = lanes;
 using OfRows = std::array<float, at_once>;
 
-// Rows from t on; beyond the last one that again.
-std::array<const float*, at_once> rows_from(const Tensor& x, std::size_t t) {
-  std::array<const float*, at_once> rows;
-  for (std::size_t r = 0; r < at_once; ++r) rows[r] = x.row(std::min(t + r, x.rows - 1));
-  return rows;
+// Sets `values` to columns [first, first + at_once) of rows from t on, a column after the other;
+// beyond the last row to that again. Returns how many columns there are.
+std::size_t columns_of(const Tensor& x, std::size_t t, std::size_t first,
+                       float (&values)[at_once][at_once]) {
+  const std::size_t n = std::min(at_once, x.cols - first);
+  if (n == at_once && t + at_once <= x.rows) {
+    transpose(x.row(t) + first, x.cols, values[0], at_once);
+    return n;
+  }
+  for (std::size_t r = 0; r < at_once; ++r) {
+    const float* row = x.row(std::min(t + r, x.rows - 1)) + first;
+    for (std::size_t j = 0; j < n; ++j) values[j][r] = row[j];
+  }
+  return n;
 }
 
 // Centred values times the inverse deviation; RMSNorm does not centre.
@@ -24,20 +34,24 @@ struct RowStatistics {
 };
 
 RowStatistics statistics_of(const Tensor& x, std::size_t t, bool centred, float eps) {
-  const auto rows = rows_from(x, t);
+  float values[at_once][at_once];
   const auto n = static_cast<float>(x.cols);
   RowStatistics s;
-  if (centred) {
-    for (std::size_t j = 0; j < x.cols; ++j) {
-      for (std::size_t r = 0; r < at_once; ++r) s.mean[r] += rows[r][j];
+  for (std::size_t first = 0; centred && first < x.cols; first += at_once) {
+    const std::size_t columns = columns_of(x, t, first, values);
+    for (std::size_t j = 0; j < columns; ++j) {
+      for (std::size_t r = 0; r < at_once; ++r) s.mean[r] += values[j][r];
     }
-    for (float& mean : s.mean) mean /= n;
   }
+  for (float& mean : s.mean) mean /= n;
   OfRows squares{};
-  for (std::size_t j = 0; j < x.cols; ++j) {
-    for (std::size_t r = 0; r < at_once; ++r) {
-      const float d = centred ? rows[r][j] - s.mean[r] : rows[r][j];
-      squares[r] = std::fma(d, d, squares[r]);
+  for (std::size_t first = 0; first < x.cols; first += at_once) {
+    const std::size_t columns = columns_of(x, t, first, values);
+    for (std::size_t j = 0; j < columns; ++j) {
+      for (std::size_t r = 0; r < at_once; ++r) {
+        const float d = values[j][r] - s.mean[r];
+        squares[r] = std::fma(d, d, squares[r]);
+      }
     }
   }
   for (std::size_t r = 0; r < at_once; ++r) s.inverse[r] = 1.0F / std::sqrt(squares[r] / n + eps);
@@ -49,16 +63,20 @@ struct RowSums {
   OfRows sum{}, along{};
 };
 
-RowSums sums_of(const std::array<std::vector<float>, at_once>& normal,
-                std::span<const float> weight, const Tensor& dy, std::size_t t) {
-  const auto rows = rows_from(dy, t);
+RowSums sums_of(const Tensor& normal, std::span<const float> weight, const Tensor& dy,
+                std::size_t t) {
+  float above[at_once][at_once], values[at_once][at_once];
   const auto n = static_cast<float>(dy.cols);
   RowSums s;
-  for (std::size_t j = 0; j < dy.cols; ++j) {
-    for (std::size_t r = 0; r < at_once; ++r) {
-      const float scaled = rows[r][j] * weight[j];
-      s.sum[r] += scaled;
-      s.along[r] = std::fma(scaled, normal[r][j], s.along[r]);
+  for (std::size_t first = 0; first < dy.cols; first += at_once) {
+    const std::size_t columns = columns_of(dy, t, first, above);
+    columns_of(normal, 0, first, values);
+    for (std::size_t j = 0; j < columns; ++j) {
+      for (std::size_t r = 0; r < at_once; ++r) {
+        const float scaled = above[j][r] * weight[first + j];
+        s.sum[r] += scaled;
+        s.along[r] = std::fma(scaled, values[j][r], s.along[r]);
+      }
     }
   }
   for (std::size_t r = 0; r < at_once; ++r) {
@@ -92,21 +110,20 @@ Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<co
 NormGradients norm_backward(const Tensor& x, std::span<const float> weight, const Tensor& dy,
                             bool layer_norm, float eps) {
   NormGradients g{Tensor(x.rows, x.cols, to_be_written), Tensor(x.cols, 1), {}};
-  std::array<std::vector<float>, at_once> normal;
-  normal.fill(std::vector<float>(x.cols));
+  Tensor normal(at_once, x.cols);
   for (std::size_t first = 0; first < x.rows; first += at_once) {
     const RowStatistics s = statistics_of(x, first, layer_norm, eps);
     const std::size_t n = std::min(at_once, x.rows - first);
     for (std::size_t r = 0; r < n; ++r) {
       const float *from = x.row(first + r), mean = s.mean[r], inverse = s.inverse[r];
       for (std::size_t j = 0; j < x.cols; ++j) {
-        normal[r][j] = (layer_norm ? from[j] - mean : from[j]) * inverse;
+        normal(r, j) = (layer_norm ? from[j] - mean : from[j]) * inverse;
       }
     }
     const RowSums sums = sums_of(normal, weight, dy, first);
     for (std::size_t r = 0; r < n; ++r) {
       const float *above = dy.row(first + r), inverse = s.inverse[r], along = sums.along[r];
-      const float* of_row = normal[r].data();
+      const float* of_row = normal.row(r);
       float* dx = g.dx.row(first + r);
       for (std::size_t j = 0; j < x.cols; ++j) {
         float d = above[j] * weight[j];
