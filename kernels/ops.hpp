@@ -151,7 +151,12 @@ struct AdamSettings {
   int step;
   double weight_decay;
 };
-void adam_step(const AdamSettings& how, const Tensor& gradient, Tensor& master, Tensor& average,
-               Tensor& square);
+struct AdamState {
+  Tensor master, average, square;
+};
+// The next state of one. Written beside the old, which a step's trace still has: to copy it first
+// and change the copy would go over memory once more.
+AdamState adam_step(const AdamSettings& how, const Tensor& gradient, const Tensor& master,
+                    const Tensor& average, const Tensor& square);
 
 }  // namespace plumb

@@ -131,15 +131,27 @@ void next_loss_scale(Rank& rank, bool skipped) {
   rank.tap_step("loss_scale/growth", Tensor(1, 1, good), Held::whole, fp32, rank.in_fp32());
 }
 
+// Does each rank update a share of a parameter that all hold whole?
+bool shares_updates(const Rank& rank) { return rank.l.zero == 1 || rank.l.zero == 2; }
+
 // This rank's part of a parameter.
 Tensor own_parameter(Rank& rank, const Parameter& p) {
   const Tensor& parameter = *rank.state.at(p.name + "/param");
-  return rank.l.zero == 1 || rank.l.zero == 2 ? own_share(rank, parameter, p) : parameter;
+  return shares_updates(rank) ? own_share(rank, parameter, p) : parameter;
 }
 
-// What Adam works on: the master, or the parameter itself.
-Tensor updated_from(Rank& rank, const Parameter& p) {
-  return rank.r.masters ? *rank.state.at(p.name + "/master") : own_parameter(rank, p);
+// Adam's step of the master, or of this rank's part of the parameter itself.
+AdamState adam_step_of(Rank& rank, const Parameter& p, const Tensor& gradient, bool skipped) {
+  const Tensor& average = *rank.state.at(p.name + "/exp_avg");
+  const Tensor& square = *rank.state.at(p.name + "/exp_avg_sq");
+  const bool a_share = !rank.r.masters && shares_updates(rank);
+  const Tensor& whole = *rank.state.at(p.name + (rank.r.masters ? "/master" : "/param"));
+  const Tensor share = a_share ? own_share(rank, whole, p) : Tensor();
+  const Tensor& from = a_share ? share : whole;
+  if (skipped) return {from, average, square};
+  const double decay = decays(p) ? rank.c.weight_decay / 1000.0 : 0;
+  return adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step, decay},
+                   gradient, from, average, square);
 }
 
 void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
@@ -172,25 +184,19 @@ Tensor clipped(Rank& rank, const Parameter& p, float coefficient) {
   return gradient;
 }
 
-// Adam's step; returns the parameter, or this rank's share of it.
+// The next parameter, or this rank's share of it.
 Tensor updated(Rank& rank, const Parameter& p, const Tensor& gradient, bool skipped) {
-  Tensor average = *rank.state.at(p.name + "/exp_avg");
-  Tensor square = *rank.state.at(p.name + "/exp_avg_sq");
-  Tensor x = updated_from(rank, p);
-  if (!skipped) {
-    const double decay = decays(p) ? rank.c.weight_decay / 1000.0 : 0;
-    adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step, decay},
-              gradient, x, average, square);
-  }
-  keep_moment(rank, p, "/exp_avg", std::move(average));
-  keep_moment(rank, p, "/exp_avg_sq", std::move(square));
+  AdamState next = adam_step_of(rank, p, gradient, skipped);
+  keep_moment(rank, p, "/exp_avg", std::move(next.average));
+  keep_moment(rank, p, "/exp_avg_sq", std::move(next.square));
+  Tensor x = std::move(next.master);
   tap(rank, p, p.name + (rank.r.masters ? "/master" : "/updated"), x, 1, fp32, rank.in_fp32());
   round_parameter(rank, p, x);
   return x;
 }
 
 void keep_parameter(Rank& rank, const Parameter& p, Tensor x) {
-  if (rank.l.zero == 1 || rank.l.zero == 2) x = gathered(rank, x, p);
+  if (shares_updates(rank)) x = gathered(rank, x, p);
   tap(rank, p, p.name + "/param", std::move(x), 3, rank.r.compute, rank.plain());
 }
 
