@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -30,13 +31,12 @@ class Assembly {
   void run() {
     const Placement& first = shards_.front().shard->placement;
     if (!shapes_fit(first)) return;
-    auto whole = std::make_shared<Tensor>(first.rows, first.cols);
-    owner_.assign(whole->size(), 0);
+    auto whole = std::make_shared<Tensor>(first.rows, first.cols, to_be_written);
     if (first.parts > 1) {
+      std::ranges::fill(whole->values, 0.0F);
       add_parts(*whole, first.parts);
     } else {
-      for (const Piecewise& p : shards_) place(*whole, p);
-      check_cover(*whole);
+      place_all(*whole);
     }
     check_finite(*whole);
     out_.formats.emplace(id_, shards_.front().shard->format);
@@ -75,6 +75,27 @@ class Assembly {
     return true;
   }
 
+  // Who has all of it owns all of it, and nothing is noted element by element.
+  void place_all(Tensor& whole) {
+    const auto& [rank, shard] = shards_.front();
+    const std::vector<Piece>& pieces = shard->placement.pieces;
+    const Block all{0, 0, whole.rows, whole.cols};
+    sole_owner_ =
+        pieces.size() == 1 && pieces[0].global == all && shard->values.size() == whole.size()
+            ? rank + 1
+            : 0;
+    if (sole_owner_ != 0) {
+      whole = shard->values;
+    } else {
+      owner_.assign(whole.size(), 0);
+    }
+    for (std::size_t i = sole_owner_ != 0 ? 1 : 0; i < shards_.size(); ++i)
+      place(whole, shards_[i]);
+    if (sole_owner_ == 0) check_cover(whole);
+  }
+
+  std::size_t owner(std::size_t e) const { return sole_owner_ != 0 ? sole_owner_ : owner_[e]; }
+
   void place(Tensor& whole, const Piecewise& p) {
     bool told = false;
     for (const Piece& piece : p.shard->placement.pieces) {
@@ -92,8 +113,9 @@ class Assembly {
   // Writes what nobody has written; false if what somebody has written is something else.
   bool place_row(Tensor& whole, std::size_t first, const float* row, std::size_t n,
                  std::size_t rank) {
+    float* to = whole.values.data() + first;
+    if (sole_owner_ != 0) return std::memcmp(to, row, n * sizeof(float)) == 0;
     std::uint16_t* owner = &owner_[first];
-    float* to = &whole.values[first];
     std::size_t owned = 0;
     for (std::size_t j = 0; j < n; ++j) owned += owner[j] != 0 ? 1 : 0;
     if (owned == n && n > 0) return std::memcmp(to, row, n * sizeof(float)) == 0;
@@ -122,7 +144,7 @@ class Assembly {
            std::bit_cast<std::uint32_t>(row[j])) {
       ++j;
     }
-    found("replicas disagree: ranks " + std::to_string(owner_[first + j] - 1) + " and " +
+    found("replicas disagree: ranks " + std::to_string(owner(first + j) - 1) + " and " +
           std::to_string(rank) + " hold " + std::to_string(whole.values[first + j]) + " and " +
           std::to_string(row[j]) + " at (" + std::to_string((first + j) / whole.cols) + ", " +
           std::to_string((first + j) % whole.cols) + ")");
@@ -148,12 +170,16 @@ class Assembly {
     }
   }
 
-  void check_cover(const Tensor& whole) {
+  // What nobody holds is zero from here on.
+  void check_cover(Tensor& whole) {
+    if (std::ranges::count(owner_, 0) == 0) return;
+    bool told = false;
     for (std::size_t e = 0; e < owner_.size(); ++e) {
       if (owner_[e] != 0) continue;
+      whole.values[e] = 0;
+      if (std::exchange(told, true)) continue;
       found("no rank holds element (" + std::to_string(e / whole.cols) + ", " +
             std::to_string(e % whole.cols) + ")");
-      return;
     }
   }
 
@@ -175,6 +201,7 @@ class Assembly {
   const std::string& id_;
   const std::vector<Piecewise>& shards_;
   Merged& out_;
+  std::size_t sole_owner_ = 0;        // 1 + the rank that has all of it; 0: nobody has
   std::vector<std::uint16_t> owner_;  // per element: 1 + the rank that wrote it; 0: nobody yet
 };
 

@@ -97,7 +97,10 @@ std::string_view name_of(Statistic statistic) {
 
 Draws::Draws(const Tensor& reference, const Format& format, std::vector<const Tensor*> draws)
     : reference_(reference), format_(format), draws_(std::move(draws)) {
-  for (const float r : reference.values) energy_ += static_cast<double>(r) * r;
+  Doubles energy{};
+  const float* all = reference.values.data();
+  by_eights(all, all, reference.size(), [&](const Doubles& r, const auto&...) { energy += r * r; });
+  energy_ = total_of(energy);
   for (const Tensor* draw : draws_) {
     std::vector<double> rows(reference.rows), columns(reference.cols);
     for (std::size_t i = 0; i < reference.rows; ++i) {

@@ -40,30 +40,26 @@ void tile(const View<T>& a, std::size_t i, const T* packed, T* c, std::size_t c_
   }
 }
 
-// Columns [j, j + width) of what `as` makes of op(B), padded with zeros to a full panel.
-template <class T, class S, class As>
-void pack(const View<S>& b, std::size_t j, std::size_t width, const As& as,
-          std::vector<T>& packed) {
+// Columns [j, j + width) of op(B), padded with zeros to a full panel.
+template <class T>
+void pack(const View<T>& b, std::size_t j, std::size_t width, std::vector<T>& packed) {
   packed.resize(b.rows * panel<T>);
   for (std::size_t k = 0; k < b.rows; ++k) {
     T* to = packed.data() + k * panel<T>;
-    if (b.transposed) {
-      for (std::size_t n = 0; n < width; ++n) to[n] = as(b(k, j + n));
-    } else {
-      std::transform(b.data + k * b.stride + j, b.data + k * b.stride + j + width, to, as);
-    }
+    for (std::size_t n = 0; n < width; ++n) to[n] = b(k, j + n);
     std::fill(to + width, to + panel<T>, T(0));
   }
 }
 
-template <class T, class S, class As>
-void multiply_packed(View<T> a, View<S> b, const As& as, T* c, std::size_t c_stride,
-                     bool accumulate) {
+}  // namespace
+
+template <class T>
+void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate) {
   if (a.cols != b.rows) throw std::invalid_argument("multiply: A's columns are not B's rows");
   std::vector<T> packed;
   for (std::size_t j = 0; j < b.cols; j += panel<T>) {
     const std::size_t width = std::min(panel<T>, b.cols - j);
-    pack(b, j, width, as, packed);
+    pack(b, j, width, packed);
     std::size_t i = 0;
     for (; i + 6 <= a.rows; i += 6) {
       tile<T, 6>(a, i, packed.data(), c + i * c_stride + j, c_stride, width, accumulate);
@@ -74,25 +70,18 @@ void multiply_packed(View<T> a, View<S> b, const As& as, T* c, std::size_t c_str
   }
 }
 
-}  // namespace
-
-template <class T>
-void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate) {
-  multiply_packed(
-      a, b, [](const T& x) { return x; }, c, c_stride, accumulate);
-}
-
 Matrix<float> product_of_sizes(View<double> a, View<double> b) {
-  const auto size = [](double x) { return static_cast<float>(std::fabs(x)); };
-  Matrix<float> sizes(a.rows, a.cols), c(a.rows, b.cols);
-  for (std::size_t i = 0; i < a.rows; ++i) {
-    for (std::size_t k = 0; k < a.cols; ++k) sizes(i, k) = size(a(i, k));
-  }
-  multiply_packed(view(sizes), b, size, c.values.data(), c.cols, false);
-  return c;
+  const auto sizes = [](const View<double>& x) {
+    Matrix<float> all(x.rows, x.cols, to_be_written);
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      for (std::size_t k = 0; k < x.cols; ++k) all(i, k) = static_cast<float>(std::fabs(x(i, k)));
+    }
+    return all;
+  };
+  const Matrix<float> of_a = sizes(a), of_b = sizes(b);
+  return product(view(of_a), view(of_b));
 }
 
-template void multiply(View<float>, View<float>, float*, std::size_t, bool);
 template void multiply(View<double>, View<double>, double*, std::size_t, bool);
 template void multiply(View<Moment>, View<Moment>, Moment*, std::size_t, bool);
 template void multiply(View<Truth>, View<Truth>, Truth*, std::size_t, bool);

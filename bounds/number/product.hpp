@@ -57,11 +57,13 @@ View<T> rows(View<T> b, std::size_t first, std::size_t last) {
 // Throws std::invalid_argument if the inner sizes differ. T is float, double, Truth or Moment.
 template <class T>
 void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate = false);
+template <>  // chains.cpp
+void multiply(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate);
 
 // Chains of `chain` terms, whose sums are then added one after the other; 0: one chain of all.
 template <class T>
 Matrix<T> product(View<T> a, View<T> b, std::size_t chain = 0) {
-  Matrix<T> c(a.rows, b.cols);
+  Matrix<T> c(a.rows, b.cols, to_be_written);
   if (chain == 0 || chain >= a.cols) {
     multiply(a, b, c.values.data(), c.cols);
     return c;

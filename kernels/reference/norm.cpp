@@ -2,8 +2,8 @@
 #include <array>
 #include <cmath>
 
+#include "bounds/number/transpose.hpp"
 #include "kernels/ops.hpp"
-#include "kernels/reference/transpose.hpp"
 
 namespace plumb {
 namespace {

@@ -1,4 +1,4 @@
-// kernels/reference/transpose.hpp: what lies in columns, as rows of wide registers. Copies only: no
+// bounds/number/transpose.hpp: what lies in columns, as rows of wide registers. Copies only: no
 // number changes.
 #pragma once
 
@@ -6,21 +6,20 @@
 #include <cstring>
 #include <utility>
 
-namespace plumb {
+#include "bounds/number/lanes.hpp"
 
-inline constexpr std::size_t lanes = 16;  // numbers of a wide register
-using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
+namespace plumb {
 
 // Of two rows that are `apart`, the blocks on either side of the diagonal change places.
 template <std::size_t apart, std::size_t... i>
-void exchange(Lanes& upper, Lanes& lower, std::index_sequence<i...>) {
-  const Lanes x = upper, y = lower;
+void exchange(Floats& upper, Floats& lower, std::index_sequence<i...>) {
+  const Floats x = upper, y = lower;
   upper = __builtin_shufflevector(x, y, (i & apart ? lanes + i - apart : i)...);
   lower = __builtin_shufflevector(x, y, (i & apart ? lanes + i : i + apart)...);
 }
 
 template <std::size_t apart>
-void exchange(Lanes (&row)[lanes]) {
+void exchange(Floats (&row)[lanes]) {
 #pragma GCC unroll 16
   for (std::size_t i = 0; i < lanes; ++i) {
     if (!(i & apart)) {
@@ -33,7 +32,7 @@ void exchange(Lanes (&row)[lanes]) {
 // and eight (Eklundh 1972).
 inline void transpose(const float* from, std::size_t from_stride, float* to,
                       std::size_t to_stride) {
-  Lanes row[lanes];
+  Floats row[lanes];
   for (std::size_t i = 0; i < lanes; ++i) {
     std::memcpy(&row[i], from + i * from_stride, sizeof row[i]);
   }
