@@ -224,10 +224,10 @@ void finish_step(Rank& rank, Tensor loss) {
   if (rank.joints.loss.sums_over_batches(rank.at("loss"))) rank.mesh.dp.sum(loss.values, fp32);
   if (rank.ends()) rank.tap_step("loss/out", loss, Held::whole, fp32, over_dp(rank));
   for (auto& [id, total] : rank.added_up) {
-    const bool counts = id.ends_with("/count");
-    if (!counts || rank.joints.router.counts_all_batches(rank.at(id))) {
-      rank.mesh.dp.sum(total.values, fp32);
-    }
+    const RouterJoints& of = rank.joints.router;
+    const bool summed = id.ends_with("/count") ? of.counts_all_batches(rank.at(id))
+                                               : of.losses_over(rank.at(id), "dp");
+    if (summed) rank.mesh.dp.sum(total.values, fp32);
     rank.tap_step(id, total, Held::whole, fp32, over_dp(rank));
   }
   reduce_gradients(rank);

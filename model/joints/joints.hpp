@@ -78,6 +78,10 @@ struct RouterJoints {
   // the ranks along this axis (tp under sequence parallelism, or cp)?
   Joint<bool(const Where&, std::string_view)> counts_over =
       [](const Where&, std::string_view /*axis*/) { return true; };
+  // Are its losses, of which each rank has its tokens' share, summed over those ranks ("tokens":
+  // sequence- and context-parallel ones, in each micro-batch; "dp", at the step's end)?
+  Joint<bool(const Where&, std::string_view)> losses_over =
+      [](const Where&, std::string_view /*ranks*/) { return true; };
 };
 
 struct ExpertJoints {
@@ -237,20 +241,20 @@ struct Joints {
            row_parallel.bias_before_sum.reached() || attention.after_scores.reached() ||
            packing.first_key.reached() || router.after_choice.reached() ||
            router.counts_over.reached() || router.fills_from_all_tokens.reached() ||
-           router.counts_all_batches.reached() || linear.sums_input_gradient.reached() ||
-           experts.weighs.reached() || experts.gradient_factor.reached() ||
-           loss.denominator.reached() || loss.smooths_over_slices.reached() ||
-           loss.sums_over_batches.reached() || loss.counts_over.reached() ||
-           loss.normalises_over_slices.reached() || loss.labels_ahead.reached() ||
-           gradients.starts_from_zero.reached() || gradients.sums_over_batches.reached() ||
-           gradients.sums_over_sequence.reached() || gradients.sums_over_contexts.reached() ||
-           gradients.sums_over_heads.reached() || context.positions.reached() ||
-           context.sums_gathered_gradient.reached() || context.owner.reached() ||
-           pipeline.layers.reached() || pipeline.ties_gradients.reached() ||
-           recompute.takes_in.reached() || zero.share.reached() || overlap.waits.reached() ||
-           scaling.reduces_over.reached() || optimizer.skips.reached() ||
-           optimizer.in_norm.reached() || optimizer.norm_over.reached() ||
-           optimizer.clip_coefficient.reached();
+           router.counts_all_batches.reached() || router.losses_over.reached() ||
+           linear.sums_input_gradient.reached() || experts.weighs.reached() ||
+           experts.gradient_factor.reached() || loss.denominator.reached() ||
+           loss.smooths_over_slices.reached() || loss.sums_over_batches.reached() ||
+           loss.counts_over.reached() || loss.normalises_over_slices.reached() ||
+           loss.labels_ahead.reached() || gradients.starts_from_zero.reached() ||
+           gradients.sums_over_batches.reached() || gradients.sums_over_sequence.reached() ||
+           gradients.sums_over_contexts.reached() || gradients.sums_over_heads.reached() ||
+           context.positions.reached() || context.sums_gathered_gradient.reached() ||
+           context.owner.reached() || pipeline.layers.reached() ||
+           pipeline.ties_gradients.reached() || recompute.takes_in.reached() ||
+           zero.share.reached() || overlap.waits.reached() || scaling.reduces_over.reached() ||
+           optimizer.skips.reached() || optimizer.in_norm.reached() ||
+           optimizer.norm_over.reached() || optimizer.clip_coefficient.reached();
   }
 };
 

@@ -73,10 +73,10 @@ void losses(Rank& rank, const std::string& name, const Routed& s) {
   Communicator& group = !rank.l.sp       ? rank.mesh.cp
                         : rank.l.cp == 1 ? rank.mesh.tp
                                          : rank.mesh.tokens;
-  if (group.size() > 1) {
+  ran.parts = group.size();
+  if (group.size() > 1 && rank.joints.router.losses_over(rank.at(name), "tokens")) {
     group.sum(shares.values, fp32);
     group.sum(squares.values, fp32);
-    ran.parts = group.size();
   }
   Tensor balance(1, 1);
   for (std::size_t e = 0; e < shares.rows; ++e) {
