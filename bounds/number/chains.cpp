@@ -143,6 +143,7 @@ void columns(const View<float>& a, const float* copy, const float* strip, float*
 template <>
 void multiply(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate) {
   if (a.cols != b.rows) throw std::invalid_argument("multiply: A's columns are not B's rows");
+  if (a.rows == 0) return;  // experts without rows: C has no first from which to count
   // Kept from product to product: they are as large as an operand.
   thread_local Numbers strip, copy;
   const bool copied = a.transposed && b.cols > 2 * widest;
