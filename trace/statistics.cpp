@@ -1,6 +1,7 @@
 #include "trace/statistics.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -12,34 +13,41 @@
 namespace plumb {
 namespace {
 
+using Wholes = std::int64_t __attribute__((vector_size(8 * doubles)));
+
 constexpr double tiny = std::numeric_limits<double>::min();
 
 // Calls f(reference, difference, how many, index of the first) for eight elements of a row at a
 // time; how many is a constant but for the last. Lanes beyond the end hold 0 and 0.
 template <class F>
 void by_eights(const float* reference, const float* other, std::size_t n, const F& f) {
-  using Half = float __attribute__((vector_size(4 * doubles)));
-  const auto at = [&](std::size_t j, const auto& count) {
-    Half r{}, x{};
-    std::memcpy(&r, reference + j, count * sizeof(float));
-    std::memcpy(&x, other + j, count * sizeof(float));
-    const Doubles wide = __builtin_convertvector(r, Doubles);
-    f(wide, __builtin_convertvector(x, Doubles) - wide, count, j);
+  const auto at = [&f](const float* r, const float* x, const auto& count, std::size_t j) {
+    Doubles wide, others;
+    widen(r, wide);
+    widen(x, others);
+    f(wide, others - wide, count, j);
   };
   std::size_t j = 0;
-  for (; j + doubles <= n; j += doubles) at(j, std::integral_constant<std::size_t, doubles>());
-  if (j < n) at(j, n - j);
+  for (; j + doubles <= n; j += doubles) {
+    at(reference + j, other + j, std::integral_constant<std::size_t, doubles>(), j);
+  }
+  if (j == n) return;
+  std::array<float, doubles> r{}, x{};
+  std::copy(reference + j, reference + n, r.begin());
+  std::copy(other + j, other + n, x.begin());
+  at(r.data(), x.data(), n - j, j);
 }
 
 // The ulp of numbers of a format.
 struct Ulps {
-  double relative, at_zero;
+  double relative;
+  Doubles at_zero;
   explicit Ulps(const Format& format)
-      : relative(std::ldexp(2.0, -format.precision)), at_zero(format.spacing_at_zero()) {}
+      : relative(std::ldexp(2.0, -format.precision)),
+        at_zero(Doubles{} + format.spacing_at_zero()) {}
   Doubles operator()(const Doubles& x) const {
-    using Wholes = std::int64_t __attribute__((vector_size(8 * doubles)));
     const Doubles u = (Doubles)((Wholes)x & 0x7ff0000000000000) * relative;
-    return u < at_zero ? Doubles{} + at_zero : u;
+    return u > at_zero ? u : at_zero;
   }
 };
 
@@ -55,6 +63,7 @@ struct RowSums {
 RowSums sums_of(const float* reference, const float* other, std::size_t n, const Ulps& ulps,
                 double row, const double* columns) {
   constexpr Doubles lane{0, 1, 2, 3, 4, 5, 6, 7};
+  const Doubles least = Doubles{} + tiny;
   Doubles energy{}, along{}, different{}, free{}, floor{};
   Doubles excess2{}, field2 = Doubles{} + 1;  // of each lane's largest ratio: compared crosswise
   by_eights(reference, other, n,
@@ -62,15 +71,15 @@ RowSums sums_of(const float* reference, const float* other, std::size_t n, const
               Doubles column{};
               std::memcpy(&column, columns + j, count * sizeof(double));
               const Doubles u = lane < static_cast<double>(count) ? ulps(r) : Doubles{};
-              const Doubles size = e < 0 ? -e : e;
+              const Doubles size = (Doubles)((Wholes)e & 0x7fffffffffffffff);
               const Doubles small = size < u ? size : u;
-              const Doubles excess = size > u * (1 + 1e-9) ? size - u : Doubles{};
-              const Doubles grain = u * u / 12;
+              const Doubles excess = size - small;
+              const Doubles grain = u * u * (1.0 / 12);
               const Doubles field = row * column + grain;
-              const Doubles above = field > tiny ? field : Doubles{} + tiny;
+              const Doubles above = field > least ? field : least;
               energy += e * e;
               along += e * r;
-              different += e != 0 ? Doubles{} + 1 : Doubles{};
+              different = e != 0 ? different + 1 : different;
               free = free < small ? small : free;
               floor += grain;
               const Doubles square = excess * excess;
