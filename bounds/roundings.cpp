@@ -1,62 +1,79 @@
 #include "bounds/roundings.hpp"
 
-#include <bit>
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "bounds/number/philox.hpp"
 
 namespace plumb {
 namespace {
 
-// ulp(x, format) of a finite float by its exponent bits: transfers need it for every element.
-float quick_ulp(float x, float relative, float at_zero) {
-  const float power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7f800000U);
-  return std::max(power * relative, at_zero);
+// Sixteen elements; zeros beyond the end.
+Floats load(const Matrix<float>& part, std::size_t first) {
+  Floats x{};
+  if (first + lanes <= part.size()) {
+    std::memcpy(&x, part.values.data() + first, sizeof x);
+  } else {
+    std::memcpy(&x, part.values.data() + first, (part.size() - first) * sizeof(float));
+  }
+  return x;
 }
 
-// Elements whose parts and running sums all are numbers of the wire format: no rounding happens
-// there in any run, so there is nothing to decorrelate. (Sums of few BF16 values in FP32 are the
-// common case.) Only FP32 and BF16 wires are looked at; the sums' errors come from TwoSum, which is
-// exact.
-std::vector<std::uint8_t> exact_elements(const std::vector<Matrix<float>>& parts,
-                                         const Format& wire) {
-  const bool known = wire == fp32 || wire == bf16;
-  const std::uint32_t lost_bits = wire == bf16 ? 0xffffU : 0U;
-  const auto fits = [lost_bits](float x) {
-    return (std::bit_cast<std::uint32_t>(x) & lost_bits) == 0;
-  };
-  auto sum = parts[0].values;
-  std::vector<std::uint8_t> exact(sum.size());
-  for (std::size_t e = 0; e < exact.size(); ++e) exact[e] = known && fits(sum[e]) ? 1 : 0;
+void store(const Floats& x, Matrix<float>& part, std::size_t first) {
+  if (first + lanes <= part.size()) {
+    std::memcpy(part.values.data() + first, &x, sizeof x);
+  } else {
+    std::memcpy(part.values.data() + first, &x, (part.size() - first) * sizeof(float));
+  }
+}
+
+// Where parts and running sums all are numbers of the wire format (-1; 0 elsewhere): no rounding
+// happens there in any run, so there is nothing to decorrelate. (Sums of few BF16 values in FP32
+// are the common case.) Only FP32 and BF16 wires are looked at; the sums' errors come from TwoSum,
+// which is exact.
+Ints exact(const std::vector<Matrix<float>>& parts, std::size_t first, const Format& wire) {
+  if (!(wire == fp32 || wire == bf16)) return Ints{};
+  const std::int32_t lost_bits = wire == bf16 ? 0xffff : 0;
+  Floats sum = load(parts[0], first);
+  Ints all = ((Ints)sum & lost_bits) == 0;
   for (std::size_t p = 1; p < parts.size(); ++p) {
-    const float* part = parts[p].values.data();
-    for (std::size_t e = 0; e < exact.size(); ++e) {
-      const float a = sum[e], b = part[e], s = a + b;
-      const float t = s - a;
-      const bool lossless = (a - (s - t)) + (b - t) == 0;
-      exact[e] = static_cast<std::uint8_t>(exact[e] & (lossless && fits(b) && fits(s) ? 1 : 0));
-      sum[e] = s;
-    }
+    const Floats b = load(parts[p], first), s = sum + b;
+    const Floats t = s - sum;
+    all &= (sum - (s - t)) + (b - t) == 0;
+    all &= (((Ints)b | (Ints)s) & lost_bits) == 0;
+    sum = s;
   }
-  return exact;
+  return all;
 }
 
-void transfer(Matrix<float>& a, Matrix<float>& b, const Format& wire, std::uint64_t key,
-              const std::vector<std::uint8_t>& exact) {
-  const auto at_zero = static_cast<float>(std::max(wire.spacing_at_zero(), 0x1p-149));
-  const float relative = std::ldexp(1.0F, 1 - wire.precision);  // of a binade's lower end
-  Bits bits{};
-  for (std::size_t e = 0; e < a.size(); ++e) {
-    if (e % 4 == 0) bits = random_block(key, e / 4);
-    float& x = a.values[e];
-    float& y = b.values[e];
-    if (exact[e] != 0) continue;
-    const float u = static_cast<float>(bits[e % 4]) * 0x1p-32F - 0.5F;
-    const float step = std::max(quick_ulp(x, relative, at_zero), quick_ulp(y, relative, at_zero));
-    x += 4 * u * step;
-    y -= 4 * u * step;
+// 4 u ulps of the larger of two numbers, u uniform in (-1/2, 1/2) by sixteen bits, go from one to
+// the other.
+class Transfer {
+ public:
+  explicit Transfer(const Format& wire)
+      : relative_(std::ldexp(1.0F, 1 - wire.precision)),
+        at_zero_(Floats{} + static_cast<float>(std::max(wire.spacing_at_zero(), 0x1p-149))) {}
+
+  void operator()(Floats& x, Floats& y, const Words& half, const Ints& except) const {
+    const Floats u = __builtin_convertvector((Ints)half, Floats) * 0x1p-16F + (0x1p-17F - 0.5F);
+    const Floats of_x = ulps(x), of_y = ulps(y);
+    const Floats by = 4 * u * (of_x > of_y ? of_x : of_y);
+    x = except ? x : x + by;
+    y = except ? y : y - by;
   }
-}
+
+ private:
+  // By the exponent's bits.
+  Floats ulps(const Floats& x) const {
+    const Floats u = (Floats)((Ints)x & 0x7f800000) * relative_;
+    return u > at_zero_ ? u : at_zero_;
+  }
+
+  float relative_;  // of a binade's lower end
+  Floats at_zero_;
+};
 
 }  // namespace
 
@@ -75,10 +92,32 @@ void RealRoundings::round_as(Matrix<float>& x, const Format& to, const Manner& m
 void TwinRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format& wire) {
   const std::size_t n = parts.size();
   if (n < 2) return;
-  const std::vector<std::uint8_t> exact = exact_elements(parts, wire);
-  const std::size_t transfers = n == 2 ? 1 : n;
+  const std::size_t transfers = n == 2 ? 1 : n, size = parts[0].size();
+  const Transfer transfer(wire);
+  std::vector<RandomHalves> random;
   for (std::size_t i = 0; i < transfers; ++i) {
-    transfer(parts[i], parts[(i + 1) % n], wire, key_ + 0x9E3779B97F4A7C15ULL * (i + 1), exact);
+    random.emplace_back(key_ + 0x9E3779B97F4A7C15ULL * (i + 1));
+  }
+  std::array<Ints, group_size / lanes> untouched{};
+  for (std::size_t group = 0; group * group_size < size; ++group) {
+    const auto at = [&](std::size_t l) { return group * group_size + l * lanes; };
+    Ints all = Ints{} - 1;
+    for (std::size_t l = 0; l < untouched.size() && at(l) < size; ++l) {
+      untouched[l] = exact(parts, at(l), wire);
+      all &= untouched[l];
+    }
+    const Ints everywhere = Ints{} - 1;
+    if (std::memcmp(&all, &everywhere, sizeof all) == 0) continue;
+    for (std::size_t i = 0; i < transfers; ++i) {
+      const auto halves = random[i](group);
+      for (std::size_t l = 0; l < untouched.size() && at(l) < size; ++l) {
+        const std::size_t next = (i + 1) % n;
+        Floats x = load(parts[i], at(l)), y = load(parts[next], at(l));
+        transfer(x, y, halves[l], untouched[l]);
+        store(x, parts[i], at(l));
+        store(y, parts[next], at(l));
+      }
+    }
   }
 }
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <set>
+
 #include "bounds/examples/draw.hpp"
 #include "tests/support/effort.hpp"
 
@@ -46,6 +49,24 @@ TEST(TwinRoundings, MoveAboutAnUlpBetweenNeighboursAndKeepTheSum) {
   }
 }
 
+// Also where the last lanes are not full; nothing is moved by the amount of a neighbour.
+TEST(TwinRoundings, MoveEachElementByItsOwnAmount) {
+  std::vector<Matrix<float>> parts(2, Matrix<float>(3, 99, 1 + 0x1p-10F));
+  TwinRoundings(7).before_parts(parts, bf16);
+  std::set<float> amounts;
+  double sum = 0;
+  for (const float x : parts[0].values) {
+    const float by = x - (1 + 0x1p-10F);
+    EXPECT_NE(by, 0);
+    amounts.insert(by);
+    sum += static_cast<double>(by) / 0x1p-7;
+  }
+  // 297 of 65,536 amounts: one pair alike is expected in 0.67, six in 5e-6 of all keys.
+  EXPECT_GT(amounts.size(), parts[0].size() - 6);
+  // Uniform in (-2, 2) ulps: variance 4/3; five standard deviations of the mean.
+  EXPECT_NEAR(sum / 297, 0, 5 * std::sqrt(4.0 / 3 / 297));
+}
+
 TEST(TwinRoundings, DependOnTheKeyAlone) {
   auto one = parts_of(3);
   auto same = one;
@@ -65,6 +86,12 @@ TEST(TwinRoundings, LeaveElementsAloneThatNoRoundingTouches) {
   TwinRoundings(1).before_parts(in_bf16, bf16);
   EXPECT_EQ(in_fp32, parts);
   EXPECT_NE(in_bf16, parts);
+  // Beside one that no rounding touches.
+  std::vector<Matrix<float>> mixed(2, Matrix<float>(1, 16, 1 + 0x1p-10F));
+  mixed[0].values[0] = mixed[1].values[0] = 2;
+  TwinRoundings(1).before_parts(mixed, bf16);
+  EXPECT_EQ(mixed[0].values[0], 2);
+  for (std::size_t e = 1; e < 16; ++e) EXPECT_NE(mixed[0].values[e], 1 + 0x1p-10F);
   // 2^60 + 1 loses the 1 even in FP64: that is a rounding.
   std::vector<Matrix<float>> wide{Matrix<float>(1, 1, 0x1p60F), Matrix<float>(1, 1, 1)};
   const std::vector<Matrix<float>> before = wide;
