@@ -1,7 +1,6 @@
 #include "bounds/roundings.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -48,16 +47,30 @@ Ints exact(const std::vector<Matrix<float>>& parts, std::size_t first, const For
   return all;
 }
 
-// 4 u ulps of the larger of two numbers, u uniform in (-1/2, 1/2) by sixteen bits, go from one to
-// the other.
+// An amount for each element of a row, and once more for the first of them, so that sixteen may be
+// taken from any place: uniform in (-1/2, 1/2) by sixteen bits.
+std::vector<float> amounts_of(std::uint64_t key, std::size_t n) {
+  const RandomHalves random(key);
+  std::vector<float> amounts(n + lanes);
+  for (std::size_t group = 0; group * group_size < n; ++group) {
+    const auto halves = random(group);
+    for (std::size_t e = group * group_size; e < std::min(n, (group + 1) * group_size); ++e) {
+      const auto half = static_cast<float>(halves[e % group_size / lanes][e % lanes]);
+      amounts[e] = half * 0x1p-16F + (0x1p-17F - 0.5F);
+    }
+  }
+  for (std::size_t e = n; e < n + lanes; ++e) amounts[e] = amounts[e - n];
+  return amounts;
+}
+
+// 4 u ulps of the larger of two numbers go from one to the other.
 class Transfer {
  public:
   explicit Transfer(const Format& wire)
       : relative_(std::ldexp(1.0F, 1 - wire.precision)),
         at_zero_(Floats{} + static_cast<float>(std::max(wire.spacing_at_zero(), 0x1p-149))) {}
 
-  void operator()(Floats& x, Floats& y, const Words& half, const Ints& except) const {
-    const Floats u = __builtin_convertvector((Ints)half, Floats) * 0x1p-16F + (0x1p-17F - 0.5F);
+  void operator()(Floats& x, Floats& y, const Floats& u, const Ints& except) const {
     const Floats of_x = ulps(x), of_y = ulps(y);
     const Floats by = 4 * u * (of_x > of_y ? of_x : of_y);
     x = except ? x : x + by;
@@ -93,30 +106,22 @@ void TwinRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format
   const std::size_t n = parts.size();
   if (n < 2) return;
   const std::size_t transfers = n == 2 ? 1 : n, size = parts[0].size();
+  const std::size_t row = parts[0].cols == 1 ? size : parts[0].cols;
   const Transfer transfer(wire);
-  std::vector<RandomHalves> random;
+  std::vector<std::vector<float>> amounts;
   for (std::size_t i = 0; i < transfers; ++i) {
-    random.emplace_back(key_ + 0x9E3779B97F4A7C15ULL * (i + 1));
+    amounts.push_back(amounts_of(key_ + 0x9E3779B97F4A7C15ULL * (i + 1), row));
   }
-  std::array<Ints, group_size / lanes> untouched{};
-  for (std::size_t group = 0; group * group_size < size; ++group) {
-    const auto at = [&](std::size_t l) { return group * group_size + l * lanes; };
-    Ints all = Ints{} - 1;
-    for (std::size_t l = 0; l < untouched.size() && at(l) < size; ++l) {
-      untouched[l] = exact(parts, at(l), wire);
-      all &= untouched[l];
-    }
-    const Ints everywhere = Ints{} - 1;
-    if (std::memcmp(&all, &everywhere, sizeof all) == 0) continue;
+  for (std::size_t first = 0; first < size; first += lanes) {
+    const Ints untouched = exact(parts, first, wire), everywhere = Ints{} - 1;
+    if (std::memcmp(&untouched, &everywhere, sizeof untouched) == 0) continue;
     for (std::size_t i = 0; i < transfers; ++i) {
-      const auto halves = random[i](group);
-      for (std::size_t l = 0; l < untouched.size() && at(l) < size; ++l) {
-        const std::size_t next = (i + 1) % n;
-        Floats x = load(parts[i], at(l)), y = load(parts[next], at(l));
-        transfer(x, y, halves[l], untouched[l]);
-        store(x, parts[i], at(l));
-        store(y, parts[next], at(l));
-      }
+      const std::size_t next = (i + 1) % n;
+      Floats u, x = load(parts[i], first), y = load(parts[next], first);
+      std::memcpy(&u, &amounts[i][first % row], sizeof u);
+      transfer(x, y, u, untouched);
+      store(x, parts[i], first);
+      store(y, parts[next], first);
     }
   }
 }

@@ -7,9 +7,9 @@
 namespace plumb {
 namespace {
 
-// Names the node in a random key: its first output is unique in the graph.
-std::uint64_t node_key(std::uint64_t seed, int k, const Node& node) {
-  return key_of(seed * 1009 + static_cast<std::uint64_t>(k), node.outputs.front());
+// Names draw k of a node in a random key.
+std::uint64_t draw_key(std::uint64_t seed, int k, const std::string& node) {
+  return key_of(seed * 1009 + static_cast<std::uint64_t>(k), node);
 }
 
 template <class T>
@@ -87,7 +87,7 @@ void make(const Node& node, Values& values) {
 // good as the candidate's. (A transfer between the candidate's own parts would come on top: the
 // twin would be the candidate and some noise, and lie too far off.)
 void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
-  const std::uint64_t key = node_key(seed, k, node);
+  const std::uint64_t key = draw_key(seed, k, without_micro_batch(node.outputs.front()));
   if (node.how.parts == 1 || node.how.wire != fp32) {
     TwinRoundings roundings(key);
     return run<float>(node, values, roundings);
@@ -114,7 +114,7 @@ ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, const Erro
       graph, widened(graph, leaves),
       [&](const Node& node) {
         return std::make_unique<SignedRoundings>(errors.at(node.outputs.front()),
-                                                 node_key(seed, k, node));
+                                                 draw_key(seed, k, node.outputs.front()));
       },
       extent);
 }

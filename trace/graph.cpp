@@ -67,13 +67,17 @@ Graph in_any_order(Graph graph) {
   return graph;
 }
 
-std::string kind_of(const std::string& id) {
+std::string without_micro_batch(const std::string& id) {
+  const std::size_t slash = id.find('/');
+  const bool numbered =
+      id.size() > 1 && id[0] == 'm' && id.find_first_not_of("0123456789", 1) == slash && slash > 1;
+  return numbered ? id.substr(slash + 1) : id;
+}
+
+std::string kind_of(const std::string& of) {
+  const std::string id = without_micro_batch(of);
   std::string kind;
-  std::size_t at = 0;
-  if (id.size() > 1 && id[0] == 'm' && std::isdigit(static_cast<unsigned char>(id[1]))) {
-    at = id.find('/') + 1;
-  }
-  for (; at < id.size(); ++at) {
+  for (std::size_t at = 0; at < id.size(); ++at) {
     const bool number =
         id[at] == '.' && at + 1 < id.size() && std::isdigit(static_cast<unsigned char>(id[at + 1]));
     if (!number) {

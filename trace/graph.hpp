@@ -41,6 +41,9 @@ std::set<std::string> touched(const Graph& one, const Graph& other);
 // one chain has two parts, joined in FP32. Its twins differ where an order of sums can be seen.
 Graph in_any_order(Graph graph);
 
+// "m3/layers.2.norm1/out" -> "layers.2.norm1/out".
+std::string without_micro_batch(const std::string& id);
+
 // "m3/layers.2.attn.qkv/out" -> "layers.attn.qkv/out": the same module and tensor in all layers and
 // micro-batches.
 std::string kind_of(const std::string& id);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bounds/levels.hpp"
+#include "trace/graph.hpp"
 
 namespace plumb {
 namespace {
@@ -187,14 +188,6 @@ double Judged::threshold(double level) const {
 }
 
 namespace {
-
-// "m3/layers.2.norm1/out" -> "layers.2.norm1/out".
-std::string without_micro_batch(const std::string& id) {
-  const std::size_t slash = id.find('/');
-  const bool numbered =
-      id.size() > 1 && id[0] == 'm' && id.find_first_not_of("0123456789", 1) == slash && slash > 1;
-  return numbered ? id.substr(slash + 1) : id;
-}
 
 Row row_of(const Measured& m, std::size_t index, Statistic s) {
   return s == Statistic::scale ? slopes_of(m, index) : logs_of(m, index, s);

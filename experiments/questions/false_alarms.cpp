@@ -1,8 +1,10 @@
-// How often is a healthy run accused? Seeds, layouts, sizes, families, recipes, random and trained
-// weights; the same twins judged at four family-wise levels.
+// How often is a healthy run accused? Seeds, layouts, sizes, families, recipes; random weights,
+// those of the second to fifth step, in which all tokens are still alike, and trained ones; the
+// same twins judged at four family-wise levels.
 #include <array>
 
 #include "experiments/experiment.hpp"
+#include "experiments/training.hpp"
 #include "model/data/text.hpp"
 #include "trace/twins.hpp"
 
@@ -36,10 +38,16 @@ Config config_of_run(Family family, const Size& size, std::uint64_t seed) {
   return c;
 }
 
-Config trained_config(Family family, std::uint64_t seed) {
+Config full_config(Family family, std::uint64_t seed) {
   Config c = config_of(name_of(family));
   c.seed = seed;
   return c;
+}
+
+// A tenth trained, a tenth of the first steps, both families.
+std::string weights_of(int block) {
+  const int kind = block % 20;
+  return kind == 5 || kind == 10 ? "trained" : kind == 7 || kind == 14 ? "early" : "random";
 }
 
 void judge_run(const Start& start, Alarms& alarms) {
@@ -68,27 +76,27 @@ void run(Table& rows, const Effort& effort) {
   const std::array layouts{"tp2", "dp2", "dp2,tp2,sp", "tp4"};
   for (int block = 0; block < 200 * effort.scale; ++block) {
     const Family family = block % 2 == 0 ? Family::gpt : Family::llama;
-    const bool of_trained = block % 20 == 5 || block % 20 == 10;  // a tenth, both families
+    const std::string weights = weights_of(block);
+    const bool full = weights != "random";
     const Size& size = sizes[static_cast<std::size_t>(block / 2 % 3)];
     Layout layout = parse_layout(layouts[static_cast<std::size_t>(block / 4 % 4)]);
-    if (layout.tp == 4 && family == Family::llama && !of_trained && size.heads / 2 < 4)
-      layout.tp = 2;
+    if (layout.tp == 4 && family == Family::llama && !full && size.heads / 2 < 4) layout.tp = 2;
     const Recipe recipe = find_recipe(block / 3 % 2 == 0 ? "bf16" : "fp8-current");
-    const std::vector<std::string> key{std::to_string(block),
-                                       name_of(family),
-                                       recipe.id,
-                                       of_trained ? "trained" : "random",
-                                       of_trained ? "full" : size.name,
-                                       name_of(layout)};
+    const std::vector<std::string> key{
+        std::to_string(block),     name_of(family), recipe.id, weights,
+        full ? "full" : size.name, name_of(layout)};
     if (effort.out_of_time()) return;
     if (rows.settled(key)) continue;
     Alarms alarms;
     for (int i = 0; i < runs_per_row; ++i) {
       const auto seed = static_cast<std::uint64_t>(block * runs_per_row + i + 1);
-      judge_run(of_trained
-                    ? effort.trained(recipe, layout, trained_config(family, seed))
-                    : start_of(config_of_run(family, size, seed), recipe, layout, default_text()),
-                alarms);
+      const Config config = full ? full_config(family, seed) : config_of_run(family, size, seed);
+      Start start = weights == "trained" ? effort.trained(recipe, layout, config)
+                                         : start_of(config, recipe, layout, default_text());
+      if (weights == "early") {
+        start = trained(std::move(start), default_text(), 2 + i % 4, [](int, double) {});
+      }
+      judge_run(start, alarms);
     }
     std::vector<std::string> row = key;
     row.push_back(std::to_string(runs_per_row));

@@ -49,9 +49,9 @@ TEST(TwinRoundings, MoveAboutAnUlpBetweenNeighboursAndKeepTheSum) {
   }
 }
 
-// Also where the last lanes are not full; nothing is moved by the amount of a neighbour.
-TEST(TwinRoundings, MoveEachElementByItsOwnAmount) {
-  std::vector<Matrix<float>> parts(2, Matrix<float>(3, 99, 1 + 0x1p-10F));
+// Also where the last lanes are not full.
+TEST(TwinRoundings, MoveEachElementOfAVectorByItsOwnAmount) {
+  std::vector<Matrix<float>> parts(2, Matrix<float>(297, 1, 1 + 0x1p-10F));
   TwinRoundings(7).before_parts(parts, bf16);
   std::set<float> amounts;
   double sum = 0;
@@ -65,6 +65,21 @@ TEST(TwinRoundings, MoveEachElementByItsOwnAmount) {
   EXPECT_GT(amounts.size(), parts[0].size() - 6);
   // Uniform in (-2, 2) ulps: variance 4/3; five standard deviations of the mean.
   EXPECT_NEAR(sum / 297, 0, 5 * std::sqrt(4.0 / 3 / 297));
+}
+
+// Widths below, at, and not a multiple of the lanes.
+TEST(TwinRoundings, RowsThatAreAlikeRoundAlike) {
+  for (const std::size_t width : {3, 16, 99, 130}) {
+    std::vector<Matrix<float>> parts(3, Matrix<float>(7, width, 1 + 0x1p-10F));
+    TwinRoundings(7).before_parts(parts, bf16);
+    std::set<float> amounts;
+    for (std::size_t j = 0; j < width; ++j) {
+      amounts.insert(parts[0](0, j));
+      for (std::size_t i = 1; i < 7; ++i)
+        EXPECT_EQ(parts[0](i, j), parts[0](0, j)) << i << " " << j;
+    }
+    EXPECT_GT(amounts.size() + 3, width);  // three pairs alike in 130: 5e-4 of all keys
+  }
 }
 
 TEST(TwinRoundings, DependOnTheKeyAlone) {

@@ -56,5 +56,25 @@ TEST(Execute, NoiseIsTheReferencesOwnErrorsWithOtherSigns) {
   for (const auto& [id, tensor] : truth) EXPECT_EQ(*silent.at(id), *tensor) << id;
 }
 
+// The same numbers in two micro-batches round alike, in a draw as in any run; other tensors do not.
+TEST(Draw, IsTheSameInEveryMicroBatch) {
+  std::vector<Tensor> drawn;
+  for (const std::string out : {"m0/layers.0.x/out", "m1/layers.0.x/out", "m0/layers.1.x/out"}) {
+    Node node;
+    node.op = "gemm";
+    node.inputs = {"a", "b"};
+    node.outputs = {out};
+    node.attributes = {{"transpose_a", 0}, {"transpose_b", 0}};
+    node.how.parts = 2;
+    node.how.wire = bf16;
+    Values values{{"a", std::make_shared<const Tensor>(5, 32, 0.3F)},
+                  {"b", std::make_shared<const Tensor>(32, 40, 0.7F)}};
+    draw(node, values, 1, 1);
+    drawn.push_back(*values.at(out));
+  }
+  EXPECT_EQ(drawn[0], drawn[1]);
+  EXPECT_NE(drawn[0], drawn[2]);
+}
+
 }  // namespace
 }  // namespace plumb
