@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
 #include "bounds/number/philox.hpp"
@@ -47,32 +48,31 @@ Ints exact(const std::vector<Matrix<float>>& parts, std::size_t first, const For
   return all;
 }
 
-// An amount for each element of a row, and once more for the first of them, so that sixteen may be
-// taken from any place: uniform in (-1/2, 1/2) by sixteen bits.
-std::vector<float> amounts_of(std::uint64_t key, std::size_t n) {
-  const RandomHalves random(key);
-  std::vector<float> amounts(n + lanes);
-  for (std::size_t group = 0; group * group_size < n; ++group) {
-    const auto halves = random(group);
-    for (std::size_t e = group * group_size; e < std::min(n, (group + 1) * group_size); ++e) {
-      const auto half = static_cast<float>(halves[e % group_size / lanes][e % lanes]);
-      amounts[e] = half * 0x1p-16F + (0x1p-17F - 0.5F);
-    }
+// A random word for each element of a row, and once more for the first of them, so that sixteen may
+// be taken from any place.
+std::vector<std::uint32_t> words_of(std::uint64_t key, std::size_t n) {
+  std::vector<std::uint32_t> words(n + lanes);
+  for (std::size_t e = 0; e < n; e += 4) {
+    const Bits bits = random_block(key, e / 4);
+    std::copy_n(bits.begin(), std::min<std::size_t>(4, n - e), words.begin() + e);
   }
-  for (std::size_t e = n; e < n + lanes; ++e) amounts[e] = amounts[e - n];
-  return amounts;
+  for (std::size_t e = n; e < n + lanes; ++e) words[e] = words[e - n];
+  return words;
 }
 
-// 4 u ulps of the larger of two numbers go from one to the other.
+// 4 u ulps of the larger of two numbers go from one to the other, u uniform in (-1/2, 1/2).
 class Transfer {
  public:
   explicit Transfer(const Format& wire)
       : relative_(std::ldexp(1.0F, 1 - wire.precision)),
         at_zero_(Floats{} + static_cast<float>(std::max(wire.spacing_at_zero(), 0x1p-149))) {}
 
-  void operator()(Floats& x, Floats& y, const Floats& u, const Ints& except) const {
+  void operator()(Floats& x, Floats& y, const Words& word, const Ints& except) const {
     const Floats of_x = ulps(x), of_y = ulps(y);
-    const Floats by = 4 * u * (of_x > of_y ? of_x : of_y);
+    const Floats ulp = of_x > of_y ? of_x : of_y;
+    Floats u;
+    draw(x / ulp, y / ulp, word ^ (Words)ulp, u);
+    const Floats by = 4 * u * ulp;
     x = except ? x : x + by;
     y = except ? y : y - by;
   }
@@ -82,6 +82,18 @@ class Transfer {
   Floats ulps(const Floats& x) const {
     const Floats u = (Floats)((Ints)x & 0x7f800000) * relative_;
     return u > at_zero_ ? u : at_zero_;
+  }
+
+  // The same u for the same word where both numbers round alike: a hash of the word and of what
+  // they round to. Its last lines are MurmurHash3's [Appleby].
+  static void draw(const Floats& x, const Floats& y, const Words& word, Floats& u) {
+    const Ints a = __builtin_convertvector(x + (x < 0 ? Floats{} - 0.5F : Floats{} + 0.5F), Ints);
+    const Ints b = __builtin_convertvector(y + (y < 0 ? Floats{} - 0.5F : Floats{} + 0.5F), Ints);
+    Words h = word ^ ((Words)a * 0x9E3779B1U + (Words)b * 0x7FEB352DU);
+    h = (h ^ (h >> 16)) * 0x85EBCA6BU;
+    h = (h ^ (h >> 13)) * 0xC2B2AE35U;
+    h ^= h >> 16;
+    u = __builtin_convertvector((Ints)(h >> 8), Floats) * 0x1p-24F + (0x1p-25F - 0.5F);
   }
 
   float relative_;  // of a binade's lower end
@@ -108,18 +120,19 @@ void TwinRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format
   const std::size_t transfers = n == 2 ? 1 : n, size = parts[0].size();
   const std::size_t row = parts[0].cols == 1 ? size : parts[0].cols;
   const Transfer transfer(wire);
-  std::vector<std::vector<float>> amounts;
+  std::vector<std::vector<std::uint32_t>> words;
   for (std::size_t i = 0; i < transfers; ++i) {
-    amounts.push_back(amounts_of(key_ + 0x9E3779B97F4A7C15ULL * (i + 1), row));
+    words.push_back(words_of(key_ + 0x9E3779B97F4A7C15ULL * (i + 1), row));
   }
   for (std::size_t first = 0; first < size; first += lanes) {
     const Ints untouched = exact(parts, first, wire), everywhere = Ints{} - 1;
     if (std::memcmp(&untouched, &everywhere, sizeof untouched) == 0) continue;
     for (std::size_t i = 0; i < transfers; ++i) {
       const std::size_t next = (i + 1) % n;
-      Floats u, x = load(parts[i], first), y = load(parts[next], first);
-      std::memcpy(&u, &amounts[i][first % row], sizeof u);
-      transfer(x, y, u, untouched);
+      Floats x = load(parts[i], first), y = load(parts[next], first);
+      Words word;
+      std::memcpy(&word, &words[i][first % row], sizeof word);
+      transfer(x, y, word, untouched);
       store(x, parts[i], first);
       store(y, parts[next], first);
     }

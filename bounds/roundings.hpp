@@ -42,12 +42,13 @@ class RealRoundings : public Roundings<float> {
 };
 
 // As promised, after moving a random amount of about one ulp between neighbouring parts: the same
-// sum, other roundings. All rows (tokens) of a matrix are moved by the same row of amounts, so that
-// rows that are alike still round alike, as they do in any run: their errors add up over tokens,
-// and would cancel if each were drawn by itself. (Rows that differ by more than an ulp round apart
-// whatever moves them.) Of a vector each element has its own. Elements that no rounding touches
-// (parts and sums are numbers of the wire format) are left alone. `key` names the run and the
-// place.
+// sum, other roundings. Where the parts of two rows (tokens) of a matrix round to the same numbers
+// they are moved alike, so that rows that are alike still round alike, as they do in any run: their
+// errors add up over tokens, and would cancel if each were drawn by itself. Rows that differ are
+// moved apart: the same amount for all of them would leave what a small part adds to a large one
+// with the same phase in every row. Of a vector each element has its own amount. Elements that no
+// rounding touches (parts and sums are numbers of the wire format) are left alone. `key` names the
+// run and the place.
 class TwinRoundings final : public RealRoundings {
  public:
   explicit TwinRoundings(std::uint64_t key) : key_(key) {}

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "bounds/examples/draw.hpp"
@@ -80,6 +81,24 @@ TEST(TwinRoundings, RowsThatAreAlikeRoundAlike) {
     }
     EXPECT_GT(amounts.size() + 3, width);  // three pairs alike in 130: 5e-4 of all keys
   }
+}
+
+// By how much the first part of each row went up, in the only column.
+std::vector<float> moved(const std::function<float(std::size_t)>& part) {
+  std::vector<Matrix<float>> parts(2, Matrix<float>(64, 2, 0x1p-12F));
+  for (std::size_t i = 0; i < 64; ++i) parts[0](i, 0) = part(i);
+  TwinRoundings(7).before_parts(parts, bf16);
+  std::vector<float> by;
+  for (std::size_t i = 0; i < 64; ++i) by.push_back(parts[0](i, 0) - part(i));
+  return by;
+}
+
+TEST(TwinRoundings, RowsThatDifferAreMovedApart) {
+  const auto far = moved([](std::size_t i) { return 1 + static_cast<float>(i) * 0x1p-7F; });
+  EXPECT_GT(std::set<float>(far.begin(), far.end()).size(), 60U);
+  // Hundredths of an ulp apart, and all round to 1.
+  const auto near = moved([](std::size_t i) { return 1 + static_cast<float>(i) * 0x1p-14F; });
+  for (const float by : near) EXPECT_NEAR(by, near[0], 0x1p-22F);
 }
 
 TEST(TwinRoundings, DependOnTheKeyAlone) {
