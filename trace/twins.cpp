@@ -128,8 +128,11 @@ class Judgement {
 // Twice the variance makes a t of 8 out of one of 6: chances of 1e-6 become some 1e-5.
 constexpr double outgrown = 2;
 
-void refuse_outgrown(const std::vector<Measured>& measured, const Learnt& learnt) {
-  const double ratio = moved_on(measured, learnt);
+// Two twins say little of how they scatter, and all tensors say it of the same two: before a
+// refusal there are as many as are drawn without stored spreads.
+constexpr int twins_of_a_refusal = 4;
+
+void refuse_outgrown(double ratio) {
   if (ratio <= outgrown) return;
   char text[200];
   std::snprintf(text, sizeof text,
@@ -199,7 +202,15 @@ TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& refere
   options.progress("comparing with the twins");
   const std::vector<Measured> measured =
       measure(reference_graph, drawn.reference, candidate_graph, candidate, drawn.twins, wanted);
-  if (options.spreads != nullptr) refuse_outgrown(measured, options.spreads->learnt);
+  if (options.spreads != nullptr) {
+    const double ratio = moved_on(measured, options.spreads->learnt);
+    if (ratio > outgrown && options.twins < twins_of_a_refusal) {
+      CheckOptions more = options;
+      more.twins = twins_of_a_refusal;
+      return judge_by_twins(reference_graph, reference, candidate_graph, candidate, wanted, more);
+    }
+    refuse_outgrown(ratio);
+  }
   TwinsJudgement seen = conclude(measured, drawn.reference, candidate, drawn.twins, options);
   seen.followed = drawn.followed;
   seen.flips = drawn.flips;
