@@ -10,17 +10,22 @@ import pathlib
 import sys
 from html import escape
 
+import detection_plot
 import recipes_plot
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "xeon-amx"
+RESULTS = pathlib.Path(__file__).parent / "results"  # a folder for each machine; a question has rows of one
 DISTRIBUTIONS = ["zero-mean", "positive", "lognormal", "heavy-tailed", "cancelling", "constant"]
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b"]  # told apart by all eyes
 N = "4096"
 ROW, LABEL, WIDTH, GAP, TITLE = 17, 190, 300, 26, 20
 
 
+def rows_file(name):
+    return next(RESULTS.glob(f"*/{name}.csv"))
+
+
 def every_row(name):
-    with open(RESULTS / f"{name}.csv", encoding="utf-8") as file:
+    with open(rows_file(name), encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -166,11 +171,11 @@ def tightness():
 def main():
     check, stale = "--check" in sys.argv, []
     pictures = [tightness(), others()]
-    for name, draw in (("training", recipes_plot.training), ("precision-recipes", recipes_plot.precision)):
-        if (RESULTS / f"{name}.csv").exists():
-            pictures.append(draw(every_row(name), text))
+    for name, draw in (("training", recipes_plot.training), ("precision-recipes", recipes_plot.precision),
+                       ("detection-rate", detection_plot.detection)):
+        pictures.append(draw(every_row(name), text))
     for name, svg in pictures:
-        file = RESULTS / f"{name}.svg"
+        file = rows_file(name).with_suffix(".svg")
         if check:
             if not file.exists() or file.read_text(encoding="utf-8") != svg:
                 stale.append(file.name)
