@@ -34,6 +34,27 @@ TEST(Statistics, OfADifferenceByHand) {
   EXPECT_DOUBLE_EQ(draws.relative_noise(), std::sqrt(1.0 / 4));
 }
 
+// Of rows that end within eight elements.
+TEST(Statistics, OnlyScaleKnowsTheSign) {
+  const Tensor reference(3, 19, 1.0F);
+  const Tensor draw = noisy(reference, 1e-3, 1);
+  Tensor up = noisy(reference, 0.1, 2), down = reference;
+  up(1, 18) = 1;
+  for (std::size_t e = 0; e < up.size(); ++e) {
+    const float by = up.values[e] - 1;
+    up.values[e] = 1 + by;
+    down.values[e] = 1 - by;
+  }
+  const Draws draws(reference, bf16, {&draw});
+  const Sample above = draws.of(up), below = draws.of(down);
+  EXPECT_DOUBLE_EQ(below[at(Statistic::mismatch)], 56.0 / 57);
+  EXPECT_NEAR(below[at(Statistic::scale)], -above[at(Statistic::scale)], 1e-6);
+  for (const Statistic of :
+       {Statistic::norm, Statistic::mismatch, Statistic::row, Statistic::element}) {
+    EXPECT_NEAR(below[at(of)], above[at(of)], 1e-5 * above[at(of)]) << name_of(of);
+  }
+}
+
 TEST(Statistics, OneFlipOfARowIsFreeAndASecondIsNot) {
   const Tensor reference(1, 4, 1.0F);
   const Tensor draw = noisy(reference, 1e-3, 1);

@@ -56,6 +56,21 @@ TEST_F(Twins, AcquitAHealthyRun) {
   EXPECT_GT(seen_.tests, 500U);
 }
 
+// However few they are.
+TEST_F(Twins, AreRefusedWhereTheyScatterFarMoreThanStored) {
+  std::map<std::string, Learnt::OfTensor> tight;
+  for (const Node& node : many_.nodes) {
+    for (const std::string& id : node.outputs) tight[without_micro_batch(id)].fill({1e-12, 1});
+  }
+  StoredSpreads stored;
+  stored.learnt = Learnt(tight);
+  options_.spreads = &stored;
+  for (const int twins : {2, 4}) {
+    options_.twins = twins;
+    EXPECT_THROW(judge_by_twins(one_, reference_, many_, candidate_, all, options_), Failure);
+  }
+}
+
 TEST_F(Twins, SeeAFactorOfOnePercent) {
   const Finding* f = finding_after("m0/layers.0.attn.proj/out", [](Tensor& x) {
     for (float& v : x.values) v *= 1.01F;
