@@ -74,17 +74,17 @@ std::string without_micro_batch(const std::string& id) {
   return numbered ? id.substr(slash + 1) : id;
 }
 
-std::string kind_of(const std::string& of) {
-  const std::string id = without_micro_batch(of);
+std::string kind_of(const std::string& id) {
+  const std::string name = without_micro_batch(id);
   std::string kind;
-  for (std::size_t at = 0; at < id.size(); ++at) {
+  for (std::size_t at = 0; at < name.size(); ++at) {
     const bool number =
-        id[at] == '.' && at + 1 < id.size() && std::isdigit(static_cast<unsigned char>(id[at + 1]));
+        name[at] == '.' && at + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[at + 1]));
     if (!number) {
-      kind += id[at];
+      kind += name[at];
       continue;
     }
-    while (at + 1 < id.size() && std::isdigit(static_cast<unsigned char>(id[at + 1]))) ++at;
+    while (at + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[at + 1]))) ++at;
   }
   return kind;
 }
