@@ -78,8 +78,8 @@ std::string kind_of(const std::string& id) {
   const std::string name = without_micro_batch(id);
   std::string kind;
   for (std::size_t at = 0; at < name.size(); ++at) {
-    const bool number =
-        name[at] == '.' && at + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[at + 1]));
+    const bool number = name[at] == '.' && at + 1 < name.size() &&
+                        std::isdigit(static_cast<unsigned char>(name[at + 1]));
     if (!number) {
       kind += name[at];
       continue;
