@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace {
 
@@ -30,6 +31,39 @@ TEST(Readme, CommandsLeaveTheExitCodesThatItSays) {
         << line;
   }
   EXPECT_GE(commands, 10);
+  fs::remove_all(folder);
+}
+
+// Words with single blanks between.
+std::string words(const std::string& text) {
+  std::istringstream in(text);
+  std::string all;
+  for (std::string word; in >> word;) all += word + ' ';
+  return all;
+}
+
+TEST(Readme, CommandsOfTheDemoPrintWhatItSays) {
+  const fs::path folder = fs::temp_directory_path() / ("plumb-demo-" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  const std::string shell =
+      "cd " + folder.string() + " && " + PLUMB_PROGRAM + " demo >out.txt 2>&1";
+  ASSERT_EQ(std::system(shell.c_str()), 0);
+  std::ifstream out(folder / "out.txt");
+  const std::string printed = words({std::istreambuf_iterator<char>(out), {}});
+  std::ifstream readme(fs::path(PLUMB_SOURCE_DIR) / "README.md");
+  std::string line;
+  while (std::getline(readme, line) && line != "`./run demo` ends like this:") {
+  }
+  int fences = 0, lines = 0;
+  while (fences < 2 && std::getline(readme, line)) {
+    if (line == "```") {
+      ++fences;
+    } else if (fences == 1 && line != "...") {
+      ++lines;  // what follows three dots at the end of a line is left out
+      EXPECT_NE(printed.find(words(line.substr(0, line.find(" ...")))), std::string::npos) << line;
+    }
+  }
+  EXPECT_GE(lines, 5);
   fs::remove_all(folder);
 }
 
