@@ -1,6 +1,8 @@
 """The picture of detection-rate, for plot.py: which rule notices which bug, and accuses healthy runs."""
 from collections import defaultdict
 
+from svg import keys, page, text
+
 RULES = [("twins;replay", "twins + replay (default)"), ("perturbation", "perturbation, margin 2"), ("flat", "flat 8.29 %"),
          ("assert-close", "assert-close")]
 ROW, LABEL, WIDTH, GAP = 15, 280, 150, 26
@@ -24,7 +26,7 @@ def bar(x, y, share, height, colour):
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH * share:.1f}" height="{height}" fill="{colour}"/>'
 
 
-def column(of, bugs, rule, title, x, y, text):
+def column(of, bugs, rule, title, x, y):
     out = [text(x, y - 8, title, size=11, weight="bold")]
     for i, bug in enumerate(bugs):
         detected, blamed, accused = of[bug, rule]
@@ -34,23 +36,17 @@ def column(of, bugs, rule, title, x, y, text):
     return out
 
 
-def detection(rows, text):
+def detection(rows):
     of, bugs = shares(rows), list(dict.fromkeys(r["bug"] for r in rows)) + ["all bugs"]
     parts, y = [], 96
     for i, bug in enumerate(bugs):
         weight = "bold" if bug == "all bugs" else "normal"
         parts.append(text(LABEL - 8, y + ROW * i + 11, bug, "end", 10, weight))
     for i, (rule, title) in enumerate(RULES):
-        parts += column(of, bugs, rule, title, LABEL + i * (WIDTH + GAP), y, text)
+        parts += column(of, bugs, rule, title, LABEL + i * (WIDTH + GAP), y)
     legend = [(BLAMED, "blamed exactly where it bites"), (DETECTED, "detected"), (ACCUSED, "healthy run accused")]
-    x = 16
-    for colour, words in legend:
-        parts += [f'<rect x="{x}" y="56" width="12" height="10" fill="{colour}"/>', text(x + 18, 65, words)]
-        x += 48 + 6.4 * len(words)
-    width, height = LABEL + len(RULES) * (WIDTH + GAP), y + ROW * len(bugs) + 12
-    head = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">',
-            '<rect width="100%" height="100%" fill="#fff"/>',
-            text(16, 24, "Which planted bugs does each rule notice, and when does it cry wolf?", size=15, weight="bold"),
-            text(16, 42, "shares of trials: every family a bug can bite in, random and trained weights, several seeds; "
-                         "a full bar is all of them", fill="#555")]
-    return "detection-rate", "\n".join(head + parts + ["</svg>", ""])
+    caption = ("shares of trials: every family a bug can bite in, random and trained weights, several seeds; "
+               "a full bar is all of them")
+    return "detection-rate", page(LABEL + len(RULES) * (WIDTH + GAP), y + ROW * len(bugs) + 12,
+                                  "Which planted bugs does each rule notice, and when does it cry wolf?", caption,
+                                  keys(16, 65, legend) + parts)

@@ -8,10 +8,11 @@ import csv
 import math
 import pathlib
 import sys
-from html import escape
 
 import detection_plot
+import healthy_plot
 import recipes_plot
+from svg import page, text
 
 RESULTS = pathlib.Path(__file__).parent / "results"  # a folder for each machine; a question has rows of one
 DISTRIBUTIONS = ["zero-mean", "positive", "lognormal", "heavy-tailed", "cancelling", "constant"]
@@ -31,11 +32,6 @@ def every_row(name):
 
 def table(name):
     return [row for row in every_row(name) if row["n"] == N]
-
-
-def text(x, y, words, anchor="start", size=11, weight="normal", fill="#222"):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
-            f'font-weight="{weight}" fill="{fill}">{escape(words)}</text>')
 
 
 class Axis:
@@ -96,19 +92,14 @@ def picture(name, heading, caption, columns, crosses):
     out, x, lowest = [], 0, 0
     for column in columns:
         x += LABEL if column[0][4] else 46
-        y = 66
+        y = 70
         for title, rows, low, high, labels in column:
             drawn, height = panel(x, y, title, rows, low, high, labels)
             out += drawn
             y += height
         lowest = max(lowest, y)
         x += WIDTH
-    width, height = x + 30, lowest + 6
-    head = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}" font-family="DejaVu Sans, Helvetica, sans-serif">',
-            f'<rect width="{width}" height="{height}" fill="white"/>',
-            text(12, 20, heading, size=14, weight="bold"), text(12, 37, caption, fill="#555")]
-    return name, "\n".join(head + legend(16, 56, crosses) + out + ["</svg>", ""])
+    return name, page(x + 30, lowest + 6, heading, caption, legend(16, 60, crosses) + out)
 
 
 def dots(rows, value, ratio):
@@ -172,8 +163,8 @@ def main():
     check, stale = "--check" in sys.argv, []
     pictures = [tightness(), others()]
     for name, draw in (("training", recipes_plot.training), ("precision-recipes", recipes_plot.precision),
-                       ("detection-rate", detection_plot.detection)):
-        pictures.append(draw(every_row(name), text))
+                       ("detection-rate", detection_plot.detection), ("healthy-layouts", healthy_plot.layouts)):
+        pictures.append(draw(every_row(name)))
     for name, svg in pictures:
         file = rows_file(name).with_suffix(".svg")
         if check:

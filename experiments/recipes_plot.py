@@ -1,6 +1,8 @@
 """Pictures of recipes, for plot.py: how each learns, and where each loses precision."""
 from collections import defaultdict
 
+from svg import keys, page, text
+
 COLOURS = ["#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f3c8d", "#e73f74", "#80ba5a",
            "#a5aa99", "#f2b701"]
 # What is cast, in the order of a bar; both phases of one thing share a colour.
@@ -10,14 +12,7 @@ KINDS = [("activations for products", "#0072b2"), ("weights for products", "#56b
 BAR, WIDTH, LABEL = 19, 330, 120
 
 
-def svg(width, height, parts, text, heading, caption):
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-            f'font-family="sans-serif"><rect width="100%" height="100%" fill="#fff"/>')
-    title = [text(16, 24, heading, size=15, weight="bold"), text(16, 42, caption, fill="#555")]
-    return "\n".join([head, *title, *parts, "</svg>"]) + "\n"
-
-
-def curves(rows, family, x, y, text):
+def curves(rows, family, x, y):
     """The loss by step, one line a recipe, named in the order in which they end."""
     lines = defaultdict(lambda: defaultdict(list))
     for r in rows:
@@ -49,13 +44,13 @@ def curves(rows, family, x, y, text):
     return out
 
 
-def training(rows, text):
-    parts = curves(rows, "gpt", 60, 80, text) + curves(rows, "llama", 60 + WIDTH + 220, 80, text)
-    return "training", svg(2 * (WIDTH + 220) + 40, 380, parts, text, "Does every recipe learn?",
-                           "the same 200 steps of the default text in each recipe; numbers: where it ends")
+def training(rows):
+    parts = curves(rows, "gpt", 60, 80) + curves(rows, "llama", 60 + WIDTH + 220, 80)
+    return "training", page(2 * (WIDTH + 220) + 40, 380, "Does every recipe learn?",
+                            "the same 200 steps of the default text in each recipe; numbers: where it ends", parts)
 
 
-def bars(rows, where, x, y, text, title):
+def bars(rows, where, x, y, title):
     """Shares of the injected error's square, one bar a recipe; total beside it."""
     energy, total, visible = defaultdict(lambda: defaultdict(float)), {}, {}
     for r in rows:
@@ -82,16 +77,12 @@ def bars(rows, where, x, y, text, title):
     return out, BAR * len(total)
 
 
-def precision(rows, text):
+def precision(rows):
     rows = [r for r in rows if (r["family"], r["weights"], r["seed"]) == ("llama", "trained", "1")]
-    parts, height = bars(rows, "logits", LABEL + 16, 90, text, "logits")
-    more, _ = bars(rows, "gradients", 2 * LABEL + WIDTH + 150, 90, text, "all reduced gradients")
-    x = 16
-    for kind, colour in KINDS:
-        parts.append(f'<rect x="{x}" y="{height + 108}" width="11" height="11" fill="{colour}"/>')
-        parts.append(text(x + 16, height + 118, kind))
-        x += 30 + 6.4 * len(kind)
-    return "precision-recipes", svg(2 * (LABEL + WIDTH) + 290, height + 136, parts + more, text,
-                                    "Where each recipe loses precision",
-                                    "llama, trained. Bars: which casts the squared error comes from. error: relative, of "
-                                    "all casts. visible: the smallest scale error that four twins notice")
+    parts, height = bars(rows, "logits", LABEL + 16, 90, "logits")
+    more, _ = bars(rows, "gradients", 2 * LABEL + WIDTH + 150, 90, "all reduced gradients")
+    legend = keys(16, height + 118, [(colour, kind) for kind, colour in KINDS])
+    return "precision-recipes", page(2 * (LABEL + WIDTH) + 290, height + 136, "Where each recipe loses precision",
+                                     "llama, trained. Bars: which casts the squared error comes from. error: relative, of "
+                                     "all casts. visible: the smallest scale error that four twins notice",
+                                     parts + more + legend)
