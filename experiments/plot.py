@@ -163,7 +163,8 @@ def main():
     check, stale = "--check" in sys.argv, []
     pictures = [tightness(), others()]
     for name, draw in (("training", recipes_plot.training), ("precision-recipes", recipes_plot.precision),
-                       ("detection-rate", detection_plot.detection), ("healthy-layouts", healthy_plot.layouts)):
+                       ("detection-rate", detection_plot.detection), ("healthy-layouts", healthy_plot.layouts),
+                       ("false-alarms", healthy_plot.alarms)):
         pictures.append(draw(every_row(name)))
     for name, svg in pictures:
         file = rows_file(name).with_suffix(".svg")
