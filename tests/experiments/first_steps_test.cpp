@@ -24,8 +24,8 @@ TEST_P(FirstSteps, AcquitHealthyRuns) {
     const Verdict v = check(run_reference(fourth), run_candidate(fourth).trace, options);
     accused += v.findings.empty() ? 0 : 1;
   }
-  EXPECT_EQ(accused,
-            0);  // 4 of 6 with an amount for each element; at 1e-2 one has a chance of 0.06
+  // It was 4 of 6 with an amount for each element; at 1e-2 one has a chance of 0.06.
+  EXPECT_EQ(accused, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, FirstSteps, testing::Values("gpt", "llama"),
