@@ -126,8 +126,7 @@ extern const Backend onednn_backend{
     .name = "onednn",
     .description =
         "oneDNN: BF16 numbers by the processor's own BF16 instructions, others in FP32; the order "
-        "of sums "
-        "depends on shape and processor",
+        "of sums depends on shape and processor",
     .slice_invariant = false,
     .usable_here = [] { return true; },
     .gemm = gemm,
