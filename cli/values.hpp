@@ -1,5 +1,7 @@
-// cli/values.hpp: what the value of an option may be. Asked while the command line is parsed, so
-// before any work. TESTED   tests/cli/options_test.cpp
+// cli/values.hpp: checks of option values, made while the command line is parsed, so before any
+// work.
+//
+// TESTED   tests/cli/options_test.cpp
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,7 @@
 // experiments/table.hpp: rows of results with their provenance: a CSV file and a JSON file beside
-// it. TESTED   tests/experiments/table_test.cpp
+// it.
+//
+// TESTED   tests/experiments/table_test.cpp
 #pragma once
 
 #include <filesystem>

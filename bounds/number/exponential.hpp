@@ -2,8 +2,9 @@
 // machine has fused multiply-adds there is no call and no branch, so that a loop of it becomes
 // vector code.
 //
-//   e^x = 2^k e^r,  |r| <= ln(2) / 2, in FP64: Taylor's polynomial of degree 10, whose remainder is
-//   below |r|^11 / 11! e^|r| < 2^-41 of it; rounded once to FP32, to subnormal numbers, too
+//   e^x = 2^k e^r    |r| <= ln(2) / 2, in FP64: Taylor's polynomial of degree 10, whose remainder
+//                    is below |r|^11 / 11! e^|r| < 2^-41 of it; rounded once to FP32, to subnormal
+//                    numbers, too
 //
 // CLAIM    |exp(x) - e^x| <= (1/2 + 2^-16) ulp for every x whose e^x FP32 can hold: the rounding is
 //          half an ulp, 2^-41 of the result is at most 2^-17 of its ulp, and as much again is more

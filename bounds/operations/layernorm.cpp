@@ -4,7 +4,7 @@
 //   attributes   eps; one_pass (default 0): the variance as mean of squares less square of mean, as
 //                some kernels take it; its bound grows with (mu / sigma)^2, and so do its errors;
 //                welford (default 0): mean and sum of squares brought up to date element by
-//                element, m_k = m_{k-1} + (x_k - m_{k-1}) / k,  s_k = s_{k-1} + (x_k - m_{k-1})
+//                element, m_k = m_{k-1} + (x_k - m_{k-1}) / k, s_k = s_{k-1} + (x_k - m_{k-1})
 //                (x_k - m_k); its bound grows with mu / sigma (theory.md N3)
 //   evaluate     two passes: a chain of additions for mu, a chain of fused multiply-adds for the
 //                squares; then each step rounded to FP32; one rounding to the output format

@@ -2,17 +2,20 @@
 // values of some tokens (how.deal), where keys and values go round: turn s brings a rank those of
 // the rank s before it, its own first.
 //
-//   forward    per turn, of the keys that a query sees: m' = max(m, max s); what was summed so far
-//              times exp(m - m'), where m' > m; p = exp(s - m'), its sum a chain that goes on;
-//              P = p rounded to the output format, o a chain of P v that goes on. A sink comes
+//   forward    per turn, for the keys that a query sees: m' = max(m, max s); the sums so far are
+//              multiplied by exp(m - m'), where m' > m; p = exp(s - m'), its sum a chain that goes
+//              on; P = p rounded to the output format; o a chain of P v that goes on. A sink comes
 //              after the last turn and is no P. Then o / sum, rounded to the output format.
-//   backward   L = m + log sum;  D = do . o, o as stored;  P = exp(s - L), rounded to the output
-//              format;  dP, dS as in attention.cpp;  dq a chain from turn to turn;  dk and dv of a
-//              rank's tokens: what each rank gives, one chain through a group's heads, added up in
-//              the order in which they come by;  dsinks = - exp(sink - L) D
+//   backward   L = m + log sum
+//              D = do . o, o as stored
+//              P = exp(s - L), rounded to the output format; dP, dS as in attention.cpp
+//              dq: a chain from turn to turn
+//              dk, dv of a rank's tokens: each rank's part is one chain through a group's heads;
+//              parts are added in the order in which they come by
+//              dsinks = - exp(sink - L) D
 // The softmax is not divided before P is rounded, so that other bits are lost than on one rank: P
-// is rounded beside numbers that differ by a factor from row to row. A draw (how.deal.key) puts one
-// of its own there, by taking all exponentials about a number up to ln 2 above the largest score.
+// is rounded beside numbers that differ by a factor from row to row. A draw (how.deal.key) takes
+// all exponentials of a row about a number up to ln 2 above the largest score (twins.md M4).
 #pragma once
 
 #include <cmath>

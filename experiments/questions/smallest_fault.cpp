@@ -1,5 +1,5 @@
 // How small a fault does each rule still see? Seven faults on trained weights, powers of two; twins
-// at the family-wise level 1e-3 of the study's table [twins, section 6].
+// at the family-wise level 1e-3, as the study before the code had them (trace/twins.md).
 #include <array>
 #include <cmath>
 

@@ -181,7 +181,7 @@ Tightness tightness_of(const Order& order, bool positive, const Format& format, 
   return t;
 }
 
-// The design's targets at n = 4096: pairwise, never exceeded, 100 (zero-mean) and 6 (positive);
+// Goals set before the code at n = 4096: pairwise, never exceeded, 100 (zero-mean) and 6 (positive);
 // probabilistic at 1e-9, 8 and 5; six deviations from partial sums, 3.
 TEST(OrderedBound, IsAsTightAsItWasMeantToBe) {
   for (const Format& format : {fp32, bf16}) {
