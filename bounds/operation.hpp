@@ -93,10 +93,12 @@ struct Call {
 enum class Mode { deterministic, probabilistic, moments };
 std::string_view name_of(Mode mode);
 
-// A named share of a tolerance: the terms of one output add up to its bound, element by element.
+// A share of a tolerance by its cause (number/near.hpp: SHARES). An element's shares add up to its
+// bound. The words are those of the cause, also where gemm and attention derive the share by a
+// formula of their own.
 struct Term {
-  std::string name;     // as in the file's derivation
-  std::string formula;  // what it is, with symbols
+  std::string name;     // of the cause
+  std::string formula;  // the cause in words
   double largest;       // largest share over the elements (absolute)
 };
 

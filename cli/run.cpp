@@ -37,7 +37,7 @@ std::string device() {
   return "unknown";
 }
 
-// Is it of the model, and none by default?
+// Is it a size of the model, and 0 by default?
 bool is_choice(const Size& size) { return size.of_model() && size.least == 0; }
 
 // "llama+qk_norm=1": the family and its choices.
@@ -51,7 +51,7 @@ std::string model_of(const Config& config) {
   return name;
 }
 
-// The trained state of such a model: made once, kept in `cache`.
+// Returns the trained state of such a model: made once, kept in `cache`.
 const Trace& trained_state(const Config& of, const std::string& cache) {
   static std::map<std::string, Trace> known;
   const std::string model = model_of(of);

@@ -11,9 +11,9 @@ namespace plumb {
 
 CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most);
 CLI::Validator numbers(double least, double most);
-// A report of a known suffix in a folder that can be written.
+// Accepts a report of a known suffix in a folder that can be written.
 CLI::Validator report_files();
-// A name for a new trace, in a place that can be written.
+// Accepts a name for a new trace, in a place that can be written.
 CLI::Validator new_traces();
 
 }  // namespace plumb

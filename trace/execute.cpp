@@ -17,7 +17,7 @@ void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings) {
   const Operation* operation = find_operation(node.op);
   if (operation == nullptr) {
     throw Failure("the promise uses the operation '" + node.op +
-                  "', which is not in the catalogue; give twin traces instead (--twins TRACE...)");
+                  "', which this program does not know; trace again with this program");
   }
   Call<T> call{{}, node.attributes, node.how, roundings};
   for (const std::string& id : node.inputs) {
