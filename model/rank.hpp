@@ -9,6 +9,7 @@
 #include "kernels/ops.hpp"
 #include "model/buckets.hpp"
 #include "model/gathering.hpp"
+#include "model/held.hpp"
 #include "model/joints/joints.hpp"
 #include "model/leftovers.hpp"
 #include "model/mail.hpp"
@@ -17,23 +18,6 @@
 #include "trace/trace.hpp"
 
 namespace plumb {
-
-// How a tensor of this rank lies in the whole one: all of it, or the tensor-parallel slice of its
-// rows or columns; or, of a tensor with a row per token, this context's tokens, of these the
-// sequence-parallel slice (as in the residual stream), or a slice of their columns.
-// Or, of a tensor with a row for each copy of a token that an expert takes, those of this context's
-// tokens and of the experts here, or a slice of their columns.
-enum class Held { whole, rows, columns, tokens, own_tokens, token_columns, copies, copy_columns };
-inline bool sliced_columns(Held held) {
-  return held == Held::columns || held == Held::token_columns || held == Held::copy_columns;
-}
-
-// A matrix that is tied to the head, or looked up by an extra one, lives on the first and on the
-// last stage.
-bool on_both_ends(const Config& config, const Parameter& p);
-// Does a rank there hold (a slice of) a parameter, layers being divided so among stages?
-bool holds(const Config& config, const Layout& layout, const Coordinates& at,
-           const std::vector<Stage>& stages, const Parameter& p);
 
 class Rank {
  public:
@@ -177,10 +161,5 @@ class Rank {
   // What a micro-batch's gradient is added to; null: zeros.
   const Tensor* so_far(const std::string& parameter);
 };
-
-// "layers.3.attn.qkv.weight": 3; -1 outside the layers.
-int layer_of(const std::string& parameter);
-// How a rank holds its slice of a parameter.
-Held held(const Parameter& p);
 
 }  // namespace plumb
