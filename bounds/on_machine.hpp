@@ -2,6 +2,8 @@
 //
 //   order "any", nearest        the operation's own tolerance
 //   a known order, any rounding  gemm: bounds/ordered.hpp; others: their own where it is nearest
+//   and
+//                               their bound is for that order (Operation::sums)
 //   a collective                 all_reduce: its algorithm, wire and rotation instead of the call's
 //   a matrix unit               gemm: bounds/mma.hpp; others are refused by name
 //
@@ -12,7 +14,8 @@
 //                   and the same cast; worst alone for data that repeat
 //   moments         bias, sqrt(variance + spacing^2 / 12); refused for data that repeat
 //
-// TESTED   tests/kernels/ordered_test.cpp, tests/kernels/mma_test.cpp
+// TESTED   tests/bounds/machine_test.cpp, tests/kernels/ordered_test.cpp,
+//          tests/kernels/mma_test.cpp
 #pragma once
 
 #include "bounds/machine.hpp"
