@@ -62,7 +62,7 @@ class Walk {
   }
 
  private:
-  // Such roundings depend on each other: a small number vanishes each time it is added.
+  // Roundings that depend on each other: a small number vanishes each time it is added.
   void stagnate(Partial& z, double h, double addend, double sum) const {
     const bool nearest = rounding_ == Rounding::nearest_even;
     const double c = nearest ? std::min(h / 2, addend) : h;
@@ -76,7 +76,7 @@ class Walk {
     z.variance += h * h / 12;
   }
 
-  // With what is lost uniform over the multiples of the grid, or over its odd multiples.
+  // Rounds; what is lost is uniform over the multiples of the grid, or over its odd multiples.
   void round(Partial& z, double h, bool odd) const {
     const double g = z.grid;
     double c = h / 2;

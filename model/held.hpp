@@ -10,11 +10,15 @@
 
 namespace plumb {
 
-// All of the whole tensor, or the tensor-parallel slice of its rows or columns; or, of a tensor
-// with a row per token, this context's tokens, of these the sequence-parallel slice (own_tokens, as
-// in the residual stream), or a slice of their columns. Or, of a tensor with a row for each copy of
-// a token that an expert takes, those of this context's tokens and of the experts here, or a slice
-// of their columns.
+// How a tensor of a rank lies in the whole one:
+//   whole           all of it
+//   rows, columns   the tensor-parallel slice of its rows or columns
+//   tokens          rows are tokens: those of this context
+//   own_tokens      of these the sequence-parallel slice, as in the residual stream
+//   token_columns   this context's tokens, the tensor-parallel slice of their columns
+//   copies          rows are copies of tokens that experts take: those of this context's tokens
+//                   that the experts here take
+//   copy_columns    of these a slice of the columns
 enum class Held { whole, rows, columns, tokens, own_tokens, token_columns, copies, copy_columns };
 inline bool sliced_columns(Held held) {
   return held == Held::columns || held == Held::token_columns || held == Held::copy_columns;

@@ -6,7 +6,7 @@
 namespace plumb {
 namespace {
 
-// Rows of the whole that lie below one another here, as few blocks as they make.
+// Returns the rows of the whole that lie below one another here, in as few blocks as possible.
 std::vector<Piece> pieces_of(const std::vector<std::size_t>& rows, std::size_t column,
                              std::size_t columns) {
   std::vector<Piece> pieces;
@@ -193,10 +193,10 @@ void Rank::add_up(const std::string& id, const Tensor& part) {
 void Rank::collect(const std::string& parameter, Tensor gradient, Held held,
                    const Evaluation& ran) {
   tap(parameter + "/wgrad", gradient, held, fp32, ran);
-  // (To add zeros to it first could change the sign of a zero only.)
+  // (Adding zeros first could change the sign of a zero only.)
   if (const Tensor* before = so_far(parameter)) add_to(gradient, *before);
   main_grad[parameter] = std::move(gradient);
-  // Experts take the tokens of each expert-parallel rank by themselves.
+  // Experts take the tokens of each expert-parallel rank separately.
   const int visits = of_expert(parameter) ? where.ep_size : 1;
   if (++collected_[parameter] == visits * c.micro_batches / where.dp_size) buckets.put(parameter);
 }

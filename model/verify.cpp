@@ -36,7 +36,7 @@ void has_shape(const Merged& merged, const std::string& id, int rows, int cols) 
                 "; trace again");
 }
 
-// Whole numbers below `end`, so that rows can be found by them.
+// Checks for whole numbers below `end`, so that rows can be found by them.
 void numbers(const Merged& merged, const std::string& id, int end, const std::string& what) {
   for (const float x : merged.values.at(id)->values) {
     if (x >= 0 && x < static_cast<float>(end) && x == static_cast<float>(static_cast<int>(x))) {
@@ -65,7 +65,7 @@ void choices(const Merged& merged, const Config& config, int m) {
   }
 }
 
-// Where tokens stand in their documents: from 0, and none before its document begins.
+// Checks the positions of tokens in their documents: from 0, and none before its document begins.
 void places(const Merged& merged, const std::string& id, const Config& config) {
   has_shape(merged, id, config.tokens(), 1);
   numbers(merged, id, config.sequence, "position");

@@ -70,8 +70,8 @@ class Check {
            c->second->cols == r->second->cols;
   }
 
-  // Whether the size of its difference says anything: a single number has none to average over, and
-  // Adam's first step turns a flipped sign of a tiny gradient into a whole step.
+  // Does the size of its difference say anything? A single number has none to average over, and
+  // Adam's first step turns a flipped sign of a tiny gradient into a whole step (theory.md F6).
   bool has_a_size(const std::string& id) const {
     return judgeable(id) && c_.values.at(id)->size() > 1 && order_.phase_of(id) != Phase::optimizer;
   }
@@ -93,7 +93,7 @@ class Check {
     }
   }
 
-  // Then every tensor differs, and no rounding is to blame.
+  // Between other configurations or data every tensor differs, and no rounding is to blame.
   void refuse_another_run() const {
     const Manifest& r = reference_.manifest;
     const Manifest& c = candidate_.manifest;
@@ -182,8 +182,8 @@ class Check {
     }
   }
 
-  // The run that says how much a perturbed input moves each tensor: the reference's state and data,
-  // but not its bits.
+  // Returns the run that says how much a perturbed input moves each tensor: the reference's state
+  // and data, but not its bits.
   Merged perturbed_reference() const {
     const std::string make = "make one: plumb train ... --perturb 1 -o P, then --perturbed P";
     if (options_.perturbed == nullptr) {
@@ -243,7 +243,7 @@ class Check {
     replayed_ = seen.ratios;
   }
 
-  // Whatever the rules: the others take choices, and twins some roundings, as they are.
+  // Replays choices and followed roundings whatever the rules: the other rules take them as given.
   void replay_what_was_followed() {
     if (!candidate_.graph || !replayed_.empty()) return;
     std::set<std::string> taken = decisions_of(*candidate_.graph);
@@ -272,7 +272,7 @@ class Check {
   }
 
   // A finding of the twins that one row alone causes may be a rare flip at a rounding boundary:
-  // then replay decides. The same where all twins were silent.
+  // then replay decides (twins.md V3). Replay also decides where all twins were silent.
   void finish() {
     for (Finding& f : twin_findings_) {
       const bool rare = one_row_.contains(f.id) && replay_passes(f.id);

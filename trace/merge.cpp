@@ -76,7 +76,7 @@ class Assembly {
     return true;
   }
 
-  // Who has all of it owns all of it, and nothing is noted element by element.
+  // A rank that has all of it owns all of it, and nothing is noted element by element.
   void place_all(Tensor& whole) {
     const auto& [rank, shard] = shards_.front();
     const std::vector<Piece>& pieces = shard->placement.pieces;
@@ -111,7 +111,7 @@ class Assembly {
     }
   }
 
-  // Writes what nobody has written; false if what somebody has written is something else.
+  // Writes elements that nobody has written; returns false if somebody has written something else.
   bool place_row(Tensor& whole, std::size_t first, const float* row, std::size_t n,
                  std::size_t rank) {
     float* to = whole.values.data() + first;
@@ -181,7 +181,7 @@ class Assembly {
     }
   }
 
-  // What nobody holds is zero from here on.
+  // Sets elements that nobody holds to zero.
   void check_cover(Tensor& whole) {
     if (std::ranges::count(owner_, 0) == 0) return;
     bool told = false;
@@ -195,7 +195,7 @@ class Assembly {
   }
 
   void check_finite(const Tensor& whole) {
-    std::uint32_t largest = 0;  // magnitudes are in the order of their bits
+    std::uint32_t largest = 0;  // magnitudes are ordered as their bits are
     for (const float x : whole.values) {
       largest = std::max(largest, std::bit_cast<std::uint32_t>(x) & 0x7fffffffU);
     }

@@ -110,7 +110,7 @@ class Ring {
     return y;
   }
 
-  // Of the queries of rank r and the keys of another.                                // (Q, K)
+  // Scores of the queries of rank r and the keys of rank `from`.                     // (Q, K)
   Matrix<T> scores(std::size_t b, std::size_t h, std::size_t r, std::size_t from) const {
     const Matrix<T> q = block(call_[0], b, r, of_.query(h));
     const Matrix<T> k = transposed(block(call_[0], b, from, of_.key(h)));
@@ -141,7 +141,7 @@ class Ring {
     return all;
   }
 
-  // What was summed so far is about a score that is not below this one.
+  // Rescales what was summed so far if a larger score has come.
   void bring_down(const T& score, std::size_t i, Running& all) const {
     if (!may_exceed(all.largest[i], score)) return;
     const T m = shared(larger(all.largest[i], score));
@@ -151,7 +151,7 @@ class Ring {
     all.largest[i] = m;
   }
 
-  // A row of scores becomes exponentials.
+  // Turns a row of scores into exponentials.
   void take_in(T* s, const Place& at, std::size_t i, std::size_t from, Running& all) const {
     const auto [b, h, r] = at;
     const std::size_t query = tokens_[r][b][i];

@@ -9,7 +9,7 @@
 
 namespace plumb {
 
-// What backward needs of one layer.
+// The tensors of one layer that backward needs.
 struct Saved {
   Tensor x, middle;
   Qkv qkv;

@@ -114,7 +114,7 @@ TEST(OrderedBound, IsNeverExceeded) {
 }
 
 // Adversary: of each pair of next terms the one whose rounding error has the sign of the error so
-// far. A bound with a smaller constant falls here (theory.md D1).
+// far. A bound with a smaller constant falls here (theory.md D3).
 TEST(OrderedBound, IsNearlyReachedByAnAdversary) {
   Draw draw("positive", 3);
   double reached = 0;
