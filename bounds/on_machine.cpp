@@ -124,19 +124,47 @@ Outcome<Tolerance> of_ranks(const ToleranceCall& call, const Machine& machine,
                                call.values});
 }
 
+// Does a tolerance for sums of this kind hold where they are taken in that order?
+bool covers(SumOrder sums, const Order& order) {
+  switch (sums) {
+    case SumOrder::none:
+    case SumOrder::any:
+      return true;
+    case SumOrder::chain:
+      return order.kind == Order::Kind::sequential;
+    case SumOrder::tree:
+      return order.kind == Order::Kind::pairwise;
+    case SumOrder::own:
+      return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input) {
   if (machine.collective && operation.id == "all_reduce") return of_ranks(call, machine, operation);
   const std::optional<Order> order = machine.order();
-  if (machine.is_ieee() && (!order || operation.id != "gemm")) return operation.tolerance(call);
   const auto refuse = [&](const std::string& why) {
     return Refusal{Why::unsupported, "machine '" + machine.id + "': " + why};
   };
-  if (operation.id != "gemm") {
-    return refuse("its sums are not rounded to nearest, and only gemm has a bound there, not " +
-                  std::string(operation.id));
+  const bool product = operation.id == "gemm";
+  if (machine.is_ieee() && !(order && product)) {
+    const SumOrder sums = operation.sums_in(call.mode);
+    if (!order || covers(sums, *order)) return operation.tolerance(call);
+    return refuse("its sums are " + machine.fact("order")->value + ", and the bound of " +
+                  std::string(operation.id) + " is for " + std::string(name_of(sums)) +
+                  "; take the machine ieee if that is the order");
+  }
+  if (!product) {
+    return refuse(order ? "its sums are not rounded to nearest, and only gemm has a bound there, "
+                          "not " +
+                              std::string(operation.id)
+                        : "its card describes the matrix unit, and only gemm has a bound there; "
+                          "for " +
+                              std::string(operation.id) +
+                              ", which runs outside of it, take the machine ieee");
   }
   if (call.how.parts != 1 || call.inputs.size() != 2) {
     return refuse("only a whole product without bias is described");

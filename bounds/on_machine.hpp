@@ -2,6 +2,7 @@
 //
 //   order "any", nearest          the operation's own tolerance
 //   a known order, any rounding   gemm: bounds/ordered.hpp; others: their own where it is nearest
+//                                 and their bound is for that order (Operation::sums)
 //   a collective                  all_reduce: its algorithm, wire and rotation, not the call's
 //   a matrix unit                 gemm: bounds/mma.hpp; others are refused by name
 //
@@ -12,7 +13,8 @@
 //   moments         bias, sqrt(variance + spacing^2 / 12); refused for data that repeat
 // Both bounds add |value as given - the sum from which errors are counted|.
 //
-// TESTED   tests/kernels/ordered_test.cpp, tests/kernels/mma_test.cpp
+// TESTED   tests/bounds/machine_test.cpp, tests/kernels/ordered_test.cpp,
+//          tests/kernels/mma_test.cpp
 #pragma once
 
 #include "bounds/machine.hpp"

@@ -127,12 +127,29 @@ struct ToleranceCall {
   }
 };
 
+// The order of FP32 sums for which an operation's tolerance holds. `any` is said of the
+// deterministic mode; by chance and in moments it is a chain.
+enum class SumOrder {
+  own,   // what its file promises, which no machine card can name
+  none,  // it sums up nothing in FP32, or no more than two numbers
+  any,
+  chain,  // from the first to the last, as the order "sequential"
+  tree,   // halves of a row added, as the order "pairwise"
+};
+// "sums one after the other" and the like.
+std::string_view name_of(SumOrder order);
+
 struct Operation {
   std::string_view id;
   std::vector<Matrix<float>> (*evaluate)(const Call<float>&);
   std::vector<Matrix<double>> (*value)(const Call<double>&);
   std::vector<Matrix<Truth>> (*truth)(const Call<Truth>&);
   Outcome<Tolerance> (*tolerance)(const ToleranceCall&);
+  SumOrder sums = SumOrder::own;
+
+  SumOrder sums_in(Mode mode) const {
+    return sums == SumOrder::any && mode != Mode::deterministic ? SumOrder::chain : sums;
+  }
 };
 
 // All operations in the order of operations.inc.

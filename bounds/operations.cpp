@@ -34,6 +34,13 @@ std::string_view name_of(Mode mode) {
   return names[static_cast<std::size_t>(mode)];
 }
 
+std::string_view name_of(SumOrder order) {
+  constexpr std::array names{"sums in the order that its file promises", "no sums",
+                             "sums in any order", "sums one after the other",
+                             "sums as a balanced tree"};
+  return names[static_cast<std::size_t>(order)];
+}
+
 namespace {
 double attribute_of(const Attributes& attributes, std::string_view name) {
   const auto found = attributes.find(name);

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bounds/examples/shaped.hpp"
@@ -27,11 +29,15 @@ Mode mode_from(const std::string& name) {
   throw Failure("unknown mode '" + name + "'; known: deterministic, probabilistic, moments");
 }
 
+std::string listed_machines() {
+  std::vector<std::string_view> ids;
+  for (const Machine& machine : all_machines()) ids.push_back(machine.id);
+  return fmt::format("{}", fmt::join(ids, ", "));
+}
+
 const Machine& machine_from(const std::string& id) {
   if (const Machine* card = find_machine(id)) return *card;
-  std::string known;
-  for (const Machine& m : all_machines()) known.append(known.empty() ? "" : ", ").append(m.id);
-  throw Failure("unknown machine '" + id + "'; known: " + known);
+  throw Failure("unknown machine '" + id + "'; known: " + listed_machines());
 }
 
 struct Answer {
@@ -40,12 +46,51 @@ struct Answer {
   double delta = 0, largest_value = 0, largest_bound = 0, largest_bias = 0;
   std::vector<Term> terms;
   std::string refused;
+  std::string_view sums = "";  // in which order they are assumed
 };
 
 double largest_of(const Matrix<double>& m) {
   double largest = 0;
   for (const double x : m.values) largest = std::max(largest, std::fabs(x));
   return largest;
+}
+
+// A card that knows the order of a product's sums says it by its name.
+std::string_view sums_of(const BoundCommand& asked, const std::string& op, Mode mode) {
+  const Machine& machine = machine_from(asked.machine);
+  if (op == "gemm" && machine.order()) return "sums in the order of the machine";
+  if (op == "gemm" && !machine.is_ieee()) return "the steps of the matrix unit";
+  return name_of(find_operation(op)->sums_in(mode));
+}
+
+constexpr std::array products{"gemm", "batched_gemm", "grouped_gemm", "grouped_wgrad"};
+
+// Why the numbers of an operation would be those of another recipe; empty: they are not.
+std::string why_not(const Recipe& recipe, const std::string& op) {
+  if (!recipe.operands || std::ranges::find(products, op) == products.end()) return "";
+  return fmt::format(
+      "recipe '{}' multiplies short copies of its operands, which bound does not know yet; ask "
+      "with --recipe {} for a product of {} numbers, and for the copies with bound quantize",
+      recipe.id, recipe.compute == bf16 ? "bf16" : "fp32", recipe.compute.name);
+}
+
+Outcome<Tolerance> tolerance_of(const BoundCommand& asked, const Recipe& recipe, const Example& e,
+                                Mode mode, const std::vector<Matrix<double>>& values) {
+  std::vector<const Matrix<double>*> inputs;
+  for (const Matrix<double>& input : e.inputs) inputs.push_back(&input);
+  return tolerance_on(machine_from(asked.machine), *find_operation(e.id),
+                      {inputs, e.attributes, e.how, mode, asked.delta, values}, recipe.compute);
+}
+
+// --parts is of sums that ranks share. Where there is none it would change nothing.
+void refuse_idle_parts(const BoundCommand& asked, const Recipe& recipe, Example e, Mode mode,
+                       const std::vector<Matrix<double>>& values, const Tolerance& parted) {
+  if (asked.parts == 1) return;
+  e.how.parts = 1;
+  const auto whole = tolerance_of(asked, recipe, e, mode, values);
+  if (!whole || whole->bound != parted.bound) return;
+  throw Failure(fmt::format("{} has no sum that --parts would share among ranks{}; leave it out",
+                            e.id, e.id == "all_reduce" ? " (its inputs are the ranks')" : ""));
 }
 
 Answer answer_to(const BoundCommand& asked, const std::string& op, const std::string& shape,
@@ -56,20 +101,20 @@ Answer answer_to(const BoundCommand& asked, const std::string& op, const std::st
       op.find("quantize") == 0 || op == "block_scales";  // has a result format of its own
   e.how = {asked.parts, recipe.wire, to_short ? e.how.output : recipe.compute};
   const std::vector<Matrix<double>> values = value_of(e);
-  std::vector<const Matrix<double>*> inputs;
-  for (const Matrix<double>& input : e.inputs) inputs.push_back(&input);
-  const auto tolerance =
-      tolerance_on(machine_from(asked.machine), *find_operation(op),
-                   {inputs, e.attributes, e.how, mode, asked.delta, values}, recipe.compute);
   Answer answer{op, shape, mode, 0, largest_of(values[0]), 0, 0, {}, {}};
+  answer.refused = why_not(recipe, op);
+  if (!answer.refused.empty()) return answer;
+  const auto tolerance = tolerance_of(asked, recipe, e, mode, values);
   if (!tolerance) {
     answer.refused = tolerance.error().detail;
     return answer;
   }
+  refuse_idle_parts(asked, recipe, std::move(e), mode, values, *tolerance);
   answer.delta = tolerance->delta;
   answer.largest_bound = largest_of(tolerance->bound[0]);
   if (mode == Mode::moments) answer.largest_bias = largest_of(tolerance->bias[0]);
   if (!tolerance->terms.empty()) answer.terms = tolerance->terms[0];
+  answer.sums = sums_of(asked, op, mode);
   return answer;
 }
 
@@ -90,28 +135,30 @@ nlohmann::json json_of(const BoundCommand& asked, const Answer& answer) {
   row["largest_bound"] = answer.largest_bound;
   if (answer.mode == Mode::moments) row["largest_bias"] = answer.largest_bias;
   row["terms"] = terms;
+  row["assumes"] = answer.sums;
   return row;
 }
 
 void tell(const BoundCommand& asked, const Answer& answer) {
-  const std::string where = fmt::format("{} {} {} on {}, {}", answer.op, answer.shape, asked.recipe,
-                                        asked.machine, name_of(answer.mode));
-  if (!answer.refused.empty()) {
-    fmt::print("{}: refused, {}\n", where, answer.refused);
-    return;
-  }
   const bool moments = answer.mode == Mode::moments;
-  fmt::print("{}: {} {:.4g} where the result is up to {:.4g}\n", where,
+  fmt::print("{} {} {} on {}, {}: {} {:.4g} where the result is up to {:.4g}\n", answer.op,
+             answer.shape, asked.recipe, asked.machine, name_of(answer.mode),
              moments ? "standard deviation up to" : "off by at most", answer.largest_bound,
              answer.largest_value);
   if (answer.largest_bias > 0) fmt::print("  bias up to {:.4g}\n", answer.largest_bias);
   if (answer.delta > 0) {
     fmt::print("  exceeded with probability at most {:.1e}\n", answer.delta);
   }
+  if (answer.sums != name_of(SumOrder::none)) fmt::print("  assumes {}\n", answer.sums);
   if (!asked.explain) return;
   for (const Term& t : answer.terms) {
     fmt::print("  {:<14} {:<60} {:.4g}\n", t.name, t.formula, t.largest);
   }
+}
+
+void print_json(const nlohmann::json& rows) {
+  const nlohmann::json whole{{"schema", "plumb-bounds/1"}, {"bounds", rows}};
+  fmt::print("{}\n", whole.dump(1));
 }
 
 int one(const BoundCommand& asked) {
@@ -120,29 +167,40 @@ int one(const BoundCommand& asked) {
     throw Failure(asked.op + " refuses this tolerance: " + answer.refused);
   }
   if (asked.as_json) {
-    fmt::print("{}\n", json_of(asked, answer).dump(1));
+    print_json(nlohmann::json::array({json_of(asked, answer)}));
   } else {
     tell(asked, answer);
   }
   return 0;
 }
 
-// Every operation in a usual shape, in every mode.
+// The reason of a refusal without the operation that it names, so that alike ones are told once.
+std::string reason_of(const Answer& answer) {
+  std::string reason = answer.refused;
+  const std::size_t at = reason.find(answer.op);
+  if (at != std::string::npos) reason.replace(at, answer.op.size(), "OP");
+  return reason;
+}
+
+// Every operation in a usual shape, in every mode; then which have no bound, and why.
 int table(const BoundCommand& asked) {
   nlohmann::json rows = nlohmann::json::array();
+  std::map<std::string, std::vector<std::string>> refused;
   for (const std::string& op : shaped_operations()) {
     for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
       const Answer answer = answer_to(asked, op, usual_shape(op), mode);
       if (asked.as_json) {
         rows.push_back(json_of(asked, answer));
-      } else {
+      } else if (answer.refused.empty()) {
         tell(asked, answer);
+      } else {
+        refused[reason_of(answer)].push_back(fmt::format("{} ({})", op, name_of(mode)));
       }
     }
   }
-  if (asked.as_json) {
-    const nlohmann::json whole{{"schema", "plumb-bounds/1"}, {"bounds", rows}};
-    fmt::print("{}\n", whole.dump(1));
+  if (asked.as_json) print_json(rows);
+  for (const auto& [reason, ops] : refused) {
+    fmt::print("left out, {}:\n  {}\n", reason, fmt::join(ops, ", "));
   }
   return 0;
 }
@@ -151,6 +209,9 @@ void refuse_contradictions(const BoundCommand& asked, const CLI::App& verb) {
   const bool named = verb.count("OP") > 0;
   if (asked.all && (named || verb.count("--rule") > 0)) {
     throw Failure("--all is every operation and rule; leave OP, SHAPE and --rule out");
+  }
+  if (asked.all && verb.count("--parts") > 0) {
+    throw Failure("--parts is of one operation whose sum ranks share; leave it out of --all");
   }
   if (!asked.all && verb.count("SHAPE") == 0) {
     throw Failure("bound needs an operation and its shape, e.g. bound gemm 64x4096x64, or --all");
@@ -171,7 +232,8 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->add_flag("--all", asked.all, "every operation in a usual shape, in every mode");
   verb->add_option("--recipe", asked.recipe, "formats of inputs, wire and result")
       ->capture_default_str();
-  verb->add_option("--machine", asked.machine, "machine card")->capture_default_str();
+  verb->add_option("--machine", asked.machine, "machine card: " + listed_machines())
+      ->capture_default_str();
   verb->add_option("--rule", asked.mode, "deterministic, probabilistic or moments")
       ->capture_default_str();
   verb->add_option("--delta", asked.delta, "failure probability of probabilistic")
@@ -180,7 +242,7 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->add_option("--parts", asked.parts, "ranks that share the sum")
       ->capture_default_str()
       ->check(whole_numbers(1, 64));
-  verb->add_flag("--explain", asked.explain, "the terms that add up to the bound");
+  verb->add_flag("--explain", asked.explain, "each term at its largest, and what it is");
   verb->add_flag("--json", asked.as_json, "as JSON (bounds/bound-table.schema.json)");
   verb->footer(
       fmt::format("Operations: {}.\nattention and rope take SEQUENCExF with F = 3 head_dim: "

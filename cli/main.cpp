@@ -6,6 +6,7 @@
 
 #include "bounds/outcome.hpp"
 #include "cli/arguments.hpp"
+#include "cli/build.hpp"
 #include "cli/verbs.hpp"
 #include "trace/memory.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 int run(int argc, char** argv) {
   CLI::App app{"plumb tells a bug from rounding in distributed, low-precision training"};
   app.require_subcommand(1);
-  app.set_version_flag("--version", "plumb " PLUMB_VERSION);
+  app.set_version_flag("-V,--version", build_text);
   Verb chosen;
   for (const auto add :
        {add_demo, add_bugs, add_catch, add_train, add_check, add_localize, add_replay, add_inspect,

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 
 #include "bounds/outcome.hpp"
+#include "cli/build.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/experiment.hpp"
@@ -17,17 +17,6 @@ namespace plumb {
 namespace {
 
 constexpr int training_steps = 1500;
-
-std::string first_line_of(const char* command) {
-  std::string line;
-  if (FILE* pipe = popen(command, "r")) {
-    char text[256];
-    if (fgets(text, sizeof text, pipe) != nullptr) line = text;
-    pclose(pipe);
-  }
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  return line;
-}
 
 std::string device() {
   std::ifstream in("/proc/cpuinfo");
@@ -129,7 +118,7 @@ void add_run(CLI::App& app, Verb& chosen) {
           base + ".json",
           {{"command", fmt::format("plumb run {} --effort {}{}", name, effort,
                                    only.empty() ? "" : " --only '" + only + "'")},
-           {"commit", first_line_of("git rev-parse HEAD 2>/dev/null")},
+           {"commit", std::string(build_commit())},
            {"flags", PLUMB_FLAGS},
            {"compiler", __VERSION__},
            {"device", device()},

@@ -1,7 +1,6 @@
 #include "experiments/table.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -10,47 +9,84 @@
 #include <stdexcept>
 
 #include "bounds/outcome.hpp"
+#include "trace/store/unfinished.hpp"
 
 namespace plumb {
 namespace {
 
-// Cells hold ids, numbers and plain words: a comma inside becomes a semicolon.
-std::string plain(std::string cell) {
-  std::replace(cell.begin(), cell.end(), ',', ';');
+// A layout's commas stand in the file as semicolons. A cell that has semicolons itself, quotes or
+// an end of line is quoted (RFC 4180), so that every cell is read as it was written.
+std::string written(std::string cell) {
+  if (cell.find_first_of(";\"\n\r") == cell.npos) {
+    std::replace(cell.begin(), cell.end(), ',', ';');
+    return cell;
+  }
+  std::string quoted = "\"";
+  for (const char c : cell) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + "\"";
+}
+
+std::string line_of(const Table::Row& row) {
+  std::vector<std::string> cells;
+  for (const std::string& cell : row) cells.push_back(written(cell));
+  return fmt::format("{}\n", fmt::join(cells, ","));
+}
+
+// One cell, from `at` to behind it.
+std::string read_cell(std::string_view text, std::size_t& at) {
+  std::string cell;
+  if (at >= text.size() || text[at] != '"') {
+    const std::size_t end = std::min(text.find_first_of(",\n", at), text.size());
+    cell = text.substr(at, end - at);
+    at = end;
+    if (cell.ends_with('\r')) cell.pop_back();
+    std::replace(cell.begin(), cell.end(), ';', ',');
+    return cell;
+  }
+  for (++at; at < text.size(); ++at) {
+    const bool quote = text[at] == '"';
+    if (quote && (at + 1 >= text.size() || text[at + 1] != '"')) break;
+    if (quote) ++at;
+    cell += text[at];
+  }
+  at = std::min(at + 1, text.size());
   return cell;
 }
 
-std::vector<std::string> plain(std::vector<std::string> cells) {
-  for (std::string& cell : cells) cell = plain(std::move(cell));
-  return cells;
-}
-
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> cells;
-  std::istringstream in(line);
-  for (std::string cell; std::getline(in, cell, ',');) cells.push_back(cell);
-  return cells;
-}
-
-std::string joined(const std::vector<std::string>& cells) {
-  return fmt::format("{}", fmt::join(cells, ","));
+std::vector<Table::Row> rows_of(std::string_view text) {
+  std::vector<Table::Row> rows;
+  for (std::size_t at = 0; at < text.size();) {
+    Table::Row row{read_cell(text, at)};
+    while (at < text.size() && text[at] == ',') row.push_back(read_cell(text, ++at));
+    at = std::min(text.find('\n', at), text.size() - 1) + 1;
+    const bool blank = row.size() == 1 && row[0].empty();
+    if (!blank) rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 }  // namespace
 
-bool Table::settled(const std::vector<std::string>& key) const {
-  return known_.contains(plain(key)) ||
-         (wanted_ && !wanted_(fmt::format("{}", fmt::join(key, " "))));
+bool Table::settled(const Row& key) const {
+  return known_.contains(key) || (wanted_ && !wanted_(fmt::format("{}", fmt::join(key, " "))));
 }
 
-void Table::add(const std::vector<std::string>& cells) {
-  if (cells.size() != columns_.size()) {
+void Table::put(const Row& row) {
+  if (row.size() != columns_.size()) {
     throw std::invalid_argument(
-        fmt::format("a row of {} cells for a table of {} columns", cells.size(), columns_.size()));
+        fmt::format("a row of {} cells for a table of {} columns", row.size(), columns_.size()));
   }
-  std::vector<std::string> row = plain(cells);
-  known_.insert({row.begin(), row.begin() + static_cast<std::ptrdiff_t>(keys_)});
-  rows_.push_back(std::move(row));
+  const Row key(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(keys_));
+  const auto [place, is_new] = known_.emplace(key, rows_.size());
+  if (is_new) {
+    rows_.push_back(row);
+  } else {
+    rows_[place->second] = row;
+  }
+}
+
+void Table::add_group(const std::vector<Row>& group) {
+  for (const Row& row : group) put(row);
   if (!file_.empty()) save();
 }
 
@@ -60,43 +96,51 @@ std::size_t Table::column(const std::string& name) const {
   return static_cast<std::size_t>(found - columns_.begin());
 }
 
+void Table::read(std::string_view csv, const std::string& name) {
+  const std::vector<Row> rows = rows_of(csv);
+  if (rows.empty()) return;
+  if (rows.front() != columns_) {
+    throw Failure(name + " has other columns than this experiment; move it away");
+  }
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    if (rows[r].size() != columns_.size()) {
+      throw Failure(
+          fmt::format("row {} of {} has {} cells, its table {} columns; mend or remove it", r, name,
+                      rows[r].size(), columns_.size()));
+    }
+    const Row key(rows[r].begin(), rows[r].begin() + static_cast<std::ptrdiff_t>(keys_));
+    const auto found = known_.find(key);
+    if (found != known_.end() && rows_[found->second] != rows[r]) {
+      throw Failure(fmt::format("{} has two rows '{}' that differ; remove one of them", name,
+                                fmt::join(key, " ")));
+    }
+    put(rows[r]);
+  }
+}
+
 void Table::keep_in(const std::filesystem::path& csv) {
   if (std::filesystem::is_directory(csv)) {
     throw Failure(csv.string() + " is a folder, results are a file; move it away");
   }
-  std::ifstream in(csv);
-  std::string line;
-  if (in && std::getline(in, line)) {
-    if (split(line) != columns_) {
-      throw Failure(csv.string() + " has other columns than this experiment; move it away");
-    }
-    while (std::getline(in, line)) {
-      const auto cells = split(line);
-      if (cells.size() == columns_.size()) add(cells);
-    }
-  }
-  file_ = csv;
   if (csv.has_parent_path()) std::filesystem::create_directories(csv.parent_path());
+  lock_ = std::make_shared<const FileLock>(csv.string() + ".lock", csv.string());
+  std::ifstream in(csv);
+  std::ostringstream text;
+  if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
+  read(text.str(), csv.string());
+  file_ = csv;
   save();
 }
 
 void Table::save() const {
-  const std::string partial = file_.string() + ".partial-" + std::to_string(getpid());  // ours
-  std::ofstream out(partial);
-  out << joined(columns_) << "\n";
-  for (const auto& row : rows_) out << joined(row) << "\n";
-  out.close();
-  if (!out)
-    throw Failure("cannot write " + file_.string() + "; choose a place that can be written");
-  std::filesystem::rename(partial, file_);
+  std::string text = line_of(columns_);
+  for (const Row& row : rows_) text += line_of(row);
+  write_whole(file_, text);
 }
 
 void write_provenance(const std::filesystem::path& json,
                       const std::map<std::string, std::string>& facts) {
-  std::ofstream out(json);
-  out << nlohmann::json(facts).dump(1) << "\n";
-  out.close();
-  if (!out) throw Failure("cannot write " + json.string() + "; choose a place that can be written");
+  write_whole(json, nlohmann::json(facts).dump(1) + "\n");
 }
 
 std::string cell(double x) { return fmt::format("{:.4g}", x); }

@@ -11,6 +11,7 @@
 #include "kernels/ops.hpp"
 #include "model/buckets.hpp"
 #include "model/gathering.hpp"
+#include "model/held.hpp"
 #include "model/joints/joints.hpp"
 #include "model/leftovers.hpp"
 #include "model/mail.hpp"
@@ -19,27 +20,6 @@
 #include "trace/trace.hpp"
 
 namespace plumb {
-
-// How a tensor of this rank lies in the whole one:
-//   whole           all of it
-//   rows, columns   the tensor-parallel slice of its rows or columns
-//   tokens          rows are tokens: those of this context
-//   own_tokens      of these the sequence-parallel slice, as in the residual stream
-//   token_columns   this context's tokens, the tensor-parallel slice of their columns
-//   copies          rows are copies of tokens that experts take: those of this context's tokens
-//                   that the experts here take
-//   copy_columns    of these a slice of the columns
-enum class Held { whole, rows, columns, tokens, own_tokens, token_columns, copies, copy_columns };
-inline bool sliced_columns(Held held) {
-  return held == Held::columns || held == Held::token_columns || held == Held::copy_columns;
-}
-
-// Does the matrix live on the first and on the last stage, tied to the head or looked up by an
-// extra one?
-bool on_both_ends(const Config& config, const Parameter& p);
-// Does a rank at these coordinates hold (a slice of) a parameter, given the layers of each stage?
-bool holds(const Config& config, const Layout& layout, const Coordinates& at,
-           const std::vector<Stage>& stages, const Parameter& p);
 
 class Rank {
  public:
@@ -183,10 +163,5 @@ class Rank {
   // The tensor that a micro-batch's gradient is added to; null: zeros.
   const Tensor* so_far(const std::string& parameter);
 };
-
-// "layers.3.attn.qkv.weight": 3; -1 outside the layers.
-int layer_of(const std::string& parameter);
-// Returns how a rank holds its slice of a parameter.
-Held held(const Parameter& p);
 
 }  // namespace plumb

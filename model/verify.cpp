@@ -1,6 +1,7 @@
 #include "model/verify.hpp"
 
 #include "model/plan.hpp"
+#include "model/plan/shards.hpp"
 #include "model/state.hpp"
 #include "model/transformer.hpp"
 
@@ -107,6 +108,15 @@ void verify(const Trace& trace, const Merged& merged) {
   }
   has_shape(merged, "data/count", 1, 1);
   if (run.config.mtp > 0) has_shape(merged, "data/mtp_count", 1, 1);
+}
+
+Merged merge_verified(const Trace& trace) {
+  Merged merged = merge(trace);
+  verify(trace, merged);
+  if (!trace.graph) return merged;
+  const Shards promised = promised_shards(run_from(trace.manifest), *trace.graph, merged.values);
+  for (Finding& f : misplaced(trace, promised)) merged.findings.push_back(std::move(f));
+  return merged;
 }
 
 }  // namespace plumb

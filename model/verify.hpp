@@ -14,4 +14,8 @@ namespace plumb {
 // Throws Failure with one sentence if it is not.
 void verify(const Trace& trace, const Merged& merged);
 
+// The trace made whole; its findings also say where a rank does not hold what its layout gives it
+// (plan/shards.hpp). A trace without a promise is merged as it is. Throws Failure as `verify` does.
+Merged merge_verified(const Trace& trace);
+
 }  // namespace plumb

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <sstream>
 
 #include "bounds/outcome.hpp"
 #include "experiments/experiment.hpp"
@@ -29,15 +28,7 @@ Table committed_rows(std::string_view experiment) {
   for (const auto& [name, text] : committed_results()) {
     if (name != experiment) continue;
     Table rows(card.columns, card.keys);
-    std::istringstream lines{std::string(text)};
-    std::string line;
-    std::getline(lines, line);  // the columns
-    while (std::getline(lines, line)) {
-      std::vector<std::string> cells;
-      std::istringstream in(line);
-      for (std::string cell_text; std::getline(in, cell_text, ',');) cells.push_back(cell_text);
-      rows.add(cells);
-    }
+    rows.read(text, "the committed table of " + std::string(name));
     return rows;
   }
   throw Failure("no committed rows of '" + std::string(experiment) +

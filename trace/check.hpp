@@ -61,16 +61,20 @@ struct Verdict {
   std::size_t decisions = 0, forced = 0;
   std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp
   bool could_fail = false;
-  std::string blamed;     // first tensor that is wrong by itself; empty if nothing is
-  std::string blamed_by;  // the statistic that says so
+  bool identical = false;          // one layout and equal bits: as a trace and itself
+  std::vector<std::string> notes;  // what a reader should know of the two traces
+  std::string blamed;              // first tensor that is wrong by itself; empty if nothing is
+  std::string blamed_by;           // the statistic that says so
   double smallest_scale =
       0;  // median over tensors of the smallest scale error that would be flagged
 
   // 0 all inside, 1 a finding, 3 nothing that was judged could have failed.
-  int exit_code() const { return !findings.empty() ? 1 : could_fail ? 0 : 3; }
+  int exit_code() const { return !findings.empty() ? 1 : could_fail && !identical ? 0 : 3; }
 };
 
-// Throws Failure (exit code 2) on traces that cannot be compared, each with what to do.
+// Throws Failure (exit code 2) on traces that cannot be compared, each with what to do: runs of
+// another configuration, recipe, step or seed; and a reference that is damaged: not whole, not
+// finite, or not what its own promise makes of its inputs (replayed: one more step).
 Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options);
 
 // Compares traces that are merged already.

@@ -49,7 +49,7 @@ void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
       if (found == promised.end()) continue;
       const Evaluation& how = found->second;
       const bool same = ran.parts == how.parts && ran.output == how.output &&
-                        (ran.parts == 1 || ran.wire == how.wire);
+                        (ran.parts == 1 || ran.wire == how.wire) && ran.deal.ring == how.deal.ring;
       if (same || !told.insert(id).second) continue;
       findings.push_back({id, "structure", infinite,
                           "promised: " + in_words(how) + "; rank " + std::to_string(rank) +

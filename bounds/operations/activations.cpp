@@ -124,27 +124,54 @@ std::vector<Matrix<T>> swiglu_backward(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation gelu{"gelu", gelu_forward<float>, gelu_forward<double>, gelu_forward<Truth>,
-                            tolerance_by<gelu_forward<Near>, gelu_forward<Moment>>};
-extern const Operation gelu_grad{"gelu_grad", gelu_backward<float>, gelu_backward<double>,
+extern const Operation gelu{"gelu",
+                            gelu_forward<float>,
+                            gelu_forward<double>,
+                            gelu_forward<Truth>,
+                            tolerance_by<gelu_forward<Near>, gelu_forward<Moment>>,
+                            SumOrder::none};
+extern const Operation gelu_grad{"gelu_grad",
+                                 gelu_backward<float>,
+                                 gelu_backward<double>,
                                  gelu_backward<Truth>,
-                                 tolerance_by<gelu_backward<Near>, gelu_backward<Moment>>};
-extern const Operation gelu_erf{"gelu_erf", gelu_erf_forward<float>, gelu_erf_forward<double>,
+                                 tolerance_by<gelu_backward<Near>, gelu_backward<Moment>>,
+                                 SumOrder::none};
+extern const Operation gelu_erf{"gelu_erf",
+                                gelu_erf_forward<float>,
+                                gelu_erf_forward<double>,
                                 gelu_erf_forward<Truth>,
-                                tolerance_by<gelu_erf_forward<Near>, gelu_erf_forward<Moment>>};
+                                tolerance_by<gelu_erf_forward<Near>, gelu_erf_forward<Moment>>,
+                                SumOrder::none};
 extern const Operation gelu_erf_grad{
-    "gelu_erf_grad", gelu_erf_backward<float>, gelu_erf_backward<double>, gelu_erf_backward<Truth>,
-    tolerance_by<gelu_erf_backward<Near>, gelu_erf_backward<Moment>>};
-extern const Operation silu{"silu", silu_forward<float>, silu_forward<double>, silu_forward<Truth>,
-                            tolerance_by<silu_forward<Near>, silu_forward<Moment>>};
-extern const Operation silu_grad{"silu_grad", silu_backward<float>, silu_backward<double>,
+    "gelu_erf_grad",
+    gelu_erf_backward<float>,
+    gelu_erf_backward<double>,
+    gelu_erf_backward<Truth>,
+    tolerance_by<gelu_erf_backward<Near>, gelu_erf_backward<Moment>>,
+    SumOrder::none};
+extern const Operation silu{"silu",
+                            silu_forward<float>,
+                            silu_forward<double>,
+                            silu_forward<Truth>,
+                            tolerance_by<silu_forward<Near>, silu_forward<Moment>>,
+                            SumOrder::none};
+extern const Operation silu_grad{"silu_grad",
+                                 silu_backward<float>,
+                                 silu_backward<double>,
                                  silu_backward<Truth>,
-                                 tolerance_by<silu_backward<Near>, silu_backward<Moment>>};
-extern const Operation swiglu{"swiglu", swiglu_forward<float>, swiglu_forward<double>,
+                                 tolerance_by<silu_backward<Near>, silu_backward<Moment>>,
+                                 SumOrder::none};
+extern const Operation swiglu{"swiglu",
+                              swiglu_forward<float>,
+                              swiglu_forward<double>,
                               swiglu_forward<Truth>,
-                              tolerance_by<swiglu_forward<Near>, swiglu_forward<Moment>>};
-extern const Operation swiglu_grad{"swiglu_grad", swiglu_backward<float>, swiglu_backward<double>,
+                              tolerance_by<swiglu_forward<Near>, swiglu_forward<Moment>>,
+                              SumOrder::none};
+extern const Operation swiglu_grad{"swiglu_grad",
+                                   swiglu_backward<float>,
+                                   swiglu_backward<double>,
                                    swiglu_backward<Truth>,
-                                   tolerance_by<swiglu_backward<Near>, swiglu_backward<Moment>>};
+                                   tolerance_by<swiglu_backward<Near>, swiglu_backward<Moment>>,
+                                   SumOrder::none};
 
 }  // namespace plumb

@@ -59,6 +59,7 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation adam{"adam", evaluate<float>, evaluate<double>, evaluate<Truth>, tolerance};
+extern const Operation adam{"adam",          evaluate<float>, evaluate<double>,
+                            evaluate<Truth>, tolerance,       SumOrder::none};
 
 }  // namespace plumb

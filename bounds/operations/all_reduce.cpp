@@ -157,7 +157,7 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation all_reduce{"all_reduce", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                                  tolerance};
+extern const Operation all_reduce{"all_reduce",    evaluate<float>, evaluate<double>,
+                                  evaluate<Truth>, tolerance,       SumOrder::none};
 
 }  // namespace plumb

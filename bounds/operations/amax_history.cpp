@@ -33,8 +33,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation amax_history{"amax_history", evaluate<float>, evaluate<double>,
+extern const Operation amax_history{"amax_history",
+                                    evaluate<float>,
+                                    evaluate<double>,
                                     evaluate<Truth>,
-                                    tolerance_by<evaluate<Near>, evaluate<Moment>>};
+                                    tolerance_by<evaluate<Near>, evaluate<Moment>>,
+                                    SumOrder::none};
 
 }  // namespace plumb

@@ -232,8 +232,12 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 }  // namespace
 
 extern const Operation attention{
-    "attention", forward<float>, forward<double>, forward<Truth>,
-    tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>};
+    "attention",
+    forward<float>,
+    forward<double>,
+    forward<Truth>,
+    tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>,
+    SumOrder::chain};
 extern const Operation attention_grad{
     "attention_grad", grad<float>, grad<double>, grad<Truth>,
     tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>};

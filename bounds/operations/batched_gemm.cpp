@@ -47,7 +47,7 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation batched_gemm{"batched_gemm", evaluate<float>, evaluate<double>,
-                                    evaluate<Truth>, tolerance};
+extern const Operation batched_gemm{"batched_gemm",  evaluate<float>, evaluate<double>,
+                                    evaluate<Truth>, tolerance,       SumOrder::any};
 
 }  // namespace plumb

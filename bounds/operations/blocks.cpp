@@ -135,10 +135,17 @@ std::vector<Matrix<T>> quantized(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation block_scales{"block_scales", scales<float>, scales<double>, scales<Truth>,
-                                    tolerance_by<scales<Near>, scales<Moment>>};
-extern const Operation quantize_blocks{"quantize_blocks", quantized<float>, quantized<double>,
+extern const Operation block_scales{"block_scales",
+                                    scales<float>,
+                                    scales<double>,
+                                    scales<Truth>,
+                                    tolerance_by<scales<Near>, scales<Moment>>,
+                                    SumOrder::none};
+extern const Operation quantize_blocks{"quantize_blocks",
+                                       quantized<float>,
+                                       quantized<double>,
                                        quantized<Truth>,
-                                       tolerance_by<quantized<Near>, quantized<Moment>>};
+                                       tolerance_by<quantized<Near>, quantized<Moment>>,
+                                       SumOrder::none};
 
 }  // namespace plumb

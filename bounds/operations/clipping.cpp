@@ -66,11 +66,19 @@ std::vector<Matrix<T>> scaled(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation grad_norm{"grad_norm", norm<float>, norm<double>, norm<Truth>,
-                                 norm_tolerance};
-extern const Operation clip{"clip", coefficient<float>, coefficient<double>, coefficient<Truth>,
-                            tolerance_by<coefficient<Near>, coefficient<Moment>>};
-extern const Operation scale{"scale", scaled<float>, scaled<double>, scaled<Truth>,
-                             tolerance_by<scaled<Near>, scaled<Moment>>};
+extern const Operation grad_norm{"grad_norm", norm<float>,    norm<double>,
+                                 norm<Truth>, norm_tolerance, SumOrder::none};
+extern const Operation clip{"clip",
+                            coefficient<float>,
+                            coefficient<double>,
+                            coefficient<Truth>,
+                            tolerance_by<coefficient<Near>, coefficient<Moment>>,
+                            SumOrder::none};
+extern const Operation scale{"scale",
+                             scaled<float>,
+                             scaled<double>,
+                             scaled<Truth>,
+                             tolerance_by<scaled<Near>, scaled<Moment>>,
+                             SumOrder::none};
 
 }  // namespace plumb

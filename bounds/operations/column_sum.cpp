@@ -15,7 +15,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation column_sum{"column_sum", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                                  tolerance_by<evaluate<Near>, evaluate<Moment>, 0>};
+extern const Operation column_sum{"column_sum",
+                                  evaluate<float>,
+                                  evaluate<double>,
+                                  evaluate<Truth>,
+                                  tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
+                                  SumOrder::chain};
 
 }  // namespace plumb

@@ -83,12 +83,21 @@ std::vector<Matrix<T>> weight_grad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation combine{"combine", forward<float>, forward<double>, forward<Truth>,
-                               tolerance_by<forward<Near>, forward<Moment>, 0>};
-extern const Operation combine_grad{"combine_grad", grad<float>, grad<double>, grad<Truth>,
-                                    tolerance_by<grad<Near>, grad<Moment>>};
+extern const Operation combine{"combine",
+                               forward<float>,
+                               forward<double>,
+                               forward<Truth>,
+                               tolerance_by<forward<Near>, forward<Moment>, 0>,
+                               SumOrder::chain};
+extern const Operation combine_grad{
+    "combine_grad", grad<float>, grad<double>, grad<Truth>, tolerance_by<grad<Near>, grad<Moment>>,
+    SumOrder::none};
 extern const Operation combine_weight_grad{
-    "combine_weight_grad", weight_grad<float>, weight_grad<double>, weight_grad<Truth>,
-    tolerance_by<weight_grad<Near>, weight_grad<Moment>, 0, 1>};
+    "combine_weight_grad",
+    weight_grad<float>,
+    weight_grad<double>,
+    weight_grad<Truth>,
+    tolerance_by<weight_grad<Near>, weight_grad<Moment>, 0, 1>,
+    SumOrder::chain};
 
 }  // namespace plumb

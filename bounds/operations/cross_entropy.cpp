@@ -91,10 +91,17 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation cross_entropy{"cross_entropy", forward<float>, forward<double>,
+extern const Operation cross_entropy{"cross_entropy",
+                                     forward<float>,
+                                     forward<double>,
                                      forward<Truth>,
-                                     tolerance_by<forward<Near>, forward<Moment>, 0>};
-extern const Operation cross_entropy_grad{"cross_entropy_grad", grad<float>, grad<double>,
-                                          grad<Truth>, tolerance_by<grad<Near>, grad<Moment>>};
+                                     tolerance_by<forward<Near>, forward<Moment>, 0>,
+                                     SumOrder::chain};
+extern const Operation cross_entropy_grad{"cross_entropy_grad",
+                                          grad<float>,
+                                          grad<double>,
+                                          grad<Truth>,
+                                          tolerance_by<grad<Near>, grad<Moment>>,
+                                          SumOrder::none};
 
 }  // namespace plumb

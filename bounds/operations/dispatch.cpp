@@ -43,9 +43,17 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation dispatch{"dispatch", forward<float>, forward<double>, forward<Truth>,
-                                tolerance_by<forward<Near>, forward<Moment>>};
-extern const Operation dispatch_grad{"dispatch_grad", grad<float>, grad<double>, grad<Truth>,
-                                     tolerance_by<grad<Near>, grad<Moment>, 0>};
+extern const Operation dispatch{"dispatch",
+                                forward<float>,
+                                forward<double>,
+                                forward<Truth>,
+                                tolerance_by<forward<Near>, forward<Moment>>,
+                                SumOrder::none};
+extern const Operation dispatch_grad{"dispatch_grad",
+                                     grad<float>,
+                                     grad<double>,
+                                     grad<Truth>,
+                                     tolerance_by<grad<Near>, grad<Moment>, 0>,
+                                     SumOrder::chain};
 
 }  // namespace plumb

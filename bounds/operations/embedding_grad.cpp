@@ -31,8 +31,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation embedding_grad{"embedding_grad", evaluate<float>, evaluate<double>,
+extern const Operation embedding_grad{"embedding_grad",
+                                      evaluate<float>,
+                                      evaluate<double>,
                                       evaluate<Truth>,
-                                      tolerance_by<evaluate<Near>, evaluate<Moment>, 1>};
+                                      tolerance_by<evaluate<Near>, evaluate<Moment>, 1>,
+                                      SumOrder::chain};
 
 }  // namespace plumb

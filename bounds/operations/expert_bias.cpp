@@ -28,7 +28,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation expert_bias{"expert_bias", evaluate<float>, evaluate<double>,
-                                   evaluate<Truth>, tolerance_by<evaluate<Near>, evaluate<Moment>>};
+extern const Operation expert_bias{"expert_bias",
+                                   evaluate<float>,
+                                   evaluate<double>,
+                                   evaluate<Truth>,
+                                   tolerance_by<evaluate<Near>, evaluate<Moment>>,
+                                   SumOrder::none};
 
 }  // namespace plumb

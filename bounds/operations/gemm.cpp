@@ -225,6 +225,7 @@ Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Par
   return tolerance_in_order(same, of.begins);
 }
 
-extern const Operation gemm{"gemm", evaluate<float>, evaluate<double>, evaluate<Truth>, tolerance};
+extern const Operation gemm{"gemm",          evaluate<float>, evaluate<double>,
+                            evaluate<Truth>, tolerance,       SumOrder::any};
 
 }  // namespace plumb

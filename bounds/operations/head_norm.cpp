@@ -113,10 +113,18 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation head_norm{"head_norm", forward<float>, forward<double>, forward<Truth>,
-                                 tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>};
-extern const Operation head_norm_grad{"head_norm_grad", grad<float>, grad<double>, grad<Truth>,
-                                      tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 3>};
+extern const Operation head_norm{"head_norm",
+                                 forward<float>,
+                                 forward<double>,
+                                 forward<Truth>,
+                                 tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
+                                 SumOrder::chain};
+extern const Operation head_norm_grad{"head_norm_grad",
+                                      grad<float>,
+                                      grad<double>,
+                                      grad<Truth>,
+                                      tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 3>,
+                                      SumOrder::chain};
 extern const Operation head_norm_wgrad{"head_norm_wgrad", wgrad<float>, wgrad<double>, wgrad<Truth>,
                                        tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 3>};
 

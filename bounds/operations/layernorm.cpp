@@ -155,11 +155,23 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation layernorm{"layernorm", forward<float>, forward<double>, forward<Truth>,
-                                 tolerance_by<forward<Near>, forward<Moment>, 0>};
-extern const Operation layernorm_grad{"layernorm_grad", grad<float>, grad<double>, grad<Truth>,
-                                      tolerance_by<grad<Near>, grad<Moment>, 0, 2>};
-extern const Operation layernorm_wgrad{"layernorm_wgrad", wgrad<float>, wgrad<double>, wgrad<Truth>,
-                                       tolerance_by<wgrad<Near>, wgrad<Moment>, 0, 2>};
+extern const Operation layernorm{"layernorm",
+                                 forward<float>,
+                                 forward<double>,
+                                 forward<Truth>,
+                                 tolerance_by<forward<Near>, forward<Moment>, 0>,
+                                 SumOrder::chain};
+extern const Operation layernorm_grad{"layernorm_grad",
+                                      grad<float>,
+                                      grad<double>,
+                                      grad<Truth>,
+                                      tolerance_by<grad<Near>, grad<Moment>, 0, 2>,
+                                      SumOrder::chain};
+extern const Operation layernorm_wgrad{"layernorm_wgrad",
+                                       wgrad<float>,
+                                       wgrad<double>,
+                                       wgrad<Truth>,
+                                       tolerance_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
+                                       SumOrder::chain};
 
 }  // namespace plumb

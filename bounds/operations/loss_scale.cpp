@@ -34,7 +34,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation loss_scale{"loss_scale", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                                  tolerance_by<evaluate<Near>, evaluate<Moment>>};
+extern const Operation loss_scale{"loss_scale",
+                                  evaluate<float>,
+                                  evaluate<double>,
+                                  evaluate<Truth>,
+                                  tolerance_by<evaluate<Near>, evaluate<Moment>>,
+                                  SumOrder::none};
 
 }  // namespace plumb

@@ -23,7 +23,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation quantize{"quantize", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                                tolerance_by<evaluate<Near>, evaluate<Moment>>};
+extern const Operation quantize{"quantize",
+                                evaluate<float>,
+                                evaluate<double>,
+                                evaluate<Truth>,
+                                tolerance_by<evaluate<Near>, evaluate<Moment>>,
+                                SumOrder::none};
 
 }  // namespace plumb

@@ -37,11 +37,23 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation rmsnorm{"rmsnorm", forward<float>, forward<double>, forward<Truth>,
-                               tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>};
-extern const Operation rmsnorm_grad{"rmsnorm_grad", grad<float>, grad<double>, grad<Truth>,
-                                    tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 2>};
-extern const Operation rmsnorm_wgrad{"rmsnorm_wgrad", wgrad<float>, wgrad<double>, wgrad<Truth>,
-                                     tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 2>};
+extern const Operation rmsnorm{"rmsnorm",
+                               forward<float>,
+                               forward<double>,
+                               forward<Truth>,
+                               tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
+                               SumOrder::chain};
+extern const Operation rmsnorm_grad{"rmsnorm_grad",
+                                    grad<float>,
+                                    grad<double>,
+                                    grad<Truth>,
+                                    tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 2>,
+                                    SumOrder::chain};
+extern const Operation rmsnorm_wgrad{"rmsnorm_wgrad",
+                                     wgrad<float>,
+                                     wgrad<double>,
+                                     wgrad<Truth>,
+                                     tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
+                                     SumOrder::chain};
 
 }  // namespace plumb

@@ -71,7 +71,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation rope{"rope", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                            tolerance_by<evaluate<Near>, evaluate<Moment>>};
+extern const Operation rope{"rope",
+                            evaluate<float>,
+                            evaluate<double>,
+                            evaluate<Truth>,
+                            tolerance_by<evaluate<Near>, evaluate<Moment>>,
+                            SumOrder::none};
 
 }  // namespace plumb

@@ -73,7 +73,11 @@ std::vector<std::size_t> undecided(const Matrix<double>& margins, const Matrix<d
   return rows;
 }
 
-extern const Operation router{"router", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                              tolerance_by<evaluate<Near>, evaluate<Moment>, 0>};
+extern const Operation router{"router",
+                              evaluate<float>,
+                              evaluate<double>,
+                              evaluate<Truth>,
+                              tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
+                              SumOrder::chain};
 
 }  // namespace plumb

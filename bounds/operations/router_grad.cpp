@@ -91,9 +91,17 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 extern const Operation balance_loss{"balance_loss", balanced<float>, balanced<double>,
                                     balanced<Truth>,
                                     tolerance_by<balanced<Near>, balanced<Moment>, 0>};
-extern const Operation z_loss{"z_loss", squared<float>, squared<double>, squared<Truth>,
-                              tolerance_of_squares_by<squared<Near>, squared<Moment>, 0>};
-extern const Operation router_grad{"router_grad", grad<float>, grad<double>, grad<Truth>,
-                                   tolerance_by<grad<Near>, grad<Moment>, 0, 1>};
+extern const Operation z_loss{"z_loss",
+                              squared<float>,
+                              squared<double>,
+                              squared<Truth>,
+                              tolerance_of_squares_by<squared<Near>, squared<Moment>, 0>,
+                              SumOrder::chain};
+extern const Operation router_grad{"router_grad",
+                                   grad<float>,
+                                   grad<double>,
+                                   grad<Truth>,
+                                   tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
+                                   SumOrder::chain};
 
 }  // namespace plumb

@@ -106,13 +106,29 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation softmax{"softmax", forward<float>, forward<double>, forward<Truth>,
-                               tolerance_by<forward<Near>, forward<Moment>, 0>};
-extern const Operation softmax_grad{"softmax_grad", grad<float>, grad<double>, grad<Truth>,
-                                    tolerance_by<grad<Near>, grad<Moment>, 0, 1>};
-extern const Operation log_sum_exp{"log_sum_exp", log_sum<float>, log_sum<double>, log_sum<Truth>,
-                                   tolerance_by<log_sum<Near>, log_sum<Moment>, 0>};
-extern const Operation softmax_merge{"softmax_merge", merge<float>, merge<double>, merge<Truth>,
-                                     tolerance_by<merge<Near>, merge<Moment>>};
+extern const Operation softmax{"softmax",
+                               forward<float>,
+                               forward<double>,
+                               forward<Truth>,
+                               tolerance_by<forward<Near>, forward<Moment>, 0>,
+                               SumOrder::tree};
+extern const Operation softmax_grad{"softmax_grad",
+                                    grad<float>,
+                                    grad<double>,
+                                    grad<Truth>,
+                                    tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
+                                    SumOrder::chain};
+extern const Operation log_sum_exp{"log_sum_exp",
+                                   log_sum<float>,
+                                   log_sum<double>,
+                                   log_sum<Truth>,
+                                   tolerance_by<log_sum<Near>, log_sum<Moment>, 0>,
+                                   SumOrder::tree};
+extern const Operation softmax_merge{"softmax_merge",
+                                     merge<float>,
+                                     merge<double>,
+                                     merge<Truth>,
+                                     tolerance_by<merge<Near>, merge<Moment>>,
+                                     SumOrder::chain};
 
 }  // namespace plumb

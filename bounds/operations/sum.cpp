@@ -64,7 +64,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation sum{"sum", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                           tolerance_by<evaluate<Near>, evaluate<Moment>>};
+extern const Operation sum{"sum",
+                           evaluate<float>,
+                           evaluate<double>,
+                           evaluate<Truth>,
+                           tolerance_by<evaluate<Near>, evaluate<Moment>>,
+                           SumOrder::chain};
 
 }  // namespace plumb

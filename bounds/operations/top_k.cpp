@@ -78,11 +78,23 @@ std::vector<Matrix<T>> counted(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation top_k{"top_k", chosen<float>, chosen<double>, chosen<Truth>,
-                             tolerance_by<chosen<Near>, chosen<Moment>>};
-extern const Operation within_capacity{"within_capacity", within<float>, within<double>,
-                                       within<Truth>, tolerance_by<within<Near>, within<Moment>>};
-extern const Operation expert_count{"expert_count", counted<float>, counted<double>, counted<Truth>,
-                                    tolerance_by<counted<Near>, counted<Moment>>};
+extern const Operation top_k{"top_k",
+                             chosen<float>,
+                             chosen<double>,
+                             chosen<Truth>,
+                             tolerance_by<chosen<Near>, chosen<Moment>>,
+                             SumOrder::none};
+extern const Operation within_capacity{"within_capacity",
+                                       within<float>,
+                                       within<double>,
+                                       within<Truth>,
+                                       tolerance_by<within<Near>, within<Moment>>,
+                                       SumOrder::none};
+extern const Operation expert_count{"expert_count",
+                                    counted<float>,
+                                    counted<double>,
+                                    counted<Truth>,
+                                    tolerance_by<counted<Near>, counted<Moment>>,
+                                    SumOrder::none};
 
 }  // namespace plumb

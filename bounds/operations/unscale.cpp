@@ -39,7 +39,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation unscale{"unscale", evaluate<float>, evaluate<double>, evaluate<Truth>,
-                               tolerance_by<evaluate<Near>, evaluate<Moment>>};
+extern const Operation unscale{"unscale",
+                               evaluate<float>,
+                               evaluate<double>,
+                               evaluate<Truth>,
+                               tolerance_by<evaluate<Near>, evaluate<Moment>>,
+                               SumOrder::none};
 
 }  // namespace plumb

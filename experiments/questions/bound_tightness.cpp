@@ -17,14 +17,14 @@ namespace {
 constexpr double sigmas = 6;    // of the moments
 constexpr double delta = 1e-9;  // of probabilistic
 
-void add(Table& rows, const std::vector<std::string>& key, std::size_t outputs, const Seen& seen,
-         const std::string& refused) {
+Table::Row row_of(const std::vector<std::string>& key, std::size_t outputs, const Seen& seen,
+                  const std::string& refused) {
   std::vector<std::string> row = key;
   row.push_back(std::to_string(outputs));
   row.push_back(refused.empty() ? cell(seen.looseness) : "-");
   row.push_back(refused.empty() ? cell(seen.nearest) : "-");
   row.push_back(refused.empty() ? "-" : refused);
-  rows.add(row);
+  return row;
 }
 
 std::vector<std::string> key_of(const Question& q, Mode mode, const std::string& machine,
@@ -55,14 +55,14 @@ void on_nearest(Table& rows, const Question& q, const Format& input, Mode mode) 
   const Matrix<double> truth = true_result(q);
   ask.values = values;
   const Outcome<Tolerance> t = operation.tolerance(ask);
-  if (!t) return add(rows, key, truth.size(), {}, t.error().detail);
+  if (!t) return rows.add(row_of(key, truth.size(), {}, t.error().detail));
   Matrix<double> bound = t->bound[0];
   if (mode == Mode::moments) {
     for (std::size_t e = 0; e < bound.size(); ++e) {
       bound.values[e] = sigmas * bound.values[e] + std::fabs(t->bias[0].values[e]);
     }
   }
-  add(rows, key, truth.size(), compared(operation.evaluate(computed)[0], truth, bound), "");
+  rows.add(row_of(key, truth.size(), compared(operation.evaluate(computed)[0], truth, bound), ""));
 }
 
 Matrix<double> bound_of(const SumErrors& errors, Mode mode) {
@@ -82,18 +82,21 @@ void on_described(Table& rows, const Question& q, const std::string& machine,
                   const std::string& inputs, Tensor computed, const SumErrors& errors) {
   const Matrix<double> truth = true_result(q);
   const bool repeated = repeats(q.inputs[0]) || repeats(q.inputs[1]);
+  std::vector<Table::Row> group;
   for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
     const bool refused = repeated && mode != Mode::deterministic;
-    add(rows, key_of(q, mode, machine, inputs, fp32), truth.size(),
-        compared(computed, truth, bound_of(errors, mode)), refused ? std::string(data_repeat) : "");
+    group.push_back(row_of(key_of(q, mode, machine, inputs, fp32), truth.size(),
+                           compared(computed, truth, bound_of(errors, mode)),
+                           refused ? std::string(data_repeat) : ""));
   }
   Matrix<double> bound = bound_of(errors, repeated ? Mode::deterministic : Mode::probabilistic);
   for (std::size_t e = 0; e < bound.size(); ++e) {
     bound.values[e] += ulp(std::fabs(truth.values[e]) + bound.values[e], bf16) / 2;
   }
   round_in_place(computed.values, bf16);
-  add(rows, key_of(q, Mode::probabilistic, machine, inputs, bf16), truth.size(),
-      compared(computed, truth, bound), "");
+  group.push_back(row_of(key_of(q, Mode::probabilistic, machine, inputs, bf16), truth.size(),
+                         compared(computed, truth, bound), ""));
+  rows.add_group(group);
 }
 
 void in_order(Table& rows, const Machine& machine, const Format& input,

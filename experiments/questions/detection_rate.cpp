@@ -21,6 +21,7 @@ std::string yes(bool x) { return x ? "1" : "0"; }
 void judge_all(Table& rows, const std::vector<std::string>& key, const Start& start,
                const Bug& bug) {
   const Trace perturbed = run_perturbed(start, 1);
+  std::vector<Table::Row> group;
   for (const std::string rule : {"twins,replay", "perturbation", "flat", "assert-close"}) {
     const bool ours = rule == "twins,replay";
     CheckOptions options;
@@ -41,8 +42,9 @@ void judge_all(Table& rows, const std::vector<std::string>& key, const Start& st
           std::to_string(healthy.size())}) {
       row.push_back(text);
     }
-    rows.add(row);
+    group.push_back(std::move(row));
   }
+  rows.add_group(group);
 }
 
 void run(Table& rows, const Effort& effort) {

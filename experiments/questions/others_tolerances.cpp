@@ -74,8 +74,8 @@ std::vector<std::string> key_of(const std::string& rule, const Case& c) {
 }
 
 // `zeros`: how many elements of an output of nothing but zeros the rule would accept.
-void add(Table& rows, const std::string& rule, const Case& c, const Seen& seen, std::size_t zeros,
-         const std::string& source) {
+void add(std::vector<Table::Row>& rows, const std::string& rule, const Case& c, const Seen& seen,
+         std::size_t zeros, const std::string& source) {
   std::vector<std::string> row = key_of(rule, c);
   row.push_back(std::to_string(c.truth.size()));
   row.push_back(cell(seen.looseness));
@@ -83,11 +83,11 @@ void add(Table& rows, const std::string& rule, const Case& c, const Seen& seen, 
   row.push_back(std::to_string(seen.outside));
   row.push_back(std::to_string(zeros));
   row.push_back(source);
-  rows.add(row);
+  rows.push_back(std::move(row));
 }
 
 // Adds a rule that takes a share of the norm of all elements together.
-void by_norm(Table& rows, const Case& c, const std::string& rule, double share,
+void by_norm(std::vector<Table::Row>& rows, const Case& c, const std::string& rule, double share,
              const std::string& source) {
   Matrix<double> error = c.truth;
   for (std::size_t e = 0; e < error.size(); ++e) {
@@ -98,7 +98,8 @@ void by_norm(Table& rows, const Case& c, const std::string& rule, double share,
       {off / accepted, off > 0 ? accepted / off : 0, off > accepted ? error.size() : 0}, 0, source);
 }
 
-void ours(Table& rows, const Case& c, const std::string& name, const char* machine, Mode mode) {
+void ours(std::vector<Table::Row>& rows, const Case& c, const std::string& name,
+          const char* machine, Mode mode) {
   const Question& q = c.question;
   const Operation& operation = *find_operation(q.operation);
   ExactRoundings none;
@@ -126,6 +127,7 @@ void judged(Table& rows, const std::string& operation, const std::string& distri
   for (const Tensor& input : narrowed) call.inputs.push_back(&input);
   c.computed = find_operation(operation)->evaluate(call)[0];
   c.truth = true_result(c.question);
+  std::vector<Table::Row> group;
   for (const Rule& rule : rules()) {
     if (!rule.operation.empty() && rule.operation != operation) continue;
     if (!rule.result.empty() && rule.result != result.name) continue;
@@ -136,15 +138,16 @@ void judged(Table& rows, const std::string& operation, const std::string& distri
       accepted.values[e] = rule.accepts(r, static_cast<double>(c.computed.values[e]), c);
       zeros += std::fabs(r) <= rule.accepts(r, 0, c) ? 1 : 0;
     }
-    add(rows, rule.name, c, compared(c.computed, c.truth, accepted), zeros, rule.source);
+    add(group, rule.name, c, compared(c.computed, c.truth, accepted), zeros, rule.source);
   }
-  by_norm(rows, c, "Megatron-LM 8.29 %", 0.0829, "Megatron-LM");
-  if (result == fp32) by_norm(rows, c, "Ginkgo 10 eps", 10 * 0x1p-23, "Ginkgo-close");
-  ours(rows, c, "plumb worst case", "ieee", Mode::deterministic);
+  by_norm(group, c, "Megatron-LM 8.29 %", 0.0829, "Megatron-LM");
+  if (result == fp32) by_norm(group, c, "Ginkgo 10 eps", 10 * 0x1p-23, "Ginkgo-close");
+  ours(group, c, "plumb worst case", "ieee", Mode::deterministic);
   if (operation == "gemm") {
-    ours(rows, c, "plumb 1e-9 order known", "ieee-sequential", Mode::probabilistic);
+    ours(group, c, "plumb 1e-9 order known", "ieee-sequential", Mode::probabilistic);
   }
-  ours(rows, c, "plumb 1e-9", "ieee", Mode::probabilistic);
+  ours(group, c, "plumb 1e-9", "ieee", Mode::probabilistic);
+  rows.add_group(group);
 }
 
 void run(Table& rows, const Effort& effort) {

@@ -93,6 +93,7 @@ class Study {
     const Trace reference = run_reference(start_);
     const Candidate candidate = run_candidate(start_);
     add("visible", "scale", "median", check(reference, candidate.trace, {}).smallest_scale);
+    rows_.add_group(group_);
   }
 
  private:
@@ -131,13 +132,12 @@ class Study {
 
   void add(const std::string& what, const std::string& kind, const std::string& where, double x) {
     std::vector<std::string> row = key_;
-    row.insert(row.end(), {what, kind, where});
-    if (rows_.settled(row)) return;
-    row.push_back(cell(x));
-    rows_.add(row);
+    row.insert(row.end(), {what, kind, where, cell(x)});
+    group_.push_back(std::move(row));
   }
 
   Table& rows_;
+  std::vector<Table::Row> group_;
   const Effort& effort_;
   std::vector<std::string> key_;
   const Start& start_;

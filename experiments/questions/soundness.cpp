@@ -181,8 +181,11 @@ void run(Table& rows, const Effort& effort) {
           if (t && modes[m] != Mode::moments) judge_bound(c, *t, exactly, tallies[m]);
         }
       }
-      for (std::size_t m = 0; m < modes.size(); ++m)
-        rows.add(row_of(key(modes[m]), modes[m], tallies[m]));
+      std::vector<Table::Row> group;
+      for (std::size_t m = 0; m < modes.size(); ++m) {
+        group.push_back(row_of(key(modes[m]), modes[m], tallies[m]));
+      }
+      rows.add_group(group);
       effort.progress(subject.name + ", " + kind + ": " + std::to_string(tallies[0].violations) +
                       " of " + std::to_string(tallies[0].elements) + " outside");
     }

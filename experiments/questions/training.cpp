@@ -18,6 +18,7 @@ void one_run(Table& rows, Family family, const Recipe& recipe, int seed) {
   Config config = config_of(name_of(family));
   config.seed = static_cast<std::uint64_t>(seed);
   double sum = 0;
+  std::vector<Table::Row> group;
   // The loss of the last step but one is the last that is told.
   trained(start_of(config, recipe, {}, default_text()), default_text(), steps + 1,
           [&](int step, double loss) {
@@ -25,9 +26,10 @@ void one_run(Table& rows, Family family, const Recipe& recipe, int seed) {
             if (step % together != 0) return;
             std::vector<std::string> row = key(name_of(family), recipe, seed, step);
             row.push_back(cell(sum / together));
-            if (!rows.settled(key(name_of(family), recipe, seed, step))) rows.add(row);
+            group.push_back(std::move(row));
             sum = 0;
           });
+  rows.add_group(group);
 }
 
 void run(Table& rows, const Effort& effort) {

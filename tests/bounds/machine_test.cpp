@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "bounds/examples/example.hpp"
+#include "bounds/number/exponential.hpp"
+#include "bounds/number/philox.hpp"
 #include "bounds/on_machine.hpp"
 #include "bounds/outcome.hpp"
 
@@ -102,6 +107,54 @@ TEST(Machine, ItsCollectiveReplacesThatOfTheCall) {
   e.how.wire = bf16;
   EXPECT_EQ(t->bound[0], tolerance_of(e)->bound[0]);
   EXPECT_FALSE(on(3));
+}
+
+// A chain over many exponentials errs by more than the bound of a softmax, whose sums are a tree:
+// so a card that says "sequential" must not be given that bound.
+TEST(Machine, WhoseSumsAreAChainGetsNoBoundOfATree) {
+  const std::size_t n = 32768;
+  Matrix<double> x(1, n);
+  for (std::size_t j = 0; j < n; ++j) x.values[j] = static_cast<float>(uniform(5, j));
+  const Example e{"softmax", {x}, {}, {1, fp32, fp32}};
+  const auto values = value_of(e);
+  const float largest = static_cast<float>(*std::ranges::max_element(x.values));
+  float sum = 0;
+  for (const double v : x.values) sum += exp(static_cast<float>(v) - largest);
+  const ToleranceCall call{{&e.inputs[0]}, e.attributes, e.how, Mode::deterministic, 0, values};
+  const Operation& softmax = *find_operation("softmax");
+  const auto tree = softmax.tolerance(call);
+  double ratio = 0;
+  for (std::size_t j = 0; j < n; ++j) {
+    const float p = exp(static_cast<float>(x.values[j]) - largest) / sum;
+    ratio = std::max(ratio, std::fabs(p - values[0].values[j]) / tree->bound[0].values[j]);
+  }
+  EXPECT_GT(ratio, 1);
+  EXPECT_FALSE(tolerance_on(*find_machine("ieee-sequential"), softmax, call, fp32));
+  EXPECT_EQ(tolerance_on(*find_machine("ieee-pairwise"), softmax, call, fp32)->bound, tree->bound);
+}
+
+// Where a card names an order, an operation has its own bound, or none.
+TEST(Machine, GivesABoundOfItsOrderOrNone) {
+  for (const Operation* operation : all_operations()) {
+    if (operation->id == "gemm") continue;  // has one for every order
+    Draw draw("plain", 1);
+    const Example e = example_of(operation->id, draw);
+    const auto values = value_of(e);
+    std::vector<const Matrix<double>*> inputs;
+    for (const Matrix<double>& input : e.inputs) inputs.push_back(&input);
+    const ToleranceCall call{inputs, e.attributes, e.how, Mode::deterministic, 0, values};
+    const auto own = operation->tolerance(call);
+    const auto given = [&](const char* machine) {
+      const auto t = tolerance_on(*find_machine(machine), *operation, call, fp32);
+      EXPECT_TRUE(!t || !own || t->bound == own->bound) << operation->id;
+      return t.has_value();
+    };
+    const SumOrder sums = operation->sums;
+    const bool everywhere = sums == SumOrder::none || sums == SumOrder::any;
+    EXPECT_EQ(given("ieee-blocked128"), own && everywhere) << operation->id;
+    EXPECT_EQ(given("ieee-sequential"), own && (everywhere || sums == SumOrder::chain));
+    EXPECT_EQ(given("ieee-pairwise"), own && (everywhere || sums == SumOrder::tree));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+#include "cli/build.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "kernels/backend.hpp"
+
+namespace plumb {
+
+std::string build_text() {
+  std::vector<std::string_view> usable;
+  for (const Backend* backend : all_backends()) {
+    if (backend->usable_here()) usable.push_back(backend->name);
+  }
+  return fmt::format("plumb {}\ncommit {}\nfound when built: {}\nbackends that run here: {}",
+                     PLUMB_VERSION, build_commit(), PLUMB_FOUND, fmt::join(usable, ", "));
+}
+
+}  // namespace plumb

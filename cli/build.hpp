@@ -1,0 +1,14 @@
+// cli/build.hpp: of what this program was built.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace plumb {
+
+// As git describes it, with -dirty where the tree differed; "unknown" outside a repository.
+std::string_view build_commit();
+// For --version: version, commit, libraries found, backends that run here.
+std::string build_text();
+
+}  // namespace plumb

@@ -1,0 +1,98 @@
+// Is every bound that the program gives one for what was asked, and every other refused by name?
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bounds/operation.hpp"
+#include "tests/cli/program.hpp"
+
+namespace plumb {
+namespace {
+
+// What other projects' tests read: the fields of bounds/bound-table.schema.json, and no others.
+nlohmann::json table_as_its_schema_says(const std::string& arguments) {
+  const Said said = plumb("bound --json " + arguments);
+  EXPECT_EQ(said.code, 0) << said.out;
+  const auto table = nlohmann::json::parse(said.out);
+  std::ifstream file(PLUMB_SOURCE_DIR "/bounds/bound-table.schema.json");
+  const auto schema = nlohmann::json::parse(file);
+  EXPECT_EQ(table["schema"], schema["properties"]["schema"]["const"]);
+  const auto& form = schema["$defs"]["bound"];
+  for (const auto& row : table["bounds"]) {
+    for (const auto& field : form["required"]) EXPECT_TRUE(row.contains(field)) << row;
+    for (const auto& [name, value] : row.items()) {
+      EXPECT_TRUE(form["properties"].contains(name)) << name;
+    }
+    EXPECT_NE(row.contains("refused"), row.contains("largest_bound")) << row;
+  }
+  return table["bounds"];
+}
+
+TEST(Bound, IsListedAsItsSchemaSaysForOneOperationAndForAll) {
+  const auto all = table_as_its_schema_says("--all --machine h100");
+  std::size_t bounded = 0;
+  for (const auto& row : all) bounded += row.contains("largest_bound") ? 1 : 0;
+  EXPECT_EQ(all.size(), 3 * all_operations().size());
+  EXPECT_EQ(bounded, 3U);  // a product, in every mode: nothing else is known of that machine
+  EXPECT_EQ(table_as_its_schema_says("gemm 16x64x16").size(), 1U);
+}
+
+TEST(Bound, OfAProductIsRefusedWhereTheRecipeCastsItsOperands) {
+  for (const std::string recipe :
+       {"fp8-current", "fp8-delayed", "fp8-block", "mxfp8", "nvfp4", "tf32"}) {
+    refused("bound gemm 16x64x16 --recipe " + recipe,
+            "recipe '" + recipe + "' multiplies short copies of its operands");
+    refused("bound grouped_gemm 16x64 --machine h100 --recipe " + recipe, "short copies");
+  }
+  EXPECT_EQ(plumb("bound softmax 4x64 --recipe fp8-current").code, 0);  // casts no operand
+}
+
+TEST(Bound, IsRefusedWhereTheMachineTakesSumsInAnotherOrder) {
+  for (const std::string op : {"softmax", "log_sum_exp"}) {
+    refused("bound " + op + " 8x4096 --recipe fp32 --machine ieee-sequential",
+            "the bound of " + op + " is for sums as a balanced tree; take the machine ieee if");
+    EXPECT_EQ(plumb("bound " + op + " 8x64 --machine ieee-pairwise").code, 0);
+  }
+  for (const std::string op : {"rmsnorm", "layernorm", "column_sum", "cross_entropy"}) {
+    EXPECT_EQ(plumb("bound " + op + " 8x64 --machine ieee-sequential").code, 0);
+    refused("bound " + op + " 8x64 --machine ieee-pairwise", "is for sums one after the other");
+  }
+  refused("bound batched_gemm 8x64 --machine ieee-blocked128 --rule moments",
+          "one after the other");
+  EXPECT_EQ(plumb("bound batched_gemm 8x64 --machine ieee-blocked128").code, 0);
+  EXPECT_EQ(plumb("bound gelu 8x64 --machine ieee-blocked128").code, 0);
+}
+
+TEST(Bound, SaysWhichOrderItAssumes) {
+  EXPECT_NE(plumb("bound softmax 8x64").out.find("assumes sums as a balanced tree"),
+            std::string::npos);
+  EXPECT_NE(plumb("bound gemm 8x64x8").out.find("assumes sums in any order"), std::string::npos);
+  EXPECT_EQ(plumb("bound gelu 8x64").out.find("assumes"), std::string::npos);
+}
+
+TEST(Bound, PartsAreRefusedWhereRanksShareNoSum) {
+  refused("bound all_reduce 8x64 --parts 4", "its inputs are the ranks'");
+  refused("bound softmax 8x64 --parts 4", "no sum that --parts would share");
+  refused("bound gelu 8x64 --parts 2", "no sum that --parts would share");
+  refused("bound --all --parts 2", "leave it out of --all");
+  for (const std::string shared : {"gemm 8x64x8", "column_sum 64x8", "rmsnorm_wgrad 64x8"}) {
+    EXPECT_EQ(plumb("bound " + shared + " --parts 4").code, 0) << shared;
+  }
+}
+
+TEST(Bound, OutsideAMatrixUnitAsksForAnotherCard) {
+  refused("bound softmax 4x4 --machine h100", "runs outside of it, take the machine ieee");
+  refused("bound gemm 4x4x4 --machine abacus", "known: a100, ");
+  EXPECT_NE(plumb("bound --help").out.find("ieee-sequential"), std::string::npos);
+}
+
+TEST(Bound, OfAllLeavesOutWhatIsRefusedAndSaysWhich) {
+  const std::string out = plumb("bound --all --machine ieee-sequential --recipe mxfp8").out;
+  EXPECT_EQ(out.find(": refused"), std::string::npos);
+  EXPECT_NE(out.find("softmax (deterministic), softmax (probabilistic), softmax (moments)"),
+            std::string::npos)
+      << out;
+  EXPECT_NE(out.find("left out, recipe 'mxfp8' multiplies"), std::string::npos) << out;
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,80 @@
+// Is a file whole at any time, and is what was not finished gone or named?
+#include "trace/store/unfinished.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "bounds/outcome.hpp"
+
+namespace plumb {
+namespace {
+
+namespace fs = std::filesystem;
+
+class UnfinishedFiles : public testing::Test {
+ protected:
+  UnfinishedFiles()
+      : folder_(fs::temp_directory_path() / ("plumb-unfinished-" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~UnfinishedFiles() override { fs::remove_all(folder_); }
+  static std::string content_of(const fs::path& file) {
+    std::ifstream in(file);
+    std::ostringstream all;
+    all << in.rdbuf();
+    return all.str();
+  }
+  fs::path folder_;
+};
+
+TEST_F(UnfinishedFiles, TakeTheFinalNameOrNone) {
+  {
+    Unfinished folder(folder_ / "trace");
+    fs::create_directory(folder.path());
+    std::ofstream(folder.path() / "half") << "a";
+  }
+  EXPECT_TRUE(fs::is_empty(folder_));
+  write_whole(folder_ / "file", "old");
+  write_whole(folder_ / "file", "new");
+  EXPECT_EQ(content_of(folder_ / "file"), "new");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(UnfinishedFiles, ReplaceALinkAndDoNotFollowIt) {
+  EXPECT_THROW(write_whole(folder_ / "no-folder/file", "new"), Failure);
+  std::ofstream(folder_ / "precious") << "old";
+  fs::create_symlink(folder_ / "precious", folder_ / "link");
+  write_whole(folder_ / "link", "new");
+  EXPECT_EQ(content_of(folder_ / "precious"), "old");
+  EXPECT_EQ(content_of(folder_ / "link"), "new");
+}
+
+TEST_F(UnfinishedFiles, AreDiscardedWhenTheirMakerIsAskedTo) {
+  const Unfinished folder(folder_ / "trace");
+  fs::create_directory(folder.path());
+  EXPECT_EQ(discard_unfinished(), std::vector{folder.path()});
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(UnfinishedFiles, AreNamedWhenTheirMakerIsGone) {
+  const pid_t child = fork();
+  if (child == 0) {
+    new Unfinished(folder_ / "trace");
+    fs::create_directory(folder_ / ("trace.partial-" + std::to_string(getpid())));
+    raise(SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
+  Unfinished ours(folder_ / "other");
+  fs::create_directory(ours.path());
+  std::ofstream(folder_ / "my.partial-notes") << "mine";
+  EXPECT_EQ(left_beside(folder_ / "next"),
+            std::vector{folder_ / ("trace.partial-" + std::to_string(child))});
+}
+
+}  // namespace
+}  // namespace plumb

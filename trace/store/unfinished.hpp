@@ -1,0 +1,39 @@
+// trace/store/unfinished.hpp: what a process is making and has not finished. It has a name of its
+// own beside the final one, NAME.partial-PID, and takes the final one when it is whole.
+// TESTED   tests/trace/unfinished_test.cpp
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace plumb {
+
+// Goes again, whatever it has become, unless it was finished.
+class Unfinished {
+ public:
+  // Makes nothing. Throws Failure if something has the unfinished name.
+  explicit Unfinished(const std::filesystem::path& final);
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  ~Unfinished();
+
+  const std::filesystem::path& path() const { return path_; }
+  // Takes the final name. Throws std::filesystem::filesystem_error.
+  void finish();
+
+ private:
+  std::filesystem::path final_, path_;
+};
+
+// Writes a file that is the old one or the new one at any time. A link is not followed but
+// replaced. Throws Failure; the old file then stays.
+void write_whole(const std::filesystem::path& file, std::string_view text);
+
+// Removes what this process has not finished; returns what it removed. Any thread may ask.
+std::vector<std::filesystem::path> discard_unfinished();
+
+// What processes that are gone have left unfinished in the folder where `final` lies.
+std::vector<std::filesystem::path> left_beside(const std::filesystem::path& final);
+
+}  // namespace plumb
