@@ -45,7 +45,7 @@ class Walk {
     const double most = (std::fabs(z.sum) + z.worst) * (1 + 0x1p-40);
     if (most == 0) return z;
     const double h = spacing_at(most);
-    // What is added to a number of FP32 that the result could have kept.
+    // The addend to a number of FP32 that the result could have kept.
     const bool x_smaller = std::fabs(x.sum) < std::fabs(y.sum);
     const Partial& smaller = x_smaller ? x : y;
     const bool kept = x_smaller ? y.held : x.held;

@@ -55,7 +55,7 @@ constexpr std::array<Names, shares> cause{{
     {"stored", "half an output spacing at |y|"},
 }};
 
-// What the terms of one output share.
+// The mode and the level, which the terms of one output share.
 struct Rule {
   Mode mode;
   double lambda;

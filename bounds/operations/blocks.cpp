@@ -38,7 +38,7 @@ Grid grid_of_groups(const Call<T>& call, const Matrix<T>& ids) {
   const auto groups = static_cast<std::size_t>(call.how.deal.groups);
   const Routing routing = routing_of(ids, experts);
   const int ranks = call.how.deal.ranks;
-  // As promised, in every draw: other cuts would make another number of blocks.
+  // Blocks lie as promised in every draw: other cuts would make another number of blocks.
   const Parting tokens = parting(ids.rows, {ranks, fp32, fp32, {ranks, call.how.deal.sequence}});
   Grid grid{{}, {}, block_starts(call[0].cols, call.count("cols"), call.how.parts)};
   for (std::size_t g = 0; g < groups; ++g) {

@@ -40,7 +40,7 @@ class Ring {
     }
   }
 
-  // What every query makes of all keys.                       o (T, heads head_dim), L (T, heads)
+  // The result of every query with all keys.                  o (T, heads head_dim), L (T, heads)
   struct Output {
     Matrix<T> o, lse;
   };
@@ -254,7 +254,7 @@ class Ring {
     }
   }
 
-  // What the exponentials of a row are about: its largest score, and what a draw adds.
+  // The number that the exponentials of a row are about: its largest score, plus a draw's own.
   T above(const T& largest, std::size_t query, std::size_t h) const {
     const std::uint64_t key = call_.how.deal.key;
     if (key == 0) return largest;

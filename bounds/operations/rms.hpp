@@ -45,7 +45,7 @@ Matrix<T> rms_gradient(const Matrix<T>& x, const Matrix<T>& w, const Matrix<T>& 
   return dx;
 }
 
-// What each row gives to the gradient of the weight.                                     // (T, D)
+// The terms that each row adds to the gradient of the weight.                            // (T, D)
 template <class T>
 Matrix<T> rms_weight_terms(const Matrix<T>& x, Matrix<T> dy, double eps) {
   for (std::size_t t = 0; t < x.rows; ++t) {

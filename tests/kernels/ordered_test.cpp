@@ -278,7 +278,7 @@ TEST(ToleranceOn, AKnownOrderIsTighterThanAny) {
           ASSERT_LE(error, bound) << name;
           if (bound > 0) reached = std::max(reached, error / bound);
         }
-        // Of a cast to BF16 nearly all of the bound is used: the design asks for 1 / 1.05.
+        // A cast to BF16 uses nearly all of the bound: the goal set before the code is 1 / 1.05.
         if (output == bf16 && mode == Mode::probabilistic) {
           EXPECT_GT(reached, 1 / 1.05) << name;
         }
