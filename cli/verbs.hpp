@@ -1,5 +1,7 @@
 // cli/verbs.hpp: the verbs of the program. Each adds itself to the command line and, when chosen,
 // returns its exit code. One file per verb; cli/README.md says which logic of a run is here, too.
+//
+// TESTED   tests/cli/verbs_test.cpp, tests/cli/options_test.cpp
 #pragma once
 
 #include <CLI/CLI.hpp>

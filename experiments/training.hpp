@@ -1,5 +1,7 @@
 // experiments/training.hpp: many steps. The executor makes trained weights; a candidate repeats the
 // last step over ranks.
+//
+// TESTED   tests/experiments/training_test.cpp
 #pragma once
 
 #include <functional>

@@ -1,5 +1,7 @@
 // experiments/trial.hpp: reference, healthy run, broken run and their verdicts: shared by catch,
 // the demo, sweeps and tests. The judge is given two traces and never a bug.
+//
+// TESTED   tests/experiments/catch_test.cpp
 #pragma once
 
 #include <optional>

@@ -1,4 +1,6 @@
 // injectors/bug.hpp: what a planted bug is. One bug, one file in bugs/, one line in bugs.inc.
+//
+// TESTED   tests/experiments/catch_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
 // model/config.hpp: the sizes and choices of the mini Transformer, without recipe and layout.
+//
+// TESTED   tests/model/settings_test.cpp, tests/cli/options_test.cpp
 #pragma once
 
 #include <algorithm>

@@ -3,6 +3,8 @@
 // Grammar: parts, each once, in any order:
 // "dp2,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1,recompute:selective,offload,
 // overlap:7".
+//
+// TESTED   tests/model/layout_test.cpp
 #pragma once
 
 #include <string>

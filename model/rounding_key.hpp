@@ -1,6 +1,8 @@
 // model/rounding_key.hpp: keys of random decisions: stochastic roundings and dropout. They depend
 // on seed, step and canonical id; the counter is the element of the whole tensor. So the layout
 // does not matter.
+//
+// TESTED   tests/model/settings_test.cpp (dropout), tests/model/one_rank_test.cpp
 #pragma once
 
 #include <string_view>

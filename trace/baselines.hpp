@@ -1,4 +1,6 @@
 // trace/baselines.hpp: the rules that others use, for comparison. Each judges one tensor by itself.
+//
+// TESTED   tests/trace/check_test.cpp
 #pragma once
 
 #include <string>

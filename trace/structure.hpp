@@ -1,4 +1,6 @@
 // trace/structure.hpp: what must hold exactly: ids, shapes, leaves, replicas, what ran.
+//
+// TESTED   tests/trace/structure_test.cpp
 #pragma once
 
 #include <set>

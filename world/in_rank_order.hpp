@@ -1,4 +1,6 @@
 // world/in_rank_order.hpp: the sum that every world promises, of parts that lie in one place.
+//
+// TESTED   tests/world/threads_test.cpp
 #pragma once
 
 #include <algorithm>

@@ -4,6 +4,8 @@
 // Vector types of GCC and clang: operators work lane by lane, a comparison gives 0 or -1 in each,
 // mask ? a : b chooses by lane. Sixteen lanes are one register of AVX-512, two of AVX2, four of
 // SSE; the bits are the same everywhere.
+//
+// TESTED   tests/bounds/number/rounding_test.cpp, tests/bounds/number/rows_test.cpp
 #pragma once
 
 #include <cstddef>

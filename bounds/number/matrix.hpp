@@ -1,4 +1,6 @@
 // bounds/number/matrix.hpp: rows, columns, values in row order. A vector is n x 1, a scalar 1 x 1.
+//
+// TESTED   tests/bounds/number/matrix_test.cpp
 #pragma once
 
 #include <algorithm>

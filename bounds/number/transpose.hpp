@@ -1,5 +1,7 @@
 // bounds/number/transpose.hpp: blocks of columns as rows of wide registers. Copies only: no number
 // changes.
+//
+// TESTED   tests/bounds/number/product_test.cpp, tests/model/one_rank_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,8 @@
 // bounds/number/unfilled.hpp: memory for numbers that are about to be written and need not be
 // zeroed first. std::vector<T, Unfilled<T>>(n) holds anything; in checked builds it holds NaN, so
 // that a read before the write shows. It begins on a line of the cache.
+//
+// TESTED   tests/bounds/number/matrix_test.cpp
 #pragma once
 
 #include <concepts>

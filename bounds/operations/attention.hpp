@@ -2,6 +2,8 @@
 //
 // The layout of the F columns stands in rope.cpp. Blocks are views, (S, head_dim) or transposed.
 // Where the inputs beside qkv (attention.cpp) stand in the call; 0: there is none.
+//
+// TESTED   tests/bounds/operations/attention_test.cpp
 #pragma once
 
 #include <cmath>

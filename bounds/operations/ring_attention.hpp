@@ -16,6 +16,8 @@
 // The softmax is not divided before P is rounded, so that other bits are lost than on one rank: P
 // is rounded beside numbers that differ by a factor from row to row. A draw (how.deal.key) takes
 // all exponentials of a row about a number up to ln 2 above the largest score (twins.md M4).
+//
+// TESTED   tests/bounds/operations/value_test.cpp, tests/bounds/operations/deal_test.cpp
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,8 @@
 // bounds/operations/rms.hpp: RMSNorm of rows, for whole rows and for heads: rmsnorm.cpp says how.
 //
 // Nothing here rounds to a format.
+//
+// TESTED   tests/bounds/operations/value_test.cpp
 #pragma once
 
 #include <cmath>

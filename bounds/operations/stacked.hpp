@@ -1,4 +1,6 @@
 // bounds/operations/stacked.hpp: operations that are several products of gemm, one below another.
+//
+// TESTED   tests/bounds/operations/batched_gemm_test.cpp
 #pragma once
 
 #include <optional>

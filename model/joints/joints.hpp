@@ -1,4 +1,6 @@
 // model/joints/joints.hpp: every parallel decision of the model, by subject.
+//
+// TESTED   tests/model/joints_test.cpp, tests/experiments/catch_test.cpp
 #pragma once
 
 #include <algorithm>

@@ -3,6 +3,8 @@
 //
 // Attention alone looks at other tokens: every rank gathers all keys and values (allgather), ranks
 // trade tokens for heads before and after (ulysses), or keys and values go round (ring.hpp).
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "kernels/ops.hpp"

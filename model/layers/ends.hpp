@@ -3,6 +3,8 @@
 //
 //   embedding   ids (T, 1) -> x: each rank looks up the rows it owns; the sum over ranks is exact
 //   head        h (T, D) -> logits (T, V / tp);  loss and its gradient over vocabulary slices
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/operand.hpp"

@@ -1,6 +1,8 @@
 // model/layers/mlp.hpp: the MLP of a layer: column-parallel fc1, activation, row-parallel fc2.
 //
 //   x: this rank's tokens of the stream; dx likewise
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/operand.hpp"

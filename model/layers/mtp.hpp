@@ -7,6 +7,7 @@
 // which runs its forward and backward at once, as those of the head. Every tensor-parallel rank
 // holds W and W'.
 //
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 // SOURCES  bounds/SOURCES.md [DeepSeek-V3] 2.2, which has one W for both, next to each other
 #pragma once
 

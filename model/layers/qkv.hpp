@@ -8,6 +8,8 @@
 //   the last columns of every key = x W_shared   whole; only these are rotated
 // So the gradients of the latent, and of the columns that all heads share, are sums over the
 // tensor-parallel ranks, each of which has some heads.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/operand.hpp"

@@ -2,6 +2,8 @@
 //
 // x, dy: ids of a module's input and of the gradient of its output. A _grad returns the id of the
 // gradient of the input. (T, C): tokens, width; shapes are of the whole tensors.
+//
+// TESTED   tests/model/one_rank_test.cpp
 #pragma once
 
 #include "model/plan/promise.hpp"

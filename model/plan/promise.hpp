@@ -2,6 +2,8 @@
 //
 // A part promises the tensors of one module, forward and backward side by side; names as in
 // plan.hpp.
+//
+// TESTED   tests/model/one_rank_test.cpp
 #pragma once
 
 #include <map>

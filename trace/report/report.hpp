@@ -1,4 +1,6 @@
 // trace/report/report.hpp: a verdict for people (text) and for programs (JSON lines).
+//
+// TESTED   tests/cli/verbs_test.cpp
 #pragma once
 
 #include <filesystem>
