@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 // Letters to insert, delete or change until one word is the other.
@@ -54,4 +54,4 @@ void refuse_unknown_verb(const CLI::App& app, const std::vector<std::string>& wo
                 "? known: " + known);
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -8,11 +8,11 @@
 
 #include "bounds/examples/shaped.hpp"
 #include "bounds/on_machine.hpp"
-#include "bounds/outcome.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 struct BoundCommand {
@@ -257,4 +257,4 @@ void add_bound(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

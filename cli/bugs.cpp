@@ -2,7 +2,7 @@
 
 #include "cli/verbs.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 std::string needs_of(const Bug& bug) {
@@ -41,4 +41,4 @@ void add_bugs(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

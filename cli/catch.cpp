@@ -6,7 +6,7 @@
 #include "cli/verbs.hpp"
 #include "trace/report/report.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 int code_of(const Trial& t) { return t.reached && t.changed ? t.broken.exit_code() : 3; }
@@ -106,4 +106,4 @@ void add_catch(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

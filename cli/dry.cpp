@@ -9,7 +9,7 @@
 #include "model/mesh.hpp"
 #include "model/traffic.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 using nlohmann::json;
@@ -170,4 +170,4 @@ void add_dry(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

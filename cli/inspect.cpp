@@ -7,7 +7,7 @@
 #include "trace/selection.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 void print(const std::string& id, const Tensor& t, const Format& format) {
@@ -51,4 +51,4 @@ void add_inspect(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

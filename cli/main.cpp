@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <iostream>
 
-#include "bounds/outcome.hpp"
 #include "cli/arguments.hpp"
 #include "cli/build.hpp"
 #include "cli/verbs.hpp"
+#include "number/outcome.hpp"
 #include "trace/memory.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 int run(int argc, char** argv) {
@@ -57,10 +57,11 @@ int refused(std::string sentence) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::cli
 
 int main(int argc, char** argv) {
   using namespace plumb;
+  using namespace plumb::cli;
   keep_freed_memory();
   try {
     const int code = run(argc, argv);

@@ -4,12 +4,12 @@
 #include <limits>
 #include <sstream>
 
-#include "bounds/outcome.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "model/data/text.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 // kv_heads: --kv-heads.
@@ -36,7 +36,7 @@ void ModelOptions::add_to(CLI::App& verb) {
   verb.add_option("--seed", seed, "of weights and data")
       ->capture_default_str()
       ->check(whole_numbers(0, std::numeric_limits<std::uint64_t>::max()));
-  for (const Size& size : plumb::sizes()) {
+  for (const Size& size : model::sizes()) {
     sizes[size.name] = -1;
     verb.add_option(option_of(size), sizes[size.name], size.what)
         ->check(whole_numbers(static_cast<std::uint64_t>(size.least),
@@ -46,7 +46,7 @@ void ModelOptions::add_to(CLI::App& verb) {
 
 Config ModelOptions::changed(Config c, bool to_run) const {
   c.seed = seed;
-  for (const Size& size : plumb::sizes()) {
+  for (const Size& size : model::sizes()) {
     const int given = sizes.at(size.name);
     if (given < 0) continue;
     if (size.of == Size::Of::experts && c.experts == 0) {
@@ -70,7 +70,7 @@ void ModelOptions::refuse_another_model(const Config& loaded) const {
                   "), and its weights decide; leave " + option + " out");
   };
   if (!family.empty() && family != family_of(loaded)) no("--family", family_of(loaded));
-  for (const Size& size : plumb::sizes()) {
+  for (const Size& size : model::sizes()) {
     const int given = sizes.at(size.name), has = loaded.*size.field;
     if (size.of_model() && given >= 0 && given != has) no(option_of(size), std::to_string(has));
   }
@@ -83,7 +83,7 @@ Start ModelOptions::start(const std::string& layout_if_none,
   const std::string text = text_from(data);
   const Config fresh = config_of(family.empty() ? "gpt" : family);
   if (load.empty()) return start_of(changed(fresh, true), how, where, text);
-  const Loaded earlier = plumb::load(load);
+  const Loaded earlier = cli::load(load);
   Config c = run_from(earlier.trace.manifest).config;
   refuse_another_model(c);
   c.rate = fresh.rate;
@@ -119,4 +119,4 @@ std::string text_from(const std::string& file) {
   return all.str();
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -5,7 +5,7 @@
 #include "trace/report/report.hpp"
 #include "trace/structure.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 // Refuses traces with missing tensors, as check does: they cannot be called healthy.
@@ -65,4 +65,4 @@ void add_replay(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -3,17 +3,17 @@
 #include <chrono>
 #include <fstream>
 
-#include "bounds/outcome.hpp"
 #include "cli/build.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/training.hpp"
 #include "model/data/text.hpp"
+#include "number/outcome.hpp"
 #include "trace/selection.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 constexpr int training_steps = 1500;
@@ -132,4 +132,4 @@ void add_run(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -5,7 +5,7 @@
 
 #include "cli/verbs.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 void talk(const std::string& what) {
   using Clock = std::chrono::steady_clock;
@@ -20,4 +20,4 @@ void talk(const std::string& what) {
   std::fprintf(stderr, "%s\n", what.c_str());
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

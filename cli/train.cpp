@@ -7,7 +7,7 @@
 #include "experiments/training.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 class TrainCommand {
@@ -179,4 +179,4 @@ void add_train(CLI::App& app, Verb& chosen) {
   verb->callback([&chosen] { chosen = [] { return command.run(); }; });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

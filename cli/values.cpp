@@ -4,11 +4,11 @@
 
 #include <charconv>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "trace/report/report.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 template <class T>
@@ -44,4 +44,4 @@ CLI::Validator numbers(double least, double most) { return between(least, most, 
 CLI::Validator report_files() { return accepted_by(check_report); }
 CLI::Validator new_traces() { return accepted_by(check_new); }
 
-}  // namespace plumb
+}  // namespace plumb::cli

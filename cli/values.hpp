@@ -7,7 +7,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 
-namespace plumb {
+#include "cli/sees.hpp"
+
+namespace plumb::cli {
 
 CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most);
 CLI::Validator numbers(double least, double most);
@@ -16,4 +18,4 @@ CLI::Validator report_files();
 // Accepts a name for a new trace, in a place that can be written.
 CLI::Validator new_traces();
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -1,9 +1,9 @@
 #include <array>
 
-#include "bounds/outcome.hpp"
 #include "experiments/experiment.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 #define EXPERIMENT(name) extern const Experiment name;
 #include "experiments/experiments.inc"
@@ -27,4 +27,4 @@ const Experiment& find_experiment(std::string_view name) {
   throw Failure("unknown experiment '" + std::string(name) + "'; known: " + known);
 }
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -1,9 +1,9 @@
 #include <array>
 
-#include "bounds/outcome.hpp"
 #include "injectors/bug.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 #define BUG(name) extern const Bug name;
 #include "injectors/bugs.inc"
@@ -27,4 +27,4 @@ const Bug& find_bug(std::string_view id) {
   throw Failure("unknown bug '" + std::string(id) + "'; known: " + known);
 }
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "bounds/outcome.hpp"
 #include "injectors/bug.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 namespace {
 
 int& field_of(Config& config, std::string_view setting) {
@@ -62,4 +62,4 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   if (magnitude > 0 && bug.dose.empty()) no("has no dose; leave --dose out");
 }
 
-}  // namespace plumb
+}  // namespace plumb::injectors

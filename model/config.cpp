@@ -3,9 +3,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // A number written by std::to_string or exactly(), between the limits.
@@ -265,4 +265,4 @@ std::vector<Parameter> multiplied(const Config& config) {
   return factors;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

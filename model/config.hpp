@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
-namespace plumb {
+#include "model/sees.hpp"
+
+namespace plumb::model {
 
 // gpt: learned positions, LayerNorm, GELU, biases, tied head. llama: RoPE, RMSNorm, SwiGLU, grouped
 // queries, own head, no biases.
@@ -133,4 +135,4 @@ bool decays(const Parameter& p);
 // router's weights stay as they are.
 std::vector<Parameter> multiplied(const Config& config);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -6,9 +6,9 @@
 #include <set>
 #include <sstream>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 [[noreturn]] void refuse(const std::string& part) {
@@ -207,4 +207,4 @@ std::vector<Stage> stages_of(const Layout& l, const Config& c) {
   return stages;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -10,11 +10,11 @@
 #include <tuple>
 #include <utility>
 
-#include "bounds/outcome.hpp"
 #include "model/recipe_card.hpp"
 #include "model/recipe_json.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 std::span<const std::pair<std::string_view, std::string_view>> recipe_cards();  // embedded
 
@@ -230,4 +230,4 @@ Recipe recipe_from(const std::string& id_or_file) {
   return recipe;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

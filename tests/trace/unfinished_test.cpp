@@ -9,7 +9,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

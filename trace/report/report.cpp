@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 nlohmann::json number_or_null(double x) {
@@ -154,4 +154,4 @@ void write_report(const Verdict& verdict, const std::string& file) {
   if (!out) throw Failure("cannot write the report " + file + "; is there room on the disk?");
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

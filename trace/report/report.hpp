@@ -7,8 +7,9 @@
 #include <string>
 
 #include "trace/check.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // Returns PASS, FAIL or INCONCLUSIVE, in a line without its end.
 std::string headline(const Verdict& verdict);
@@ -25,4 +26,4 @@ void check_report(const std::filesystem::path& file);
 // or a file that cannot be written.
 void write_report(const Verdict& verdict, const std::string& file);
 
-}  // namespace plumb
+}  // namespace plumb::trace

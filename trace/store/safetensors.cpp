@@ -6,7 +6,7 @@
 
 #include "trace/store/json.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 using nlohmann::json;
@@ -218,4 +218,4 @@ std::map<std::string, Shard> read_shards(std::istream& in, std::uint64_t size,
   return Reader(in, size, name).shards();
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 using nlohmann::json;
@@ -93,4 +93,4 @@ void refuse_other_run(const StoredSpreads& spreads, const Manifest& candidate) {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -8,7 +8,7 @@
 #include "trace/store/json.hpp"
 #include "trace/store/safetensors.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 using nlohmann::json;
@@ -302,4 +302,4 @@ Trace read_trace(const fs::path& folder) {
   return read_parts(folder);
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace
