@@ -10,6 +10,6 @@ namespace plumb {
 
 // Each throws Failure with one sentence.
 void refuse_empty_values(const std::vector<std::string>& words);
-void refuse_unknown_verb(const CLI::App& app, const std::vector<std::string>& words);
+void refuse_unknown_words(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace plumb

@@ -12,6 +12,10 @@
 namespace plumb {
 namespace {
 
+void tell_idle_parts(const Layout& layout) {
+  for (const std::string& idle : idle_parts(layout)) note(idle);
+}
+
 // kv_heads: --kv-heads.
 std::string option_of(const Size& size) {
   std::string name = std::string("--") + size.name;
@@ -79,6 +83,7 @@ void ModelOptions::refuse_another_model(const Config& loaded) const {
 Start ModelOptions::start(const std::string& layout_if_none,
                           const std::string& recipe_if_none) const {
   const Layout where = parse_layout(layout.empty() ? layout_if_none : layout);
+  if (!layout.empty()) tell_idle_parts(where);
   const Recipe how = recipe_from(recipe.empty() ? recipe_if_none : recipe);
   const std::string text = text_from(data);
   const Config fresh = config_of(family.empty() ? "gpt" : family);

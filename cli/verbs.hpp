@@ -96,6 +96,8 @@ inline constexpr const char* verdict_codes =
 std::string text_from(const std::string& file);
 // Says on stderr what goes on: at once on a terminal, else every ten seconds.
 void talk(const std::string& what);
+// Says a sentence on stderr that is no trouble.
+void note(const std::string& sentence);
 // A trace that was read, merged and verified.
 struct Loaded {
   Trace trace;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "bounds/outcome.hpp"
+#include "bounds/words.hpp"
 #include "model/recipe_card.hpp"
 #include "model/recipe_json.hpp"
 
@@ -210,13 +211,12 @@ std::vector<Recipe> all_recipes() {
 }
 
 Recipe find_recipe(const std::string& id) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Recipe& recipe : all_recipes()) {
     if (recipe.id == id) return recipe;
-    known += (known.empty() ? "" : ", ") + recipe.id;
+    known.push_back(recipe.id);
   }
-  throw Failure("unknown recipe '" + id + "'; known: " + known +
-                "; or name a file that ends in .json");
+  throw Failure(unknown("recipe", id, known) + " A file of one's own ends in .json");
 }
 
 Recipe recipe_from(const std::string& id_or_file) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bounds/words.hpp"
 #include "trace/baselines.hpp"
 #include "trace/decisions.hpp"
 #include "trace/difference.hpp"
@@ -275,9 +276,7 @@ void refuse_unknown_rules(const std::vector<std::string>& rules) {
   const auto known = all_rules();
   for (const std::string& rule : rules) {
     if (std::ranges::find(known, rule) != known.end()) continue;
-    std::string list;
-    for (const std::string& k : known) list.append(list.empty() ? "" : ", ").append(k);
-    throw Failure("unknown rule '" + rule + "'; known: " + list);
+    throw Failure(unknown("rule", rule, known));
   }
 }
 
