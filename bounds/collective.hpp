@@ -4,13 +4,15 @@
 //                elements lie in as many equal chunks as there are ranks, chunk c begins at rank
 //                (c + rotation) modulo ranks. Without a rotation: whichever it is
 //   tree         halves of the ranks added, and so down to single ranks; each sum rounded to the
-//   wire rank_order   FP32 sums in rank order, rounded to the wire once any_order    FP32 sums (or
-//   wider) in whatever order, rounded to the wire once: a switch
+//                wire
+//   rank_order   FP32 sums in rank order, rounded to the wire once
+//   any_order    FP32 sums (or wider) in whatever order, rounded to the wire once: a switch
 //
 // In each, what a rank sends is rounded to the wire first. reduce_scatter makes the same sums and
-// keeps a slice of them. NCCL's ring and tree do so; NVLink's switch is any_order ([NCCL],
-// bounds/SOURCES.md). TESTED   tests/bounds/operations/all_reduce_test.cpp,
-// tests/bounds/machine_test.cpp
+// keeps a slice of them. NCCL's ring and tree do so; NVLink's switch is any_order.
+//
+// TESTED   tests/bounds/operations/all_reduce_test.cpp, tests/bounds/machine_test.cpp
+// SOURCES  theory.md D5; bounds/SOURCES.md [NCCL]
 #pragma once
 
 #include <array>

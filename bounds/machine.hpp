@@ -4,6 +4,7 @@
 // how its ranks add up: algorithm, ranks, wire, provenance, source, and where it is known rotation
 // (bounds/collective.hpp). The derived tolerances hold on machines whose `accumulator` rounds to
 // nearest; is_ieee() says whether a card claims so.
+//
 // TESTED   tests/bounds/machine_test.cpp
 #pragma once
 
@@ -18,7 +19,7 @@
 
 namespace plumb {
 
-// From the vendor or the literature; from a probe; or taken on trust.
+// How a fact is known: from the vendor or the literature; from a probe; or taken on trust.
 enum class Provenance { published, measured, assumed };
 std::string_view name_of(Provenance provenance);
 
@@ -30,14 +31,14 @@ struct Fact {
 };
 
 // One step of a matrix unit: D = C + sum of `terms` products, as [MMA-Sim] and [FHMP21] describe
-// it. Products are exact; E is the largest exponent among products (e(a) + e(b), not renormalised)
-// and C; every addend is cut toward zero at 2^(E - grid), the sum is exact, its result is cut
-// toward zero to `kept` fraction bits.
+// it (theory.md T2). Products are exact; E is the largest exponent among products (e(a) + e(b), not
+// renormalised) and C; every addend is cut toward zero at 2^(E - grid), the sum is exact, its
+// result is cut toward zero to `kept` fraction bits.
 struct Mma {
   Format input;
   int terms, grid, kept;
   // Every so many products (a multiple of `terms`) the sum is added to an FP32 number, nearest
-  // even, and starts again at zero; 0: never. What a kernel does, not the machine.
+  // even, and starts again at zero; 0: never. The kernel decides this, not the machine.
   int promoted_after = 0;
 
   static constexpr int most_terms = 64;
@@ -53,12 +54,13 @@ struct Machine {
   // Returns the fact of that name, or nullptr.
   const Fact* fact(std::string_view name) const;
   // The order and rounding of its FP32 sums, if the card knows them: the facts "order" (see
-  // bounds/order.hpp; "any" says that nothing is known) and "rounding". Throws Failure if it says
-  // what no order is.
+  // bounds/order.hpp; "any" says that nothing is known) and "rounding". Throws Failure if a fact
+  // names no order or no rounding.
   std::optional<Order> order() const;
-  // Nearest-even accumulation in FP32, subnormals kept, exp and log within one ulp.
+  // Does the card claim nearest-even accumulation in FP32, subnormals kept, exp and log within one
+  // ulp?
   bool is_ieee() const;
-  // Its matrix unit for inputs of a format: the fact "mma_FORMAT", or nothing.
+  // The matrix unit for inputs of a format: the fact "mma_FORMAT", or nothing.
   std::optional<Mma> mma(const Format& input) const;
 };
 

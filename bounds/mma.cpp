@@ -40,7 +40,7 @@ void add_to(double& sum, double x, double& lost) {
   sum = s;
 }
 
-// The addends of one step.
+// The products of one step.
 class Step {
  public:
   void begin() {
@@ -59,7 +59,7 @@ class Step {
     double value;
   };
   std::span<const Addend> addends() const { return {addends_, count_}; }
-  // What remains of the addends on a grid is a multiple of 2 to this.
+  // Exponent of the power of two that all that remains of the addends on a grid is a multiple of.
   int last_on(int grid) const {
     int last = -never;
     for (const Addend& x : addends()) last = std::min(last, std::max(x.last, grid));
@@ -81,7 +81,7 @@ class Step {
   Addend addends_[Mma::most_terms] = {};
 };
 
-// The sum so far: exactly, and how far the unit may be from that.
+// The sum so far, exactly, and how far the unit's may be from it.
 class Worst {
  public:
   explicit Worst(const Mma& unit) : unit_(unit) {}
@@ -126,7 +126,7 @@ class Worst {
   int last_ = -never;  // the unit's sum is a multiple of 2 to this
 };
 
-// What is to be expected of the unit's cuts. Exponents are those of the likely sum.
+// Mean and variance of what the unit cuts. Exponents are those of the likely sum.
 class Likely {
  public:
   explicit Likely(const Mma& unit) : unit_(unit) {}
@@ -150,14 +150,14 @@ class Likely {
     last_ = std::max(last_, kept);
   }
 
-  // What the sum is a multiple of.
+  // The power of two that the sum is a multiple of.
   double grid() const { return std::ldexp(1.0, last_); }
 
   double bias = 0, variance = 0;
 
  private:
-  // Products are known, and so is what they lose to the grid; but for the side of a power of two
-  // on which the sum before them lies, as their grid is its.
+  // Products are known, and so is what they lose to the grid. The grid depends on the side of a
+  // power of two on which the sum before them lies.
   void lose_of_products(const Step& step, double before, int of_sum) {
     const auto left = [&](int exponent) {
       return step.cut_at(std::max(step.top, exponent) - unit_.grid);
@@ -173,7 +173,7 @@ class Likely {
     bias += p * other;
     variance += p * (1 - p) * other * other;
   }
-  // A multiple of 2^last, an odd one if that is its last bit, becomes a multiple of 2^to.
+  // Cuts a multiple of 2^last (an odd one if that is its last bit) to a multiple of 2^to.
   void cut(int last, int to, bool odd, double sign) {
     if (last >= to) return;
     const double h = std::ldexp(1.0, to), g = std::ldexp(1.0, last);
@@ -194,7 +194,7 @@ class Chain {
     likely_.take(step, worst_.exact);
     worst_.take(step);
   }
-  // The sum goes to an FP32 number, nearest even, and starts again.
+  // Adds the sum to an FP32 number, nearest even, and starts again at zero.
   void promote() {
     double lost = 0;
     add_to(done_, worst_.exact, lost);

@@ -2,26 +2,31 @@
 //
 //   |C_ij - (A B)_ij| <= worst_ij        A (M, K)   B (K, N)
 //
-// Running bound over the steps of a sum (theory.md T3, [FHMP21] for the arithmetic): with S_j the
-// exact prefix sum after step j and d_j the bound so far,
-//   E_j  = largest exponent of the step's products and of |S_(j-1)| + d_(j-1)
-//   d_j  = d_(j-1) + (addends that the grid 2^(E_j - F) may cut) 2^(E_j - F)
-//                  + 2^(e - M), e the exponent of |S_j| + d_j so far, where the result may be cut
-// and per promotion u (|sum so far| + its bound), all of it nearest even in FP32. Prefix sums are
-// FP64, and what they drop (TwoSum) enters d_j, so that exponents are those of exact sums.
+// Running bound over the steps of a sum (theory.md T3; [FHMP21] for the arithmetic): with S_j the
+// exact prefix sum after step j, d_j the bound so far, F the unit's grid and M its kept bits,
+//   E_j   = largest exponent of the step's products and of |S_(j-1)| + d_(j-1)
+//   d_j   = d_(j-1) + (addends that the grid 2^(E_j - F) may cut) 2^(E_j - F)
+//                   + 2^(e - M), e the exponent of |S_j| + d_j so far, where the result may be cut
+//                   + 2^-149
+// and per promotion u (|sum so far| + its bound) + 2^-150, all of it nearest even in FP32. Prefix
+// sums are FP64, and what they drop (TwoSum) enters d_j, so that exponents are those of exact sums.
 // So truncation, whose errors all point one way, is covered as it is: no mean of zero is assumed.
-// What is expected of it (theory.md T4): products are known, and so is what the grid cuts from
-// them, a bias. Only where the sum, by its deviation so far, may lie on either side of a power of
-// two, the grid is one or the other: with probability p the bias is another by D, and the variance
-// p (1-p) D^2. Of the sum the last bits are unknown: a multiple of g, cut toward zero to a multiple
-// of h, loses (h - g) / 2 in the mean and varies by (h^2 - g^2) / 12 if the bits that go are
-// uniform; an odd multiple (its products end at g, and what they are added to does not) h / 2 and
-// (h^2 - 4 g^2) / 12. Energy takes h^2 for each cut, four times what a variable of width h needs
-// [Hoeffding]. Nothing stagnates unseen: drift is zero.
 //
-// REFUSES  values must be finite, and no sum may overflow FP32; both are the caller's to see to.
+// Mean and variance (theory.md T4): products are known, and so is what the grid cuts from them, a
+// bias. Only where the sum, by its deviation so far, may lie on either side of a power of two, the
+// grid is one or the other: with probability p the bias is another by D, and the variance
+// p (1 - p) D^2. Of the sum the last bits are unknown: a multiple of g, cut toward zero to a
+// multiple of h, loses
+//   (h - g) / 2   in the mean and varies by (h^2 - g^2) / 12     if the bits that go are uniform
+//   h / 2         and (h^2 - 4 g^2) / 12                         if it is an odd multiple of g: its
+//                 products end at g, and what they are added to does not
+// Energy takes h^2 for each cut, four times what a variable of width h needs [Hoe63]. Nothing
+// stagnates unseen: drift is zero.
+//
+// REFUSES  nothing: values must be finite and no sum may overflow FP32; the caller sees to both.
 // COSTS    a handful of operations a product, several times the FP64 product.
 // TESTED   tests/kernels/mma_test.cpp
+// SOURCES  theory.md T2, T3, T4; bounds/SOURCES.md [MMA-Sim] [FHMP21] [Hoe63]
 #pragma once
 
 #include "bounds/machine.hpp"

@@ -1,7 +1,7 @@
 // bounds/moments.hpp: mean and deviation of an operation's errors, from its evaluation run over
 // Moment numbers.
 //
-//   bias        mean error, about the value as given: that of the evaluation, and
+//   bias        mean error about the value as given: the evaluation's own bias, and
 //               value mirrored here - value as given (two orders of the FP64 sums)
 //   deviation   root of own^2 + the sum of the squares of the sensitivities   number/moment.hpp
 //
@@ -15,7 +15,7 @@
 
 namespace plumb {
 
-// As promised: parts, running sums of parts and the result.
+// Roundings as promised: of parts, of running sums of parts and of the result.
 class MomentRoundings final : public Roundings<Moment> {
  public:
   void round(Matrix<Moment>& x, const Format& to) override;
@@ -25,12 +25,13 @@ class MomentRoundings final : public Roundings<Moment> {
 
 using MomentEvaluation = std::vector<Matrix<Moment>> (*)(const Call<Moment>&);
 
-// Refuses  may_overflow  if an element or a step is likely to leave the range of its format, or
-//          divides by what may be zero.
+// Returns the moments of the outputs' errors.
+// REFUSES  may_overflow  if an element or a step is likely to leave the range of its format, or
+//                        divides by what may be zero.
 Outcome<Tolerance> moments_of(const std::vector<Matrix<Moment>>& outputs,
                               const ToleranceCall& call);
 
-// The same, running `evaluate` first.
+// Runs `evaluate` on the call's inputs first.
 Outcome<Tolerance> moments_by_evaluation(const ToleranceCall& call, MomentEvaluation evaluate);
 
 Matrix<Moment> moments_of_input(const Matrix<double>& x);

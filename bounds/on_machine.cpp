@@ -11,7 +11,7 @@
 namespace plumb {
 namespace {
 
-// What a bound of one kind of sum says of itself.
+// The words of a bound for one kind of sum.
 struct Wording {
   std::string name, worst, likely;
 };
@@ -105,7 +105,7 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
   return t;
 }
 
-// A sum over ranks as the card says that they add up; its additions are FP32's to nearest.
+// The sum over ranks as the card says that they add up; its additions are FP32's to nearest.
 Outcome<Tolerance> of_ranks(const ToleranceCall& call, const Machine& machine,
                             const Operation& all_reduce) {
   const Collective& how = *machine.collective;

@@ -1,18 +1,17 @@
 // bounds/on_machine.hpp: the tolerance of an operation on a machine, from what its card knows.
 //
-//   order "any", nearest        the operation's own tolerance
-//   a known order, any rounding  gemm: bounds/ordered.hpp; others: their own where it is nearest
-//   and
-//                               their bound is for that order (Operation::sums)
-//   a collective                 all_reduce: its algorithm, wire and rotation instead of the call's
-//   a matrix unit               gemm: bounds/mma.hpp; others are refused by name
+//   order "any", nearest          the operation's own tolerance
+//   a known order, any rounding   gemm: bounds/ordered.hpp; others: their own where it is nearest
+//                                 and their bound is for that order (Operation::sums)
+//   a collective                  all_reduce: its algorithm, wire and rotation, not the call's
+//   a matrix unit                 gemm: bounds/mma.hpp; others are refused by name
 //
 // Where a sum's errors are a SumErrors, the modes are
 //   deterministic   worst + half a spacing of the output at |value| + worst
-//   probabilistic   min(worst, |bias| + drift + lambda sqrt(energy)), lambda = sqrt(2 ln(2 elements
-//   / delta)),
-//                   and the same cast; worst alone for data that repeat
+//   probabilistic   min(worst, |bias| + drift + lambda sqrt(energy)), and the same cast;
+//                   lambda = sqrt(2 ln(2 elements / delta)); worst alone for data that repeat
 //   moments         bias, sqrt(variance + spacing^2 / 12); refused for data that repeat
+// Both bounds add |value as given - the sum from which errors are counted|.
 //
 // TESTED   tests/bounds/machine_test.cpp, tests/kernels/ordered_test.cpp,
 //          tests/kernels/mma_test.cpp
@@ -23,9 +22,10 @@
 
 namespace plumb {
 
-// Inputs are numbers of `input`, which chooses the matrix unit.
-// Refuses  unsupported  by name what the card does not describe;   conflict  moments of data that
-// repeat;   and whatever the operation itself refuses.
+// Returns the tolerance; inputs are numbers of `input`, which chooses the matrix unit.
+// REFUSES  unsupported   by name what the card does not describe
+//          conflict      moments of data that repeat
+//          and whatever the operation itself refuses
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input);
 

@@ -1,6 +1,7 @@
 // bounds/operation.hpp: what an operation of a training step must be able to say.
 //
-// Each operation lives in one file of bounds/operations and is one row of operations.inc. It says
+// Each operation is one row of operations.inc; those of a kind share a file of bounds/operations.
+// It says
 //
 //   evaluate       the outputs as an Evaluation promises them (casts, splits, order, roundings)
 //   value          the same mathematics in FP64, without any rounding to a format
@@ -8,6 +9,7 @@
 //   tolerance      how far an evaluation as promised may lie from `value`, given the inputs
 //
 // The inputs, outputs and attributes of each operation stand at the top of its file.
+//
 // TESTED   tests/bounds/operations/*_test.cpp
 #pragma once
 
@@ -29,23 +31,23 @@ namespace plumb {
 
 using Attributes = std::map<std::string, double, std::less<>>;
 
-// How the terms of a contraction lie on the ranks that share it: in contiguous slices, or, of
-// tokens and ranks > 1, each sequence in 2 * ranks chunks, dealt to the ranks there and back
-// (zigzag). Copies of tokens lie where their tokens do; those of a group of experts on ranks of
-// its own.
+// How the terms of a contraction lie on the ranks that share it. They lie in contiguous slices. If
+// they are tokens and ranks > 1, each sequence is cut into 2 * ranks chunks, dealt to the ranks
+// there and back (zigzag). Copies of tokens lie where their tokens do; each group of experts has
+// ranks of its own.
 struct Deal {
   int ranks = 1;
   int sequence = 0;       // rows of a sequence
-  std::uint64_t key = 0;  // not 0: of a draw, whose cuts fall elsewhere
-  bool ring = false;      // of attention: keys and values go round (ring_attention.hpp)
-  int groups = 1;         // of experts, contiguous
+  std::uint64_t key = 0;  // not 0: this is a draw, whose cuts fall elsewhere
+  bool ring = false;      // attention only: keys and values go round (ring_attention.hpp)
+  int groups = 1;         // experts only: contiguous groups of them
   bool as_they_come() const { return ranks == 1 && key == 0; }
   bool operator==(const Deal&) const = default;
 };
-// The numbers of n rows in rank order; then equal slices of them are the ranks'.
+// Returns the numbers of n rows in rank order; equal slices of them are the ranks'.
 std::vector<std::size_t> dealt_rows(std::size_t n, const Deal& deal);
 
-// How a node's sum and its result lose bits. Two runs share a rounding if and only if their
+// Where a node's sum and its result lose bits. Two runs share a rounding if and only if their
 // evaluations of that node are equal.
 struct Evaluation {
   int parts = 1;         // slices of the contraction, each made by another rank, in rank order
@@ -56,9 +58,10 @@ struct Evaluation {
 };
 
 // How n terms of a sum are shared: their numbers in rank order, and where in that order each part
-// begins, and the end. Of a draw (how.deal.key) the cuts between slices and chunks fall elsewhere,
-// by up to half of one: other partial sums, with other roundings, of terms in the same places; and
-// what the first part adds up as a single device does, 0, 1, 2 ..., it adds up so in every run.
+// begins, with n as the end. In a draw (how.deal.key) the cuts between slices and between chunks
+// move by up to half a piece (twins.md M3): the partial sums differ and so do their roundings, but
+// each term keeps its place. The first part still adds the terms 0, 1, 2 ... as a single device
+// does.
 struct Parting {
   std::vector<std::size_t> order, begins;
 };
@@ -80,7 +83,7 @@ struct Call {
   std::size_t count(std::string_view name) const {
     return static_cast<std::size_t>(attribute(name));
   }
-  // The attribute `key` of operations that may round stochastically: below 2^53, as a double is.
+  // The attribute `key` of operations that may round stochastically; below 2^53, as a double is.
   std::optional<std::uint64_t> random_key() const {
     if (!attributes.contains("key")) return {};
     return static_cast<std::uint64_t>(attribute("key"));
@@ -90,15 +93,17 @@ struct Call {
 enum class Mode { deterministic, probabilistic, moments };
 std::string_view name_of(Mode mode);
 
-// A named share of a tolerance: the terms of one output add up to its bound, element by element.
+// A share of a tolerance by its cause (number/near.hpp: SHARES). An element's shares add up to its
+// bound. The words are those of the cause, also where gemm and attention derive the share by a
+// formula of their own.
 struct Term {
-  std::string name;     // as in the file's derivation
-  std::string formula;  // what it is, with symbols
+  std::string name;     // of the cause
+  std::string formula;  // the cause in words
   double largest;       // largest share over the elements (absolute)
 };
 
-// How far each element of each output may be from `value`, and from `truth` but for 2^-900, where
-// FP64 may underflow on the way.
+// How far each element of each output may be from `value`. It is as far from `truth`, but for
+// 2^-900, where FP64 may underflow on the way.
 struct Tolerance {
   Mode mode = Mode::deterministic;
   double delta = 0;                      // probability of any violation; 0: never
@@ -157,7 +162,7 @@ const Operation* find_operation(std::string_view id);
 template <class T>
 Matrix<T> combined(std::vector<Matrix<T>>&& parts, const Evaluation& how, Roundings<T>& roundings);
 
-// The rows in this order.
+// Returns the rows in this order.
 template <class T>
 Matrix<T> rows_in(const std::vector<std::size_t>& order, const Matrix<T>& x) {
   Matrix<T> y(x.rows, x.cols);
@@ -165,7 +170,7 @@ Matrix<T> rows_in(const std::vector<std::size_t>& order, const Matrix<T>& x) {
   return y;
 }
 
-// The outputs of an operation that has one. ({std::move(y)} would copy it.)
+// Wraps the one output of an operation. ({std::move(y)} would copy it.)
 template <class T>
 std::vector<Matrix<T>> alone(Matrix<T>&& y) {
   std::vector<Matrix<T>> outputs;

@@ -45,7 +45,7 @@ class Walk {
     const double most = (std::fabs(z.sum) + z.worst) * (1 + 0x1p-40);
     if (most == 0) return z;
     const double h = spacing_at(most);
-    // What is added to a number of FP32 that the result could have kept.
+    // The addend to a number of FP32 that the result could have kept.
     const bool x_smaller = std::fabs(x.sum) < std::fabs(y.sum);
     const Partial& smaller = x_smaller ? x : y;
     const bool kept = x_smaller ? y.held : x.held;
@@ -62,7 +62,7 @@ class Walk {
   }
 
  private:
-  // Such roundings depend on each other: a small number vanishes each time it is added.
+  // Roundings that depend on each other: a small number vanishes each time it is added.
   void stagnate(Partial& z, double h, double addend, double sum) const {
     const bool nearest = rounding_ == Rounding::nearest_even;
     const double c = nearest ? std::min(h / 2, addend) : h;
@@ -76,7 +76,7 @@ class Walk {
     z.variance += h * h / 12;
   }
 
-  // With what is lost uniform over the multiples of the grid, or over its odd multiples.
+  // Rounds; what is lost is uniform over the multiples of the grid, or over its odd multiples.
   void round(Partial& z, double h, bool odd) const {
     const double g = z.grid;
     double c = h / 2;

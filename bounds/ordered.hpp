@@ -1,8 +1,9 @@
 // bounds/ordered.hpp: how far a product is from the exact one where the order of its sums is known.
 //
 //   worst      |C_ij - (A B)_ij| <= worst_ij, always
-//   energy     with energy E and drift D, > D + lambda sqrt(E) with probability <=
-//   drift      2 exp(-lambda^2 / 2) [HI23]: D is what stagnation may add up to
+//   energy     E, and
+//   drift      D: the error exceeds |bias| + D + lambda sqrt(E) with probability <=
+//              2 exp(-lambda^2 / 2) [HI23]; D is what stagnation may add up to
 //   bias       mean error, and
 //   variance   about it
 //
@@ -15,20 +16,23 @@
 // last bit. So products of short numbers, which many FP32 sums hold exactly, cost nothing until
 // they do. What FP64 drops from s (TwoSum) enters d.
 //
-// Where what is added is below 4 h, roundings depend on each other (theory.md P8): a small number
-// vanishes each time it is added. There, unless roundings are stochastic, d grows by at most what
-// is added, D in place of E by the same; and if it is below h/2, its negative is the bias.
+// Where what is added to a number of FP32 is below 4 h, roundings depend on each other (theory.md
+// P8): a small number vanishes each time it is added. There, unless roundings are stochastic,
+//   d and D   grow by the smaller of h/2 and what is added (nearest), or by h (toward zero)
+//   bias      falls by what is added, if that vanishes: below h/2 (nearest), or below h and of the
+//             sum's sign (toward zero); else by sign(s) h/2 toward zero, and the variance grows by
+//             h^2/12 in both modes
 //
 // Elsewhere, for bias and variance, what is lost is uniform over the multiples of g, or over the
 // odd ones where an exact operand has a last bit at g that the other has not: number/grid.hpp.
-// Toward zero the bias is -sign(s) (h-g)/2, odd -sign(s) h/2.
+// Toward zero the bias is -sign(s) (h - g)/2, odd -sign(s) h/2.
 //
 // ASSUMES  energy: each rounding has mean zero given the earlier ones; bias, variance: the above.
-//          Both fail for data that repeat; that is the caller's to ask.
+//          Both fail for data that repeat; the caller has to ask.
 // REFUSES  nothing: where a sum may leave FP32's range, worst is infinite.
 // COSTS    some tens of FP64 operations a product.
 // TESTED   tests/kernels/ordered_test.cpp
-// SOURCES  theory.md D3, P4, P5, P7; bounds/SOURCES.md [HI23]
+// SOURCES  theory.md D3, P4, P5, P7, P8; bounds/SOURCES.md [HI23]
 #pragma once
 
 #include "bounds/number/product.hpp"
@@ -41,7 +45,7 @@ struct SumErrors {
   // not exact.
   Matrix<double> sum, worst, energy, drift, bias, variance;
 
-  // What element e stays within but for a probability of 2 exp(-lambda^2 / 2).
+  // The bound that element e exceeds with probability <= 2 exp(-lambda^2 / 2).
   double likely(std::size_t e, double lambda) const;
 };
 

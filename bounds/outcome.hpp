@@ -1,10 +1,10 @@
 // bounds/outcome.hpp: a value, or the reason there is none; and what is thrown when the world
 // fails.
 //
-// Outcome is used where "no answer" is an ordinary finding (a bound that does not apply, two shards
-// that disagree). Misuse of a function throws std::invalid_argument. Failure is for what a user can
-// mend: its text says what was found, what was expected and what to do.
-// Shaped like std::expected, so that C++23 can replace Outcome by one alias.
+// Outcome is for a missing answer that is an ordinary finding (a bound that does not apply, two
+// shards that disagree). Misuse of a function throws std::invalid_argument. Failure is for what a
+// user can mend: its text says what was found, what was expected and what to do.
+// Outcome is shaped like std::expected, so that C++23 can replace it by one alias.
 #pragma once
 
 #include <stdexcept>

@@ -10,7 +10,7 @@
 namespace plumb {
 namespace {
 
-// Sixteen elements; zeros beyond the end.
+// Sixteen elements of a part; zeros beyond the end.
 Floats load(const Matrix<float>& part, std::size_t first) {
   Floats x{};
   if (first + lanes <= part.size()) {
@@ -78,7 +78,7 @@ class Transfer {
   }
 
  private:
-  // By the exponent's bits.
+  // The ulps by the exponents' bits.
   Floats ulps(const Floats& x) const {
     const Floats u = (Floats)((Ints)x & 0x7f800000) * relative_;
     return u > at_zero_ ? u : at_zero_;

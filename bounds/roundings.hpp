@@ -1,10 +1,11 @@
-// bounds/roundings.hpp: what happens at the places where a promise says that a number loses bits.
+// bounds/roundings.hpp: the places where a promise says that a number loses bits.
 //
 // An operation is written once, over float or double, and calls these two functions wherever its
 // evaluation loses bits. The kinds below make one code the reference, a twin, the exact run and a
 // draw of noise around the exact run.
-// SOURCES  SOURCES.md [twins]: transfers; [Wu86]: signs
-// TESTED   tests/bounds/roundings_test.cpp; what they predict: experiments twin-spread
+//
+// TESTED   tests/bounds/roundings_test.cpp; what they predict: experiment twin-spread
+// SOURCES  twins.md M2, M3; bounds/SOURCES.md [Wu86]: signs
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ template <class T>
 class Roundings {
  public:
   virtual ~Roundings() = default;
-  // x becomes what the format can hold.                                              // (N, M)
+  // Rounds x to what the format can hold.                                             // (N, M)
   virtual void round(Matrix<T>& x, const Format& to) = 0;
   virtual void round_as(Matrix<T>& x, const Format& to, const Manner& manner) = 0;
   // Called with the parts of a sum before each is rounded to `wire`.
@@ -41,14 +42,14 @@ class RealRoundings : public Roundings<float> {
   void before_parts(std::vector<Matrix<float>>&, const Format&) override {}
 };
 
-// As promised, after moving a random amount of about one ulp between neighbouring parts: the same
-// sum, other roundings. Where the parts of two rows (tokens) of a matrix round to the same numbers
-// they are moved alike, so that rows that are alike still round alike, as they do in any run: their
-// errors add up over tokens, and would cancel if each were drawn by itself. Rows that differ are
-// moved apart: the same amount for all of them would leave what a small part adds to a large one
-// with the same phase in every row. Of a vector each element has its own amount. Elements that no
-// rounding touches (parts and sums are numbers of the wire format) are left alone. `key` names the
-// run and the place.
+// Rounds as promised, after moving a random amount of about one ulp between neighbouring parts: the
+// same sum, other roundings (twins.md M2). Rows (tokens) of a matrix whose parts round to the same
+// numbers are moved alike, so that rows that are alike still round alike, as they do in any run:
+// their errors add up over tokens, and would cancel if each were drawn by itself. Rows that differ
+// are moved apart: one amount for all of them would give every row the same phase where a small
+// part joins a large one. Each element of a vector has its own amount. Elements that no rounding
+// touches (parts and sums are numbers of the wire format) are left alone. `key` names the run and
+// the place.
 class TwinRoundings final : public RealRoundings {
  public:
   explicit TwinRoundings(std::uint64_t key) : key_(key) {}
@@ -68,10 +69,10 @@ class NoRoundings final : public Roundings<T> {
 };
 using ExactRoundings = NoRoundings<double>;
 
-// As promised, keeping what each call of round() changed.
+// Rounds as promised and keeps what each call of round() changed.
 class RecordedRoundings final : public RealRoundings {
  public:
-  // What round() changed, one entry a call; kept by the caller.
+  // `errors` gets one entry a call; the caller keeps it.
   explicit RecordedRoundings(std::vector<Tensor>& errors) : errors_(errors) {}
   void round(Matrix<float>& x, const Format& to) override;
   void round_as(Matrix<float>& x, const Format& to, const Manner& manner) override;
@@ -81,7 +82,7 @@ class RecordedRoundings final : public RealRoundings {
   std::vector<Tensor>& errors_;
 };
 
-// Instead of rounding, adds the recorded error of the same call, with one random sign a call: the
+// Adds, instead of rounding, the recorded error of the same call with one random sign a call: the
 // wild bootstrap [Wu86]. Sizes and resemblances within a tensor stay what they are (equal values
 // round alike, also when a whole tensor lies beside a number of the format); only how the errors of
 // different places meet is drawn. A zero has no error, whatever was rounded there: it is a number

@@ -11,7 +11,8 @@ namespace {
 
 constexpr double outward = 1 + 0x1p-40;  // for the last dozen operations of a bound
 
-// What the cast of a number to one format may add; the format's numbers are looked up once.
+// The error that the cast of a number to one format may add; the format's numbers are looked up
+// once.
 class CastError {
  public:
   explicit CastError(const Format& to)
@@ -22,7 +23,8 @@ class CastError {
     const double half = half_spacing(m, u_, at_zero_);
     return m + half <= largest_ ? half : std::numeric_limits<double>::infinity();
   }
-  // Of a stochastic cast a whole spacing; what saturates loses what it has beyond the largest.
+  // A stochastic cast may lose a whole spacing; a number that saturates loses what it has beyond
+  // the largest.
   double operator()(const Near& x, const Manner& manner) const {
     if (!manner.saturate && !manner.key) return (*this)(x);
     const double m = x.most();
@@ -53,7 +55,7 @@ constexpr std::array<Names, shares> cause{{
     {"stored", "half an output spacing at |y|"},
 }};
 
-// What the terms of one output have in common.
+// The mode and the level, which the terms of one output share.
 struct Rule {
   Mode mode;
   double lambda;
@@ -135,7 +137,7 @@ bool repeats(const Matrix<double>& x) {
   std::size_t pairs = 0;
   std::size_t along = 0;
   std::size_t down = 0;
-  // Every element of a small matrix, some thousands of a large one.
+  // Looks at every element of a small matrix, and at some thousands of a large one.
   const std::size_t step = std::max<std::size_t>(1, x.size() / 4096);
   for (std::size_t e = std::max<std::size_t>(x.cols, 1); e < x.size(); e += step) {
     const double v = x.values[e];

@@ -1,19 +1,21 @@
 // bounds/tolerance.hpp: the tolerance of an operation, from its evaluation run over Near numbers.
 //
-//   deterministic      worst + stored + judge
-//   probabilistic      min(worst, lambda (common + sqrt energy) + drift) + stored + judge,
-//                      lambda = sqrt(2 ln(2 k / delta)), k = 8 x all elements of all outputs: one
-//                      for the element, the others for the shared numbers that led to it [HI23]
-//   moments            of the same evaluation over Moment numbers: bounds/moments.hpp
+//   deterministic   worst + stored + judge
+//   probabilistic   min(worst, lambda (common + sqrt energy) + drift) + stored + judge,
+//                   lambda = sqrt(2 ln(2 k / delta)), k = 8 x all elements of all outputs: one
+//                   for the element, the others for the shared numbers that led to it [HI23]
+//   moments         of the same evaluation over Moment numbers: bounds/moments.hpp
 //
 //   worst    all shares but `stored`                            see bounds/number/near.hpp
-//   stored   half a spacing of the output format at |y| + worst
+//   stored   half a spacing of the output format at |y| + worst; of a stochastic cast a whole one
 //   judge    |value as given - value as mirrored here|: two orders of the FP64 sums
 //
 // Data that repeat neighbours do not round independently, nor do sums of squares of short numbers:
-// there the probabilistic bound falls back to the deterministic one (theory: constant data, P8).
+// there the probabilistic bound falls back to the deterministic one (theory.md P8: constant data).
 // Moments refuse the first and foretell the second.
-// TESTED   tests/bounds/operations/*_test.cpp          SOURCES  bounds/SOURCES.md [HI23] [HM19]
+//
+// TESTED   tests/bounds/operations/*_test.cpp
+// SOURCES  theory.md P1, P4, P8; bounds/SOURCES.md [HI23] [HM19]
 #pragma once
 
 #include <initializer_list>
@@ -26,7 +28,7 @@
 
 namespace plumb {
 
-// Roundings as promised, each booked: those of parts as `wire`, the others as `stored`.
+// Roundings as promised, each booked: those of parts under `wire`, the others under `stored`.
 class NearRoundings final : public Roundings<Near> {
  public:
   void round(Matrix<Near>& x, const Format& to) override;
@@ -39,36 +41,38 @@ class NearRoundings final : public Roundings<Near> {
 
 using NearEvaluation = std::vector<Matrix<Near>> (*)(const Call<Near>&);
 
-// An operation's evaluation as its proofs need it. Without moments only the worst case is derived.
+// An operation's evaluation over Near and over Moment. Without moments only the worst case is
+// derived.
 struct Proofs {
   NearEvaluation bound;
   MomentEvaluation moments;
 };
 
 // Returns the tolerance that the outputs' errors add up to; where roundings depend on each other,
-// the worst case. Refuses  may_overflow  if an element or a step may leave the range of its format.
+// the worst case.
+// REFUSES  may_overflow  if an element or a step may leave the range of its format.
 Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
                                 bool dependent);
 
-// Why there are no moments.
+// The sentence that refuses moments of data that repeat.
 inline constexpr std::string_view data_repeat =
     "the data repeat: their roundings are not independent";
 
-// The same or the moments, running the evaluation first. `summed` names the inputs whose elements a
-// chain adds up, `squared` those whose squares it adds up. Refuses
-//   not_finite    if an input holds an infinity or NaN;
-//   conflict      moments, where data repeat.
+// Runs the evaluation on the call's inputs, and returns its tolerance or moments. `summed` names
+// the inputs whose elements a chain adds up, `squared` those whose squares it adds up.
+// REFUSES  not_finite    if an input holds an infinity or NaN
+//          conflict      moments, where data repeat
 Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proofs& proofs,
                                            std::initializer_list<std::size_t> summed,
                                            std::initializer_list<std::size_t> squared = {});
 
-// For tolerances with a proof of their own. Empty when all is well.
+// The refusals of a tolerance with a proof of its own. Empty when all is well.
 std::vector<Refusal> refusals_before(const ToleranceCall& call);
 // Do more than an eighth of the non-zero elements equal the one before or above?
 bool repeats(const Matrix<double>& x);
 // Have more than seven eighths of the non-zero elements at most 12 significant bits? Then squares
-// are exact in FP32, and those of odd significands end in 001: of the sums' roundings at one
-// exponent most go the same way.
+// are exact in FP32, and those of odd significands end in 001: most of the sums' roundings at one
+// exponent go the same way.
 bool short_numbers(const Matrix<double>& x);
 
 // tolerance_by<evaluate<Near>, evaluate<Moment>, inputs that are summed>.

@@ -1,5 +1,7 @@
-// cli/arguments.hpp: what is refused before the command line is parsed. The parser would take an
-// empty value for none, swallow the next word in its place, and not say which verb was meant.
+// cli/arguments.hpp: checks before the command line is parsed. The parser would take an empty value
+// for none, swallow the next word in its place, and not say which verb was meant.
+//
+// TESTED   tests/cli/options_test.cpp
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -119,7 +119,7 @@ Answer answer_to(const BoundCommand& asked, const std::string& op, const std::st
   return answer;
 }
 
-// As bounds/bound-table.schema.json says.
+// The JSON that bounds/bound-table.schema.json describes.
 nlohmann::json json_of(const BoundCommand& asked, const Answer& answer) {
   nlohmann::json terms = nlohmann::json::array();
   for (const Term& t : answer.terms) {

@@ -11,7 +11,7 @@ namespace {
 
 int code_of(const Trial& t) { return t.reached && t.changed ? t.broken.exit_code() : 3; }
 
-// What is judged: late bugs have a step before.
+// The step that is judged: late bugs have a step before.
 int step_of(const Bug& bug, const Start& start) {
   return start.run.step + (bug.expected == Expected::T_late ? 1 : 0);
 }

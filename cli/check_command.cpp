@@ -155,9 +155,8 @@ void CheckCommand::write_reports(const Verdict& verdict) const {
 
 Loaded load(const std::string& folder) {
   Loaded loaded{read_trace(folder), {}};
-  loaded.merged = merge(loaded.trace);
   try {
-    verify(loaded.trace, loaded.merged);
+    loaded.merged = merge_verified(loaded.trace);
   } catch (const Failure& failure) {
     throw Failure(folder + ": " + failure.what());
   }

@@ -57,7 +57,7 @@ json rows_of(const std::vector<SharedSum>& sums) {
   return rows;
 }
 
-// One row for what is sent alike.
+// One row for all travels that are alike.
 json rows_of(const std::vector<Travel>& travels) {
   std::map<std::tuple<std::string, std::string, std::string, std::string>, json> rows;
   for (const Travel& t : travels) {

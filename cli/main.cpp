@@ -42,7 +42,7 @@ int run(int argc, char** argv) {
   return chosen();
 }
 
-// What was printed must have arrived: a full disk is trouble, not a verdict.
+// A full disk is trouble, not a verdict: printed text must have arrived.
 constexpr const char* no_stdout = "cannot write to stdout; is it closed, or its disk full?";
 
 void finish_output() {

@@ -8,7 +8,7 @@
 namespace plumb {
 namespace {
 
-// As check does: what was not recorded cannot be called healthy.
+// Refuses traces with missing tensors, as check does: they cannot be called healthy.
 void refuse_missing(const Loaded& c, const std::string& folder) {
   for (const Node& node : c.trace.graph->nodes) {
     for (const std::string& id : node.outputs) {

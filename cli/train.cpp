@@ -141,7 +141,7 @@ void TrainCommand::trace_every(Start start) {
   fmt::print("traces of steps {} to {} in {}\n", first, first + steps_ - 1, out_);
 }
 
-// Where each process has one rank, the others do not see what a step made of the state.
+// Refuses worlds where each process has one rank: the others do not see the step's new state.
 void TrainCommand::refuse_other_ranks() const {
   if (world_->has_all()) return;
   throw Failure(

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int training_steps = 1500;
 
-// Is it of the model, and none by default?
+// Is it a size of the model, and 0 by default?
 bool is_choice(const Size& size) { return size.of_model() && size.least == 0; }
 
 // "llama+qk_norm=1": the family and its choices.

@@ -1,5 +1,7 @@
-// cli/values.hpp: what the value of an option may be. Asked while the command line is parsed, so
-// before any work. TESTED   tests/cli/options_test.cpp
+// cli/values.hpp: checks of option values, made while the command line is parsed, so before any
+// work.
+//
+// TESTED   tests/cli/options_test.cpp
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,9 +11,9 @@ namespace plumb {
 
 CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most);
 CLI::Validator numbers(double least, double most);
-// A report of a known suffix in a folder that can be written.
+// Accepts a report of a known suffix in a folder that can be written.
 CLI::Validator report_files();
-// A name for a new trace, in a place that can be written.
+// Accepts a name for a new trace, in a place that can be written.
 CLI::Validator new_traces();
 
 }  // namespace plumb

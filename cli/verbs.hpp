@@ -1,5 +1,7 @@
 // cli/verbs.hpp: the verbs of the program. Each adds itself to the command line and, when chosen,
-// leaves its exit code. One file per verb; no logic lives here.
+// returns its exit code. One file per verb; cli/README.md says which logic of a run is here, too.
+//
+// TESTED   tests/cli/verbs_test.cpp, tests/cli/options_test.cpp
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -35,9 +37,9 @@ struct ModelOptions {
   std::uint64_t seed = 1;
 
   void add_to(CLI::App& verb);
-  // Reads --data and --load. The arguments stand in for options that were not given.
+  // Reads --data and --load. The arguments replace options that were not given.
   Start start(const std::string& layout_if_none, const std::string& recipe_if_none = "bf16") const;
-  // The model alone, however large.
+  // Returns the model alone, however large.
   Config planned() const;
 
  private:
@@ -48,13 +50,13 @@ struct ModelOptions {
 // --dose of a planted bug; 0: not given.
 CLI::Option* add_dose(CLI::App& verb, double& dose);
 
-// What options of a check point at.
+// The files that options of a check name.
 struct Beside {
   Trace perturbed;
   StoredSpreads spreads;
 };
 
-// A verdict, and the step that it is on where a run has several; 0: a trace by itself.
+// A verdict, and its step where a run has several; 0: a trace by itself.
 struct StepVerdict {
   int step;
   Verdict verdict;
@@ -70,16 +72,16 @@ struct CheckCommand {
   // Refuses options of rules that are not asked for. Splits --rule, loads --perturbed and
   // --spreads into `beside`, sets progress.
   CheckOptions ready(Beside& beside) const;
-  // The verdicts on two traces on disk, or on the traces of each step of two runs, which share the
-  // false-alarm level.
+  // Returns the verdicts on two traces on disk, or on the traces of each step of two runs, which
+  // share the false-alarm level.
   std::vector<StepVerdict> compare(const std::string& reference,
                                    const std::string& candidate) const;
-  // Prints to stdout and writes --report files, of several the one to look at; returns the exit
-  // code of all.
+  // Prints to stdout and writes --report files (of several verdicts the one to look at); returns
+  // the exit code of all.
   int told(const std::vector<StepVerdict>& all) const;
-  // 1 if any has a finding, 3 if none could fail.
+  // Returns 1 if any has a finding, 3 if none could fail.
   static int exit_code(const std::vector<StepVerdict>& all);
-  // The first with a finding, or the last.
+  // Returns the first with a finding, or the last.
   static const StepVerdict& to_look_at(const std::vector<StepVerdict>& all);
   void write_reports(const Verdict& verdict) const;
 
@@ -87,14 +89,14 @@ struct CheckCommand {
   CLI::App* verb_ = nullptr;
 };
 
-// What the exit codes of check, localize and replay mean; their footer.
+// The footer of check, localize and replay.
 inline constexpr const char* verdict_codes =
     "Exit codes: 0 all inside; 1 a finding; 2 trouble; 3 nothing that was judged could have "
     "failed.";
 
-// The text of --data FILE, or the default one.
+// Returns the text of --data FILE, or the default one.
 std::string text_from(const std::string& file);
-// Says on stderr what goes on: at once on a terminal, else every ten seconds.
+// Prints progress on stderr: at once on a terminal, else every ten seconds.
 void talk(const std::string& what);
 // Says a sentence on stderr that is no trouble.
 void note(const std::string& sentence);

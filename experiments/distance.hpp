@@ -1,4 +1,4 @@
-// experiments/distance.hpp: how far one run of a tensor is from another, in FP64, and how well
+// experiments/distance.hpp: the distance of one run of a tensor from another, in FP64, and how well
 // draws foretell it.
 #pragma once
 
@@ -14,7 +14,7 @@ struct Distance {
   std::size_t elements = 0;  // that differ
 };
 
-// Both of one shape.
+// Both have one shape.
 template <class A, class B>
 Distance distance(const Matrix<A>& a, const Matrix<B>& b) {
   Distance found;
@@ -28,8 +28,8 @@ Distance distance(const Matrix<A>& a, const Matrix<B>& b) {
   return found;
 }
 
-// Of how many tensors the norm is foretold by its draws: root mean square of theirs over the
-// observed.
+// The number of tensors whose norm is foretold by their draws: root mean square of the draws' over
+// the observed norm.
 struct Foretold {
   int tensors = 0, near = 0, within = 0;  // ratios in [0.8, 1.25], in [0.5, 2]
   int others = 0, others_near = 0;        // draws by the other draws: what any draw can reach

@@ -13,10 +13,10 @@
 
 namespace plumb {
 
-// How much is asked for, and what the driver lends.
+// The effort that is asked for, and the driver's services.
 struct Effort {
   int scale = 1;  // multiplies seeds and runs
-  // State of a trained model of the config's family (made once and cached); data as it says.
+  // Returns the state of a trained model of the config's family (made once and cached).
   std::function<Start(const Recipe&, const Layout&, const Config& config)> trained;
   std::function<void(const std::string&)> progress;
   std::function<bool()> out_of_time;  // a question stops between rows when this says so
@@ -28,7 +28,7 @@ struct Experiment {
   std::vector<std::string> columns;
   std::size_t keys;  // the first so many columns name a row: rows that are there are not made again
   void (*run)(Table& rows, const Effort& effort);
-  // For the provenance: what trained weights its rows speak of.
+  // For the provenance: the trained weights of its rows.
   std::string_view trained_states = "seed 7, 1500 steps of 16 sequences of 64 bytes, bf16";
 };
 

@@ -1,5 +1,5 @@
-// experiments/healthy.hpp: calls without any fault, the truth about them, and how far what was
-// computed is from it: what bounds and the tolerances of others are held against.
+// experiments/healthy.hpp: calls without any fault, the truth about them, and the distance between.
+// Bounds and the tolerances of others are compared with it.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct Question {
 Question asked(const std::string& operation, const std::string& distribution, std::size_t n,
                const Format& format);
 
-// Products with their certificate; the others in FP64, good for 2^-48 and better (near.hpp).
+// Products with their certificate; other values in FP64, good for 2^-48 and better (near.hpp).
 Matrix<double> true_result(const Question& q);
 
 struct Seen {

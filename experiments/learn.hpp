@@ -1,4 +1,4 @@
-// experiments/learn.hpp: how the twins of a model scatter, from many batches: stored spreads.
+// experiments/learn.hpp: learns stored spreads: how the twins of a model scatter over many batches.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace plumb {
 
-// The state of `start` with other data, `batches` times, `twins` twins each; no candidate is run.
-// `told(batch)` is called before each. Costs batches x (twins + 1) steps.
+// Draws `twins` twins of the state of `start` with other data, `batches` times; no candidate runs.
+// `told(batch)` is called before each batch. Costs batches x (twins + 1) steps.
 Learnt learn(const Start& start, std::string_view text, int batches, int twins,
              const std::function<void(int)>& told);
 

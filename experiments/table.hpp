@@ -1,5 +1,6 @@
 // experiments/table.hpp: rows of results with their provenance: a CSV file and a JSON file beside
 // it. One process writes a table at a time; rows that are made together are written together.
+//
 // TESTED   tests/experiments/table_test.cpp
 #pragma once
 

@@ -1,5 +1,7 @@
-// experiments/training.hpp: many steps: trained weights are made by the executor, the last step is
-// what a candidate repeats over ranks.
+// experiments/training.hpp: many steps. The executor makes trained weights; a candidate repeats the
+// last step over ranks.
+//
+// TESTED   tests/experiments/training_test.cpp
 #pragma once
 
 #include <functional>
@@ -10,11 +12,11 @@
 namespace plumb {
 
 using Step = std::function<Values(const Start&)>;
-// Goes from `start` through so many steps, each from what `step` made of the one before; the
-// learning rate warms up to start's and falls along a cosine; one step keeps it.
+// Goes from `start` through so many steps, each from the state that `step` made of the one before;
+// the learning rate warms up to start's and falls along a cosine; one step alone keeps it.
 void go_through(Start start, std::string_view text, int steps, const Step& step);
 
-// What a step of a trace started from, to be run in `layout`. Throws Failure if the trace has no
+// Returns the start of a trace's step, to be run in `layout`. Throws Failure if the trace has no
 // promise or the layout does not divide its model.
 Start start_from(const Trace& trace, const Merged& merged, const Layout& layout);
 

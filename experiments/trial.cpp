@@ -9,8 +9,8 @@ namespace plumb {
 
 namespace {
 
-// Histories of a run that has none yet are those that a step sees which scales each tensor by
-// itself: a calibration, so that the first steps are not those of scales of one.
+// Fills empty histories with those of one step that scales each tensor by itself: a calibration, so
+// that the first steps do not have scales of one.
 void calibrate(Start& start) {
   Recipe by_itself = start.run.recipe;
   if (delayed_operands(start.run.config, by_itself).empty()) return;

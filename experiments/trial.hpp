@@ -1,5 +1,7 @@
-// experiments/trial.hpp: reference, healthy twin, broken run and their verdicts: what catch, the
-// demo, sweeps and tests share. The judge is given two traces and never a bug.
+// experiments/trial.hpp: reference, healthy run, broken run and their verdicts: shared by catch,
+// the demo, sweeps and tests. The judge is given two traces and never a bug.
+//
+// TESTED   tests/experiments/catch_test.cpp
 #pragma once
 
 #include <optional>
@@ -11,7 +13,7 @@
 
 namespace plumb {
 
-// State and data that a run starts from.
+// The state and the data of a run's start.
 struct Start {
   Training run;  // its layout is what the candidates run in
   Values leaves;
@@ -23,12 +25,12 @@ struct Start {
 Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
                std::string_view text, const Trace* loaded = nullptr);
 
-// The same state with other data.
+// Returns the same state with other data.
 Start with_data(Start start, std::string_view text, std::uint64_t seed);
 
-// The single-device reference.
+// Runs the single-device reference.
 Trace run_reference(const Start& start);
-// The reference with its embedding output moved by one ulp (rule perturbation).
+// Runs the reference with its embedding output moved by one ulp (rule perturbation).
 Trace run_perturbed(const Start& start, std::uint64_t seed);
 
 struct Candidate {
@@ -40,10 +42,10 @@ Candidate run_candidate(const Start& start, const Bug* bug = nullptr, const Dose
                         const std::string& backend = "reference", World& world = threads(),
                         std::vector<Leftovers>* leftovers = nullptr);
 
-// The step after `start` from the state that `step` left, with the same data.
+// Returns the step after `start`, from the state that `step` left, with the same data.
 Start step_after(Start start, const Values& step);
 
-// What came of planting a bug.
+// The result of planting a bug.
 struct Trial {
   Verdict healthy, broken;
   bool reached = false;

@@ -1,4 +1,6 @@
 // injectors/bug.hpp: what a planted bug is. One bug, one file in bugs/, one line in bugs.inc.
+//
+// TESTED   tests/experiments/catch_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -13,16 +15,17 @@
 
 namespace plumb {
 
-// How strong, where, and with which luck: given by the caller, read by the bugs that have a dose.
+// The strength and the luck of a bug: given by the caller, read by the bugs that have a dose.
 struct Dose {
   double magnitude = 0;  // 0: the card's own
   std::uint64_t seed = 1;
 };
 
-// T: a tolerance check should fire in step 1.
+// How a bug shows: T: a tolerance rule fires in the step. T_late: only in a later step. R: ranks
+// that should agree do not. No bug has one of the others.
 enum class Expected { T, T_late, R, neg, blind, floor };
 
-// A setting without which a bug cannot bite, as sizes() names it, and what `catch` takes for it.
+// A setting without which a bug cannot bite, as sizes() names it, and the value that `catch` takes.
 struct Setting {
   std::string_view name;
   int value;
@@ -34,21 +37,21 @@ struct Needs {
   std::string_view recipe = "bf16";
   bool experts = false;  // the families with a mixture of experts
   std::vector<Setting> settings = {};
-  // Gives the settings that the model lacks.
+  // Sets the settings that the model lacks.
   void complete(Config& config) const;
   std::string family(Family base) const { return name_of(base) + (experts ? "-moe" : ""); }
 };
 
 struct Bug {
   std::string_view id;     // stable for ever: results and tables refer to it
-  std::string_view title;  // what a reader of the table sees
+  std::string_view title;  // one line of the table
   std::string_view story;  // what was wrong and why nobody noticed, in a sentence or two
   std::string_view seen_in;
-  char klass;  // A..H as in the catalogue of real bugs
+  char klass;  // a class of bugs, A to H; nothing reads it
   Expected expected;
   Needs needs;  // the smallest layout and recipe in which it can bite
   std::string_view hides_when;
-  std::string_view dose = "";  // what Dose::magnitude is, with its default; empty: it has none
+  std::string_view dose = "";  // the meaning of Dose::magnitude, with its default; empty: none
   std::string (*bites_at)(const Config&);  // canonical id of the first tensor that goes wrong
   void (*plant)(Joints&, const Dose&, const Config&);  // the bug: one joint, replaced
 };

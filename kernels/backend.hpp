@@ -4,6 +4,7 @@
 //
 // `slice_invariant` says whether an element's bits depend only on its row, its column and K. If
 // not, products of different slices differ and a run on this backend cannot be promised bit by bit.
+//
 // TESTED   tests/kernels/gemm_test.cpp (random slices; against the exact result with our own bound)
 #pragma once
 

@@ -1,9 +1,12 @@
-// kernels/ops.hpp: everything the model computes besides products, in plain loops.
+// kernels/ops.hpp: the operations of the model besides products, in plain loops.
 //
-// The patient's own code: it fulfils the same promises as bounds/operations (see there for the
-// mathematics and the order of each sum) without sharing a line of arithmetic with them, but for
-// formats' rounding and the exponential, which have tests of their own.
-// Nothing here rounds to a format; the model does, with `round_to_format`.
+// They are under test: they fulfil the same promises as bounds/operations (see there for the
+// mathematics and the order of each sum). They share the rounding of formats, the exponential,
+// Philox and the transpose of bounds/number with them, which have tests of their own, and no other
+// arithmetic. Products are of a Backend; the reference backend shares those of bounds/number
+// (kernels/reference/gemm.cpp). Nothing here rounds to a format; the model does, with
+// `round_to_format`.
+//
 // TESTED   tests/model/one_rank_test.cpp (bit for bit the promise), tests/model/gradient_test.cpp
 #pragma once
 
@@ -17,15 +20,16 @@
 
 namespace plumb {
 
-// Every value becomes a number of the format, nearest even. Memory speed for bf16.
+// Rounds every value to a number of the format, nearest even. Memory speed for bf16.
 void round_to_format(std::span<float> x, const Format& format);
 
 float largest_finite(std::span<const float> x);  // magnitude; 0 of none
-// NaN if there is one.
+// Returns the largest magnitude; NaN if there is one.
 float largest_magnitude(std::span<const float> x);
-// The largest power of two that keeps `amax` within the format, 1 where there is none to speak of.
+// Returns the largest power of two that keeps `amax` within the format; 1 where amax is zero or not
+// finite.
 float scale_to_fit(float amax, const Format& format);
-// What the format keeps of x times scale, divided by it; scale is a power of two.
+// Rounds x times scale to the format and divides it by scale again; scale is a power of two.
 enum class Beyond { overflows, saturates };
 void quantize(std::span<float> x, float scale, const Format& format, Beyond beyond);
 
@@ -35,14 +39,14 @@ struct BlockSize {
 };
 enum class BlockScale { power_of_two, wide, e4m3_on_grid };        // wide: of FP32
 Tensor block_magnitudes(const Tensor& x, const BlockSize& block);  // largest finite, one a block
-// What an E4M3 scale of one stands for, given the whole tensor's largest magnitude.
+// The number that an E4M3 scale of one stands for, given the whole tensor's largest magnitude.
 float grid_of_scales(float amax, const Format& format);
 float block_scale_to_fit(float amax, BlockScale kind, const Format& format, float grid);
 void divide_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
 void multiply_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
-// Beyond the format's largest number it becomes that.
+// Cuts values beyond the format's largest number to that number.
 void saturate(std::span<float> x, const Format& format);
-// Rounds x by chance; its first element is number `first` of the whole tensor.
+// Rounds x stochastically; its first element is number `first` of the whole tensor.
 void round_by_chance(std::span<float> x, const Format& format, std::uint64_t key,
                      std::size_t first);
 
@@ -57,21 +61,22 @@ NormGradients norm_backward(const Tensor& x, std::span<const float> weight, cons
                             bool layer_norm, float eps);
 
 // Heads of packed qkv. A rank may have some tokens of each sequence only: `positions`, ascending;
-// what it asks of keys and values comes in a tensor of all tokens.
+// functions that need keys and values of all tokens take these in a tensor of their own.
 struct HeadShape {
   std::size_t heads, kv_heads, dim;
   std::size_t sequence;                // tokens of a sequence
   std::vector<std::size_t> positions;  // of this rank's tokens in each
   std::vector<float> sinks = {};       // a logit of each head here; empty: there are none
-  // Of this rank's tokens of all sequences, where documents are packed into these: the position
-  // within the document, and the first key that the token sees, as a position in the sequence.
+  // Where documents are packed into sequences, for this rank's tokens of all sequences: the
+  // position within the document, and the first key that the token sees, as a position in the
+  // sequence.
   std::vector<std::size_t> within = {}, first_keys = {};
   std::size_t queries() const { return positions.size(); }
   std::size_t first_key(std::size_t in_sequence, std::size_t query) const {
     return first_keys.empty() ? 0 : first_keys[in_sequence * queries() + query];
   }
 };
-// First columns of a query head in packed qkv, and of its group's key and value.
+// The first columns of a query head in packed qkv, and of its group's key and value.
 struct HeadColumns {
   std::size_t query, key, value;
 };
@@ -81,9 +86,9 @@ HeadColumns columns_of(const HeadShape& shape, std::size_t head);
 void rotate_heads(Tensor& qkv, const HeadShape& shape, std::size_t rotated, double base,
                   int direction);
 
-// Queries (Q, heads dim), and per key/value head what its key has of its own and its value, packed;
-// the last columns of every key are `shared`, (Q, s), or empty: s = 0.
-// And gradients the other way: that of `shared` is the sum over the heads here.
+// Queries (Q, heads dim), and per key/value head its key's own columns and its value, packed; the
+// last columns of every key are `shared`, (Q, s), or empty: s = 0.
+// Gradients go the other way: that of `shared` is the sum over the heads here.
 struct HeadParts {
   Tensor q, kv, shared;  // kv (Q, kv_heads (2 dim - s))
 };
@@ -99,11 +104,11 @@ void put_heads(const Tensor& rows, const HeadShape& shape, bool keys, Tensor& qk
 // q, d_o: this rank's tokens; kv: all tokens, which is q where a rank has all.         // (Q, S)
 Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& kv,
                         const HeadShape& shape, std::size_t sequence, std::size_t head);
-// Causal softmax of a head in place, keys out of sight zero. Returns what its sink takes of each
-// row; empty where there is none. // (Q, 1)
+// Causal softmax of a head in place; keys out of sight become zero. Returns the probability of its
+// sink in each row; empty where there is none.                                          // (Q, 1)
 Tensor causal_softmax(Tensor& scores, const HeadShape& shape, std::size_t sequence,
                       std::size_t head);
-// o += nothing: writes the block of head and sequence in o (Q, heads dim) from rounded P.
+// Writes the block of head and sequence in o (Q, heads dim) from rounded P.
 void attend(const Backend& backend, const Tensor& p, const Tensor& kv, const HeadShape& shape,
             std::size_t sequence, std::size_t head, Tensor& o);
 // o (Q, dim) += P v of one head.
@@ -112,18 +117,18 @@ void add_values(const Backend& backend, const Tensor& p, const Tensor& kv, const
 // dP of one head, before the softmax.                                                  // (Q, S)
 Tensor probability_gradient(const Backend& backend, const Tensor& kv, const Tensor& d_o,
                             const HeadShape& shape, std::size_t sequence, std::size_t head);
-// Gradient of one head. `ds` (Q, S) before rounding is made by score_gradient; the other two then
-// write (first head of its group) or continue (later heads) blocks, unscaled: of queries in d_q,
-// this rank's tokens, which go on if there is more; of keys and values in d_kv, all tokens.
-// `along`: sums of P dP of each row.
+// Gradient of one head. score_gradient makes `ds` (Q, S), before rounding, and `along`, the sums of
+// P dP of each row. query_gradient and key_value_gradient then write the blocks of the first head
+// of a group and continue them for later heads, unscaled: queries in d_q, this rank's tokens (with
+// `more`, added to what is there); keys and values in d_kv, all tokens.
 struct ScoreGradient {
   Tensor ds, along;  // (Q, S), (Q, 1)
 };
 ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
                              const Tensor& d_o, const HeadShape& shape, std::size_t sequence,
                              std::size_t head);
-// What each row of a head gives to its sink's logit, from what the sink takes of it: writes a
-// column of d_sinks (Q, heads).
+// Writes the gradient that each row of a head gives to its sink's logit to a column of d_sinks
+// (Q, heads); `taken` is the sink's probability in each row.
 void sink_gradient(const Tensor& taken, const Tensor& along, const HeadShape& shape,
                    std::size_t sequence, std::size_t head, Tensor& d_sinks);
 void query_gradient(const Backend& backend, const Tensor& ds, const Tensor& kv,
@@ -139,7 +144,7 @@ Tensor gelu_backward(const Tensor& x, const Tensor& dy);
 Tensor swiglu_forward(const Tensor& x);                     // (T, 2H) -> (T, H)
 Tensor swiglu_backward(const Tensor& x, const Tensor& dy);  // (T, 2H)
 
-// y += b per row; sums over rows.
+// add_row: x += bias, to every row. add_to: x += y. sum_of: x + y. sum_of_rows: y_j = sum_i x_ij.
 void add_row(Tensor& x, std::span<const float> bias);
 void add_to(Tensor& x, const Tensor& y);
 Tensor sum_of(const Tensor& x, const Tensor& y);
@@ -154,8 +159,8 @@ struct AdamSettings {
 struct AdamState {
   Tensor master, average, square;
 };
-// The next state of one. Written beside the old, which a step's trace still has: to copy it first
-// and change the copy would go over memory once more.
+// Returns the next state of one parameter. It is written beside the old one, which a step's trace
+// still has: copying it first and changing the copy would go over memory once more.
 AdamState adam_step(const AdamSettings& how, const Tensor& gradient, const Tensor& master,
                     const Tensor& average, const Tensor& square);
 

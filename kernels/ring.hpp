@@ -1,7 +1,9 @@
-// kernels/ring.hpp: attention where keys and values come in turns, in plain loops: the patient's
-// own code for what bounds/operations/ring_attention.hpp promises.
+// kernels/ring.hpp: attention where keys and values come in turns, in plain loops. It is under test
+// against what bounds/operations/ring_attention.hpp promises.
 //
-// Queries (Q) and keys (K) of one sequence, which a rank has. Nothing here rounds to a format.
+// Queries (Q) and keys (K) are those of one sequence that a rank has. Nothing here rounds to a
+// format.
+//
 // TESTED   tests/model/one_rank_test.cpp (bit for bit the promise)
 #pragma once
 
@@ -9,12 +11,12 @@
 
 namespace plumb {
 
-// Key and value columns of packed qkv.                                  // (Q, 2 kv_heads dim)
+// Packs the key and value columns of qkv.                                 // (Q, 2 kv_heads dim)
 Tensor keys_and_values(const Tensor& qkv, const HeadShape& shape);
-// And back to where they were.                                                          // (Q, F)
+// Puts them back in their places.                                                       // (Q, F)
 Tensor unpacked(const Tensor& keys_and_values, const HeadShape& shape);
 
-// What the queries of a head have of the keys that came so far.
+// The partial results of a head's queries from the keys that came so far.
 struct SoFar {
   Tensor o;                         // sums of P v, not divided yet                    // (Q, dim)
   std::vector<float> largest, sum;  // of scores, and of exponentials about it
@@ -23,7 +25,7 @@ struct SoFar {
 };
 using Positions = std::vector<std::size_t>;
 
-// Which of the keys at hand the queries of a sequence see.
+// Which of the keys at hand each query of a sequence sees.
 struct Sight {
   const HeadShape& shape;
   std::size_t sequence;
@@ -34,24 +36,24 @@ struct Sight {
   }
 };
 
-// Scores (Q, K) become exponentials about the largest so far, others zero; o waits for their
-// product with the values.
+// Turns scores (Q, K) into exponentials about the largest so far, zero out of sight; o waits for
+// their product with the values.
 void take_in(Tensor& scores, const Sight& sees, SoFar& all);
 void take_in_sink(float sink, SoFar& all);
 // Writes the block of head and sequence in o (Q, heads dim). Returns L.                   // (Q, 1)
 Tensor divided(const SoFar& all, const HeadShape& shape, std::size_t sequence, std::size_t head,
                Tensor& o);
 
-// Scores become probabilities again.
+// Turns scores into probabilities again.
 void probabilities(Tensor& scores, const Sight& sees, const Tensor& lse);
-// Sums of do o of each query of a head.                                                   // (Q, 1)
+// Sums of do o, of each query of a head.                                                  // (Q, 1)
 Tensor row_products(const Tensor& o, const Tensor& d_o, const HeadShape& shape,
                     std::size_t sequence, std::size_t head);
 // dS of a block, from P.                                                                  // (Q, K)
 Tensor block_gradient(const Backend& backend, const Tensor& p, const Tensor& kv, const Tensor& d_o,
                       const Tensor& along, const HeadShape& shape, std::size_t sequence,
                       std::size_t head);
-// What the sink takes of each query.                                                      // (Q, 1)
+// The probability of the sink in each row.                                                // (Q, 1)
 Tensor taken_by_sink(float sink, const Tensor& lse);
 
 }  // namespace plumb

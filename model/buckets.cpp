@@ -112,7 +112,7 @@ void Buckets::set_out(Outbox& box, Communicator& copies) {
   }
   for (std::size_t i = 0; i < pieces; ++i) {
     landed[i] = rank_.overlap.issue(Lane::sums_in, [this, sum, i, left = box.left[i]] {
-      rank_.overlap.wait(left);  // one's own part is in the sum
+      rank_.overlap.wait(left);  // the rank's own part is in the sum
       sum->land(i);
     });
   }
@@ -126,7 +126,7 @@ void Buckets::set_out(Outbox& box, Communicator& copies) {
 Tensor Buckets::take(const std::string& gradient) {
   rank_.wait(landed_.at(gradient), Wait::gradient, gradient);
   Tensor& sum = rank_.main_grad.at(gradient);
-  // Someone may ask for it later: a step after this, or a piece that was not waited for.
+  // Someone may ask for the gradient later: the next step, or a piece that was not waited for.
   const bool stays = rank_.leftovers != nullptr || rank_.overlap.on();
   return stays ? sum : std::move(sum);
 }

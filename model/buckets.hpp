@@ -1,10 +1,12 @@
-// model/buckets.hpp: gradients of a rank summed over the ranks that hold copies, while backward
-// goes on.
+// model/buckets.hpp: sums a rank's gradients over the ranks that hold copies, while backward goes
+// on.
 //
-// Complete gradients are put into buckets in the order of backward; a full bucket sets out. It is
-// copied to one of two outboxes, in turn, from which it leaves; the sums land where the gradients
-// were. Elements are summed in rank order, so buckets change no bits. Where nothing overlaps, the
+// Complete gradients are put into buckets in the order of backward; a full bucket is sent. It is
+// copied to one of two outboxes, in turn, from which it leaves; the sums are written where the
+// gradients were. Elements are summed in rank order, so buckets change no bits. Without overlap the
 // world sums each gradient as it is complete.
+//
+// TESTED   tests/model/overlap_test.cpp, tests/experiments/races_test.cpp
 #pragma once
 
 #include <array>
@@ -24,22 +26,22 @@ class Buckets {
 
   // A gradient of rank.main_grad that no micro-batch will add to.
   void put(const std::string& gradient);
-  // What is in the last bucket sets out.
+  // Sends the last bucket.
   void close();
-  // The sum, once; waits for it.
+  // Returns the sum, once; waits for it.
   Tensor take(const std::string& gradient);
 
  private:
   using Events = std::array<Event, pieces>;
   struct Outbox {
     std::vector<float> values;
-    std::size_t size = 0;  // of what it holds
-    std::string first;     // gradient of that
-    Events left;           // its pieces
+    std::size_t size = 0;  // elements in it
+    std::string first;     // the first gradient in it
+    Events left;           // one for each piece that has left
   };
-  // When the first n of `size` elements have travelled.
+  // The event after which the first n of `size` elements have travelled.
   static const Event& when(const Events& pieces_have, std::size_t n, std::size_t size);
-  // Waits until what is written over has left.
+  // Waits until the outbox has been sent, and fills it.
   void fill(Outbox& box);
   void set_out(Outbox& box, Communicator& copies);
 

@@ -67,7 +67,7 @@ constexpr Size all_sizes[] = {
      "thousandths of a matrix that a step, times its rate, takes away (0)"},
 };
 
-// What a step holds at once stays far below what a large machine has: a mistyped size should be a
+// A step holds far less at once than a large machine has memory for: a mistyped size should be a
 // sentence, not an hour of paging.
 constexpr double most_parameters = 1 << 28;
 constexpr double most_tokens = 1 << 20;  // of a step

@@ -1,4 +1,6 @@
-// model/config.hpp: what the mini Transformer is, apart from its numbers and its ranks.
+// model/config.hpp: the sizes and choices of the mini Transformer, without recipe and layout.
+//
+// TESTED   tests/model/settings_test.cpp, tests/cli/options_test.cpp
 #pragma once
 
 #include <algorithm>
@@ -25,11 +27,11 @@ struct Config {
   // highest. 0 experts: a dense MLP.
   int experts = 0;
   int top_k = 2;
-  // Per cent of an equal share of a micro-batch's copies that an expert takes at most, the first in
-  // the order of the tokens; the others are dropped. 0: as many as come.
+  // Per cent of an equal share of a micro-batch's copies that an expert takes at most: the first in
+  // the order of the tokens; the others are dropped. 0: no limit.
   int capacity = 0;
-  // Thousandths by which a step moves each expert's bias, which is added to its logits for the
-  // choice alone: up if it was chosen less often than the mean, down if more. 0: no bias.
+  // Thousandths by which a step moves each expert's bias: up if the expert was chosen less often
+  // than the mean, down if more. The bias is added to the logits for the choice alone. 0: no bias.
   int balance_bias = 0;
   int shared = 0;  // units of one more expert, which takes every token; 0: none
   int mtp = 0;     // 1: one more block predicts the token after the next (model/layers/mtp.hpp)
@@ -39,20 +41,20 @@ struct Config {
       0;  // per cent of the loss that every token of the vocabulary is a target of
   double balance_loss = 0.01;        // weights of the router's losses: for experts of equal shares,
   double z_loss = 0.001;             // and for small logits
-  static constexpr int bytes = 256;  // what a token can be
-  // Rows of embedding and head beyond, which no token names, so that tp divides them all. They are
+  static constexpr int bytes = 256;  // values of a token
+  // Further rows of embedding and head, which no token names, so that tp divides all rows. They are
   // in the softmax like any other.
   int vocabulary_padding = 0;
   int sinks = 0;    // 1: each head has a logit that joins its softmax and has no value
   int qk_norm = 0;  // 1: RMSNorm of each query and key head, of one weight each
-  // Width of what keys and values of all heads are made from, in place of the residual stream
-  // itself; 0: the stream. model/layers/qkv.hpp
+  // Width of the latent that keys and values of all heads are made from, in place of the residual
+  // stream (model/layers/qkv.hpp); 0: the stream.
   int latent = 0;
   int shared_key = 0;  // last columns of each key that all heads share; only these are rotated
   int sequence = 64;
   int sequences = 4;  // per micro-batch
-  // Packed into each sequence; a token sees its own only, and counts its position from where that
-  // begins. 0: a sequence is one.
+  // Documents packed into each sequence; a token sees its own only, and its position counts from
+  // where that begins. 0: a sequence is one document.
   int documents = 0;
   int micro_batches = 2;
   double eps = 1e-5;
@@ -62,7 +64,7 @@ struct Config {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double adam_eps = 1e-8;
-  // Thousandths of each matrix that the rate takes a share of in every step (AdamW).
+  // Thousandths of each matrix that the rate multiplies in every step (AdamW).
   int weight_decay = 0;
   std::uint64_t seed = 1;  // of weights and data
 
@@ -74,7 +76,7 @@ struct Config {
   int kv_up_width() const { return kv_heads * (2 * head_dim() - shared_key); }  // from a latent
   // The product in a layer that makes queries, and without a latent keys and values.
   std::string queries() const { return latent > 0 ? ".attn.q" : ".attn.qkv"; }
-  // Copies of a micro-batch's tokens that an expert takes at most; without a limit none are more.
+  // Copies of a micro-batch's tokens that an expert takes at most; without a limit all of them.
   int most_copies() const {
     if (capacity == 0) return tokens();
     const std::int64_t copies = static_cast<std::int64_t>(tokens()) * top_k * capacity;
@@ -84,8 +86,8 @@ struct Config {
   int fc1_width(int units) const { return family == Family::llama ? 2 * units : units; }
 };
 
-// A size that a user may choose: what it is called in a manifest, and how far it may go. A manifest
-// that does not say one that may be 0 means 0.
+// A size that a user may choose: its name in a manifest, and its range. A manifest that lacks a
+// size that may be 0 means 0.
 struct Size {
   const char* name;
   int Config::*field;
@@ -102,13 +104,13 @@ Config config_of(const std::string& family);
 std::string name_of(Family family);
 std::string family_of(const Config& config);  // what config_of takes
 
-// To and from the settings of a manifest. Throws Failure if a value is missing, not a number, or
-// makes no model (heads that do not divide the width, more parameters than memory ...).
+// Writes and reads the settings of a manifest. Throws Failure if a value is missing, not a number,
+// or makes no model (heads that do not divide the width, more parameters than memory ...).
 std::map<std::string, std::string> settings_of(const Config& config);
-// `to_run`: with no more parameters and tokens than a step has memory for.
+// `to_run`: refuses more parameters and tokens than a step has memory for.
 Config config_from(const std::map<std::string, std::string>& settings, bool to_run = true);
 
-// Which tensor-parallel slice of a parameter a rank holds.
+// The tensor-parallel slice of a parameter that a rank holds.
 enum class Sharding { none, rows, columns };
 
 struct Parameter {
@@ -116,19 +118,19 @@ struct Parameter {
   int rows, cols;    // a vector is (n, 1)
   Sharding sharding;
   double mean, deviation;  // of its first values
-  int expert = -1;         // whose it is; -1: none's
+  int expert = -1;         // the expert that it belongs to; -1: none
 };
 
-// In the order of the forward pass. A tied head has no entry of its own.
+// All parameters in the order of the forward pass. A tied head has no entry of its own.
 std::vector<Parameter> parameters(const Config& config);
-// The one of that name. Throws Failure if there is none.
+// Returns the parameter of that name. Throws Failure if there is none.
 Parameter parameter_of(const Config& config, const std::string& name);
-// The module of expert e of an MLP, as parameters are named.
+// Returns the module of expert e of an MLP, as parameters are named.
 std::string expert_name(const std::string& mlp, int e);
 // Does weight decay make it smaller? Matrices; norms, biases and sinks are left alone.
 bool decays(const Parameter& p);
-// Those of them that linear layers and the head multiply, which recipes may shorten; a router's
-// weights stay as they are.
+// Returns the parameters that linear layers and the head multiply, which recipes may shorten; a
+// router's weights stay as they are.
 std::vector<Parameter> multiplied(const Config& config);
 
 }  // namespace plumb

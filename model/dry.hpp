@@ -1,5 +1,5 @@
-// model/dry.hpp: a layout looked at from shapes alone, beside what travels (model/traffic.hpp):
-// which ranks to look at, what of each tensor they hold, and how far the sums that ranks share lie
+// model/dry.hpp: a layout seen from shapes alone, beside its traffic (model/traffic.hpp): which
+// ranks to look at, which part of each tensor they hold, and how far the sums that ranks share lie
 // from the true ones.
 //
 // COSTS    a product of 8 x terms x 8 and its bounds for each shared sum; nothing grows with ranks.
@@ -15,24 +15,24 @@
 
 namespace plumb {
 
-// One of the first stage, of a middle and of the last.
+// Returns one rank of the first stage, one of a middle stage and one of the last.
 std::vector<int> ranks_to_look_at(const Layout& layout);
 
-// Of a tensor and of the part of it that a rank holds.
+// The shape of a tensor and of the part of it that a rank holds.
 struct PlacedShape {
-  std::string tensor;  // of all layers and experts, if they have it alike
+  std::string tensor;  // one line for all layers and experts, if they have it alike
   int rows, cols, own_rows, own_cols;
   std::string sliced;  // rows, columns, tokens or no
 };
-// Parameters, and the residual stream of a micro-batch.
+// Returns the parameters, and the residual stream of a micro-batch.
 std::vector<PlacedShape> placed_shapes(const Config& config, const Layout& layout);
 
-// Largest standard deviation and largest bound of some results, over the RMS of the results.
+// The largest standard deviation and the largest bound of some results, over the results' RMS.
 struct Spread {
   double deviation = 0, bound = 0;
 };
 
-// A sum of which each of several ranks makes a part.
+// A sum to which each of several ranks contributes a part.
 struct SharedSum {
   std::string what;
   int terms, parts;
@@ -42,7 +42,7 @@ struct SharedSum {
 
 inline constexpr int most_terms = 1 << 18;  // longer sums are looked at up to here
 
-// As bounds/ derives it for standard normal numbers of the recipe's format.
+// Returns such sums as bounds/ derives them for standard normal numbers of the recipe's format.
 std::vector<SharedSum> shared_sums(const Config& config, const Recipe& recipe,
                                    const Layout& layout);
 

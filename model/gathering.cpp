@@ -6,7 +6,7 @@
 namespace plumb {
 namespace {
 
-// Layers 0, 2, 4 ... share rooms, and so do the others.
+// Layers 0, 2, 4 ... share buffers, and so do the others.
 std::string room_of(const std::string& parameter) {
   const int layer = layer_of(parameter);
   if (layer < 0) return parameter;
@@ -64,7 +64,7 @@ void Gathering::set_out(Room& room, const Parameter& p) {
       if (r != copies.rank()) copies.send(r, 1, share);
     }
   });
-  const auto end = std::make_shared<std::size_t>(0);  // of what has landed
+  const auto end = std::make_shared<std::size_t>(0);  // of the elements that have arrived
   for (int r = 0; r < copies.size(); ++r) {
     const auto land = [&copies, &share, end, r, &to = room.whole.values] {
       const Tensor theirs = r == copies.rank() ? share : copies.receive(r, 1);

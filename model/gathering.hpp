@@ -1,8 +1,10 @@
-// model/gathering.hpp: parameters of which each rank has a share, made whole for the layer that
-// needs them (ZeRO-3), and those of the next layer while it computes.
+// model/gathering.hpp: gathers parameters of which each rank has a share (ZeRO-3) for the layer
+// that needs them, and those of the next layer while it computes.
 //
-// There is room for two layers, in turn: a layer's parameters come to where those of the layer
-// before the last were.
+// There are buffers for two layers, in turn: a layer's parameters overwrite those of the layer
+// before the last.
+//
+// TESTED   tests/model/overlap_test.cpp, tests/experiments/races_test.cpp
 #pragma once
 
 #include <map>
@@ -20,18 +22,17 @@ class Gathering {
  public:
   explicit Gathering(Rank& rank) : rank_(rank) {}
 
-  // The parameters of a layer of this rank set out. Every data-parallel rank asks in the same
-  // order.
+  // Sends the shares of a layer of this rank. Every data-parallel rank asks in the same order.
   void prefetch(int layer);
-  // The whole of this rank's slice; waits for it. Valid until its layer is let go.
+  // Returns the whole of this rank's slice; waits for it. Valid until let_go() of its layer.
   const Tensor& whole(const std::string& parameter);
-  // Layer -1: what is outside the layers.
+  // Frees the buffers of a layer. Layer -1: the parameters outside the layers.
   void let_go(int layer);
 
  private:
   struct Room {
     Tensor whole;
-    std::string of;  // empty: nobody's
+    std::string of;  // the parameter in it; empty: none
     bool ahead = false;
     Event landed;
   };

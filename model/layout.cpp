@@ -125,7 +125,7 @@ void divides(int n, int size, const std::string& axis, const std::string& what) 
                 what + "; choose a degree that does");
 }
 
-// Of degrees whose product may not fit an int.
+// The number of ranks; degrees may be so large that it does not fit an int.
 long long ranks_of(const Layout& l) {
   return 1LL * l.dp * l.tp * std::min(1LL * l.pp * l.cp, 1LL << 30);
 }

@@ -3,6 +3,8 @@
 // Grammar: parts, each once, in any order:
 // "dp2,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1,recompute:selective,offload,
 // overlap:7".
+//
+// TESTED   tests/model/layout_test.cpp
 #pragma once
 
 #include <string>
@@ -12,8 +14,8 @@
 
 namespace plumb {
 
-// How attention looks at the tokens of other context-parallel ranks: it gathers their keys and
-// values, trades its tokens of all heads for all tokens of some (ulysses), or sees keys and values
+// How attention reaches the tokens of other context-parallel ranks: it gathers their keys and
+// values, trades its tokens of all heads for all tokens of some (ulysses), or has keys and values
 // go round from rank to rank (ring).
 enum class Context { allgather, ulysses, ring };
 
@@ -25,20 +27,20 @@ struct Layout {
   int vpp = 1;
   std::vector<int> stage_layers =
       {};  // of each stage; empty: as even as it goes, longer ones first
-  // What data-parallel ranks do not all keep: 1 optimizer state, 2 also summed gradients, 3 also
-  // parameters. Each has a contiguous share of every tensor's elements.
+  // The state that data-parallel ranks hold in shares: 1 optimizer state, 2 also summed gradients,
+  // 3 also parameters. Each has a contiguous share of every tensor's elements.
   int zero = 0;
   // Each of cp ranks has two chunks of every sequence, of 2 cp: c and 2 cp - 1 - c (zigzag).
   int cp = 1;
   Context context = Context::allgather;
-  // Experts in ep contiguous groups, of which each data-parallel rank has one: rank d has the one
-  // of number d / (dp / ep). Its copies of tokens travel to the ranks that have their experts.
+  // Experts in ep contiguous groups; data-parallel rank d has the group d / (dp / ep). Its copies
+  // of tokens travel to the ranks that have their experts.
   int ep = 1;
   int recompute = 0;       // backward computes that many layers at a time again; 0: nothing
   bool selective = false;  // backward computes attention's probabilities again
-  bool offload_activations = false;  // what layers take in waits on the host for backward
-  bool offload_optimizer = false;    // the optimizer's state stays there, and so does its step
-  // What a rank has under way happens at points that this seed draws; 0: where it is issued.
+  bool offload_activations = false;  // inputs of layers wait on the host for backward
+  bool offload_optimizer = false;    // the optimizer's state and its step are on the host
+  // Seed of the points at which a rank's transfers happen; 0: where they are issued.
   int overlap = 0;
 
   int world_size() const { return dp * tp * pp * cp; }

@@ -1,5 +1,7 @@
-// model/leftovers.hpp: what a rank still has in its hands from the step before, beside the state
-// that it is meant to keep. A healthy step takes nothing of it; late bugs live here.
+// model/leftovers.hpp: tensors that a rank still has from the step before, beside the state that it
+// is meant to keep. A healthy step uses none of them; late bugs live here.
+//
+// TESTED   tests/experiments/training_test.cpp
 #pragma once
 
 #include <map>

@@ -1,9 +1,11 @@
-// model/mail.hpp: what travels from rank to rank of a group: between the stages of a pipeline
-// activations one way, their gradients the other; round a ring keys and values, and their
+// model/mail.hpp: point-to-point messages within a group: between the stages of a pipeline
+// activations one way and their gradients the other; round a ring keys and values and their
 // gradients.
 //
-// A rank has one outbox and one inbox for each way. What is in the outbox must have left before
-// something else is put there; what is expected lands in the inbox, over what was there.
+// A rank has one outbox and one inbox for each way. The outbox must have been sent before it is
+// filled again; a message that is expected is written into the inbox, over what was there.
+//
+// TESTED   tests/model/overlap_test.cpp, tests/experiments/races_test.cpp
 #pragma once
 
 #include <array>
@@ -17,7 +19,7 @@ class Rank;
 
 class Mail {
  public:
-  // `of`: what waits are said to be for.
+  // `of`: the name under which waits ask their joint.
   struct Route {
     Communicator& group;
     Lane out, in;
@@ -26,12 +28,12 @@ class Mail {
   Mail(Rank& rank, Route route) : rank_(rank), route_(std::move(route)) {}
 
   void send(int to, int tag, const Tensor& x, bool backward);
-  // What comes next that way lands from now on. It must have been sent, or be sent by somebody who
-  // does not wait for this rank meanwhile.
+  // Writes the next message that way into the inbox from now on. It must have been sent, or be sent
+  // by a rank that does not wait for this one meanwhile.
   void expect(int from, int tag, bool backward, std::size_t rows, std::size_t cols);
-  // A copy of it; waits for it.
+  // Returns a copy of the message; waits for it.
   Tensor take(bool backward);
-  // All has left and landed.
+  // Waits until everything has been sent and received.
   void finish();
 
  private:

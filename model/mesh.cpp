@@ -8,7 +8,7 @@ Coordinates coordinates(const Layout& l, int rank) {
 }
 
 std::vector<Division> divisions_of(const Layout& l) {
-  // Ranks that agree in what is left after an axis is wiped out are one group along that axis.
+  // Ranks that agree in the coordinates that `wipe` leaves are one group along that axis.
   const auto along = [l](auto wipe) {
     return [l, wipe](int rank) {
       Coordinates c = coordinates(l, rank);

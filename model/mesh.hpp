@@ -1,4 +1,4 @@
-// model/mesh.hpp: where a rank stands in a layout, and whom it talks to.
+// model/mesh.hpp: a rank's coordinates in a layout, and its groups.
 //
 // Neighbours in a tensor-parallel group have neighbouring numbers; then come context- and
 // data-parallel groups, then the stages of the pipeline:

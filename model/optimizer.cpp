@@ -13,21 +13,21 @@ namespace {
 
 Evaluation over_dp(const Rank& rank) { return {rank.where.dp_size, fp32, fp32}; }
 
-// Records what ZeRO from stage `from` on leaves as shares, and every rank holds whole below.
+// Records a tensor that ZeRO keeps in shares from stage `from` on; below, every rank has it whole.
 void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x, int from,
          const Format& format, const Evaluation& ran) {
   if (rank.l.zero < from) return rank.tap_step(id, x, held(p), format, ran);
   rank.tap_share(id, x, p, format);
   rank.record.ran[id] = ran;
 }
-// The same of what is not needed any more.
+// Records one that is not needed any more.
 void tap(Rank& rank, const Parameter& p, const std::string& id, Tensor&& x, int from,
          const Format& format, const Evaluation& ran) {
   if (rank.l.zero < from) return rank.tap_step(id, std::move(x), held(p), format, ran);
   tap(rank, p, id, std::as_const(x), from, format, ran);
 }
 
-// The sum over the ranks that hold copies, or this rank's share of it.
+// Returns the sum over the ranks that hold copies, or this rank's share of it.
 Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
   Tensor gradient = rank.buckets.take(as);
   if (p.expert >= 0) {
@@ -41,8 +41,8 @@ Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
   return gradient;
 }
 
-// A matrix on both ends has a gradient as embedding on the first stage, another on the last: their
-// sum, on both.
+// Returns the gradient of a matrix on both ends, on both: the sum of its gradients as embedding on
+// the first stage and as head on the last.
 Tensor tied_gradient(Rank& rank, const Parameter& p) {
   Tensor looked_up, multiplied;
   if (rank.begins()) looked_up = reduced(rank, p, p.name);
@@ -94,7 +94,7 @@ float gradient_norm(Rank& rank) {
   return static_cast<float>(std::sqrt(squares));
 }
 
-// Divides the gradients by the loss scale; says whether one of any rank left the range.
+// Divides the gradients by the loss scale; returns whether one of any rank left the range.
 bool unscale(Rank& rank) {
   const float inverse = 1 / rank.state.at("loss_scale/scale")->values[0];
   float bad = 0;
@@ -134,13 +134,13 @@ void next_loss_scale(Rank& rank, bool skipped) {
 // Does each rank update a share of a parameter that all hold whole?
 bool shares_updates(const Rank& rank) { return rank.l.zero == 1 || rank.l.zero == 2; }
 
-// This rank's part of a parameter.
+// Returns this rank's part of a parameter.
 Tensor own_parameter(Rank& rank, const Parameter& p) {
   const Tensor& parameter = *rank.state.at(p.name + "/param");
   return shares_updates(rank) ? own_share(rank, parameter, p) : parameter;
 }
 
-// Adam's step of the master, or of this rank's part of the parameter itself.
+// Steps the master by Adam, or this rank's part of the parameter itself.
 AdamState adam_step_of(Rank& rank, const Parameter& p, const Tensor& gradient, bool skipped) {
   const Tensor& average = *rank.state.at(p.name + "/exp_avg");
   const Tensor& square = *rank.state.at(p.name + "/exp_avg_sq");
@@ -184,7 +184,7 @@ Tensor clipped(Rank& rank, const Parameter& p, float coefficient) {
   return gradient;
 }
 
-// The next parameter, or this rank's share of it.
+// Returns the next parameter, or this rank's share of it.
 Tensor updated(Rank& rank, const Parameter& p, const Tensor& gradient, bool skipped) {
   AdamState next = adam_step_of(rank, p, gradient, skipped);
   keep_moment(rank, p, "/exp_avg", std::move(next.average));
@@ -200,8 +200,8 @@ void keep_parameter(Rank& rank, const Parameter& p, Tensor x) {
   tap(rank, p, p.name + "/param", std::move(x), 3, rank.r.compute, rank.plain());
 }
 
-// Gradients go to where the optimizer is, parameters come back: some are under way while others are
-// worked on.
+// Sends gradients to where the optimizer is and brings parameters back: some travel while others
+// are worked on.
 void update(Rank& rank, float coefficient, bool skipped) {
   std::vector<Parameter> here = parameters(rank.c);
   std::erase_if(here, [&](const Parameter& p) { return !rank.holds(p); });

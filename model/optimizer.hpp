@@ -1,4 +1,6 @@
-// model/optimizer.hpp: what follows the last micro-batch: reduction, clipping, Adam.
+// model/optimizer.hpp: the end of a step, after the last micro-batch: reduction, clipping, Adam.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/rank.hpp"

@@ -39,7 +39,7 @@ class Punctual final : public Communicator {
 Overlap::Overlap(int seed, int rank)
     : on_(seed > 0),
       key_(key_of(static_cast<std::uint64_t>(seed), "overlap/" + std::to_string(rank))) {
-  // Those of the ring draw from afar, so that the schedules of seeds are what they were before.
+  // The ring's lanes take draws from far on, so that the schedules of earlier seeds stay the same.
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     const bool of_ring = i >= static_cast<std::size_t>(Lane::ring_out);
     queues_[i].slowness = uniform(key_, of_ring ? (std::uint64_t(1) << 40) + i : draws_++);
@@ -58,7 +58,8 @@ Event Overlap::issue(Lane lane, std::function<void()> step) {
   return event;
 }
 
-// Short and long ones alike, less than 128: 2^u - 1, u evenly from 0 to 7 where a lane is slowest.
+// Draws a number below 128, short and long ones alike: 2^u - 1, u uniform in [0, 7) on the slowest
+// lane.
 int Overlap::drawn(const Queue& q) {
   return static_cast<int>(std::exp2(7 * q.slowness * uniform(key_, draws_++)) - 1);
 }

@@ -1,13 +1,15 @@
-// model/overlap.hpp: what a rank has under way while it computes: gradients that are summed,
+// model/overlap.hpp: transfers that go on while a rank computes: gradients that are summed,
 // parameters that are gathered, activations that travel between stages or to the host.
 //
-// A lane is a queue of steps that happen one after another, each at a point drawn by a seed: an
-// operation computed or a step issued is a point. Whoever waits for an event makes all steps of its
-// lane up to it happen at once. So a run repeats bit by bit, whatever threads do, and what a
-// missing wait does depends on the seed alone. Without a seed a step happens where it is issued.
+// A lane is a queue of steps that happen one after another, each at a point drawn by a seed. Every
+// operation that is computed and every step that is issued is a point. Waiting for an event makes
+// all steps of its lane up to it happen at once. So a run repeats bit by bit, whatever threads do,
+// and the effect of a missing wait depends on the seed alone. Without a seed a step happens where
+// it is issued.
 //
-// No rank waits for itself: before it waits for others it gives them all that it has issued. Where
-// the program that does each step at its issue comes to an end, every interleaving does.
+// No rank waits for itself: before it waits for others it flushes everything that they may wait
+// for. If the program that does each step at its issue comes to an end, every interleaving does.
+//
 // TESTED   tests/model/overlap_test.cpp
 #pragma once
 
@@ -20,7 +22,7 @@
 
 namespace plumb {
 
-// What others wait for leaves on lanes called .._out.
+// Others wait for the steps of lanes called .._out.
 enum class Lane {
   sums_out,
   sums_in,
@@ -34,10 +36,10 @@ enum class Lane {
   ring_in
 };
 
-// Of a bucket or a tensor that travel one after another.
+// A bucket or a tensor travels in this many pieces, one after another.
 inline constexpr int pieces = 4;
 
-// Steps of a lane up to that number have happened; 0: nothing to wait for.
+// The steps of a lane up to this number; 0: nothing to wait for.
 struct Event {
   Lane lane = Lane::sums_in;
   long number = 0;
@@ -45,22 +47,22 @@ struct Event {
 
 class Overlap {
  public:
-  // seed 0: nothing overlaps. Ranks draw for themselves.
+  // seed 0: nothing overlaps. Each rank draws for itself.
   Overlap(int seed, int rank);
 
   bool on() const { return on_; }
   Event issue(Lane lane, std::function<void()> step);
-  // Time passes: of each lane at most one step happens.
+  // A point: of each lane at most one step happens.
   void point();
   bool done(const Event& event) const;
   void wait(const Event& event);
-  // Everything on the lanes that others wait for, or on all of them, happens.
+  // give(): makes all steps happen on the lanes that others wait for. finish(): on all lanes.
   void give();
   void finish();
 
  private:
   struct Step {
-    int points;  // that pass before it happens, once it is the first
+    int points;  // points that pass before it happens, once it is the first
     std::function<void()> happens;
   };
   struct Queue {
@@ -77,7 +79,7 @@ class Overlap {
   std::array<Queue, 10> queues_;
 };
 
-// The same groups for a rank that has things under way: it gives before it waits.
+// Wraps the groups of a rank: it flushes (give) before each wait.
 Groups punctual(Groups& groups, Overlap& overlap);
 
 }  // namespace plumb

@@ -9,10 +9,10 @@
 namespace plumb {
 namespace {
 
-// One micro-batch on its way through one stage: what backward needs of forward.
+// One micro-batch on its way through one stage: the tensors of forward that backward needs.
 struct Pass {
   std::vector<Saved> layers;
-  Tensor from_top;  // the gradient that comes out of head and final norm
+  Tensor from_top;  // gradient of the input of final norm and head
 };
 
 class Pipeline {
@@ -49,14 +49,14 @@ class Pipeline {
     return rank_.stages[static_cast<std::size_t>(t.stage)];
   }
 
-  // What stage s makes of a micro-batch for the one after it, or for the one before it.
+  // The tag of stage s's message about a micro-batch, to the stage after it or before it.
   int tag(const Task& t, int s) const {
     return (t.micro_batch * stages() + s) * 2 + (t.backward ? 1 : 0);
   }
   void send(const Task& t, int to_stage, const Tensor& x) {
     mail_.send(to_stage % rank_.where.pp_size, tag(t, t.stage), x, t.backward);
   }
-  // The stage whose work a task takes in; -1 where it takes in none.
+  // The stage whose message a task takes; -1 where it takes none.
   int source(const Task& t) const {
     if (!t.backward) return t.stage - 1;
     return is_last(t) ? -1 : t.stage + 1;
@@ -68,8 +68,8 @@ class Pipeline {
                  static_cast<std::size_t>(rank_.c.width));
     expected_ = true;
   }
-  // While another task runs, if what it takes in was sent before that one began: so no rank can
-  // wait for itself.
+  // Expects the next task's message while another task runs, if it was sent before that one began:
+  // so no rank can wait for itself.
   void expect_early(const Task& t, int tick) {
     if (source(t) >= 0 && ticks_.at({t.backward, t.micro_batch, source(t)}) < tick) expect(t);
   }
@@ -126,7 +126,7 @@ class Pipeline {
     return rank_.l.recompute == 0 ? layer : layer - (layer - first) % rank_.l.recompute;
   }
 
-  // What the host keeps of it comes back, and what the backward after it needs sets out.
+  // Brings the layer's tensors back from the host, and sends for those of the backward after it.
   void bring_back(Pass& pass, int layer, int first) {
     const int from = begins_at(layer, first);
     if (parked_.has(from))
@@ -134,14 +134,14 @@ class Pipeline {
     if (from > first) parked_.bring_back(begins_at(from - 1, first));
   }
 
-  // Keeps at most what the first layer of a group took in.
+  // Keeps at most the input of the first layer of a group.
   static void forget(Saved& saved, bool first_of_group) {
     Tensor x = first_of_group ? std::move(saved.x) : Tensor();
     saved = {};
     saved.x = std::move(x);
   }
 
-  // The layers of a group, up to `layer`, from what the group's first one took in.
+  // Computes the layers of a group, up to `layer`, from the input of the group's first one.
   void compute_again(Pass& pass, int first, int layer) {
     int l = begins_at(layer, first);
     rank_.where.recomputing = true;
@@ -161,7 +161,7 @@ class Pipeline {
   Mail mail_{rank_, {rank_.mesh.pp, Lane::stage_out, Lane::stage_in, "stage"}};
   Parked parked_{rank_};
   std::map<std::tuple<bool, int, int>, int> ticks_;  // of all ranks' tasks
-  bool expected_ = false;                            // what the next task takes in
+  bool expected_ = false;                            // the next task's message
   Tensor loss_ = Tensor(1, 1);
   std::map<std::pair<int, int>, Pass> under_way_;  // by stage and micro-batch
 };

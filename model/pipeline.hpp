@@ -1,4 +1,6 @@
 // model/pipeline.hpp: forward and backward of all micro-batches of a rank, through its stages.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/ends.hpp"
@@ -6,9 +8,8 @@
 
 namespace plumb {
 
-// batches: this data-parallel rank's, in order. Gradients pile up in rank.main_grad. Returns the
-// sum of the losses on ranks with the last stage, zero elsewhere.                            // (1,
-// 1)
+// batches: this data-parallel rank's, in order. Gradients accumulate in rank.main_grad. Returns the
+// sum of the losses on ranks with the last stage, zero elsewhere.                         // (1, 1)
 Tensor forward_and_backward(Rank& rank, const std::vector<Batch>& batches);
 
 }  // namespace plumb

@@ -5,7 +5,7 @@
 namespace plumb {
 namespace {
 
-// What layer n reads from the residual stream.
+// The input of layer n in the residual stream.
 std::string stream(const Promise& p, int n) {
   if (n == 0) return p.at(p.c.dropout > 0 ? "embedding.dropout" : "embedding", "out");
   return p.at(Promise::layer(n - 1) + ".mlp.add", "out");

@@ -6,7 +6,7 @@
 namespace plumb {
 namespace {
 
-// Rows of the whole that lie below one another here, as few blocks as they make.
+// Returns the rows of the whole that lie below one another here, in as few blocks as possible.
 std::vector<Piece> pieces_of(const std::vector<std::size_t>& rows, std::size_t column,
                              std::size_t columns) {
   std::vector<Piece> pieces;
@@ -21,16 +21,6 @@ std::vector<Piece> pieces_of(const std::vector<std::size_t>& rows, std::size_t c
 }
 
 }  // namespace
-
-int layer_of(const std::string& parameter) {
-  return parameter.starts_with("layers.") ? std::stoi(parameter.substr(7)) : -1;
-}
-
-Held held(const Parameter& p) {
-  return p.sharding == Sharding::none   ? Held::whole
-         : p.sharding == Sharding::rows ? Held::rows
-                                        : Held::columns;
-}
 
 Rank::Rank(const Training& run, const Joints& decisions, const Backend& products, Mesh groups,
            Overlap& under_way, Leftovers* of_step_before)
@@ -67,28 +57,6 @@ Rank::Rank(const Training& run, const Joints& decisions, const Backend& products
   for (std::size_t s = 0; s < stages.size(); ++s) {
     stages[s] = joints.pipeline.layers(where, static_cast<int>(s), stages[s]);
   }
-}
-
-bool on_both_ends(const Config& c, const Parameter& p) {
-  return (c.family == Family::gpt || c.mtp > 0) && p.name == "embedding.weight";
-}
-
-bool holds(const Config& c, const Layout& l, const Coordinates& at,
-           const std::vector<Stage>& stages, const Parameter& p) {
-  if (p.expert >= 0 && p.expert / (c.experts / l.ep) != at.dp / l.expert_copies()) return false;
-  const bool begins = at.pp == 0, ends = at.pp == l.pp - 1;
-  const int layer = layer_of(p.name);
-  if (layer < 0) {
-    const bool at_the_end = p.name.starts_with("head.") || p.name.starts_with("final_norm.") ||
-                            p.name.starts_with("mtp.");
-    return at_the_end ? ends : begins || (on_both_ends(c, p) && ends);
-  }
-  if (layer == c.layers) return ends;  // the extra head's
-  for (std::size_t s = static_cast<std::size_t>(at.pp); s < stages.size();
-       s += static_cast<std::size_t>(l.pp)) {
-    if (layer >= stages[s].first && layer < stages[s].last) return true;
-  }
-  return false;
 }
 
 bool Rank::holds(const Parameter& p) const {
@@ -225,10 +193,10 @@ void Rank::add_up(const std::string& id, const Tensor& part) {
 void Rank::collect(const std::string& parameter, Tensor gradient, Held held,
                    const Evaluation& ran) {
   tap(parameter + "/wgrad", gradient, held, fp32, ran);
-  // (To add zeros to it first could change the sign of a zero only.)
+  // (Adding zeros first could change the sign of a zero only.)
   if (const Tensor* before = so_far(parameter)) add_to(gradient, *before);
   main_grad[parameter] = std::move(gradient);
-  // Experts take the tokens of each expert-parallel rank by themselves.
+  // Experts take the tokens of each expert-parallel rank separately.
   const int visits = of_expert(parameter) ? where.ep_size : 1;
   if (++collected_[parameter] == visits * c.micro_batches / where.dp_size) buckets.put(parameter);
 }

@@ -1,4 +1,6 @@
-// model/rank.hpp: what one rank knows and holds while it computes its share of a step.
+// model/rank.hpp: the data and state of one rank while it computes its share of a step.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp, tests/model/layout_test.cpp
 #pragma once
 
 #include <map>
@@ -9,6 +11,7 @@
 #include "kernels/ops.hpp"
 #include "model/buckets.hpp"
 #include "model/gathering.hpp"
+#include "model/held.hpp"
 #include "model/joints/joints.hpp"
 #include "model/leftovers.hpp"
 #include "model/mail.hpp"
@@ -17,23 +20,6 @@
 #include "trace/trace.hpp"
 
 namespace plumb {
-
-// How a tensor of this rank lies in the whole one: all of it, or the tensor-parallel slice of its
-// rows or columns; or, of a tensor with a row per token, this context's tokens, of these the
-// sequence-parallel slice (as in the residual stream), or a slice of their columns.
-// Or, of a tensor with a row for each copy of a token that an expert takes, those of this context's
-// tokens and of the experts here, or a slice of their columns.
-enum class Held { whole, rows, columns, tokens, own_tokens, token_columns, copies, copy_columns };
-inline bool sliced_columns(Held held) {
-  return held == Held::columns || held == Held::token_columns || held == Held::copy_columns;
-}
-
-// A matrix that is tied to the head, or looked up by an extra one, lives on the first and on the
-// last stage.
-bool on_both_ends(const Config& config, const Parameter& p);
-// Does a rank there hold (a slice of) a parameter, layers being divided so among stages?
-bool holds(const Config& config, const Layout& layout, const Coordinates& at,
-           const std::vector<Stage>& stages, const Parameter& p);
 
 class Rank {
  public:
@@ -49,7 +35,7 @@ class Rank {
   const Backend& backend;
   Mesh mesh;
   Overlap& overlap;
-  Leftovers* leftovers;  // of the step before; this step's at its end; none: nobody asks
+  Leftovers* leftovers;  // of the step before, and at the end of this step; null: a first step
   int step;
   Where where;
   RankRecord record;
@@ -57,8 +43,8 @@ class Rank {
 
   // Positions of all tokens within their documents, where these are packed, by micro-batch. (T, 1)
   std::map<int, Tensor> within;
-  // Of the rows that Held::copies speaks of: their numbers in the whole, and how many of it each
-  // rank has, by expert-parallel rank, then by context.
+  // For Held::copies: the row numbers in the whole, and how many rows each rank has, by
+  // expert-parallel rank, then by context.
   std::vector<std::size_t> copies_here, copies_of_ranks;
 
   Values state;                               // this rank's slice: name + /param, /master, ...
@@ -66,21 +52,21 @@ class Rank {
   // Accumulated over this rank's micro-batches, then summed in place while backward goes on:
   std::map<std::string, Tensor> main_grad;
   Buckets buckets{*this};
-  std::map<std::string, Tensor> reduced;  // what the optimizer has of it
-  // What routers and an extra head give in all micro-batches of this rank: losses and counts, by id
+  std::map<std::string, Tensor> reduced;  // the optimizer's part of it
+  // Losses and counts of routers and an extra head, added up over this rank's micro-batches, by id
   // without the micro-batch.
   std::map<std::string, Tensor> added_up;
 
-  // This rank's slice of a parameter. Under ZeRO-3 it is gathered for it: every data-parallel rank
-  // asks in the same order.
+  // This rank's slice of a parameter. ZeRO-3 gathers it: every data-parallel rank asks in the same
+  // order.
   const Tensor& param(const std::string& name) {
     return l.zero < 3 ? *state.at(name + "/param") : gathering.whole(name);
   }
   Gathering gathering{*this};
-  // Of keys and values and their gradients, from one context-parallel rank to the next.
+  // Messages of keys and values and their gradients, from one context-parallel rank to the next.
   Mail ring{*this, {mesh.cp, Lane::ring_out, Lane::ring_in, "ring"}};
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
-  // What that product sees of a weight: model/layers/operand.hpp.
+  // The copy of a weight that a product takes (model/layers/operand.hpp).
   const Tensor& factor(const std::string& module, Product product) {
     if (!r.operands || !r.operands->take(product)) return weight(module);
     const Contracted axis = axis_of_weight(module, product);
@@ -91,11 +77,11 @@ class Rank {
   // First index and end of this rank's slice of n.
   std::size_t first(std::size_t n) const { return n * where.tp / where.tp_size; }
   std::size_t last(std::size_t n) const { return n * (where.tp + 1) / where.tp_size; }
-  // This rank's tokens of the residual stream, from those of its context.
+  // Returns this rank's tokens of the residual stream, from those of its context.
   Tensor own_tokens(Tensor x) const;
-  // Rows of a tensor of all tokens that a context-parallel rank has, in its order.
+  // The rows of a tensor of all tokens that a context-parallel rank has, in its order.
   std::vector<std::size_t> rows_of(int rank) const;
-  // Which tokens of each sequence a context-parallel rank has.
+  // The tokens of each sequence that a context-parallel rank has.
   const std::vector<std::size_t>& positions_of(int rank) const {
     return positions_[static_cast<std::size_t>(rank)];
   }
@@ -111,7 +97,7 @@ class Rank {
   static bool of_expert(const std::string& parameter) {
     return parameter.find(".experts.") != std::string::npos;
   }
-  // What the gradient of such a matrix is called on the last stage:
+  // The module name of such a matrix's gradient on the last stage:
   bool on_both_ends(const Parameter& p) const { return plumb::on_both_ends(c, p); }
   std::string gradient_at_end() const { return gpt() ? "head.weight" : "mtp.embedding.weight"; }
 
@@ -121,29 +107,29 @@ class Rank {
     return w;
   }
 
-  // Records a tensor under m<micro-batch>/<name>, and how it came about. What backward computes
-  // again is recorded beside what forward made, as a replica of it.
+  // Records a tensor under m<micro-batch>/<name>, and how it came about. A tensor that backward
+  // computes again is recorded as a replica beside that of forward.
   void tap(const std::string& name, const Tensor& x, Held held, const Format& format,
            const Evaluation& ran);
-  // The same without the micro-batch in front.
+  // Records without the micro-batch in front.
   void tap_step(const std::string& id, const Tensor& x, Held held, const Format& format,
                 const Evaluation& ran);
-  // The same of what is not needed any more: it is not copied.
+  // Records a tensor that is not needed any more: it is not copied.
   void tap_step(const std::string& id, Tensor&& x, Held held, const Format& format,
                 const Evaluation& ran);
-  // A leaf: recorded, but nothing says how it came about.
+  // Records a leaf: nothing says how it came about.
   void tap_leaf(const std::string& id, const Tensor& x, Held held, const Format& format);
-  // This rank's share of the elements of its slice of a parameter: model/zero.hpp.     // (n, 1)
+  // Records this rank's share of the elements of its slice of a parameter (model/zero.hpp). (n, 1)
   void tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                  const Format& format);
 
-  // Is it recorded at all? (What a run that is not traced leaves to the next step, and the loss.)
+  // Is it recorded at all? (A run that is not traced records its loss and its next state only.)
   bool records(const std::string& id) const;
   // The id under which a tensor is recorded now.
   std::string recorded_as(const std::string& id) const;
-  // Where x lies in the whole tensor.
+  // The place of x in the whole tensor.
   Placement placed(const Tensor& x, Held held) const;
-  // Every element by what `key` and its place in the whole tensor draw.
+  // Rounds every element with the random bits of `key` and its place in the whole tensor.
   static void round_stochastically(Tensor& x, const Placement& lies, const Format& format,
                                    std::uint64_t key);
 
@@ -152,20 +138,20 @@ class Rank {
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
 
   void round(Tensor& x) const { round_to_format(x.values, r.compute); }
-  // op(a) op(b) in FP32; of a linear layer, in such chains as the recipe has that product in.
+  // op(a) op(b) in FP32; in a linear layer, in the chains that the recipe has for that product.
   Tensor multiply(View<float> a, View<float> b) const;
   Tensor multiply(View<float> a, View<float> b, Product product) const;
 
-  // What the event concerns is not touched before, unless the joint thinks otherwise. `of`: a
-  // parameter, or what it is.
+  // Waits for the event before the tensor that it concerns is touched, unless the joint decides
+  // otherwise. `of`: a parameter, or another name.
   void wait(const Event& event, Wait what, const std::string& of) {
     if (joints.overlap.waits(at(of), what, overlap.done(event))) overlap.wait(event);
   }
 
-  // Adds a micro-batch's part to what is added up, once, where backward computes it again.
+  // Adds a micro-batch's part to the step's sum, once, even where backward computes it again.
   void add_up(const std::string& id, const Tensor& part);
-  // Adds a micro-batch's gradient of a parameter to what the rank has, and records it. The last one
-  // sets the sum out.
+  // Adds a micro-batch's gradient of a parameter to this rank's, and records it. The last one sends
+  // the sum.
   void collect(const std::string& parameter, Tensor gradient, Held held, const Evaluation& ran);
 
  private:
@@ -174,13 +160,8 @@ class Rank {
   bool traced_;
   std::set<std::string> kept_;  // ids of what the next step starts from
 
-  // What a micro-batch's gradient is added to; null: zeros.
+  // The tensor that a micro-batch's gradient is added to; null: zeros.
   const Tensor* so_far(const std::string& parameter);
 };
-
-// "layers.3.attn.qkv.weight": 3; -1 outside the layers.
-int layer_of(const std::string& parameter);
-// How a rank holds its slice of a parameter.
-Held held(const Parameter& p);
 
 }  // namespace plumb

@@ -25,7 +25,7 @@ constexpr const char* an_operand = R"({"format": "e4m3fn", "scaling": "tensor"})
 constexpr const char* a_recipe =
     R"({"id": "mine", "title": "what it is", "compute": "bf16", "wire": "bf16"})";
 
-// The formats that a scale is written in, and what they make of a block's largest magnitude.
+// The formats that a scale is written in, and their rules for a block's largest magnitude.
 constexpr std::pair<std::string_view, ScaleRule> scale_formats[] = {
     {"e8m0", ScaleRule::ceil}, {"fp32", ScaleRule::exact}, {"e4m3fn", ScaleRule::nested}};
 
@@ -90,7 +90,7 @@ OperandCasts casts_of(const RecipeCard& card) {
 std::string contents(const std::string& file) {
   namespace fs = std::filesystem;
   constexpr std::uintmax_t longest = 1 << 20;
-  std::error_code ignored;  // what cannot be looked at is no file
+  std::error_code ignored;  // a path that cannot be looked at is no file
   if (!fs::is_regular_file(file, ignored)) {
     throw Failure("there is no recipe file " + file + "; name a JSON file, such as " +
                   "model/recipes/bf16.json");
@@ -105,7 +105,7 @@ std::string contents(const std::string& file) {
   return all.str();
 }
 
-// Traces, tables and command lines name a run by it.
+// The id by which traces, tables and command lines name a run.
 std::string id_of(const RecipeCard& card) {
   std::string id = card.text("id");
   const auto plain = [](char c) {
@@ -135,7 +135,7 @@ void read_update(const RecipeCard& card, Recipe& recipe) {
   }
 }
 
-// The layer whose product takes that weight.
+// Returns the layer whose product takes that weight.
 std::string layer_of(const Parameter& weight) {
   const std::string module = weight.name.substr(0, weight.name.rfind('.'));
   if (weight.expert >= 0) {

@@ -20,7 +20,7 @@ bool holds(const RecipeCard::Names& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// As a user writes it: neither 4.0 nor "4".
+// Is it a whole number as a user writes it: neither 4.0 nor "4"?
 bool is_whole(const json& value, int most) {
   return value.is_number_integer() && value >= 1 && value <= most;
 }

@@ -30,7 +30,7 @@ class Proofreader final : public nlohmann::json_sax<json> {
     return true;
   }
   bool key(string_t& name) override {
-    open_.back().name.clear();  // what is wrong with a name is said of its object
+    open_.back().name.clear();  // an error in a name is said of its object
     if (steers_a_terminal(name)) refuse(path() + " has a field with control characters; remove it");
     if (!open_.back().names.insert(name).second) {
       refuse(path() + " says '" + name + "' twice; keep one");
@@ -43,8 +43,8 @@ class Proofreader final : public nlohmann::json_sax<json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
-  // In the parser's words, which say the place and what was expected; what was read last may be
-  // anything.
+  // Takes the parser's words, which say the place and what was expected; the token that was read
+  // last may be anything.
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::detail::exception& why) override {
     std::string said = why.what();
@@ -87,7 +87,7 @@ class Proofreader final : public nlohmann::json_sax<json> {
 }  // namespace
 
 json recipe_json(const std::string& text, const std::string& where) {
-  // To the parser a zero byte is the end: whatever followed would be ignored.
+  // To the parser a zero byte is the end: it would ignore the rest.
   if (text.find('\0') != std::string::npos) {
     throw Failure(where + " has a zero byte; save it as text in UTF-8");
   }

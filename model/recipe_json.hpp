@@ -1,4 +1,5 @@
-// model/recipe_json.hpp: the text of a recipe as JSON, or the place where it is none.
+// model/recipe_json.hpp: reads the text of a recipe as JSON, or says where it is none.
+//
 // TESTED   tests/model/recipe_test.cpp
 #pragma once
 
@@ -7,8 +8,8 @@
 
 namespace plumb {
 
-// Throws Failure, with the place and what was expected, if `text` is no JSON, says a field twice,
-// holds what a terminal would obey, or nests deeper than any recipe; `where` names the text.
+// Throws Failure, with the place and what was expected, if `text` is no JSON, has a field twice,
+// holds control characters, or nests deeper than any recipe; `where` names the text.
 nlohmann::json recipe_json(const std::string& text, const std::string& where);
 
 // A value in a sentence: 'text', 4.5, [1,32], an object.

@@ -21,7 +21,7 @@ class Clocks {
         orders[rank].push_back(*task);
         now.push_back(*task);
       }
-      // What is done in this tick can be built on in the next.
+      // A task of the next tick can take the results of this one.
       for (const Task& task : now) ++(task.backward ? backwards_ : forwards_)[task.stage];
       left -= static_cast<int>(now.size());
     }
@@ -29,8 +29,8 @@ class Clocks {
   }
 
  private:
-  // The backward of the earliest micro-batch; else a forward, in blocks of as many micro-batches as
-  // there are ranks, so that interleaved stages take turns.
+  // Returns the backward of the earliest micro-batch; else a forward, in blocks of as many
+  // micro-batches as there are ranks, so that interleaved stages take turns.
   std::optional<Task> next(int rank) const {
     std::optional<Task> best;
     for (int s = rank; s < stages_; s += ranks_) {

@@ -1,8 +1,9 @@
-// model/schedule.hpp: in which order a pipeline rank works through micro-batches and stages.
+// model/schedule.hpp: the order in which a pipeline rank works through micro-batches and stages.
 //
 // One forward, one backward (1F1B): a stage holds at most as many micro-batches as there are stages
-// from it to the end, and prefers a backward. Made by playing all ranks' clocks at once, so that no
-// order can wait for itself, however stages are divided.
+// from it to the end, and prefers a backward. The order is made by playing all ranks' clocks at
+// once, so that none can wait for itself, however stages are divided.
+//
 // TESTED   tests/model/schedule_test.cpp
 #pragma once
 
@@ -18,7 +19,7 @@ struct Task {
   bool operator==(const Task&) const = default;
 };
 
-// By rank: its tasks in order. Stage s lives on rank s mod `ranks`.
+// Returns the tasks of each rank in order. Stage s lives on rank s mod `ranks`.
 std::vector<std::vector<Task>> schedule(int ranks, int stages, int micro_batches);
 
 }  // namespace plumb

@@ -43,7 +43,7 @@ struct Document {
   std::size_t begins, from;
 };
 
-// Of sequence s of a micro-batch, by what they begin at there.
+// The documents of sequence s of a micro-batch, by where they begin in it.
 std::vector<Document> documents_of(const Config& c, std::size_t s, std::size_t text,
                                    std::uint64_t key) {
   const auto drawn = [&](std::size_t number, std::size_t below) {
@@ -153,7 +153,7 @@ Values next_state(const Config& config, const Recipe& recipe, const Values& step
 
 namespace {
 
-// What a state that lacks it starts with.
+// Returns the first value of an entry that a state lacks.
 Tensor beginning(const Kept& k, const Values& earlier) {
   if (k.id.ends_with("/param") || k.id.ends_with("/master")) {
     const auto master = earlier.find(k.parameter + "/master@previous");

@@ -1,8 +1,9 @@
-// model/state.hpp: what a step starts from: parameters, Adam's moments, scales and histories, and
-// the data of the step.
+// model/state.hpp: the start of a step: parameters, Adam's moments, scales and histories, and the
+// data of the step.
 //
 // Every value depends on (seed, canonical id, element) only, so that a rank can make just its slice
 // and every layout starts alike.
+//
 // TESTED   tests/model/state_test.cpp
 #pragma once
 
@@ -21,35 +22,35 @@ struct Kept {
   std::string id;
   int rows, cols;
   Format format;
-  std::string parameter;  // that it belongs to; empty: to the whole model
+  std::string parameter;  // the parameter that it belongs to; empty: to the whole model
   bool like_it;           // it has that parameter's shape, and is sliced as it is
 };
-// All of them: of each parameter /param, /master (where the recipe has masters), /exp_avg and
-// /exp_avg_sq; loss_scale/scale and /growth under a dynamic loss scale; .../operand_history and
-// .../grad_operand_history under delayed scaling; layers.N.mlp.router/bias where experts are
-// balanced by one.
+// Returns all of them: for each parameter /param, /master (where the recipe has masters), /exp_avg
+// and /exp_avg_sq; loss_scale/scale and /growth under a dynamic loss scale; .../operand_history and
+// .../grad_operand_history under delayed scaling; layers.N.mlp.router/bias where a bias balances
+// experts.
 std::vector<Kept> kept(const Config& config, const Recipe& recipe);
 
-// Masters drawn from the parameters' distributions, zero moments and histories, parameters cast
-// from the masters, a loss scale of 2^16.
+// Returns masters drawn from the parameters' distributions, zero moments and histories, parameters
+// cast from the masters, a loss scale of 2^16.
 Values initial_state(const Config& config, const Recipe& recipe);
 
-// ids, labels and mask of each micro-batch and the count of counted tokens, as leaves of the plan;
-// where sequences are packed, also the position of each token within its document, each of which
-// comes from another place of the text.
-// Sequences are drawn from the text; each counts only its first 1/2 to 1 of tokens, so that
-// micro-batches are unequal. With an extra prediction head also mtp_labels, the tokens after the
+// Returns, as leaves of the plan, ids, labels and mask of each micro-batch and the count of counted
+// tokens; where sequences are packed, also the position of each token within its document, each of
+// which comes from another place of the text.
+// Sequences are drawn from the text. Each counts only its first 1/2 to 1 of tokens, so that
+// micro-batches are unequal. An extra prediction head also gets mtp_labels, the tokens after the
 // labels, mtp_mask, which has one less of each sequence, and their count. Throws Failure if the
 // text is shorter than a sequence + 1.
 Values step_data(const Config& config, std::string_view text, int step);
 
-// The @previous leaves of the next step from the outputs of this one. Throws Failure if one is
-// missing or of another shape: a trace without a promise was never verified.
+// Returns the @previous leaves of the next step from the outputs of this one. Throws Failure if one
+// is missing or of another shape: a trace without a promise was never verified.
 Values next_state(const Config& config, const Recipe& recipe, const Values& step);
 
-// A state trained with any recipe as one of `recipe`: what that keeps and the state lacks is made
-// from what is there (masters are the parameters) or begins anew; the rest is dropped, and all is
-// cast.
+// Turns a state trained with any recipe into one of `recipe`: an entry that the state lacks is made
+// from the others (masters are the parameters) or begins anew; entries that `recipe` lacks are
+// dropped, and all are cast.
 void cast_state(const Config& config, const Recipe& recipe, Values& state);
 
 }  // namespace plumb

@@ -9,7 +9,7 @@
 namespace plumb {
 namespace {
 
-// One rank's share of a model, and what it sends of it.
+// One rank's share of a model, and its messages.
 class Sender {
  public:
   Sender(const Config& config, const Recipe& recipe, const Layout& layout, int rank)
@@ -61,7 +61,7 @@ class Sender {
     c.experts > 0 ? for_experts(n) : for_mlp(n);
   }
 
-  // Every rank has the latent, and what all heads share of their keys.
+  // Every rank has the latent, and the columns that all heads share of their keys.
   void for_latent(double n) {
     const double latent = tokens() * c.latent, shared = tokens() * c.shared_key;
     add("attn.q/grad_in", "tp", l.tp, "sum", r.wire, n, stream());
@@ -117,7 +117,7 @@ class Sender {
     add("copies from experts", "ep", l.ep, "exchange", r.compute, n * (forwards() + 1), rows);
   }
 
-  // Each rates and counts its own tokens; all learn of all choices.
+  // Each rank rates and counts its own tokens; all learn of all choices.
   void for_routers(double n) {
     if (l.sp) {
       add("probabilities of experts", "tp", l.tp, "gather", fp32, n, own_tokens() * c.experts);
@@ -134,7 +134,7 @@ class Sender {
     }
   }
 
-  // The axis along which ranks have each some tokens, or each some heads of some tokens.
+  // The axis along which each rank has some tokens, or some heads of some tokens.
   std::pair<std::string, int> shared_tokens(bool over_tp) const {
     if (!over_tp || l.tp == 1) return {"cp", l.cp};
     if (l.cp == 1) return {"tp", l.tp};
@@ -224,8 +224,8 @@ class Sender {
     }
   }
 
-  // How often a step gathers a parameter that lies in shares. What products see of a matrix in a
-  // short format is made once.
+  // How often a step gathers a parameter that lies in shares. The short copy of a matrix is made
+  // once.
   double uses_of(const Parameter& p) const {
     const bool cast = r.operands && is_multiplied(p);
     if (!p.name.starts_with("layers.")) {
@@ -234,7 +234,7 @@ class Sender {
       return (cast ? 1 : 0) + (cast && !looked_up ? 0 : cast && at.pp > 0 ? 0 : reads);
     }
     if (cast) return 1;
-    // Backward asks for all but biases; what was gathered ahead has them, too.
+    // Backward asks for all parameters but biases; gathering ahead includes these.
     const bool asked_again = !p.name.ends_with(".bias");
     return batches() * (forwards() + (l.recompute == 0 || asked_again ? 1 : 0));
   }

@@ -12,7 +12,7 @@ struct Training {
   Recipe recipe;
   Layout layout;
   int step = 1;  // counts from 1
-  // false: of what the step makes only the loss is recorded, and what the next one starts from.
+  // false: the step records its loss and the next state only.
   bool traced = true;
 };
 

@@ -55,7 +55,7 @@ Tensor Shuttle::take(const std::string& name) {
   const Ride ride = rides_.extract(name).mapped();
   rank_.wait(ride.arrived, lane_ == Lane::to_host ? Wait::gradient_on_host : Wait::parameter_back,
              name);
-  // A wait that a bug leaves out: pieces still arrive, where they were to go.
+  // A bug may leave out a wait: pieces still arrive, where they were to go.
   return rank_.l.offload_optimizer ? *ride.x : std::move(*ride.x);
 }
 

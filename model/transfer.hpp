@@ -1,4 +1,6 @@
-// model/transfer.hpp: what a rank copies between its device and its host while it computes.
+// model/transfer.hpp: copies between a rank's device and its host while it computes.
+//
+// TESTED   tests/model/overlap_test.cpp, tests/experiments/races_test.cpp
 #pragma once
 
 #include <functional>
@@ -12,20 +14,20 @@ namespace plumb {
 
 class Rank;
 
-// `onto`, of the same size, has what it had until each piece lands.
+// `onto`, of the same size, keeps its content until each piece arrives.
 Event transfer(Overlap& overlap, Lane lane, Tensor from, const std::shared_ptr<Tensor>& onto);
 
-// What layers took in, on the host until backward needs it. It comes back to one of two places on
-// the device, in turn, and there it keeps what was there before until it lands.
+// Inputs of layers, on the host until backward needs them. Each comes back to one of two buffers on
+// the device, in turn, which keeps its content until the input arrives.
 class Parked {
  public:
   explicit Parked(Rank& rank) : rank_(rank) {}
 
   void park(int layer, Tensor x);  // of the micro-batch that the rank works on, as below
   bool has(int layer) const { return host_.contains(key(layer)); }
-  // Sets out, if it is there and has not yet.
+  // Sends it back, if it is there and has not been sent.
   void bring_back(int layer);
-  // Waits for it.
+  // Returns it; waits for it.
   Tensor take(int layer);
 
  private:
@@ -41,15 +43,15 @@ class Parked {
   std::size_t returned_ = 0;
 };
 
-// Tensors of that name on their way to where the optimizer is: on the host if the layout offloads
-// it, else they are there already.
+// Tensors on their way to where the optimizer is: on the host if the layout offloads it, else they
+// are there already.
 class Shuttle {
  public:
   Shuttle(Rank& rank, Lane lane) : rank_(rank), lane_(lane) {}
 
-  // before: makes what is there until x comes; asked only if x travels.
+  // before: makes the content of the place until x comes; asked only if x travels.
   void send(const std::string& name, Tensor x, const std::function<Tensor()>& before);
-  // Waits for it.
+  // Returns it; waits for it.
   Tensor take(const std::string& name);
 
  private:

@@ -24,7 +24,7 @@ const Shared& shared(const Values& leaves, const std::string& id) {
 }
 const Tensor& leaf(const Values& leaves, const std::string& id) { return *shared(leaves, id); }
 
-// The whole is not copied.
+// Returns a slice; the whole is shared, not copied.
 Shared sliced(const Shared& whole, Sharding how, const Rank& rank) {
   if (how == Sharding::none || rank.where.tp_size == 1) return whole;
   const Tensor& x = *whole;
@@ -40,7 +40,7 @@ Shared sliced(const Shared& whole, Sharding how, const Rank& rank) {
   return std::make_shared<const Tensor>(std::move(mine));
 }
 
-// The parameter itself is shared under ZeRO-3 only, Adam's state under any.
+// The parameter itself is in shares under ZeRO-3 only, Adam's state under any.
 void load_like(Rank& rank, const Kept& k, const Parameter& p, const Shared& whole) {
   Shared mine = sliced(whole, p.sharding, rank);
   if (rank.l.zero >= (k.id.ends_with("/param") ? 3 : 1)) {
@@ -67,7 +67,7 @@ void load_state(Rank& rank, const Values& leaves) {
   }
 }
 
-// What a head predicts, and how much of it counts.
+// The targets of a head, and the weight of its loss.
 struct Predicted {
   std::string labels, mask, count;
 };
@@ -93,7 +93,8 @@ Batch load_batch(Rank& rank, const Values& leaves, int m) {
   return batch;
 }
 
-// Counted tokens of all micro-batches: whole numbers below 2^24, so the sum is exact in any order.
+// Counts the tokens of all micro-batches: whole numbers below 2^24, so the sum is exact in any
+// order.
 void count(Rank& rank, const Values& leaves, const Predicted& of) {
   Tensor count(1, 1);
   for (int m = rank.where.dp; m < rank.c.micro_batches; m += rank.where.dp_size) {
@@ -179,7 +180,7 @@ Trace reference_trace(const Training& run, Values values) {
   std::map<std::string, Format> formats;
   for (const Node& node : trace.graph->nodes) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      // Scales and what is scaled back from a short format are held in FP32.
+      // Scales, and tensors scaled back from a short format, are held in FP32.
       const bool scaled = node.op.starts_with("quantize") || node.op == "block_scales";
       formats[node.outputs[i]] = scaled ? fp32 : node.how.output;
       record.ran[node.outputs[i]] = node.how;

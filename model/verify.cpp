@@ -1,6 +1,7 @@
 #include "model/verify.hpp"
 
 #include "model/plan.hpp"
+#include "model/plan/shards.hpp"
 #include "model/state.hpp"
 #include "model/transformer.hpp"
 
@@ -35,7 +36,7 @@ void has_shape(const Merged& merged, const std::string& id, int rows, int cols) 
                 "; trace again");
 }
 
-// Whole numbers below `end`, so that rows can be found by them.
+// Checks for whole numbers below `end`, so that rows can be found by them.
 void numbers(const Merged& merged, const std::string& id, int end, const std::string& what) {
   for (const float x : merged.values.at(id)->values) {
     if (x >= 0 && x < static_cast<float>(end) && x == static_cast<float>(static_cast<int>(x))) {
@@ -64,7 +65,7 @@ void choices(const Merged& merged, const Config& config, int m) {
   }
 }
 
-// Where tokens stand in their documents: from 0, and none before its document begins.
+// Checks the positions of tokens in their documents: from 0, and none before its document begins.
 void places(const Merged& merged, const std::string& id, const Config& config) {
   has_shape(merged, id, config.tokens(), 1);
   numbers(merged, id, config.sequence, "position");
@@ -107,6 +108,15 @@ void verify(const Trace& trace, const Merged& merged) {
   }
   has_shape(merged, "data/count", 1, 1);
   if (run.config.mtp > 0) has_shape(merged, "data/mtp_count", 1, 1);
+}
+
+Merged merge_verified(const Trace& trace) {
+  Merged merged = merge(trace);
+  verify(trace, merged);
+  if (!trace.graph) return merged;
+  const Shards promised = promised_shards(run_from(trace.manifest), *trace.graph, merged.values);
+  for (Finding& f : misplaced(trace, promised)) merged.findings.push_back(std::move(f));
+  return merged;
 }
 
 }  // namespace plumb

@@ -1,7 +1,8 @@
-// model/zero.hpp: what ZeRO leaves on a data-parallel rank: a share of the elements of its slice of
-// each parameter, contiguous in row-major order.
+// model/zero.hpp: ZeRO: each data-parallel rank has a share of the elements of its slice of each
+// parameter, contiguous in row-major order.
 //
 // A share is a column (n, 1), so that shares of all ranks below one another are the slice.
+//
 // TESTED   tests/model/one_rank_test.cpp, over layouts with zero
 #pragma once
 
@@ -12,17 +13,17 @@ namespace plumb {
 struct LocalShape {
   std::size_t rows, cols;
 };
-// Of this rank's slice of a parameter.
+// The shape of this rank's slice of a parameter.
 LocalShape local_shape(const Rank& rank, const Parameter& p);
 
-// Which of n elements of its slice this rank has.
+// The elements, out of n of its slice, that this rank has.
 Slice share_of(const Rank& rank, const Parameter& p, std::size_t n);
-// This rank's share of its slice, and the slice out of the shares of all ranks that hold copies.
+// Returns this rank's share of its slice; and the slice out of the shares of all ranks.
 Tensor own_share(const Rank& rank, const Tensor& slice, const Parameter& p);  // (n, 1)
 Tensor gathered(const Rank& rank, const Tensor& share, const Parameter& p);   // (rows, cols)
 
-// A share as a shard of the whole tensor: `slice` is where the rank's slice lies in it. What the
-// share does not cover of its first and last row is left out.
+// Returns a share as a shard of the whole tensor: `slice` is the place of the rank's slice in it.
+// The parts of its first and last row that the share does not cover are left out.
 Shard shard_of(const Rank& rank, const Tensor& share, const Parameter& p, const Placement& slice,
                const Format& format);
 

@@ -19,7 +19,7 @@ double over(double error, double tolerance) {
   return tolerance > 0 ? error / tolerance : std::numeric_limits<double>::infinity();
 }
 
-// The whole number that a text starts with.
+// Returns the whole number that a text starts with.
 std::optional<int> leading_number(std::string_view text) {
   int n = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), n);

@@ -1,4 +1,6 @@
 // trace/baselines.hpp: the rules that others use, for comparison. Each judges one tensor by itself.
+//
+// TESTED   tests/trace/check_test.cpp
 #pragma once
 
 #include <string>
@@ -13,8 +15,8 @@ struct Baseline {
   std::string detail;
 };
 
-// `rule`: perturbation, depth-law, flat or assert-close. `perturbed` is used by perturbation only.
-// Sources of the constants: trace/check.hpp.
+// `rule`: perturbation, depth-law, flat or assert-close. Only perturbation looks at `perturbed`.
+// trace/check.hpp says where the constants come from.
 Baseline baseline(const std::string& rule, const std::string& id, const Tensor& reference,
                   const Tensor& candidate, const Values& perturbed, double margin,
                   const Manifest& manifest);

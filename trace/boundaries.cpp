@@ -10,7 +10,7 @@ namespace {
 
 bool makes_scales(const Node& node) { return node.op == "amax_scale" || node.op == "block_scales"; }
 
-// A cast with a scale that was followed: its own largest number may lie beyond.
+// The cast of a node, saturating: with a scale that was followed its largest number may lie beyond.
 Node saturating(Node node) {
   if (node.op == "quantize") node.attributes["saturate"] = 1;
   return node;
@@ -18,11 +18,11 @@ Node saturating(Node node) {
 
 bool shaped_alike(const Tensor& a, const Tensor& b) { return a.rows == b.rows && a.cols == b.cols; }
 
-// Numbers in which two makings of an output differ.
+// The numbers in which two evaluations of an output differ.
 struct Flips {
   std::size_t count = 0;
-  bool few = true;           // 20, or one in sixteen, at most, each by one rounding
-  double as_many_equal = 0;  // so many of one size would scatter as much: (sum e^2)^2 / sum e^4
+  bool few = true;           // at most 20, or one in sixteen, each by one rounding
+  double as_many_equal = 0;  // this many of one size would scatter as much: (sum e^2)^2 / sum e^4
 };
 
 double root_mean_square(const Tensor& x) {
@@ -31,7 +31,7 @@ double root_mean_square(const Tensor& x) {
   return std::sqrt(sum / static_cast<double>(std::max<std::size_t>(x.size(), 1)));
 }
 
-// An ulp is that of the number, or, where terms cancelled, of the tensor's typical one.
+// One ulp is that of the number or, where terms cancelled, of the tensor's root mean square.
 Flips flips(const Node& node, const Tensor& a, const Tensor& b) {
   Flips seen;
   seen.few = shaped_alike(a, b);
@@ -99,8 +99,8 @@ class SideBySide {
     }
   }
 
-  // Do twins and candidate differ from the reference in so few numbers that single runs decide?
-  // Then the reference has the candidate's.
+  // Do twins and candidate differ from the reference in so few numbers that single runs decide? If
+  // so, the reference takes the candidate's.
   bool few_flips(const Node& node, const std::string& id) {
     const Tensor& base = *out_.reference.at(id);
     double sum = 0;

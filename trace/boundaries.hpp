@@ -1,17 +1,19 @@
 // trace/boundaries.hpp: twins, made side by side with the reference that they and a candidate are
-// held against; and what becomes of the few roundings that fall either way.
+// held against; and the few roundings that may fall either way, which are followed (twins.md F1).
 //
 // Where FP32 sums meet a shorter format, hardly any number is so near to the middle between two
 // that another order of the sum rounds it apart; but one that is moves all that follows by an ulp
 // of that format, some ten thousand times what FP32 loses. Four twins cannot foretell such events.
-// So, where twins show few, all meet there: reference and twins go on with the number that the
-// candidate has, as they do with its choices (trace/decisions.hpp). So they do with scales, which a
-// last bit may move by a step that moves all of a tensor.
+// So, where twins show few, reference and twins go on with the number that the candidate has, as
+// they do with its choices (trace/decisions.hpp). The same holds for scales: a last bit may move
+// one by a step that moves all of a tensor.
 //
 // That excuses no error: replay asks of each tensor that was followed whether it comes from the
-// candidate's own inputs. And only few numbers are followed: at most one in sixteen, each by one
-// ulp (of copies for products, which replay alone judges, by any step), where what the twins differ
-// by rests on fewer than fewest_flips. TESTED   tests/trace/boundaries_test.cpp
+// candidate's own inputs. And only few numbers are followed: at most one in sixteen (or 20), each
+// by one ulp (copies for products, which replay alone judges, by any step), where the differences
+// of the twins rest on no more than fewest_flips.
+//
+// TESTED   tests/trace/boundaries_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -34,9 +36,9 @@ struct Meeting {
   std::size_t flips = 0;           // numbers in them that the reference had rounded otherwise
 };
 
-// Twins 1 to k of `graph`, the candidate's promise. `reference`: values of `reference_graph`, with
-// the candidate's choices; `candidate`: its values, or null: then nobody is followed, and twins
-// meet at the reference. Costs k + 1 steps where something is followed, else k, of what lies
+// Makes twins 1 to k of `graph`, the candidate's promise. `reference`: values of `reference_graph`,
+// with the candidate's choices; `candidate`: its values, or null: then nobody is followed, and
+// twins meet at the reference. Costs k + 1 steps where something is followed, else k, of what lies
 // downstream of anything split.
 Meeting meet(const Graph& reference_graph, const Values& reference, const Graph& graph,
              const Values* candidate, std::uint64_t seed, int k, Extent extent = {});

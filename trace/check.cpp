@@ -16,21 +16,19 @@
 namespace plumb {
 namespace {
 
-bool all_zero(const Values& values, const Order& order) {
-  for (const auto& [id, tensor] : values) {
-    if (!order.made(id)) continue;
-    for (const float x : tensor->values) {
-      if (x != 0) return false;
-    }
-  }
-  return true;
+// What two runs of one training may say otherwise in their manifests: how they are spread over
+// ranks, and in which order their products add.
+bool may_differ(const std::string& setting) {
+  return setting == "layout" || setting == "any_order";
 }
 
 class Check {
  public:
-  Check(const Trace& reference, const Merged& r, const Trace& candidate, const Merged& c,
-        const CheckOptions& options)
+  // `as_recorded`: the reference's values; `r`: the same, given the candidate's choices.
+  Check(const Trace& reference, const Values& as_recorded, const Merged& r, const Trace& candidate,
+        const Merged& c, const CheckOptions& options)
       : options_(options),
+        as_recorded_(as_recorded),
         reference_(reference),
         candidate_(candidate),
         r_(r),
@@ -43,10 +41,8 @@ class Check {
     if (std::ranges::find(options_.rules, "perturbation") != options_.rules.end()) {
       perturbed_ = perturbed_reference();
     }
-    if (candidate_.graph && all_zero(r_.values, order_)) {
-      verdict_.not_judged.push_back("the reference is zero everywhere: nothing could have failed");
-      return verdict_;
-    }
+    refuse_bad_reference();
+    note_what_is_alike();
     for (Finding& f : structure_findings(r_, candidate_, c_, options_.allow_unmatched)) {
       if (select_(f.id)) verdict_.findings.push_back(std::move(f));
     }
@@ -75,15 +71,15 @@ class Check {
            c->second->cols == r->second->cols;
   }
 
-  // Whether the size of its difference says anything: a single number has none to average over, and
-  // Adam's first step turns a flipped sign of a tiny gradient into a whole step.
+  // Does the size of its difference say anything? A single number has none to average over, and
+  // Adam's first step turns a flipped sign of a tiny gradient into a whole step (theory.md F6).
   bool has_a_size(const std::string& id) const {
     return judgeable(id) && c_.values.at(id)->size() > 1 && order_.phase_of(id) != Phase::optimizer;
   }
 
   void refuse_nonsense() const {
     refuse_unknown_rules(options_.rules);
-    refuse_other_data();
+    refuse_another_run();
     if (options_.spreads != nullptr) refuse_other_run(*options_.spreads, candidate_.manifest);
     if (std::ranges::none_of(c_.values, [&](const auto& v) { return select_(v.first); })) {
       throw Failure(
@@ -98,21 +94,79 @@ class Check {
     }
   }
 
-  // Then every tensor differs, and no rounding is to blame.
-  void refuse_other_data() const {
+  // Between other configurations or data every tensor differs, and no rounding is to blame.
+  void refuse_another_run() const {
     const Manifest& r = reference_.manifest;
     const Manifest& c = candidate_.manifest;
     const auto differ = [](const std::string& what, const std::string& a, const std::string& b) {
       if (a == b) return;
-      throw Failure("these are runs of different " + what + " (reference " + a + ", candidate " +
+      throw Failure("these runs have not the same " + what + " (reference " + a + ", candidate " +
                     b + "); trace both alike");
     };
-    const auto seed = [](const Manifest& m) {
-      const auto found = m.settings.find("seed");
-      return found == m.settings.end() ? std::string("unknown") : found->second;
+    const auto setting = [](const Manifest& m, const std::string& key) {
+      const auto found = m.settings.find(key);
+      return found == m.settings.end() ? std::string("none") : found->second;
     };
-    differ("steps", std::to_string(r.step), std::to_string(c.step));
-    differ("seeds", seed(r), seed(c));
+    differ("step", std::to_string(r.step), std::to_string(c.step));
+    std::set<std::string> keys;
+    for (const Manifest* m : {&r, &c}) {
+      for (const auto& [key, value] : m->settings) keys.insert(key);
+    }
+    for (const std::string& key : keys) {
+      if (!may_differ(key)) differ(key, setting(r, key), setting(c, key));
+    }
+  }
+
+  // What is judged against a reference that is none would be judged by nothing. So it must be whole
+  // and finite, and every operation that it promises must give what it holds, as replay says.
+  void refuse_bad_reference() const {
+    const std::string again = "; the reference cannot be trusted, make it again";
+    if (!r_.findings.empty()) {
+      const Finding& f = r_.findings.front();
+      throw Failure("in the reference '" + f.id + "' is not whole: " + f.detail + again);
+    }
+    const bool may_be = reference_.graph && left_out(*reference_.graph, r_.values);
+    if (!r_.not_finite.empty() && !may_be) {
+      const Finding& f = r_.not_finite.front();
+      throw Failure("in the reference '" + f.id + "' " + f.detail + again);
+    }
+    if (!reference_.graph) return;
+    options_.progress("is the reference what it promises?");
+    const Replayed seen =
+        replay(*reference_.graph, as_recorded_, [](const std::string&) { return true; });
+    if (seen.findings.empty()) return;
+    const Finding& f = seen.findings.front();
+    throw Failure("in the reference '" + f.id + "' is not what its inputs make: " + f.detail +
+                  again);
+  }
+
+  // Nothing is wrong with it, but whoever reads a verdict should know.
+  void note_what_is_alike() {
+    const bool equal = std::ranges::all_of(c_.values, [&](const auto& v) {
+      const auto found = as_recorded_.find(v.first);
+      return found != as_recorded_.end() && *found->second == *v.second;
+    });
+    const auto layout = [](const Manifest& m) {
+      const auto found = m.settings.find("layout");
+      return found == m.settings.end() ? std::string() : found->second;
+    };
+    const int ranks_of_reference = reference_.manifest.world_size;
+    const int ranks_of_candidate = candidate_.manifest.world_size;
+    verdict_.identical = equal && ranks_of_reference == ranks_of_candidate &&
+                         layout(reference_.manifest) == layout(candidate_.manifest);
+    if (verdict_.identical) {
+      verdict_.notes.push_back(
+          "the traces are alike in layout and in every bit: a run was compared with itself");
+    } else if (equal) {
+      verdict_.notes.push_back("the candidate has the reference's bits in every tensor");
+    }
+    if (ranks_of_reference > 1 && ranks_of_candidate == 1) {
+      verdict_.notes.push_back("the reference ran on " + std::to_string(ranks_of_reference) +
+                               " ranks, the candidate on one: are they swapped?");
+    } else if (ranks_of_reference > 1) {
+      verdict_.notes.push_back("the reference ran on " + std::to_string(ranks_of_reference) +
+                               " ranks: it is no single-device run");
+    }
   }
 
   void apply(const std::string& rule) {
@@ -129,8 +183,8 @@ class Check {
     }
   }
 
-  // The run that says how much a perturbed input moves each tensor: the reference's state and data,
-  // but not its bits.
+  // Returns the run that says how much a perturbed input moves each tensor: the reference's state
+  // and data, but not its bits.
   Merged perturbed_reference() const {
     const std::string make = "make one: plumb train ... --perturb 1 -o P, then --perturbed P";
     if (options_.perturbed == nullptr) {
@@ -190,7 +244,7 @@ class Check {
     replayed_ = seen.ratios;
   }
 
-  // Whatever the rules: the others take choices, and twins some roundings, as they are.
+  // Replays choices and followed roundings whatever the rules: the other rules take them as given.
   void replay_what_was_followed() {
     if (!candidate_.graph || !replayed_.empty()) return;
     std::set<std::string> taken = decisions_of(*candidate_.graph);
@@ -219,7 +273,7 @@ class Check {
   }
 
   // A finding of the twins that one row alone causes may be a rare flip at a rounding boundary:
-  // then replay decides. The same where all twins were silent.
+  // then replay decides (twins.md V3). Replay also decides where all twins were silent.
   void finish() {
     for (Finding& f : twin_findings_) {
       const bool rare = one_row_.contains(f.id) && replay_passes(f.id);
@@ -251,6 +305,7 @@ class Check {
   }
 
   const CheckOptions& options_;
+  const Values& as_recorded_;
   const Trace& reference_;
   const Trace& candidate_;
   const Merged& r_;
@@ -283,12 +338,16 @@ void refuse_unknown_rules(const std::vector<std::string>& rules) {
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
               const Merged& merged_candidate, const CheckOptions& options) {
   if (!reference.graph || !candidate.graph) {
-    return Check(reference, merged_reference, candidate, merged_candidate, options).run();
+    return Check(reference, merged_reference.values, merged_reference, candidate, merged_candidate,
+                 options)
+        .run();
   }
   Forced as_chosen = forced(*reference.graph, merged_reference.values, merged_candidate.values);
   Merged conditional = merged_reference;
   conditional.values = std::move(as_chosen.values);
-  Verdict verdict = Check(reference, conditional, candidate, merged_candidate, options).run();
+  Verdict verdict =
+      Check(reference, merged_reference.values, conditional, candidate, merged_candidate, options)
+          .run();
   verdict.decisions = as_chosen.decisions;
   verdict.forced = as_chosen.rows;
   return verdict;

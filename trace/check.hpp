@@ -2,18 +2,20 @@
 // reference?
 //
 // It is given two traces (and their promises) and nothing else. Rules:
-//   twins         execute the promise K more times in the candidate's layout; the spread of the
-//                 twins is the tolerance (one family-wise false-alarm level, Holm over all tests)
-//   replay        each operation again from the candidate's own inputs, by its local tolerance
-//   perturbation  TTrace: margin times the response of the reference to a perturbed input
-//   depth-law     4 1.03^(L+1-l) 2^-7 of the reference's norm, l = 0 (Megatron-LM's constants):
-//                 8.29 % at L = 32; here with the model's own depth
-//   flat          8.29 % of the reference's norm
-//   assert-close  every element within rtol 1.6e-2 |r| + 1e-5 (PyTorch's table for bfloat16)
-// Structure is always checked. Default: twins and replay, which see different things: what has
-// piled up, and what one operation did. The last four judge tensors of more than one element up to
-// the reduced gradients, as twins do; what follows is judged by replay alone.
+//   twins          execute the promise K more times in the candidate's layout; the spread of the
+//                  twins is the tolerance (one family-wise false-alarm level, Holm over all tests)
+//   replay         each operation again from the candidate's own inputs, by its local tolerance
+//   perturbation   TTrace: margin times the response of the reference to a perturbed input
+//   depth-law      4 1.03^(L+1-l) 2^-7 of the reference's norm, l = 0 (Megatron-LM's constants):
+//                  8.29 % at L = 32; here with the model's own depth
+//   flat           8.29 % of the reference's norm
+//   assert-close   every element within rtol 1.6e-2 |r| + 1e-5 (PyTorch's table for bfloat16)
+// Structure is always checked. Default: twins and replay, which see different things: the errors
+// that have piled up, and the error of one operation. The last four judge tensors of more than one
+// element up to the reduced gradients, as twins do; replay alone judges the optimizer.
+//
 // TESTED   tests/trace/check_test.cpp, tests/experiments/catch_test.cpp
+// SOURCES  twins.md V1, V2, V3; bounds/SOURCES.md [Megatron-LM] [PyTorch-close]
 #pragma once
 
 #include <cstdint>
@@ -59,19 +61,23 @@ struct Verdict {
   std::size_t decisions = 0, forced = 0;
   std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp
   bool could_fail = false;
-  std::string blamed;     // first tensor that is wrong by itself; empty if nothing is
-  std::string blamed_by;  // the statistic that says so
+  bool identical = false;          // one layout and equal bits: as a trace and itself
+  std::vector<std::string> notes;  // what a reader should know of the two traces
+  std::string blamed;              // first tensor that is wrong by itself; empty if nothing is
+  std::string blamed_by;           // the statistic that says so
   double smallest_scale =
       0;  // median over tensors of the smallest scale error that would be flagged
 
   // 0 all inside, 1 a finding, 3 nothing that was judged could have failed.
-  int exit_code() const { return !findings.empty() ? 1 : could_fail ? 0 : 3; }
+  int exit_code() const { return !findings.empty() ? 1 : could_fail && !identical ? 0 : 3; }
 };
 
-// Throws Failure (exit code 2) on traces that cannot be compared, each with what to do.
+// Throws Failure (exit code 2) on traces that cannot be compared, each with what to do: runs of
+// another configuration, recipe, step or seed; and a reference that is damaged: not whole, not
+// finite, or not what its own promise makes of its inputs (replayed: one more step).
 Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options);
 
-// The same for traces that are merged already.
+// Compares traces that are merged already.
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
               const Merged& merged_candidate, const CheckOptions& options);
 

@@ -13,7 +13,7 @@ std::size_t rows_that_differ(const Tensor& a, const Tensor& b) {
   return n;
 }
 
-// What the node makes of its inputs.
+// Returns the choice that the node makes of its inputs.
 Tensor choice(const Node& node, const Values& values) {
   RealRoundings roundings;
   Call<float> call{{}, node.attributes, node.how, roundings};

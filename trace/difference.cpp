@@ -22,7 +22,7 @@ struct Block {
   Words differ{}, nonzero{};  // bits of a - b and of b, signs dropped, joined
 };
 
-// Of no use where something is not finite: then `squares` or `energy` is not finite either.
+// Does not hold where something is not finite: then `squares` or `energy` is not finite either.
 inline void add_block(const float* a, const float* b, const Closeness& close, Block& sum) {
   for (std::size_t i = 0; i < block; i += lanes) {
     __builtin_prefetch(a + i + ahead);
@@ -59,7 +59,7 @@ std::uint32_t distance(float a, float b) {
   return static_cast<std::uint32_t>(std::max(x, y)) - static_cast<std::uint32_t>(std::min(x, y));
 }
 
-// Any elements, one by one, in FP64.
+// Adds any elements, one by one, in FP64.
 void add_slowly(const float* a, const float* b, std::size_t n, const Closeness& close,
                 Difference& sum) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -77,7 +77,7 @@ void add_slowly(const float* a, const float* b, std::size_t n, const Closeness& 
   }
 }
 
-// A block sum has kept its bits, or is zero because all its terms are.
+// Has a block sum kept its bits, or is it zero because all its terms are?
 bool sound(float sum, std::uint32_t any) { return any == 0 || (sum > least && sum < most); }
 
 bool add_quickly(const float* a, const float* b, const Closeness& close, Difference& sum) {

@@ -1,8 +1,12 @@
-// trace/difference.hpp: how two runs of one tensor differ, six numbers in one pass at memory speed.
+// trace/difference.hpp: the difference of two runs of one tensor, six numbers in one pass at memory
+// speed.
 //
-//   squares   sum (a - b)^2            largest     max |a - b|
-//   energy    sum b^2                  ulps        max distance in FP32 numbers
-//   over      |a - b| > absolute + relative |b|    non_finite  pairs with a NaN or an infinity
+//   squares      sum (a - b)^2
+//   energy       sum b^2
+//   over         pairs with |a - b| > absolute + relative |b|
+//   largest      max |a - b|
+//   ulps         max distance in FP32 numbers
+//   non_finite   pairs with a NaN or an infinity
 //
 // Pairs that are not finite count only as such: they enter no other number.
 //
@@ -20,7 +24,7 @@
 
 namespace plumb {
 
-// What PyTorch's assert_close takes for bfloat16 [PyTorch-close].
+// The tolerance that PyTorch's assert_close has for bfloat16 [PyTorch-close].
 struct Closeness {
   float relative = 1.6e-2F;
   float absolute = 1e-5F;
@@ -37,7 +41,7 @@ struct Difference {
   double relative() const;
 };
 
-// Both of one length.
+// Both have one length.
 Difference difference(std::span<const float> a, std::span<const float> b,
                       const Closeness& close = {});
 

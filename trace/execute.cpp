@@ -17,7 +17,7 @@ void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings) {
   const Operation* operation = find_operation(node.op);
   if (operation == nullptr) {
     throw Failure("the promise uses the operation '" + node.op +
-                  "', which is not in the catalogue; give twin traces instead (--twins TRACE...)");
+                  "', which this program does not know; trace again with this program");
   }
   Call<T> call{{}, node.attributes, node.how, roundings};
   for (const std::string& id : node.inputs) {
@@ -82,10 +82,10 @@ void make(const Node& node, Values& values) {
   run<float>(node, values, roundings);
 }
 
-// Parts that are rounded to travel are moved against each other. Parts that travel in FP32 lose
-// nothing on the way, only where their terms were added up: another order of the same sum is as
-// good as the candidate's. (A transfer between the candidate's own parts would come on top: the
-// twin would be the candidate and some noise, and lie too far off.)
+// Moves parts against each other if they are rounded to travel (twins.md M2). Parts that travel in
+// FP32 lose nothing on the way, only where their terms were added up: another order of the same sum
+// is as good as the candidate's (twins.md M3). (A transfer between the candidate's own parts would
+// come on top: the twin would be the candidate and some noise, and lie too far off.)
 void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
   const std::uint64_t key = draw_key(seed, k, without_micro_batch(node.outputs.front()));
   if (node.how.parts == 1 || node.how.wire != fp32) {

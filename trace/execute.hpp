@@ -1,10 +1,11 @@
-// trace/execute.hpp: runs a promise node by node on one device. It has never heard of ranks, joints
-// or bugs; with different arithmetic it is the reference, a twin, the exact run, a draw of noise.
+// trace/execute.hpp: runs a promise node by node on one device. It knows no ranks, joints or bugs;
+// with different arithmetic it is the reference, a twin, the exact run, a draw of noise.
 //
 //   T = float    reference (RealRoundings), twins (TwinRoundings)
 //   T = double   exact (ExactRoundings), noise draws (SignedRoundings)
 //
-// COSTS    one training step on one core; a twin reuses what nothing split lies upstream of.
+// COSTS    one training step on one core; a twin reuses every node that nothing split lies
+//          upstream of.
 // TESTED   tests/trace/execute_test.cpp; equality with the model: tests/model/
 #pragma once
 
@@ -28,30 +29,31 @@ template <class T>
 ValuesOf<T> execute(const Graph& graph, const ValuesOf<T>& leaves, const MakeRoundings<T>& make,
                     Extent extent = {});
 
-// The promise as it stands.
+// Executes the promise as it stands.
 Values reference(const Graph& graph, const Values& leaves, Extent extent = {});
 
-// FP64, nothing rounded.
+// Executes it in FP64, nothing rounded.
 ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent = {});
 
-// One node, from values that hold its inputs: as promised, or as draw k of a twin makes it: real
-// rounding after a transfer between neighbouring parts, or, where parts are not rounded to travel,
-// with other cuts. Twins of a whole step: trace/boundaries.hpp.
+// Makes one node from values that hold its inputs: as promised, or as draw k of a twin makes it
+// (real rounding after a transfer between neighbouring parts or, where parts are not rounded to
+// travel, with other cuts). Twins of a whole step: trace/boundaries.hpp.
 void make(const Node& node, Values& values);
 void draw(const Node& node, Values& values, std::uint64_t seed, int k);
 
-// What each rounding of the reference changed, by the first output of its node, in call order.
+// The errors that each rounding of the reference made, by the first output of its node, in call
+// order.
 using Errors = std::map<std::string, std::vector<Tensor>>;
 Errors rounding_errors(const Graph& graph, const Values& leaves, Extent extent = {});
 
 // Draw k of rounding noise around the exact run: the errors of the same promise's reference, each
-// with a random sign. They come from executing the promise, never from a trace: a run that rounds
-// where nothing was promised does not widen what it is compared with.
+// with a random sign (twins.md M6). They come from executing the promise, never from a trace: a run
+// that rounds where nothing was promised does not widen its own tolerance.
 ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, const Errors& errors,
                             std::uint64_t seed, int k, Extent extent = {});
 
-// `base` again, some outputs replaced before anyone reads them: only what lies downstream is
-// computed.
+// Executes `base` again with some outputs replaced before anyone reads them: only what lies
+// downstream is computed.
 Values with_replaced(const Graph& graph, const Values& base, const Values& others,
                      Extent extent = {});
 

@@ -19,7 +19,7 @@ std::vector<std::string> leaves_of(const Graph& graph) {
 
 namespace {
 
-// Two parts that are the two terms of a sum, joined in FP32, are the chain itself.
+// Is it a sum of two terms in two parts, joined in FP32, and so the chain itself?
 bool chain_of_two(const Node& n) {
   return n.op == "sum" && n.inputs.size() == 2 &&
          (n.how.parts == 1 || (n.how.parts == 2 && n.how.wire == fp32));

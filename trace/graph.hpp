@@ -3,6 +3,7 @@
 // Made from (configuration, recipe, layout) alone, by code that never sees a bug. The ids are the
 // same in every layout of one configuration; only the evaluations differ. Nodes stand in dataflow
 // order: an input is a leaf or the output of an earlier node.
+//
 // TESTED   tests/trace/graph_test.cpp
 #pragma once
 
@@ -29,16 +30,17 @@ struct Graph {
   std::vector<Node> nodes;
 };
 
-// The ids that nodes read and no node makes, in order of first use.
+// Returns the ids that nodes read and no node makes, in order of first use.
 std::vector<std::string> leaves_of(const Graph& graph);
 
-// The outputs that two evaluations of one configuration need not share bit by bit: those of nodes
-// whose evaluations differ in a way that bits can show, and everything downstream.
+// Returns the outputs that two evaluations of one configuration need not share bit by bit: those of
+// nodes whose evaluations differ in a way that bits can show, and everything downstream.
 // Throws Failure if the graphs do not have the same nodes.
 std::set<std::string> touched(const Graph& one, const Graph& other);
 
-// The promise as a run keeps it whose products add in an order of their own: every product that was
-// one chain has two parts, joined in FP32. Its twins differ where an order of sums can be seen.
+// Returns the promise that a run keeps whose products add in an order of their own: every product
+// that was one chain has two parts, joined in FP32. Its twins differ where an order of sums can be
+// seen.
 Graph in_any_order(Graph graph);
 
 // "m3/layers.2.norm1/out" -> "layers.2.norm1/out".

@@ -1,5 +1,6 @@
-// trace/memory.hpp: runs make and free the same tensors step after step. The C library hands large
-// ones back to the system each time, and gets them anew page by page: a fifth of a step.
+// trace/memory.hpp: keeps freed memory with the process. Runs make and free the same tensors step
+// after step; the C library hands large ones back to the system each time, and gets them anew page
+// by page: a fifth of a step.
 #pragma once
 
 #include <cstdlib>
@@ -11,8 +12,8 @@
 
 namespace plumb {
 
-// Called once, by a program's main: freed memory stays with the process, which so holds its peak to
-// the end. Elsewhere than with glibc nothing happens.
+// Called once, by a program's main. The process then holds its peak to the end. Does nothing
+// without glibc.
 inline void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 1 << 25);  // the most that it takes

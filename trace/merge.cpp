@@ -25,12 +25,13 @@ bool inside(const Block& b, std::size_t rows, std::size_t cols) {
 
 class Assembly {
  public:
-  Assembly(const std::string& id, const std::vector<Piecewise>& shards, Merged& out)
-      : id_(id), shards_(shards), out_(out) {}
+  Assembly(const std::string& id, const std::vector<Piecewise>& shards, std::size_t ranks,
+           Merged& out)
+      : id_(id), shards_(shards), ranks_(ranks), out_(out) {}
 
   void run() {
     const Placement& first = shards_.front().shard->placement;
-    if (!shapes_fit(first)) return;
+    if (!shapes_fit(first) || !enough(first)) return;
     auto whole = std::make_shared<Tensor>(first.rows, first.cols, to_be_written);
     if (first.parts > 1) {
       std::ranges::fill(whole->values, 0.0F);
@@ -75,7 +76,7 @@ class Assembly {
     return true;
   }
 
-  // Who has all of it owns all of it, and nothing is noted element by element.
+  // A rank that has all of it owns all of it, and nothing is noted element by element.
   void place_all(Tensor& whole) {
     const auto& [rank, shard] = shards_.front();
     const std::vector<Piece>& pieces = shard->placement.pieces;
@@ -110,7 +111,7 @@ class Assembly {
     }
   }
 
-  // Writes what nobody has written; false if what somebody has written is something else.
+  // Writes elements that nobody has written; returns false if somebody has written something else.
   bool place_row(Tensor& whole, std::size_t first, const float* row, std::size_t n,
                  std::size_t rank) {
     float* to = whole.values.data() + first;
@@ -150,27 +151,37 @@ class Assembly {
           std::to_string((first + j) % whole.cols) + ")");
   }
 
-  // A sum's parts: one shard per part counts, further ones of the same part are replicas.
+  // A file may claim any size. Room is made only for a whole that all ranks could hold together if
+  // each held as much as the one with the largest shard.
+  bool enough(const Placement& first) {
+    std::size_t largest = 0;
+    for (const auto& [rank, shard] : shards_) largest = std::max(largest, shard->values.size());
+    const double most = static_cast<double>(largest) * static_cast<double>(ranks_);
+    if (static_cast<double>(first.rows) * static_cast<double>(first.cols) <= most) return true;
+    found("the whole is said to be " + size_of(first.rows, first.cols) + ", more than " +
+          std::to_string(ranks_) + (ranks_ == 1 ? " rank" : " ranks") + " with at most " +
+          std::to_string(largest) + " elements can hold");
+    return false;
+  }
+
+  // A sum's parts: each is put together as a whole tensor is, so that its replicas agree and
+  // nothing of it is missing; then they are added, in the order of the parts.
   void add_parts(Tensor& whole, int parts) {
-    std::set<int> seen;
-    for (const auto& [rank, shard] : shards_) {
-      if (!seen.insert(shard->placement.part).second) continue;
-      for (const Piece& piece : shard->placement.pieces) {
-        for (std::size_t i = 0; i < piece.global.rows; ++i) {
-          for (std::size_t j = 0; j < piece.global.cols; ++j) {
-            whole(piece.global.row + i, piece.global.col + j) +=
-                shard->values(piece.local.row + i, piece.local.col + j);
-          }
-        }
-      }
+    std::map<int, std::vector<Piecewise>> by_part;
+    for (const Piecewise& p : shards_) by_part[p.shard->placement.part].push_back(p);
+    for (const auto& [part, shards] : by_part) {
+      Assembly of_part(id_, shards, ranks_, out_);
+      Tensor summand(whole.rows, whole.cols, to_be_written);
+      of_part.place_all(summand);
+      for (std::size_t e = 0; e < whole.size(); ++e) whole.values[e] += summand.values[e];
     }
-    if (static_cast<int>(seen.size()) != parts) {
-      found(std::to_string(seen.size()) + " of " + std::to_string(parts) +
+    if (static_cast<int>(by_part.size()) != parts) {
+      found(std::to_string(by_part.size()) + " of " + std::to_string(parts) +
             " parts of the sum are there");
     }
   }
 
-  // What nobody holds is zero from here on.
+  // Sets elements that nobody holds to zero.
   void check_cover(Tensor& whole) {
     if (std::ranges::count(owner_, 0) == 0) return;
     bool told = false;
@@ -184,7 +195,7 @@ class Assembly {
   }
 
   void check_finite(const Tensor& whole) {
-    std::uint32_t largest = 0;  // magnitudes are in the order of their bits
+    std::uint32_t largest = 0;  // magnitudes are ordered as their bits are
     for (const float x : whole.values) {
       largest = std::max(largest, std::bit_cast<std::uint32_t>(x) & 0x7fffffffU);
     }
@@ -200,6 +211,7 @@ class Assembly {
 
   const std::string& id_;
   const std::vector<Piecewise>& shards_;
+  std::size_t ranks_;  // of the run
   Merged& out_;
   std::size_t sole_owner_ = 0;        // 1 + the rank that has all of it; 0: nobody has
   std::vector<std::uint16_t> owner_;  // per element: 1 + the rank that wrote it; 0: nobody yet
@@ -225,7 +237,7 @@ Merged merge(const Trace& trace) {
     }
   }
   Merged merged;
-  for (const auto& [id, shards] : by_id) Assembly(id, shards, merged).run();
+  for (const auto& [id, shards] : by_id) Assembly(id, shards, trace.ranks.size(), merged).run();
   return merged;
 }
 

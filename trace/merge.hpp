@@ -3,6 +3,7 @@
 //
 // Always checked: shards lie inside the whole, cover it, replicas agree bit by bit, parts of a sum
 // are all there; and which values are not finite. A violation names the ranks and the coordinates.
+//
 // TESTED   tests/trace/merge_test.cpp
 #pragma once
 

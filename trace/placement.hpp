@@ -2,7 +2,9 @@
 //
 // A list of (block of the whole, block of the shard) pairs: contiguous slices, zigzag halves and
 // interleaved columns are all such lists. Shards that cover the same block are replicas, unless
-// they are declared parts of a sum. TESTED   tests/trace/merge_test.cpp
+// they are declared parts of a sum.
+//
+// TESTED   tests/trace/merge_test.cpp
 #pragma once
 
 #include <cstddef>

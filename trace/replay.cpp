@@ -8,7 +8,7 @@
 namespace plumb {
 namespace {
 
-// Bit by bit, but for the payload of a NaN.
+// Are they equal bit by bit, but for the payload of a NaN?
 bool equal_values(const Tensor& a, const Tensor& b) {
   return std::ranges::equal(a.values, b.values, [](float x, float y) {
     return x == y || (std::isnan(x) && std::isnan(y));

@@ -1,4 +1,5 @@
 // trace/selection.hpp: which tensors are looked at, and in which order.
+//
 // TESTED   tests/trace/selection_test.cpp
 #pragma once
 
@@ -15,14 +16,14 @@ class RE2;
 
 namespace plumb {
 
-// A regular expression of a user's. RE2's: time linear in the text whatever the expression is, and
-// no recursion, so that neither can hang or overflow. No text matches nothing.
+// A user's regular expression, in RE2: time linear in the text whatever the expression is, and no
+// recursion, so that it can neither hang nor overflow. No text matches nothing.
 class Pattern {
  public:
   // Throws Failure, naming the option, if `text` is not a regular expression.
   Pattern(const std::string& text, const std::string& option);
   bool empty() const { return expression_ == nullptr; }
-  bool matches(const std::string& id) const;  // somewhere in it
+  bool matches(const std::string& id) const;  // anywhere in it
 
  private:
   static constexpr std::int64_t most_memory = std::int64_t(8) << 20;
@@ -42,7 +43,7 @@ class Selection {
   Pattern only_, skip_;
 };
 
-// Position of each output in dataflow order; leaves come first.
+// The position of each output in dataflow order; leaves come first.
 class Order {
  public:
   explicit Order(const Graph& graph) {

@@ -26,14 +26,15 @@ double floor_of(Statistic s) {
 
 double value_of(const Sample& sample, Statistic s) { return sample[static_cast<std::size_t>(s)]; }
 
-// What is known of one (tensor, statistic) before pooling.
+// A (tensor, statistic) before pooling.
 struct Row {
   std::size_t tensor;
   double mean;      // of the logs; 0 for scale
   double variance;  // own estimate, floor included
 };
 
-// Variances per kind, shrunk to the class: (w mean + 2 exp(mean of logs + 1.27/nu)) / (w + 2).
+// Variances per kind, shrunk to the class (twins.md N2): (w mean + 2 exp(mean of logs + 1.27/nu)) /
+// (w + 2).
 std::vector<double> pooled(const std::vector<Row>& rows, const std::vector<Measured>& all,
                            double nu) {
   struct Kind {
@@ -65,7 +66,7 @@ struct Prior {
   double degrees = 1;
 };
 
-// Scaled F prior of variances q on nu degrees (Smyth 2004 [Smy04]).
+// Scaled F prior of variances q on nu degrees (twins.md N3, [Smy04]).
 Prior prior_of(const std::vector<double>& q, double nu) {
   double n = 0, sum = 0, squares = 0;
   for (const double v : q) {
@@ -83,7 +84,7 @@ Prior prior_of(const std::vector<double>& q, double nu) {
   return {std::exp(mean + digamma(d0 / 2) - std::log(d0 / 2)), d0};
 }
 
-// Moderated nulls for all live rows of one statistic.
+// Moderated nulls for all live rows of one statistic (twins.md N4, N5).
 void moderate(const std::vector<Row>& rows, const std::vector<Measured>& all, Statistic s,
               double nu, std::vector<Judged>& out) {
   const std::vector<double> kind = pooled(rows, all, nu);
@@ -109,7 +110,7 @@ void moderate(const std::vector<Row>& rows, const std::vector<Measured>& all, St
   }
 }
 
-// The cases that need no null from pooling; returns nothing for a live row.
+// The cases that need no null from pooling (twins.md N6); returns nothing for a live row.
 std::optional<Judged> special(const Measured& m, std::size_t index, Statistic s) {
   const auto norm_of = [](const Sample& x) { return value_of(x, Statistic::norm); };
   const auto shows = [&](const Sample& x) { return norm_of(x) > 0; };
@@ -130,7 +131,7 @@ std::optional<Judged> special(const Measured& m, std::size_t index, Statistic s)
     all_positive = all_positive && value_of(draw, s) > 0;
   }
   if (all_positive) return {};
-  // Where no twin shows the statistic at all it has no size to compare with.
+  // Where no twin shows the statistic at all there is no size to compare with.
   Judged judged{index, s, largest > 0 ? Case::few : Case::undecidable};
   if (largest > 0) {
     judged.center = std::log(largest);

@@ -5,14 +5,15 @@
 // with at most 6 degrees. scale: mean zero, two-sided, its spread in units of the relative noise.
 // A share of n elements scatters at least as that of n independent ones does: mismatch m has a
 // variance of ln m of (1 - m)/(n m) or more, whatever few twins say (flips come together, not
-// apart). The floors f, the cap of 6 and the prior's cap of 60 are empirical: chosen on clean runs
-// in the study [twins, section 4]; experiments/ false-alarms measures them again on this program.
+// apart). The floors f, the cap of 6 and the prior's cap of 60 are empirical: chosen on healthy
+// runs of a study; the experiment false-alarms measures them again on this program.
 //
-// Spreads that were learnt from earlier healthy batches of the same run (Learnt) stand in for all
-// of that: only the means come from this run, so that two twins judge as sharply as many. row and
+// Spreads that were learnt from earlier healthy batches of the same run (Learnt) replace all of
+// that: only the means come from this run, so that two twins judge as sharply as many. row and
 // element compare with a field that few draws give too roughly: they need four.
 //
 // TESTED   tests/trace/spreads_test.cpp
+// SOURCES  twins.md N1 to N7; bounds/SOURCES.md [Smy04]
 #pragma once
 
 #include <array>
@@ -51,7 +52,7 @@ struct Judged {
   Statistic statistic;
   Case how;
   double p = 1;
-  double center = 0;  // of ln S (of S for scale), and its spread as used in t, and the degrees
+  double center = 0;  // of ln S (of S for scale); `spread` and `degrees` are those of t
   double spread = 0;
   double degrees = 0;
   // The size of the statistic at which p would be `level`.
@@ -61,7 +62,7 @@ struct Judged {
   double p_of(const Sample& sample) const;
 };
 
-// How the statistics of each tensor scatter among twins, of many batches. By the tensor's id
+// How the statistics of each tensor scatter among the twins of many batches. Tensors go by their id
 // without its micro-batch.
 class Learnt {
  public:
@@ -72,9 +73,10 @@ class Learnt {
 
   Learnt() = default;
   explicit Learnt(std::map<std::string, OfTensor> known) : of_(std::move(known)) {}
-  // The twins of one more batch; needs two draws or more. The candidates are not looked at.
+  // Adds the twins of one more batch, two draws or more. The candidates are not looked at.
   void add(const std::vector<Measured>& batch);
-  // The variance of ln S (of scale in units of the noise); absent where it was never live.
+  // The variance of ln S (of scale in units of the noise); absent where the statistic was never
+  // live.
   std::optional<double> variance(const std::string& id, Statistic statistic) const;
   const std::map<std::string, OfTensor>& tensors() const { return of_; }
 
@@ -82,11 +84,13 @@ class Learnt {
   std::map<std::string, OfTensor> of_;
 };
 
-// The median over tensors of the norm's own variance over the learnt one, in units of what it is
-// where the learnt one is right; 1 where fewer than two draws or no tensor can say.
+// Returns the median over tensors of the norm's own variance over the learnt one, in units of its
+// expectation where the learnt one is right (twins.md N7); 1 where fewer than two draws or no
+// tensor can say.
 double moved_on(const std::vector<Measured>& all, const Learnt& learnt);
 
-// Without learnt spreads: at least two draws each.
+// Returns the null of each tensor and statistic. Without learnt spreads at least two draws each are
+// needed.
 std::vector<Judged> judge(const std::vector<Measured>& all, const Learnt* learnt = nullptr);
 
 }  // namespace plumb

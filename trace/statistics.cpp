@@ -51,7 +51,7 @@ struct Ulps {
   }
 };
 
-// What one row of a difference e says; u are the ulps of the reference.
+// The sums of one row of a difference e; u are the ulps of the reference.
 struct RowSums {
   double energy = 0, along = 0, different = 0;
   double free = 0;     // largest min(|e|, u)

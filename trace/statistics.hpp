@@ -1,17 +1,17 @@
-// trace/statistics.hpp: what is looked at in the difference e of two runs of one tensor.
+// trace/statistics.hpp: the statistics of the difference e of two runs of one tensor.
 //
 //   e, r (N, M): difference and reference; u_ij: ulp of r_ij in the tensor's format
-//   norm      |e|_F
-//   mismatch  share of e_ij != 0
-//   scale     <e, r> / <r, r>
-//   row       max_i sqrt(|e_i|^2 - max_j min(|e_ij|, u_ij)^2) / sqrt(A_i + 0.01 sum_j u_ij^2 / 12)
-//             (one flip per row is free; of a vector each element is a row, and none is free)
-//   element   max_ij max(|e_ij| - u_ij, 0) / sqrt(A_i B_j / S + u_ij^2 / 12)
-//   with A_i, B_j the mean energy of the draws' rows and columns, S the sum of the A_i, each shrunk
-//   by one observation at the mean.
+//   norm       |e|_F
+//   mismatch   share of e_ij != 0
+//   scale      <e, r> / <r, r>
+//   row        max_i sqrt(|e_i|^2 - max_j min(|e_ij|, u_ij)^2) / sqrt(A_i + 0.01 sum_j u_ij^2 / 12)
+//              (one flip per row is free; of a vector each element is a row, and none is free)
+//   element    max_ij max(|e_ij| - u_ij, 0) / sqrt(A_i B_j / S + u_ij^2 / 12)
+//   with A_i, B_j the mean energy of the draws' rows and columns, each shrunk by one observation at
+//   the mean, and S the sum of the A_i before that.
 //
-// SOURCES  bounds/SOURCES.md [twins]: the study on trained weights, its section 4
 // TESTED   tests/trace/statistics_test.cpp
+// SOURCES  twins.md S1, S2, S3
 #pragma once
 
 #include <array>
@@ -38,11 +38,11 @@ class Draws {
   Draws(const Tensor& reference, const Format& format, std::vector<const Tensor*> draws);
 
   std::size_t count() const { return draws_.size(); }
-  // Statistics of draw k with the field of the others; of any candidate with the field of all, a
-  // row left out on demand.
+  // Statistics of draw k with the field of the others; of any candidate with the field of all, one
+  // row left out if asked.
   Sample of_draw(std::size_t k) const;
   Sample of(const Tensor& candidate, std::optional<std::size_t> without_row = {}) const;
-  // Root of the mean energy of the draws over the energy of the reference.
+  // The root of the draws' mean energy over the energy of the reference.
   double relative_noise() const;
   double reference_energy() const { return energy_; }
 

@@ -36,7 +36,7 @@ std::string in_words(const Evaluation& how) {
          std::string(how.output.name);
 }
 
-// What ran against what was promised, once per tensor.
+// Compares what ran with what was promised, once per tensor.
 void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
   std::map<std::string, Evaluation> promised;
   for (const Node& node : candidate.graph->nodes) {
@@ -49,7 +49,7 @@ void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
       if (found == promised.end()) continue;
       const Evaluation& how = found->second;
       const bool same = ran.parts == how.parts && ran.output == how.output &&
-                        (ran.parts == 1 || ran.wire == how.wire);
+                        (ran.parts == 1 || ran.wire == how.wire) && ran.deal.ring == how.deal.ring;
       if (same || !told.insert(id).second) continue;
       findings.push_back({id, "structure", infinite,
                           "promised: " + in_words(how) + "; rank " + std::to_string(rank) +
@@ -58,7 +58,8 @@ void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
   }
 }
 
-// What is not finite where the reference is; in a step that is not left out, all of it.
+// Adds values that are not finite where the reference is; in a step that is not left out, all of
+// them.
 void add_not_finite(const Merged& reference, const Trace& candidate, const Merged& merged,
                     std::vector<Finding>& findings) {
   const bool expected = candidate.graph && left_out(*candidate.graph, merged.values);
@@ -69,7 +70,7 @@ void add_not_finite(const Merged& reference, const Trace& candidate, const Merge
   }
 }
 
-// What Adam made this one of; empty for what it did not make.
+// The id of the tensor that Adam updated to this one; empty for any other tensor.
 std::string updated_from(const std::string& id) {
   if (id.ends_with("/master")) return id + "@previous";
   if (id.ends_with("/updated")) return id.substr(0, id.rfind('/')) + "/param@previous";

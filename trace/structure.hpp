@@ -1,4 +1,6 @@
 // trace/structure.hpp: what must hold exactly: ids, shapes, leaves, replicas, what ran.
+//
+// TESTED   tests/trace/structure_test.cpp
 #pragma once
 
 #include <set>
@@ -10,10 +12,11 @@
 
 namespace plumb {
 
-// Tensors that have another shape in another layout: scales of blocks that begin anew on each rank.
+// The tensors that have another shape in another layout: scales of blocks that begin anew on each
+// rank.
 std::set<std::string> shaped_by_layout(const Trace& candidate);
 
-// Did the run, as it promised to, leave out this step because its gradients left their range? Then
+// Did the run leave out this step, as it promised to, because its gradients left their range? Then
 // values that are not finite are no damage.
 bool left_out(const Graph& graph, const Values& values);
 

@@ -1,5 +1,6 @@
-// trace/trace.hpp: what was computed where, in one step of one run. The narrow waist: producers
-// write it, everything else reads it. Memory form; trace/store puts the same on disk.
+// trace/trace.hpp: which tensor was computed where, in one step of one run. The narrow waist:
+// producers write it, everything else reads it. This is the form in memory; trace/store puts the
+// same on disk.
 #pragma once
 
 #include <map>
@@ -16,7 +17,7 @@
 
 namespace plumb {
 
-// Whole tensors by canonical id. Shared, so that runs may hold what they have in common once.
+// Whole tensors by canonical id. Shared, so that runs hold tensors that they have in common once.
 template <class T>
 using ValuesOf = std::map<std::string, std::shared_ptr<const Matrix<T>>>;
 using Values = ValuesOf<float>;
@@ -28,7 +29,7 @@ struct Shard {
   Format format = fp32;  // the logical format: every value is one of its numbers
 };
 
-// What a rank did: its shards, and how it evaluated each tensor that the promise speaks of.
+// The record of one rank: its shards, and how it evaluated each tensor that the promise speaks of.
 struct RankRecord {
   std::map<std::string, Shard> shards;
   std::map<std::string, Evaluation> ran;

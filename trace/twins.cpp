@@ -13,7 +13,7 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// forward, gradient, weight matrix, weight vector: what shares a prior.
+// The class that shares a prior (twins.md N2): forward, gradient, weight matrix, weight vector.
 int group_of(const std::string& id, const Tensor& tensor) {
   if (id.ends_with("/wgrad") || id.ends_with("/main_grad")) return tensor.cols == 1 ? 3 : 2;
   return id.ends_with("/grad_in") || id.ends_with("/grad_out") ? 1 : 0;
@@ -83,7 +83,7 @@ class Judgement {
     if (j.statistic == Statistic::norm) {
       const bool sharp = j.how == Case::bitwise || threshold / m.norm_of_reference <= 0.5;
       out_.could_fail = out_.could_fail || sharp;
-      // What no twin moves (zeros, counts) is no noise.
+      // A tensor that no twin moves (zeros, counts) is no noise.
       if (!sharp && j.how != Case::undecidable) ++out_.vacuous;
     }
     if (!rejected) return;
@@ -128,8 +128,8 @@ class Judgement {
 // Twice the variance makes a t of 8 out of one of 6: chances of 1e-6 become some 1e-5.
 constexpr double outgrown = 2;
 
-// Two twins say little of how they scatter, and all tensors say it of the same two: before a
-// refusal there are as many as are drawn without stored spreads.
+// Two twins say little of how they scatter, and all tensors say it of the same two: a refusal waits
+// for as many as are drawn without stored spreads.
 constexpr int twins_of_a_refusal = 4;
 
 void refuse_outgrown(double ratio) {

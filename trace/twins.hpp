@@ -1,10 +1,12 @@
 // trace/twins.hpp: the twin rule: K further executions of the promise in the candidate's layout,
-// and what their spread says of the candidate (twins.md section 4 in bounds/SOURCES.md [twins]).
+// and what their spread says of the candidate (trace/twins.md).
 //
-// Judged: what forward, backward and reduction make. The optimizer phase is elementwise: given the
-// reduced gradients, replay judges it more sharply than a twin could, and Adam's first step would
-// turn harmless sign flips of tiny gradients into large ones. TESTED   tests/trace/twins_test.cpp;
-// experiments twin-spread, false-alarms
+// Judged are the tensors of forward, backward and reduction. The optimizer phase is elementwise:
+// given the reduced gradients, replay judges it more sharply than a twin could, and Adam's first
+// step would turn harmless sign flips of tiny gradients into large ones (twins.md J2).
+//
+// TESTED   tests/trace/twins_test.cpp; experiments twin-spread, false-alarms
+// SOURCES  twins.md M1, V1, V2, V3, J2
 #pragma once
 
 #include <functional>
@@ -19,9 +21,10 @@
 
 namespace plumb {
 
-// Not the optimizer's, no choices (twins make the reference's), and no copies in a short format:
-// where the scale of a tensor sits between two powers of two, a healthy run may round all of it on
-// the other grid. What is made of it is judged.
+// Does this rule judge the node's outputs? Not the optimizer's, no choices (twins make the
+// reference's), and no copies in a short format: where the scale of a tensor sits between two
+// powers of two, a healthy run may round all of it on the other grid. The tensors that are made of
+// such copies are judged.
 bool judged_by_twins(const Node& node);
 
 struct Worst {
@@ -42,8 +45,8 @@ struct TwinsJudgement {
   double smallest_scale = 0;
 };
 
-// What a candidate is held against: the reference given what of the candidate is followed, and
-// twins around it, up to the reduction (trace/boundaries.hpp).
+// The reference, given what of the candidate is followed, and the twins around it, up to the
+// reduction (trace/boundaries.hpp).
 struct Drawn {
   Merged reference;
   std::vector<Values> twins;
@@ -59,18 +62,18 @@ TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& refere
                               const std::function<bool(const std::string&)>& wanted,
                               const CheckOptions& options);
 
-// Twins and candidate of every wanted tensor, as numbers.
+// Reduces twins and candidate of every wanted tensor to numbers.
 std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,
                               const Graph& candidate_graph, const Merged& candidate,
                               const std::vector<Values>& twins,
                               const std::function<bool(const std::string&)>& wanted);
 
-// The verdict of the twins at options.false_alarm.
+// Returns the verdict of the twins at options.false_alarm.
 TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& reference,
                         const Merged& candidate, const std::vector<Values>& twins,
                         const CheckOptions& options);
 
-// K twins of the candidate's promise around the reference alone.
+// Makes K twins of the candidate's promise around the reference alone.
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
                                const Graph& candidate_graph, const CheckOptions& options);
 

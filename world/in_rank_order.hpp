@@ -1,4 +1,6 @@
-// world/in_rank_order.hpp: the sum that every world promises, of parts that were brought together.
+// world/in_rank_order.hpp: the sum that every world promises, of parts that lie in one place.
+//
+// TESTED   tests/world/threads_test.cpp
 #pragma once
 
 #include <algorithm>
@@ -8,7 +10,7 @@
 
 namespace plumb {
 
-// x becomes the sum of the parts, which lie one after another, in their order; every running sum is
+// Sets x to the sum of the parts, which lie one after another, in their order; every running sum is
 // rounded to `wire`.
 inline void add_in_rank_order(std::span<const float> parts, std::span<float> x,
                               const Format& wire) {

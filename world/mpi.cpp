@@ -40,7 +40,7 @@ class MpiRank final : public Communicator {
     return n;
   }
 
-  // MPI_Allreduce may add in any order: everybody gets all parts and adds them in rank order.
+  // MPI_Allreduce may add in any order: every rank gets all parts and adds them in rank order.
   void sum(std::span<float> x, const Format& wire) override {
     const int n = size();
     if (n == 1) return;
@@ -116,7 +116,7 @@ class MpiRank final : public Communicator {
   }
 
  private:
-  // Kept until it has arrived.
+  // A message that is kept until it has arrived.
   struct Letter {
     Tensor content;
     Shape shape{};

@@ -1,6 +1,6 @@
-// Ranks on threads, rank r with GPU r: what a collective moves goes from GPU to GPU by NCCL. NCCL
-// may add in any order, so that everybody gets all parts and adds them in rank order. Letters,
-// which arrive by tags in any order, stay in the memory that threads share: NCCL has no tags.
+// Ranks on threads, rank r with GPU r. Collectives go from GPU to GPU by NCCL. NCCL may add in any
+// order, so every rank gets all parts and adds them in rank order. Point-to-point messages arrive
+// by tags in any order and stay in the memory that threads share: NCCL has no tags.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -22,7 +22,7 @@ void check(ncclResult_t result) {
   if (result != ncclSuccess) throw Failure(std::string("NCCL: ") + ncclGetErrorString(result));
 }
 
-// A driver that fails where there are GPUs is no machine without any.
+// Throws where a driver fails: that is no machine without GPUs.
 int gpus_here() {
   int n = 0;
   const cudaError_t result = cudaGetDeviceCount(&n);
@@ -31,7 +31,7 @@ int gpus_here() {
   return n;
 }
 
-// Memory of the thread's GPU.
+// Memory on the thread's GPU.
 class OnGpu {
  public:
   explicit OnGpu(std::size_t bytes) { check(cudaMalloc(&data_, std::max<std::size_t>(bytes, 1))); }
@@ -140,7 +140,7 @@ class NcclRank final : public Communicator {
     double nothing = 0;
     host_->sum(nothing);
   }
-  // What every rank has, one after another.
+  // Gathers the numbers of every rank, one after another.
   template <class T>
   std::vector<T> of_all(std::span<const T> mine) {
     meet();

@@ -15,7 +15,7 @@
 namespace plumb {
 namespace {
 
-// What the ranks of one group share: a slot each, a barrier, and letters under way.
+// The state that ranks of one group share: a slot each, a barrier, and messages under way.
 class Shared {
  public:
   Shared(int size, std::atomic<bool>& lost) : slots(size), barrier_(size), lost_(lost) {}
@@ -24,7 +24,7 @@ class Shared {
     barrier_.arrive_and_wait();
     if (lost_) throw RankLost();
   }
-  // A rank that failed, or lost another one, will not come to any meeting.
+  // Leaves the group: a rank that failed, or lost another one, comes to no further meeting.
   void leave() {
     barrier_.arrive_and_drop();
     const std::lock_guard lock(mutex_);
@@ -53,7 +53,7 @@ class Shared {
   std::atomic<bool>& lost_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  // By sender, receiver, tag.
+  // Messages under way, by sender, receiver, tag.
   std::map<std::tuple<int, int, int>, std::deque<Tensor>> letters_;
 };
 
@@ -128,7 +128,7 @@ class ThreadRank final : public Communicator {
     return static_cast<const T*>(shared_.slots[r]);
   }
 
-  // Everybody shows something, everybody reads, nobody changes it before all have read.
+  // Every rank shows something, every rank reads, none changes it before all have read.
   template <class Read>
   void show(const void* mine, const Read& read) {
     shared_.slots[rank_] = mine;
@@ -161,7 +161,7 @@ struct Divided {
   }
 };
 
-// A lost rank is a consequence: the cause is thrown where there is one.
+// Throws the cause where there is one: a lost rank is a consequence.
 void throw_cause(const std::vector<std::exception_ptr>& errors) {
   std::exception_ptr first;
   for (const std::exception_ptr& error : errors) {

@@ -3,6 +3,7 @@
 //
 // Every collective is called by all ranks of a group, in the same order. If a thread throws, the
 // others leave their next collective with RankLost.
+//
 // TESTED   tests/world/threads_test.cpp, tests/world/nccl_test.cpp, tests/cli/mpi_test.cpp
 #pragma once
 
@@ -29,18 +30,18 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // x becomes the sum over the ranks, in rank order; every rank's x and every running sum is
+  // Sets x to the sum over the ranks, in rank order; every rank's x and every running sum is
   // rounded to `wire` (nearest even). A group of one leaves x as it is, unrounded.
   virtual void sum(std::span<float> x, const Format& wire) = 0;
   virtual void sum(double& x) = 0;
   virtual void max(std::span<float> x) = 0;
-  // The ranks' tensors below one another, in rank order.          // (sum of rows, cols)
+  // Returns the ranks' tensors below one another, in rank order.  // (sum of rows, cols)
   virtual Tensor gather_rows(const Tensor& x) = 0;
-  // to[r] goes to rank r; returns what each rank sent here, in rank order.
+  // Sends to[r] to rank r; returns the tensors that the ranks sent here, in rank order.
   virtual std::vector<Tensor> exchange(const std::vector<Tensor>& to) = 0;
 
-  // From one rank to another of the group. Sending never waits for the receiver; tensors of one tag
-  // arrive in the order in which they were sent.
+  // Sends from one rank to another of the group. Sending never waits for the receiver; tensors of
+  // one tag arrive in the order in which they were sent.
   virtual void send(int to, int tag, const Tensor& x) = 0;
   virtual Tensor receive(int from, int tag) = 0;
 };
@@ -52,8 +53,8 @@ using Groups = std::vector<std::unique_ptr<Communicator>>;
 
 using Body = std::function<void(int rank, Groups& groups)>;
 
-// Where ranks live: on threads of this process (with a GPU each, or none), or one to each process
-// of an MPI job.
+// The place where ranks live: threads of this process (with a GPU each, or none), or one process of
+// an MPI job each.
 class World {
  public:
   virtual ~World() = default;
@@ -61,10 +62,10 @@ class World {
   // done. Throws what the lowest failing rank threw; where ranks are processes, one that fails says
   // why and ends all. Throws Failure if the job has another number of ranks.
   virtual void run(int size, std::span<const Division> divisions, const Body& body) = 0;
-  // This process's rank; 0 where it has all. That one talks and writes.
+  // This process's rank; 0 where it has all ranks. Rank 0 prints and writes.
   virtual int rank() const = 0;
   virtual bool has_all() const = 0;
-  // What each process gives, in rank order, for rank 0; nothing for the others.
+  // Returns the texts of all processes, in rank order, to rank 0; nothing to the others.
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
 };
 
@@ -74,8 +75,8 @@ World& mpi();
 // Ranks on threads, each with a GPU of this machine, which NCCL connects. Throws Failure if this
 // program was built without NCCL, and run() where there are fewer GPUs than ranks.
 World& nccl();
-// Why not even one rank can have a GPU: built without NCCL, or no GPU here; empty where one can.
-// Throws Failure where there are GPUs and CUDA fails.
+// Says why not even one rank can have a GPU: built without NCCL, or no GPU here; empty where one
+// can. Throws Failure where there are GPUs and CUDA fails.
 std::string why_no_nccl();
 
 }  // namespace plumb

@@ -1,8 +1,12 @@
-// bounds/examples/draw.hpp: what a bound must survive.
+// bounds/examples/draw.hpp: random matrices of the kinds that a bound must survive.
 //
-// plain: normal; cancelling: sums near zero; spread: over 40 binades; tiny: products fall below the
-// normal range of FP32; positive: errors of a chain add up; powers: of two, so that sums lie on the
-// edges of binades; huge: sums near the end of FP32's range.
+//   plain        normal
+//   cancelling   sums near zero
+//   spread       over 40 binades
+//   tiny         products fall below the normal range of FP32
+//   positive     errors of a chain add up
+//   powers       of two, so that sums lie on the edges of binades
+//   huge         sums near the end of FP32's range
 #pragma once
 
 #include <array>
@@ -24,7 +28,7 @@ class Draw {
 
   double normal() { return normal_(random_); }
   double uniform() { return std::uniform_real_distribution<double>()(random_); }
-  // Between low and high, both included.
+  // A whole number between low and high, both included.
   std::size_t between(std::size_t low, std::size_t high) {
     return std::uniform_int_distribution<std::size_t>(low, high)(random_);
   }
@@ -49,7 +53,7 @@ class Draw {
     }
     return m;
   }
-  // Plain values times `size`, whatever the kind: logits, or weights near one.
+  // Plain values times `size`, whatever the kind: for logits, or for weights near one.
   Matrix<double> moderate(std::size_t rows, std::size_t cols, double size, double centre = 0) {
     Matrix<double> m(rows, cols);
     for (double& x : m.values)

@@ -18,7 +18,7 @@ Matrix<double> row_maxima(const Matrix<double>& x, double above) {
   return m;
 }
 
-// Half of the contractions over tokens are shared by two ranks in zigzag, where that divides.
+// Half of the contractions over tokens are shared by two ranks in zigzag, where the tokens divide.
 void deal_tokens(Example& e, Draw& draw) {
   const bool attention = e.id == "attention_grad";
   const bool gemm =
@@ -36,7 +36,7 @@ void deal_tokens(Example& e, Draw& draw) {
   if (attention) e.how.wire = fp32;
 }
 
-// Of attention over two ranks keys and values go round in half of the calls.
+// In half of the calls of attention over two ranks keys and values go round.
 void make_ring(Example& e, Draw& draw) {
   if (e.id != "attention" && e.id != "attention_grad") return;
   const auto sequence = static_cast<int>(e.attributes["sequence"]);
@@ -136,7 +136,7 @@ Example example_of(std::string_view id, Draw& draw) {
   } else if (id == "pack_heads" || id == "split_heads" || id == "shared_key_grad") {
     const bool sums = id == "shared_key_grad";
     if (!sums) e.how.parts = 1;
-    // No rank without a key.
+    // Each rank has a key.
     const std::size_t kv = static_cast<std::size_t>(e.how.parts) * draw.between(1, 3);
     const std::size_t heads = kv * draw.between(1, 2), dim = 2 * draw.between(1, 4);
     const std::size_t shared = draw.between(sums ? 1 : 0, dim - 1);
@@ -246,7 +246,7 @@ Example example_of(std::string_view id, Draw& draw) {
       e.attributes = {{"rows", 7}, {"period", draw.coin() ? 0 : 7}};
     }
   } else if (id == "sum") {
-    // No rank without an input.
+    // Each rank has an input.
     for (std::size_t i = 4 * draw.between(1, 2); i > 0; --i) give(rows, cols);
   } else if (id == "all_reduce") {
     const std::size_t ranks = draw.between(1, 9), algorithm = draw.between(0, 3);

@@ -1,5 +1,6 @@
 // bounds/examples/example.hpp: calls of every operation with random inputs, sizes, parts and
-// formats; and the judge's verdict on what came of them. For tests, experiments and tables.
+// formats; and the comparison of what came of them with the value. For tests, experiments, tables.
+//
 // TESTED   tests/bounds/operations/*_test.cpp use nothing else
 #pragma once
 
@@ -18,7 +19,7 @@ struct Example {
   Evaluation how;
 };
 
-// Inputs of the draw's kind, random sizes, parts, wire and output formats.
+// A call with inputs of the draw's kind and random sizes, parts, wire and output formats.
 Example example_of(std::string_view id, Draw& draw);
 
 template <class T, class R>
@@ -31,7 +32,7 @@ std::vector<Matrix<T>> run(const Example& e, R&& roundings,
   return what({pointers, e.attributes, e.how, roundings});
 }
 
-// Rows of probabilities, in FP32.                                                       // (T, N)
+// Softmax of each row, in FP32.                                                         // (T, N)
 Matrix<double> value_of_softmax(const Matrix<double>& x);
 
 std::vector<Matrix<double>> value_of(const Example& e);
@@ -40,8 +41,9 @@ std::vector<Matrix<Truth>> truth_of(const Example& e);
 Outcome<Tolerance> tolerance_of(const Example& e, Mode mode = Mode::deterministic,
                                 double delta = 1e-3);
 
-// What came of comparing outputs with the value, element by element. Of moments: elements with a
-// deviation, their errors about the bias; a violation is an error where none is left to chance.
+// The comparison of outputs with the value, element by element. Under moments only elements with a
+// deviation count, with their errors about the bias; an error where nothing is left to chance is a
+// violation.
 struct Comparison {
   std::size_t elements = 0, violations = 0, refusals = 0;
   double largest_ratio = 0;  // error / bound

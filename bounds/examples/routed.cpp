@@ -10,10 +10,12 @@
 namespace plumb {
 namespace {
 
-// What an operation takes, in order: l logits, p probabilities, g their gradients, n counts, s one
-// number a token, o one an expert, c unequal counts, x tokens, r rows of experts, h rows of another
-// width, i ids, w an expert's matrices; where the draw says so b biases, v a bias of the logits, f
-// a factor of the loss.
+// The inputs of an operation, in order, by letter:
+//   l logits   p probabilities   g their gradients   n counts   s one number a token
+//   o one number an expert   c unequal counts   x tokens   r rows of experts
+//   h rows of another width   i ids   w an expert's matrices
+// and where the draw says so
+//   b biases   v a bias of the logits   f a factor of the loss
 struct Takes {
   std::string_view id, inputs;
 };
@@ -65,7 +67,7 @@ Matrix<double> counts_of(const Sizes& n, const First& first) {
   return counts;
 }
 
-// Drops what is more than an equal share.
+// Drops the copies beyond an equal share.
 void drop_copies(Example& e) {
   const std::string_view inputs = takes_of(e.id)->inputs;
   const std::size_t ids = inputs.find('i');
@@ -83,8 +85,8 @@ void attributes_of(Example& e, const Sizes& n) {
                        {"z", 0.001 / tokens}});
 }
 
-// Inputs in the letters of Takes; `table(rows, cols)` makes numbers of the inputs' format, and
-// `fp32s` of FP32, of logits' size.
+// Adds inputs by the letters of Takes; `table(rows, cols)` makes numbers of the inputs' format, and
+// `fp32s` numbers of FP32, of the logits' size.
 template <class Table, class Fp32, class First>
 void fill(Example& e, const Sizes& n, const Table& table, const Fp32& fp32s, const First& first,
           bool biases) {

@@ -8,10 +8,11 @@ namespace plumb {
 class Maker;
 
 bool is_routed(std::string_view id);
-// Random tokens, experts and choices; inputs in `in` where they are not the router's.
+// Adds random tokens, experts and choices; inputs are numbers of `in` where they are not the
+// router's.
 void routed(Example& e, Draw& draw, const Format& in);
-// ROWS tokens of COLUMNS: four experts, or as many as columns for the router's own operations; two
-// of them take each token.
+// Adds ROWS tokens of COLUMNS and four experts, or as many experts as columns for the router's own
+// operations; two experts take each token.
 void routed(Maker& m, Example& e);
 
 }  // namespace plumb

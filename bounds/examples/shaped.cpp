@@ -35,7 +35,7 @@ std::vector<std::size_t> sizes_of(const std::string& shape, std::size_t count,
   throw Failure("shape '" + shape + "' does not fit; write " + expected);
 }
 
-// Each bounded before it is multiplied.
+// Each size is bounded before it is multiplied.
 void refuse_large(const std::string& shape, std::initializer_list<std::size_t> sizes,
                   std::size_t most, const std::string& what) {
   std::size_t room = most;

@@ -5,7 +5,9 @@
 //   ROWSxCOLUMNS    all others; attention and rope: SEQUENCExF, F = 3 head_dim, head_dim even
 //
 // Inputs are what `draw` makes of two keys (which input, which element); weights, labels and
-// optimizer states are plain. TESTED tests/bounds/shaped_test.cpp
+// optimizer states are plain.
+//
+// TESTED   tests/bounds/shaped_test.cpp
 #pragma once
 
 #include <functional>
@@ -16,7 +18,7 @@
 
 namespace plumb {
 
-// The number at a place of an input, before it is rounded to the format of the inputs.
+// Returns the number at a place of an input, before it is rounded to the format of the inputs.
 using DrawAt = std::function<double(std::uint64_t input, std::uint64_t element)>;
 double normal_at(std::uint64_t input, std::uint64_t element);
 
@@ -25,9 +27,9 @@ double normal_at(std::uint64_t input, std::uint64_t element);
 Example shaped_example(const std::string& operation, const std::string& shape, const Format& inputs,
                        const DrawAt& draw = normal_at);
 
-// Operations that can be asked for by shape, in the order of operations.inc.
+// The operations that can be asked for by shape, in the order of operations.inc.
 std::vector<std::string> shaped_operations();
-// A shape that fits it.
+// A shape that fits the operation.
 std::string usual_shape(const std::string& operation);
 
 }  // namespace plumb

@@ -1,7 +1,7 @@
 // bounds/number/blocks.hpp: tensors in few bits: elements of a small format, one scale a block.
 //
-//   x_ij ~ scale(block of ij) * element,   element = round_to(x_ij / scale, element format,
-//   saturating)
+//   x_ij ~ scale(block of ij) * element
+//   element = round_to(x_ij / scale, element format, saturating)
 //
 // A scale comes from the largest magnitude of its block (amax):
 //   floor   2^(floor(log2 amax) - emax)      OCP's rule: numbers above the largest element saturate
@@ -34,7 +34,7 @@ enum class ScaleRule { floor, ceil, even, exact, nested };
 struct BlockFormat {
   std::string_view name;
   Format element;
-  std::size_t rows, cols;  // of a block; 0: the whole tensor's
+  std::size_t rows, cols;  // of a block; 0: of the whole tensor
   ScaleRule rule;
 };
 
@@ -55,11 +55,11 @@ inline constexpr std::array block_formats{
 // Returns the row of that name, or nullptr.
 const BlockFormat* find_block_format(std::string_view name);
 
-// The scale of a block with that largest magnitude; `tensor_scale` is for nested scales only.
+// The scale of a block with largest magnitude `amax`; `tensor_scale` is for nested scales only.
 double block_scale(double amax, ScaleRule rule, const Format& element, double tensor_scale = 1);
 // The grid of nested scales: its largest number stands for the tensor's largest magnitude.
 double nested_scale(double amax, const Format& element);
-// Where blocks of `size` begin along an axis of n, and at the end n. They begin anew in each of
+// Where blocks of `size` begin along an axis of n, and n as the end. They begin anew in each of
 // `parts` equal slices of the axis.
 std::vector<std::size_t> block_starts(std::size_t n, std::size_t size, int parts);
 
@@ -69,7 +69,7 @@ struct Quantised {
   std::size_t saturated = 0;  // elements beyond the largest before they were cut
 };
 
-// Throws nothing; values that are not finite stay what they are and set no scale.
+// Throws nothing: values that are not finite stay as they are and set no scale.
 Quantised quantise(const Tensor& x, const BlockFormat& to);
 
 }  // namespace plumb

@@ -46,9 +46,9 @@ void copy_strip(const View<float>& b, std::size_t first, std::size_t n, Numbers&
   }
 }
 
-// Where A's columns lie in memory, its rows meet a new line at each k, and again for every strip:
-// `height` rows of each k together, the next `height` after all k. Rows that fill no `height` are
-// left out.
+// Copies `height` rows of A for each k together, the next `height` after all k. Where A's columns
+// lie in memory, its rows meet a new line at each k, and again for every strip. Rows that fill no
+// `height` are left out.
 void copy_rows(const View<float>& a, Numbers& copy) {
   constexpr std::size_t at_once = 16;
   const std::size_t groups = a.rows / height;

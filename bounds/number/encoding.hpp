@@ -11,11 +11,12 @@
 
 namespace plumb {
 
-// The number that a code stands for; NaN for all codes of NaN. Throws Failure on wider formats.
+// Returns the number that a code stands for; NaN for all codes of NaN. Throws Failure on formats
+// of more than 16 bits.
 double decode(std::uint32_t code, const Format& format);
 
-// The code of a number of the format (round first); of NaN the one with all payload bits set.
-// Throws Failure if the format cannot hold x, or is wider.
+// Returns the code of a number of the format (round first); of NaN the one with all payload bits
+// set. Throws Failure if the format cannot hold x, or has more than 16 bits.
 std::uint32_t encode(double x, const Format& format);
 
 }  // namespace plumb

@@ -1,12 +1,14 @@
-// bounds/number/exponential.hpp: e^x of FP32 numbers, the same bits on every machine. Where that
-// has fused multiply-adds, there is no call and no branch: compilers make many at once of a loop.
+// bounds/number/exponential.hpp: e^x of FP32 numbers, the same bits on every machine. Where the
+// machine has fused multiply-adds there is no call and no branch, so that a loop of it becomes
+// vector code.
 //
-//   e^x = 2^k e^r,  |r| <= ln(2) / 2, in FP64: Taylor's polynomial of degree 10, whose remainder is
-//   below |r|^11 / 11! e^|r| < 2^-41 of it; rounded once to FP32, to subnormal numbers, too
+//   e^x = 2^k e^r    |r| <= ln(2) / 2, in FP64: Taylor's polynomial of degree 10, whose remainder
+//                    is below |r|^11 / 11! e^|r| < 2^-41 of it; rounded once to FP32, to subnormal
+//                    numbers, too
 //
-// CLAIM    |exp(x) - e^x| <= (1/2 + 2^-16) ulp for every x whose e^x FP32 can hold: half of one is
-//          the rounding, 2^-41 of the result at most 2^-17 of its ulp, and as much again is more
-//          than FP64 loses. Beyond, infinity; of NaN NaN.
+// CLAIM    |exp(x) - e^x| <= (1/2 + 2^-16) ulp for every x whose e^x FP32 can hold: the rounding is
+//          half an ulp, 2^-41 of the result is at most 2^-17 of its ulp, and as much again is more
+//          than FP64 loses. Beyond FP32's range the result is infinity; of NaN it is NaN.
 // HOLDS    where roundings are to nearest and subnormals kept
 // TESTED   tests/bounds/number/exponential_test.cpp
 #pragma once
@@ -20,7 +22,7 @@
 
 namespace plumb {
 
-// What FP64's is made of, too (rows.hpp).
+// Constants that FP64's exponential (rows.hpp) shares.
 namespace exponentials_of {
 // ln 2 in two parts, the first of 32 bits, so that k times it is exact.
 inline constexpr double ln2_first = 0x1.62e42feep-1, ln2_second = 0x1.a39ef35793c76p-33;
@@ -44,18 +46,18 @@ inline float exp(float x) {
   const double k = shifted - to_whole;
   const double r = std::fma(-k, ln2_second, std::fma(-k, ln2_first, z));
   double power = inverse_factorials[10];
-  // No loop: GCC 12 does not make several at once of a loop that has one in it.
+  // No loop: GCC 12 does not vectorise a loop that has one in it.
   [&]<std::size_t... i>(std::index_sequence<i...>) {
     ((power = std::fma(power, r, inverse_factorials[9 - i])), ...);
   }
   (std::make_index_sequence<10>());
-  // The last bits of `shifted` are k's; 2^k is a normal number.
+  // The last bits of `shifted` hold k; 2^k is a normal number.
   const double two_to_k =
       std::bit_cast<double>((std::bit_cast<std::uint64_t>(shifted) + 1023) << 52);
   return static_cast<float>(power * two_to_k);
 }
 
-// What operations that are written over number types find for FP64: the C library's.
+// For operations that are written over number types and run over FP64: the C library's.
 inline double exp(double x) { return std::exp(x); }
 
 }  // namespace plumb

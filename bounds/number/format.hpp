@@ -13,9 +13,10 @@
 
 namespace plumb {
 
-// What a value beyond largest() becomes, unless saturation is asked for.
+// The result of a value beyond largest(), unless saturation is asked for.
 enum class Overflow { to_infinity, to_nan, to_largest };
-// Both signs; only +0 (the code of -0 is the NaN); none, and no sign at all (scales).
+// Which zeros a format has: both signs; only +0 (the code of -0 is the NaN); none, and no sign at
+// all (scales).
 enum class Zeros { both, one, none };
 
 struct Format {

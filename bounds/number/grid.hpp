@@ -1,12 +1,15 @@
-// bounds/number/grid.hpp: which multiples a number can be, and so what of it can be lost.
+// bounds/number/grid.hpp: which multiples of a power of two a number can be, and so what a rounding
+// can lose of it.
 //
 // A multiple of g that is rounded to a multiple of h > g, g and h powers of two, loses one of h/g
 // amounts. Taken as equally likely (odd: only those of odd multiples of g) their variance is
-//   nearest      h^2/12 + g^2/6      odd   h^2/12 - g^2/3, a tie h^2/4
-//   toward zero  h^2/12 - g^2/12     odd   h^2/12 - g^2/3
-//   stochastic   h^2/6  - g^2/6      odd   h^2/6  + g^2/3
-// and g = 0, a number that may be anything, gives the textbook's h^2/12. Whatever is a multiple of
-// h loses nothing. TESTED   tests/bounds/number/grid_test.cpp counts them
+//   nearest       h^2/12 + g^2/6        odd   h^2/12 - g^2/3, a tie h^2/4
+//   toward zero   h^2/12 - g^2/12       odd   h^2/12 - g^2/3
+//   stochastic    h^2/6  - g^2/6        odd   h^2/6  + g^2/3
+// and g = 0, a number that may be anything, gives the textbook's h^2/12. A multiple of h loses
+// nothing.
+//
+// TESTED   tests/bounds/number/grid_test.cpp counts them
 #pragma once
 
 #include <algorithm>
@@ -28,8 +31,8 @@ inline double grid_of(double x) {
   return power * 0x1p-52 * static_cast<double>(1ULL << zeros);
 }
 
-// The spacing at the magnitude m > 0, which a double holds as a normal number, of numbers with that
-// spacing from 1 to 2 and that at zero.
+// The spacing at the magnitude m > 0 (which a double holds as a normal number) of a format whose
+// spacing is `relative` from 1 to 2 and `at_zero` at zero.
 inline double spacing_at(double m, double relative, double at_zero) {
   constexpr std::uint64_t exponent = 0x7ff0000000000000ULL;
   const double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(m) & exponent);
@@ -37,7 +40,7 @@ inline double spacing_at(double m, double relative, double at_zero) {
 }
 inline double spacing_at(double m) { return spacing_at(m, 0x1p-23, 0x1p-149); }  // FP32's
 
-// Of rounding to nearest.
+// The variance that rounding to nearest adds (table at the top).
 inline double variance_of_nearest(double h, double g, bool odd) {
   if (odd && h == 2 * g) return h * h / 4;
   return (h * h + (odd ? -4 : 2) * g * g) / 12;

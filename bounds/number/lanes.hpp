@@ -4,6 +4,8 @@
 // Vector types of GCC and clang: operators work lane by lane, a comparison gives 0 or -1 in each,
 // mask ? a : b chooses by lane. Sixteen lanes are one register of AVX-512, two of AVX2, four of
 // SSE; the bits are the same everywhere.
+//
+// TESTED   tests/bounds/number/rounding_test.cpp, tests/bounds/number/rows_test.cpp
 #pragma once
 
 #include <cstddef>
@@ -33,10 +35,10 @@ inline double largest_of(const Doubles& c) {
   return largest;
 }
 
-// product = (low halves of a) m. Of `(a & 0xffffffff) * m` GCC 12 makes the full product of 64
-// bits, three times the work; clang needs no help. (All lanes by a mask: GCC takes its own header's
-// plain form for a use of uninitialised values. Nothing here returns a vector: without AVX-512 that
-// would be another calling convention.)
+// product = (low halves of a) m. For `(a & 0xffffffff) * m` GCC 12 makes the full product of 64
+// bits, three times the work; clang needs no help. (The mask keeps all lanes: GCC warns that the
+// plain form in its own header uses uninitialised values. Nothing here returns a vector: without
+// AVX-512 that would change the calling convention.)
 inline void multiply_low(const Longs& a, std::uint32_t m, Longs& product) {
 #if defined(__AVX512F__) && !defined(__clang__)
   product = (Longs)_mm512_maskz_mul_epu32(0xff, (__m512i)a, _mm512_set1_epi64(m));
@@ -57,10 +59,10 @@ inline void widen(const float* x, Doubles& wide) {
 #endif
 }
 
-// Hides memory's latency where the processor's own prefetching does not (measured: rounding to FP8
-// in place 0.72 to 0.96 of memcpy's speed in cache, 0.84 to 1.1 beyond; half as far ahead 0.83
-// beyond, where this far has 0.87, medians of seven runs on a day of slow memory). No access: any
-// address will do.
+// Prefetches, where the processor's own prefetching does not hide memory's latency. Measured for
+// rounding to FP8 in place: 0.72 to 0.96 of memcpy's speed in cache, 0.84 to 1.1 beyond; half as
+// far ahead 0.83 beyond, where this distance has 0.87 (medians of seven runs, on a day of slow
+// memory). Nothing is accessed: any address will do.
 inline void fetch_ahead(const float* x) {
   constexpr std::uintptr_t ahead = 4096;  // bytes
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) + ahead), 1);

@@ -1,4 +1,6 @@
 // bounds/number/matrix.hpp: rows, columns, values in row order. A vector is n x 1, a scalar 1 x 1.
+//
+// TESTED   tests/bounds/number/matrix_test.cpp
 #pragma once
 
 #include <algorithm>
@@ -22,9 +24,9 @@ struct Matrix {
 
   Matrix() = default;
   Matrix(std::size_t r, std::size_t c, T fill = T()) : rows(r), cols(c), values(r * c, fill) {}
-  // Of values that the caller writes, each of them, before anyone reads it.
+  // For values that the caller writes, each of them, before anyone reads it.
   Matrix(std::size_t r, std::size_t c, ToBeWritten) : rows(r), cols(c), values(r * c) {}
-  // By std::copy, which is memcpy; a vector with an allocator of its own copies one by one.
+  // std::copy is memcpy here; a vector with an allocator of its own copies one by one.
   Matrix(const Matrix& from) : rows(from.rows), cols(from.cols), values(from.size()) {
     std::copy(from.values.begin(), from.values.end(), values.begin());
   }

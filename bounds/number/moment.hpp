@@ -10,30 +10,37 @@
 // of it carries its signed sensitivity to that source. So what cancels cancels: in a gradient of a
 // norm the error of the mean, for one. (To be called once a number: each call makes a source.)
 //
-//   LEMMAS  with a^ = a + bias the number that FP32 is expected to hold, and so for b:
-//     a + b     1, 1      a b   b^, a^ (a number times itself: 2 a^)      a / b   1 / b^, -q^ / b^
-//     sqrt a    1 / (2 root)      exp a   exp(a^)      log a   1 / a^      erf a   2 exp(-a^2) /
-//     sqrt(pi) rounding  what can be lost: bounds/number/grid.hpp, with h the spacing at |x^| and g
-//     a power
-//               of two that FP32's number is a multiple of. Nothing where g >= h. An input, and
-//               what is made of inputs without loss, is an odd multiple of its g.
-//     vanishing what is added to a number of FP32 and is a constant or below four spacings h of the
-//               sum comes to whole spacings, the same each time (theory.md P8: stagnation), so that
-//               what is lost is no chance but a bias. Only near the middle between two, by its own
-//               deviation, it may come to either; a tie does, by the bits of the sum: variance
-//               p (1 - p) h^2, and more where p is small, so that tails hold too. A result below
-//               half of FP32's least number vanishes likewise.
-//     constant  what the code alone determines (attributes, angles) FP32 holds as one known number:
-//               a bias. So are sums of squares of short numbers: k^2 of odd k ends in 001, and the
-//               roundings at one exponent go the same way.
+//   LEMMAS   with a^ = a + bias the number that FP32 is expected to hold, and so for b, the error
+//            of a result moves with the errors of its operands by
+//     a + b      1, 1
+//     a b        b^, a^ (a number times itself: 2 a^)
+//     a / b      1 / b^, -q^ / b^                                     q^ = a^ / b^
+//     sqrt a     1 / (2 root)
+//     exp a      exp(a^)
+//     log a      1 / a^
+//     erf a      2 exp(-a^2) / sqrt(pi)                               at a^
+//     rounding   adds what can be lost: bounds/number/grid.hpp, with h the spacing at |x^| and g a
+//                power of two that FP32's number is a multiple of. Nothing where g >= h. An input,
+//                and what is made of inputs without loss, is an odd multiple of its g.
+//     vanishing  an addend to a number of FP32 that is a constant or below four spacings h of the
+//                sum comes to whole spacings, the same each time (theory.md P8: stagnation): what
+//                is lost is no chance but a bias. Only near the middle between two, by its own
+//                deviation, it may come to either; a tie does, by the bits of the sum. The variance
+//                is (1 - p)^2 h^2 / (1 + t^2), p the probability of the rarer and t the distance
+//                from the middle in deviations: h^2 / 4 for a tie, and elsewhere enough for the
+//                tails. A result below half of FP32's least number vanishes likewise.
+//     constant   a number that the code alone determines (attributes, angles) FP32 holds as one
+//                known number: what it loses is a bias. So are sums of squares of short numbers:
+//                k^2 of odd k ends in 001, and the roundings at one exponent go the same way.
 // ASSUMES  what can be lost is equally likely, and independent from rounding to rounding. Data that
-//          repeat break that; it is the caller's to ask.
+//          repeat break that; the caller has to ask.
 //          exp and log round once: errors next to that rounding are nothing. moment_test.cpp
 //          measures it, also of this machine's log, which promises less (an ulp, as Near takes it).
 //          erf's own errors add a twentieth to the square.
 //          Errors are small next to what they act on.
-// REFUSES  beyond FP32's range and where a divisor may be zero the variance is infinite or NaN.
-// SOURCES  theory.md D3, P5, P7, P8
+// REFUSES  nothing: beyond FP32's range and where a divisor may be zero the variance is infinite or
+//          NaN.
+// SOURCES  theory.md P5, P7, P8
 // TESTED   tests/bounds/number/moment_test.cpp, tests/bounds/operations/moments_test.cpp
 #pragma once
 
@@ -65,8 +72,8 @@ struct Moment {
   double own = 0;          // variance of the roundings that no other number shares
   double grid = infinity;  // a power of two that FP32's number is a multiple of; 0: none is known
   bool known = true;       // FP32 holds value + bias, and grid is the last bit of that
-  // No draw of chance, but what it has below a spacing is known: of numbers in the code, and of
-  // squares of short numbers.
+  // Below a spacing its value is known, not drawn by chance: numbers in the code, and squares of
+  // short numbers.
   bool constant = true;
   std::vector<Sensitivity> sources;  // sorted
 
@@ -91,7 +98,7 @@ struct Moment {
     return all;
   }
 
-  // A result that FP32 does not hold yet, and one that it does, whose variance is known.
+  // Of: a result that FP32 does not hold yet; a number that it does, with known bias and variance.
   static Moment unrounded(double value) {
     Moment m;
     m.value = value;
@@ -114,7 +121,7 @@ struct Moment {
     return rounded(2 * to.unit_roundoff(), to.spacing_at_zero(), to.largest());
   }
 
-  // Beyond `largest` it is `largest`.
+  // Beyond `largest` the number becomes `largest`.
   Moment& saturated(double largest) {
     if (std::fabs(held()) <= largest) return *this;
     bias = std::copysign(largest, held()) - value;
@@ -124,8 +131,8 @@ struct Moment {
     sources.clear();
     return *this;
   }
-  // To either neighbour, the upper with the probability p of its place between them: p (1 - p) h^2,
-  // h^2 / 6 where the place is not known. No bias.
+  // Goes to either neighbour, the upper with the probability p of its place between them:
+  // p (1 - p) h^2, or h^2 / 6 where the place is not known. No bias.
   Moment& rounded_stochastically(const Format& to) {
     const double most = std::fabs(held());
     if (most == 0) return *this;
@@ -154,14 +161,14 @@ struct Moment {
     q.value = a.value / b.value;
     q.bias = quotient - q.value;
     q.constant = a.constant && b.constant;
-    // Where it may be zero nothing is of first order.
+    // Where the divisor may be zero nothing is of first order.
     if (!(64 * b.variance() < divisor * divisor)) q.own = infinity;
     q.known = a.known && b.known && std::fma(quotient, divisor, -a.held()) == 0;
     if (q.known) q.grid = grid_of(quotient);
     if (b.known && grid_of(divisor) == std::fabs(divisor)) q.grid = a.grid / std::fabs(divisor);
     return q.rounded();
   }
-  // In place: a chain over rows has a source of each.
+  // In place: a chain over rows has a source for each.
   Moment& operator+=(const Moment& b) {
     return *this = &b == this ? *this + b : added(std::move(*this), b, 1, true);
   }
@@ -207,13 +214,14 @@ struct Moment {
   friend Moment min(const Moment& a, const Moment& b) { return b.held() < a.held() ? b : a; }
   friend bool operator<(const Moment& a, const Moment& b) { return a.value < b.value; }
 
-  // The same without sources: for where it meets what else depends on them no more.
+  // Forgets which sources the errors came from: for a number that meets nothing else that depends
+  // on them.
   friend Moment apart(Moment a) {
     a.own = a.variance();
     a.sources.clear();
     return a;
   }
-  // What it lost so far, as one source.
+  // Makes one source of what the number has lost so far.
   friend Moment shared(Moment a) {
     static std::atomic<std::uint64_t> count{0};  // only tells sources apart, oldest first
     if (a.own == 0) return a;
@@ -223,7 +231,7 @@ struct Moment {
   }
 
  private:
-  // FP32's number is the one nearest to value + bias, which is known.
+  // FP32 holds the number nearest to value + bias, which is known.
   Moment& settle() {
     const double x = static_cast<double>(static_cast<float>(held()));
     bias = x - value;
@@ -256,7 +264,7 @@ struct Moment {
     return *this;
   }
 
-  // Errors of factor_a a + factor_b b; no value yet.
+  // The errors of factor_a a + factor_b b; the caller sets the value.
   static Moment combined(const Moment& a, double factor_a, const Moment& b, double factor_b) {
     Moment m;
     m.own = product(factor_a * factor_a, a.own) + product(factor_b * factor_b, b.own);
@@ -276,7 +284,7 @@ struct Moment {
     }
     return m;
   }
-  // Without errors no factor matters, be it infinite.
+  // 0 without errors, even if the factor is infinite.
   static double product(double factor, double variance) {
     return variance == 0 ? 0 : factor * variance;
   }
@@ -285,17 +293,17 @@ struct Moment {
     Moment y = combined(a, slope, Moment(), 0);
     y.value = value;
     y.bias = held - value;
-    // The functions of numbers that FP32 holds and that it holds itself: exp 0, log 1.
+    // Functions whose argument and result FP32 holds exactly: exp 0, log 1.
     y.known = a.known && (a.held() == 0 || a.held() == 1) && held == std::trunc(held);
     if (y.known) y.grid = grid_of(held);
     return y;
   }
 
-  // So few bits, 18, that the last three of its square, 001 behind an odd number, are not
-  // negligible in what FP32 drops of it? (Of more bits they are a 2^-12 of a spacing.)
+  // Has it at most 18 bits, so few that the last three of its square (001 behind an odd number) are
+  // not negligible in what FP32 drops of it? (Of more bits they are a 2^-12 of a spacing.)
   bool is_short() const { return known && std::fabs(held()) < 0x1p18 * grid; }
 
-  // Not a number of FP32 yet.
+  // The product, which FP32 does not hold yet.
   static Moment multiplied(const Moment& a, const Moment& b) {
     const double x = a.held(), y = b.held();
     Moment p = combined(a, y, b, x);
@@ -343,7 +351,7 @@ struct Moment {
     a.known = a.known && (exact || constant);
     return a;
   }
-  // Is what it has below h, as an addend, the same each time or nearly so?
+  // Does it lose the same, or nearly so, each time it is added where the spacing is h?
   bool vanishes_below(double h) const {
     const double size = std::fabs(held());
     return size > 0 && (size < 4 * h || constant) && h > grid && 64 * variance() < h * h;

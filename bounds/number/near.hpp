@@ -7,27 +7,30 @@
 //   CLAIM   Let x^ be what the FP32 evaluation holds where this one holds a Near x. Then
 //           |x^ - x.value| <= x.worst(), provided float operations round to nearest, subnormals
 //           are kept and exp, log, erf have an error below one ulp (c_e = 2, in units of u).
-//   LEMMAS  with a^ = a + da, |da| <= A, |a^| <= |a| + A, and so for b:
-//     a + b     da + db                                                    [Hig02 3.4]
-//     a b       |b| A + (|a| + A) B
-//     a / b     (A + |a / b| B) / (|b| - B)                  infinite if B >= |b|
-//     sqrt a    min(sqrt A, A / (sqrt a + sqrt(a - A)))
-//     exp a     exp(a) (e^A - 1), then one ulp;   log a    -log(1 - A / a), then one ulp
-//     erf a     A 2 exp(-(|a| - A)^2) / sqrt(pi), then one ulp
-//     rounding  half a spacing at |x| + worst: FP32's after each step, another format's at a cast;
-//               nothing when operands are exact and the result fits.
+//   LEMMAS  with a^ = a + da, |da| <= A, |a^| <= |a| + A, and so for b, the error is at most
+//     a + b      A + B                                                    [Hig02 3.4]
+//     a b        |b| A + (|a| + A) B
+//     a / b      (A + |a / b| B) / (|b| - B)                  infinite if B >= |b|
+//     sqrt a     min(sqrt A, A / (sqrt a + sqrt(a - A)))
+//     exp a      exp(a) (e^A - 1), then one ulp
+//     log a      -log(1 - A / a), then one ulp
+//     erf a      A 2 exp(-m^2) / sqrt(pi), m = max(|a| - A, 0), then one ulp
+//     rounding   half a spacing at |x| + worst: FP32's after each step, another format's at a cast;
+//                nothing when operands are exact and the result fits.
 //           Where there is no bound, worst() is infinite or NaN, and stays so.
 //   SHARES  each rounding is booked under its cause, and every lemma is linear in the shares.
 //   ENERGY  the sum of squares of what each rounding may contribute: with independent roundings of
 //           mean zero the error exceeds sqrt(2 ln(2/delta) energy) with probability <= delta
-//           [HI23]. A number that is used more than once would be counted as if it were several;
-//           shared() moves its energy to `common`, which is added up as worst cases are. What is
-//           added to a number some spacings or more above it may vanish each time: `drift` is what
-//           such roundings, which are no chance, come to in the worst case (theory.md P8).
+//           (theory.md P4, [HI23]). A number that is used more than once would be counted as if it
+//           were several; shared() moves its energy to `common`, which is added up as worst cases
+//           are. What is added to a number some spacings or more above it may vanish each time:
+//           `drift` is what such roundings, which are no chance, come to in the worst case
+//           (theory.md P8).
 //   SLACK   The FP64 steps here and in `value` err too. Each step's half spacing is enlarged by
 //           2^-24 of itself, 2^-48 of the result: more than the 2^-53 of a double operation and,
 //           as all terms are >= 0, more than any 2^20 roundings of the bound itself (2^-33).
 // NOT FOR  machines that truncate or flush: their lemma is another one.
+// SOURCES  theory.md D3, P4, P8; bounds/SOURCES.md [Hig02] [HI23]
 // TESTED   tests/bounds/number/near_test.cpp, tests/bounds/operations/*_test.cpp
 #pragma once
 
@@ -91,7 +94,7 @@ struct Near {
     (*this)[cause] += c;
     energy += c * c;
   }
-  // The same, where chance has no part in it.
+  // Adds an error of at most c in which chance has no part.
   void err_surely(double c, Share cause) {
     (*this)[cause] += c;
     drift += c;
@@ -105,9 +108,10 @@ struct Near {
         cause);
     return *this;
   }
-  // The same after adding a number of at most `addend` to one of FP32, which the result could have
-  // kept: so no more than the addend is lost. Where it is a few spacings or less, roundings depend
-  // on each other (a small number vanishes each time it is added): these add up as worst cases do.
+  // The rounding after an addition of at most `addend` to a number of FP32, which the result could
+  // have kept: so no more than the addend is lost. Where the addend is a few spacings or less,
+  // roundings depend on each other (a small number vanishes each time it is added): these add up as
+  // worst cases do.
   Near& rounded(Share cause, double addend) {
     if (fits()) return *this;
     const double half = half_spacing_fp32(most());
@@ -263,8 +267,8 @@ inline Near min(const Near& a, const Near& b) {
   return either;
 }
 
-// A number that the code goes on to use more than once, and one that meets no other of the same
-// origin any more. Only Near and Moment take note.
+// shared(): a number that the code goes on to use more than once. apart(): one that meets no other
+// of the same origin any more. Only Near and Moment take note.
 inline float shared(float x) { return x; }
 inline double shared(double x) { return x; }
 inline float apart(float x) { return x; }

@@ -2,8 +2,8 @@
 
 namespace plumb {
 
-// Here, not in the header: a compiler that sees how the keys come about makes them anew in each
-// round instead of reading them.
+// Stands here, not in the header: a compiler that sees how the keys come about makes them anew in
+// each round instead of reading them.
 RandomHalves::RandomHalves(std::uint64_t key) {
   auto k0 = static_cast<std::uint32_t>(key);
   auto k1 = static_cast<std::uint32_t>(key >> 32);

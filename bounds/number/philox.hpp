@@ -1,8 +1,10 @@
 // bounds/number/philox.hpp: random bits that depend on (key, counter) only, so that an element gets
-// the same bits however it is sharded. Philox 4x32 of Salmon et al., SC 2011 [Sal11]: ten rounds,
-// their default with room to spare; seven, the fewest they found to pass BigCrush, where bits are
-// wanted by the billion (random_half).
+// the same bits however it is sharded. Philox 4x32 of Salmon et al. [Sal11]: ten rounds, their
+// default with room to spare; seven, the fewest they found to pass BigCrush, where bits are wanted
+// by the billion (random_half).
+//
 // TESTED   tests/bounds/number/philox_test.cpp (the published known answers)
+// SOURCES  bounds/SOURCES.md [Sal11]
 #pragma once
 
 #include <array>

@@ -1,4 +1,6 @@
-// bounds/number/product.hpp: the judge's own matrix products; no kernel under test is used here.
+// bounds/number/product.hpp: matrix products whose bits do not depend on slices. They are the
+// judge's, and the reference backend under test uses the one over float as well
+// (kernels/reference/gemm.cpp): what guards them are the tests below, not a comparison of the two.
 //
 //   C = op(A) op(B)  or  C += op(A) op(B)        op(A) (M, K)    op(B) (K, N)    C (M, N)
 //
@@ -6,7 +8,8 @@
 // shorter ones are asked for. So its bits depend on its row, its column and K only, never on the
 // slice in which it is computed.
 // COSTS    M N K fused multiply-adds, near the machine's peak; packs op(B) once.
-// TESTED   tests/bounds/number/product_test.cpp (slices, transposes, MPFR)
+// TESTED   tests/bounds/number/product_test.cpp (slices, transposes, MPFR),
+//          tests/kernels/gemm_test.cpp, tests/bounds/operations/soundness_test.cpp
 #pragma once
 
 #include <algorithm>
@@ -35,7 +38,7 @@ View<T> view(const Matrix<T>& m, bool transposed = false) {
                     : View<T>{m.values.data(), m.rows, m.cols, m.cols, false};
 }
 
-// An element of a matrix by its place; an empty one has no first from which to count.
+// The address of an element by its place; nullptr for an empty matrix, which has no first element.
 template <class T>
 const T* element(const T* data, std::size_t place) {
   return data == nullptr ? nullptr : data + place;
@@ -60,7 +63,7 @@ void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate 
 template <>  // chains.cpp
 void multiply(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate);
 
-// Chains of `chain` terms, whose sums are then added one after the other; 0: one chain of all.
+// C of chains of `chain` terms, whose sums are then added one after the other; 0: one chain of all.
 template <class T>
 Matrix<T> product(View<T> a, View<T> b, std::size_t chain = 0) {
   Matrix<T> c(a.rows, b.cols, to_be_written);
@@ -77,7 +80,7 @@ Matrix<T> product(View<T> a, View<T> b, std::size_t chain = 0) {
   return c;
 }
 
-// |op(A)| |op(B)| of sizes rounded to float, each element such a chain: half the cost of the
+// |op(A)| |op(B)| of sizes rounded to float, each element a float chain: half the cost of the
 // product in FP64, or little more. Throws as multiply does.
 Matrix<float> product_of_sizes(View<double> a, View<double> b);
 

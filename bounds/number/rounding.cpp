@@ -34,7 +34,7 @@ double whole_spacings(double magnitude, double spacing, const Cast& cast) {
   return position - below > std::ldexp(static_cast<double>(cast.word), -32) ? below + 1 : below;
 }
 
-// What a finite magnitude beyond the largest becomes.
+// Returns the result of a finite magnitude beyond the largest.
 double beyond(const Format& to, const Cast& cast) {
   if (cast.saturate || cast.how == Rounding::toward_zero) return to.largest();
   if (to.overflow == Overflow::to_largest) return to.largest();
@@ -109,9 +109,9 @@ class StochasticBits {
   int drop_;
 };
 
-// The same for narrower exponents, in whole 2^-16 of a spacing. Where 16 bits of the fraction equal
-// the random ones, what follows decides: then the sum of them and the others' complement ends in 16
-// ones, and `nearest_tie`, which collects the largest such end, is at least `tie`.
+// Rounds for narrower exponents, in whole 2^-16 of a spacing. Where 16 bits of the fraction equal
+// the random ones, the bits behind decide: then the sum of them and the others' complement ends in
+// 16 ones, and `nearest_tie`, which collects the largest such end, is at least `tie`.
 constexpr std::uint32_t tie = 0xffff0000U;
 class StochasticByScaling {
  public:

@@ -1,9 +1,9 @@
 // bounds/number/rows.hpp: sums, largest numbers and exponentials along a row, fast where their
 // order is free.
 //
-// Over FP64 an operation is the value: any order will do, since what two orders differ by is the
-// share `judge` of each tolerance. There eight run side by side. Over every other number type one
-// runs after the other, as promised.
+// Over FP64 an operation is the value: any order will do, since the difference of two orders is the
+// share `judge` of each tolerance. There eight chains run side by side. Over every other number
+// type one element follows the other, as promised.
 //
 // CLAIM    exponential: relative error below 2^-51 where the result is a normal number
 // TESTED   tests/bounds/number/rows_test.cpp, against MPFR; tests/bench/reference.cpp
@@ -21,8 +21,8 @@
 
 namespace plumb {
 
-// f(eight numbers of the row, which of four sums is to take them) for all of them, in order; the
-// last call gets `rest` beyond the end. (One sum alone would wait for each addition before the
+// Calls f(eight numbers of the row, which of four sums is to take them) for all of them, in order;
+// the last call gets `rest` beyond the end. (One sum alone would wait for each addition before the
 // next.)
 template <class F>
 void by_doubles(const double* x, std::size_t n, double rest, const F& f) {
@@ -82,7 +82,7 @@ T squares_of(const T* x, std::size_t n, const T& mean) {
     using std::fma;
     T c = 0;
     for (std::size_t j = 0; j < n; ++j) {
-      const T off = x[j] - mean;  // one number, twice: Moment takes note
+      const T off = x[j] - mean;  // one number, used twice: Moment takes note
       c = fma(off, off, c);
     }
     return c;

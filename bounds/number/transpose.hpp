@@ -1,5 +1,7 @@
-// bounds/number/transpose.hpp: what lies in columns, as rows of wide registers. Copies only: no
-// number changes.
+// bounds/number/transpose.hpp: blocks of columns as rows of wide registers. Copies only: no number
+// changes.
+//
+// TESTED   tests/bounds/number/product_test.cpp, tests/model/one_rank_test.cpp
 #pragma once
 
 #include <cstddef>
@@ -10,7 +12,7 @@
 
 namespace plumb {
 
-// Of two rows that are `apart`, the blocks on either side of the diagonal change places.
+// Exchanges, of two rows that are `apart`, the blocks on either side of the diagonal.
 template <std::size_t apart, std::size_t... i>
 void exchange(Floats& upper, Floats& lower, std::index_sequence<i...>) {
   const Floats x = upper, y = lower;

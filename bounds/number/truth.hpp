@@ -25,7 +25,7 @@ class Truth {
   Truth& operator=(Truth&& other) noexcept;
   ~Truth();
 
-  // To nearest.
+  // Rounds to nearest.
   explicit operator double() const;
   explicit operator std::size_t() const { return static_cast<std::size_t>(double(*this)); }
   // |x - this|, rounded up.

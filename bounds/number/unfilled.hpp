@@ -1,6 +1,8 @@
-// bounds/number/unfilled.hpp: memory for numbers that are about to be written, which need not be
-// zeroed first: what std::vector<T, Unfilled<T>>(n) holds is anything, in checked builds no number,
-// so that a read before the write shows. It begins on a line of the cache.
+// bounds/number/unfilled.hpp: memory for numbers that are about to be written and need not be
+// zeroed first. std::vector<T, Unfilled<T>>(n) holds anything; in checked builds it holds NaN, so
+// that a read before the write shows. It begins on a line of the cache.
+//
+// TESTED   tests/bounds/number/matrix_test.cpp
 #pragma once
 
 #include <concepts>
@@ -19,7 +21,7 @@ struct Unfilled : std::allocator<T> {
     using other = Unfilled<U>;
   };
 
-  // What a wide register is loaded from then does not lie across two lines.
+  // A wide register is then never loaded across two lines.
   static constexpr std::align_val_t line{64};
   T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
   void deallocate(T* at, std::size_t) { ::operator delete(at, line); }

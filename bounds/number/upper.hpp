@@ -2,7 +2,9 @@
 //
 // Every operation rounds away from zero, so whatever is built from Upper values by the operators
 // below is again an upper bound. What would break that (subtracting, dividing by an Upper) does
-// not compile. UNIT: that of the quantity bounded. An Upper may become infinity, never NaN.
+// not compile. exact.hpp measures distances with it; the bounds themselves are doubles with slack.
+//
+// UNIT     that of the quantity bounded. An Upper may become infinity, never NaN.
 // TESTED   tests/bounds/number/upper_test.cpp against MPFR
 #pragma once
 

@@ -1,12 +1,11 @@
 // gelu, gelu_erf, silu, swiglu and their gradients; sigma(z) = 1 / (1 + exp(-z))
 //
-//   gelu     y = x sigma(2 c (x + a x^3)), c = sqrt(2/pi), a = 0.044715: the tanh form, written so
-//            that nothing cancels                                  inputs x; grad: x, dy
-//   gelu_erf y = x (1 + erf(x / sqrt 2)) / 2                        inputs x; grad: x, dy
-//   silu     y = x sigma(x)                                         inputs x; grad: x, dy
-//   swiglu   y_i = g_i sigma(g_i) u_i, with g_i = x_2i, u_i = x_2i+1 (gate and up are neighbours,
-//   so
-//            that a tensor-parallel slice is contiguous)           inputs x; grad: x, dy
+//   gelu       y = x sigma(2 c (x + a x^3)), c = sqrt(2/pi), a = 0.044715: the tanh form, written
+//              so that nothing cancels                              inputs x; grad: x, dy
+//   gelu_erf   y = x (1 + erf(x / sqrt 2)) / 2                      inputs x; grad: x, dy
+//   silu       y = x sigma(x)                                       inputs x; grad: x, dy
+//   swiglu     y_i = g_i sigma(g_i) u_i, with g_i = x_2i, u_i = x_2i+1 (gate and up are neighbours,
+//              so that a tensor-parallel slice is contiguous)       inputs x; grad: x, dy
 //   evaluate   each step in FP32; one rounding to the output format
 #include <cmath>
 
@@ -37,7 +36,7 @@ T gelu_slope(T x) {
 }
 
 template <class T>
-T normal_share(T x) {  // of what is below x
+T normal_share(T x) {  // the share of the standard normal below x
   using std::erf;
   constexpr double root_half = 0.70710678118654752;
   return static_cast<T>(0.5) * (T(1) + erf(x * static_cast<T>(root_half)));

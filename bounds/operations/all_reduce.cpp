@@ -1,15 +1,15 @@
 // all_reduce: y = x_0 + x_1 + ..., one tensor a rank, as the algorithm of a collective adds them
 //
-//   inputs   x_0 ... x_{R-1}, each (N, M)        y (N, M)
+//   inputs       x_0 ... x_{R-1}, each (N, M)        y (N, M)
 //   attributes   algorithm: number of a Collective::Algorithm; rotation: of ring, see
 //                bounds/collective.hpp. Without one the evaluation has 0, the tolerance holds for
 //                all
-//   evaluate   each x rounded to `wire`; sums in FP32, rounded to `wire` each (ring, tree) or the
-//   last
-//              alone; one rank sends nothing. At the end one rounding to the output format
-//   tolerance  as the evaluation goes; ring without a rotation: the largest over rotations;
-//   any_order
-//              of n terms x^: (R - 1) u sum |x^| for the sums, whatever their order [JR13]
+//   evaluate     each x rounded to `wire`; sums in FP32, each of them (ring, tree) or the last
+//                alone rounded to `wire`; one rank sends nothing. At the end one rounding to the
+//                output format
+//   tolerance    as the evaluation goes; ring without a rotation: the largest over rotations;
+//                any_order of n terms x^: (R - 1) u sum |x^| for the sums, whatever their order
+//                [JR13], theory.md D1
 #include <cmath>
 #include <stdexcept>
 
@@ -94,7 +94,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return alone(std::move(y));
 }
 
-// What is known of a sum whose order is not: that of its parts' errors, and what FP32 may lose.
+// The sum whose order is not known: the errors of its parts, and what FP32 may lose in any order.
 std::vector<Matrix<Near>> in_any_order(const Call<Near>& call) {
   const std::vector<Matrix<Near>> parts = sent(call);
   Matrix<Near> y(parts[0].rows, parts[0].cols);
@@ -114,7 +114,7 @@ std::vector<Matrix<Near>> in_any_order(const Call<Near>& call) {
     sum.err_surely(term<"all_reduce.any_order">(steps * 0x1p-24 * size * (1 + 0x1p-40)) + lost,
                    Share::sums);
   }
-  for (std::size_t k = 1; k < parts.size(); ++k) {  // as the evaluation counts them
+  for (std::size_t k = 1; k < parts.size(); ++k) {  // as often as the evaluation rounds
     call.roundings.round(y, k + 1 == parts.size() ? call.how.wire : fp32);
   }
   call.roundings.round(y, call.how.output);

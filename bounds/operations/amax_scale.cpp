@@ -1,4 +1,4 @@
-// amax_scale: s, the largest power of two with max|x| s <= largest: how a tensor is scaled to a
+// amax_scale: s, the largest power of two with max|x| s <= largest: the scale of a tensor to a
 // format
 //
 //   inputs   x (N, M)        s (1, 1)        attributes   largest (of the format, > 0)

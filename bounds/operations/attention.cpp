@@ -1,20 +1,24 @@
 // attention: causal softmax attention per head, grouped queries, and its gradient
 //
-//   inputs   qkv (T, F) (, sinks (heads)) (, places (T))    o (T, heads head_dim)
-//            layout of F: see rope.cpp; places: of each token within its document
+//   inputs       qkv (T, F) (, sinks (heads)) (, places (T))    o (T, heads head_dim)
+//                layout of F: see rope.cpp; places: of each token within its document
 //   attributes   heads, kv_heads, head_dim, sequence (, sinks: 1) (, documents: 1)
-//            a token sees those before it in its document, or in its sequence, and itself
-//   evaluate   s = (q . k) / sqrt(head_dim); p = exp(s - max) / sum exp(s - max); P rounded to the
-//              output format; o = sum_j P_j v_j; o rounded. Chains run over ascending index. A sink
-//              is one score more in each row of its head, the last: it has no value.
+//                a token sees those before it in its document, or in its sequence, and itself
+//   evaluate     s = (q . k) / sqrt(head_dim); p = exp(s - max) / sum exp(s - max); P = p rounded
+//                to the output format; o = sum_j P_j v_j; o rounded. Chains run over ascending
+//                index. A sink is one score more in each row of its head, the last: it has no
+//                value.
 // attention_grad: dqkv (T, F) (, dsinks (T, heads)) from qkv and do (, sinks) (, places)
-//   dP = do . v;  D = sum_j P_j dP_j;  dS = P (dP - D), rounded to the output format;
-//   dq = (sum_j dS_j k_j) / sqrt(head_dim);  dk and dv: one chain through the query heads of a
-//   group, in each part over the queries of one rank; parts are combined before the scale;
-//   dsinks: what each row gives to its sink's logit, - p D, its p not rounded; then rounded
+//   dP           = do . v
+//   D            = sum_j P_j dP_j
+//   dS           = P (dP - D), rounded to the output format
+//   dq           = (sum_j dS_j k_j) / sqrt(head_dim)
+//   dk, dv       one chain through the query heads of a group, in each part over the queries of one
+//                rank; parts are combined before the scale
+//   dsinks       what each row gives to its sink's logit, - p D, its p not rounded; then rounded
 // Where keys and values go round (how.deal.ring): ring_attention.hpp.
-//   moments    what a row shares (largest, sum, D, each exponential, P and dP) is a source of its
-//   own
+//   moments      what a row shares (largest, sum, D, each exponential, P and dP) is a source of its
+//                own
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -35,8 +39,8 @@ std::vector<Matrix<T>> ring_grad(const Call<T>& call) {
   return Ring<T>(call, 2).grad();
 }
 
-// Of head h in sequence b: rounded probabilities, from the first key that each row sees, and those
-// of the sink.        // (S, S), (S)
+// One head h in sequence b: rounded probabilities from the first key that each row sees on, and the
+// probabilities of the sink.                                                         // (S, S), (S)
 template <class T>
 struct Weights {
   Matrix<T> p;
@@ -131,8 +135,8 @@ std::vector<int> parts_of_rows(std::size_t n, const Evaluation& how) {
   return part;
 }
 
-// What the queries of one part give to dqkv, unscaled: other rows of P and dS are zero. And their
-// rows of dsinks.
+// Adds what the queries of one part give to dqkv, unscaled, and their rows of dsinks: other rows of
+// P and dS are zero.
 template <class T>
 Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, int part,
                         Matrix<T>& d_sinks) {

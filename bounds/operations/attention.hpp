@@ -1,7 +1,9 @@
 // bounds/operations/attention.hpp: where the heads of packed qkv lie; the tolerances of attention.
 //
 // The layout of the F columns stands in rope.cpp. Blocks are views, (S, head_dim) or transposed.
-// What stands beside qkv (attention.cpp) has a number among the inputs; 0: there is none.
+// Where the inputs beside qkv (attention.cpp) stand in the call; 0: there is none.
+//
+// TESTED   tests/bounds/operations/attention_test.cpp
 #pragma once
 
 #include <cmath>
@@ -12,7 +14,7 @@
 
 namespace plumb {
 
-// First columns of heads.
+// The first columns of heads.
 struct PackedHeads {
   std::size_t heads, kv_heads, dim;
 
@@ -27,7 +29,7 @@ struct PackedHeads {
   std::size_t query(std::size_t h) const {
     return ((h / ratio()) * (ratio() + 2) + h % ratio()) * dim;
   }
-  // Of the group that query head h belongs to.
+  // The first column of the key of the group that query head h belongs to.
   std::size_t key(std::size_t h) const { return ((h / ratio()) * (ratio() + 2) + ratio()) * dim; }
   std::size_t value(std::size_t h) const { return key(h) + dim; }
 };
@@ -36,7 +38,7 @@ struct Heads : PackedHeads {
   std::size_t sequence;
   std::size_t sinks = 0, places = 0;
 
-  // `others`: inputs before those that an attribute announces.
+  // `others`: the number of inputs before those that an attribute announces.
   template <class AnyCall>
   Heads(const AnyCall& call, std::size_t others)
       : PackedHeads(call), sequence(call.count("sequence")) {
@@ -63,11 +65,11 @@ struct Heads : PackedHeads {
 };
 
 // A row of n >= 1 probabilities and how far FP32's may be away, before any cast, from scores that
-// FP32 knows up to `score_error`.
+// FP32 knows up to `score_error`. attention_tolerance.cpp has the derivation.
 void softmax_with_error(const double* score, const double* score_error, std::size_t n, double* p,
                         double* error);
 
-// Worst cases, but for rings and for what attention.cpp refuses.
+// Worst cases for all but rings and but for what attention.cpp refuses.
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call);
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call);
 

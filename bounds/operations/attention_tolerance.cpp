@@ -7,20 +7,25 @@
 //   exponents    a_j = E_s,j + u (|s_j - m| + E_s,j + max E_s) + c_e u
 //                The maximum itself need not be known: moving all scores cancels in p.
 //   weights      e^ = e e^(+-a); running sums round by u each: Z^ = Z (1 +- B),
-//                B = (sum_j e_j (e^a_j - 1) + u (1 + B') sum of running sums + n t) / Z
-//   P            E_p = p (e^a_j (1 + u) - 1 + B) / (1 - B) + t,   t: underflow of exp, of the
-//   division P stored     + half a spacing of the output format output       E_o = E_P |V| + g(n)
-//   (P + E_P) |V|
+//                B = (sum_j e_j (e^a_j - 1) + u (1 + B') sum of running sums + 2 n t) / Z,
+//                B' the same without the running sums
+//   P            E_p = (p (e^a_j (1 + u) - 1 + B) + 4 t) / (1 - B)
+//                t: underflow of exp, of the division
+//   P stored     E_P = E_p + half a spacing of the output format
+//   output       E_o = E_P |V| + g(n) (P + E_P) |V| + n t
 // Gradient, from the stored P:
-//   dP           E_dP = g(d) |do| |V|^T
-//   D            E_D = sum_j E_P (|dP| + E_dP) + P E_dP + g(n) sum_j (P + E_P)(|dP| + E_dP)
-//   dS           E_dS = E_P (|dP - D| + E') + P E' + 2u |dS|,   E' = E_dP + E_D;  then stored
-//   dq, dk, dv   E = E_left |right| + g(chain) (|left| + E_left) |right|;  scale: + 4u
-//   dsinks       E = E_p |D| + (p + E_p) E_D + u |p D|,  E_p before any cast
+//   dP           E_dP = g(d) |do| |V|^T + d t
+//   D            E_D = sum_j E_P (|dP| + E_dP) + P E_dP + g(n) sum_j (P + E_P)(|dP| + E_dP) + n t
+//   dS           E_dS = E_P (|dP - D| + E') + P E' + 3u (P + E_P)(|dP - D| + E') + t,
+//                E' = E_dP + E_D;  then stored
+//   dq, dk, dv   E = E_left |right| + g(chain) (|left| + E_left) |right| + chain t;  scale: + 4u
+//   dsinks       E = E_p |D| + (p + E_p) E_D + u (p + E_p) (|D| + E_D) + t,  E_p before any cast
 //   result       half a spacing of the output format
 // A sink is one score more, known exactly.
+//
 // Terms: `functions` is what P's softmax leaves, `stored` what roundings to the output format
 // leave (P, dS, and the result), `sums` the chains, `steps` the rest.
+// SOURCES  theory.md A3; bounds/SOURCES.md [Hig02] [BHH21]
 #include "bounds/operations/attention.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -38,7 +43,7 @@ Matrix<double> absolute(const Matrix<double>& x) {
   return m;
 }
 
-// A matrix with what its roundings in FP32 and to the output format may add.
+// A matrix with what its roundings in FP32, and apart from these to the output format, may add.
 struct Bounded {
   Matrix<double> value, fp32_error, stored;
 
@@ -100,7 +105,7 @@ Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
   return w;
 }
 
-// Adds the errors of a product left * right to a block of outputs, and its value.
+// Adds the value of a product left * right and its errors to a block of outputs.
 void accumulate(const Bounded& left, bool transposed, View<double> right, View<double> right_size,
                 double terms, Near* to, std::size_t stride) {
   const auto as = [&](const Matrix<double>& m) { return view(m, transposed); };
@@ -114,7 +119,8 @@ void accumulate(const Bounded& left, bool transposed, View<double> right, View<d
       Near& x = to[i * stride + j];
       x.value += value(i, j);
       x[Share::functions] += term<"attention.left">(by_fp32(i, j));
-      // Kept apart until the result is stored.
+      // What the rounding of P or dS left. It waits under `wire`, which attention has no use for,
+      // until finished() books it with the result's own rounding.
       x[Share::wire] += term<"attention.left_store">(by_store(i, j));
       x[Share::sums] += term<"attention.sums">(g(terms) * sum(i, j)) +
                         term<"attention.sums_underflow">(terms * t);
@@ -122,7 +128,7 @@ void accumulate(const Bounded& left, bool transposed, View<double> right, View<d
   }
 }
 
-// The results' own casts; what stored P and dS left is booked with them.
+// Adds the results' own casts, and books what stored P and dS left with them under `stored`.
 Outcome<Tolerance> finished(std::vector<Matrix<Near>>&& results, const ToleranceCall& call) {
   for (Matrix<Near>& y : results) {
     NearRoundings().round(y, call.how.output);
@@ -134,7 +140,7 @@ Outcome<Tolerance> finished(std::vector<Matrix<Near>>&& results, const Tolerance
   return tolerance_of(results, call, false);
 }
 
-// What a row gives to its sink's logit.
+// The gradient that a row gives to its sink's logit.
 Near sink_gradient(double p, double p_error, double along, double along_error) {
   Near d = Near::of(-p * along);
   d[Share::functions] += term<"attention.sink_p">(p_error * std::fabs(along));
@@ -143,7 +149,7 @@ Near sink_gradient(double p, double p_error, double along, double along_error) {
   return d;
 }
 
-// dS of one head from its P and dP, in place of dP; D and its error of each row.        // (S, S)
+// dS of one head from its P and dP, in place of dP; returns D and its error of each row. // (S, S)
 std::vector<std::pair<double, double>> score_gradients(const Bounded& p, Bounded& dp,
                                                        const Format& output) {
   std::vector<std::pair<double, double>> alongs;
@@ -227,7 +233,7 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
   const Matrix<double> size = absolute(qkv);
   const Matrix<double> d_size = absolute(call[1]);
   Matrix<Near> d(qkv.rows, qkv.cols), d_sinks(qkv.rows, of.heads);
-  // Parts of a chain, summed, are one more tree of additions: each part counts as a term more.
+  // Summing parts of a chain is one more tree of additions: each part counts as a term more.
   const auto n = static_cast<double>(of.sequence) + call.how.parts;
   const auto group_n = static_cast<double>(of.ratio() * of.sequence) + call.how.parts;
   for (std::size_t b = 0; b < d.rows / of.sequence; ++b) {

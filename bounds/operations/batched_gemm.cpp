@@ -1,7 +1,7 @@
 // batched_gemm: C_i = A_i B_i for i = 0 ... batch - 1, each product as gemm promises it
 //
-//   inputs   A (batch M, K), B (batch K, N): the matrices one below the other; transposed ones each
-//            (K, M), (N, K)                                              C (batch M, N)
+//   inputs       A (batch M, K), B (batch K, N): the matrices one below the other; transposed ones
+//                each (K, M), (N, K)                                           C (batch M, N)
 //   attributes   batch; transpose_a, transpose_b: of each matrix
 //   tolerance    gemm's of each product; a probability is shared equally among them
 #include <stdexcept>

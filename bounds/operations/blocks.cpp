@@ -1,22 +1,22 @@
-// block_scales: one scale for each block of a tensor, from its largest magnitude; what is not
-// finite sets none
+// block_scales: one scale for each block of a tensor, from its largest finite magnitude
 //
-//   inputs   x (N, M), [ids (T, k)]
-//   outputs   s (blocks down, blocks along) and, of nested scales, t (1, 1)
+//   inputs       x (N, M), [ids (T, k)]
+//   outputs      s (blocks down, blocks along) and, of nested scales, t (1, 1)
 //   attributes   rows, cols (of a block), rule (number of a ScaleRule), sliced_rows, [experts]
-//   evaluate   `output` is the format of the elements that are to be scaled. Blocks begin anew in
-//              each of `parts` slices of the rows (sliced_rows 1) or of the columns (0), and of
-//              rows that are dealt in each rank's, one after the other. With ids the rows are those
-//              of dispatch, and blocks begin anew in each of deal.groups groups of experts, there
-//              in each rank's rows.
-//   tolerance  0: of the same x every correct evaluation gives the same bits.
+//   evaluate     `output` is the format of the elements that are to be scaled. Blocks begin anew in
+//                each of `parts` slices of the rows (sliced_rows 1) or of the columns (0), and of
+//                rows that are dealt in each rank's, one after the other. With ids the rows are
+//                those of dispatch, and blocks begin anew in each of deal.groups groups of experts,
+//                there in each rank's rows.
+//   tolerance    0: of the same x every correct evaluation gives the same bits.
 //
-// quantize_blocks: y = cast(x / s) s, what a tensor of scaled blocks still says
+// quantize_blocks: y = cast(x / s) s, the numbers that a tensor of scaled blocks holds
 //
-//   inputs   x (N, M), s, [ids]      y (N, M)
+//   inputs       x (N, M), s, [ids]      y (N, M)
 //   attributes   rows, cols, sliced_rows, experts as above; key (optional): rounded stochastically
-//   evaluate   x / s in FP32, rounded to the output format, saturating; times s in FP32
-//   tolerance  of y against x itself; what saturates is off by what it has beyond
+//   evaluate     x / s in FP32, rounded to the output format, saturating; times s in FP32
+//   tolerance    of y against x itself; a number that saturates is off by what it has beyond the
+//                largest
 #include <cmath>
 
 #include "bounds/number/blocks.hpp"
@@ -38,7 +38,7 @@ Grid grid_of_groups(const Call<T>& call, const Matrix<T>& ids) {
   const auto groups = static_cast<std::size_t>(call.how.deal.groups);
   const Routing routing = routing_of(ids, experts);
   const int ranks = call.how.deal.ranks;
-  // As promised, in every draw: other cuts would make another number of blocks.
+  // Blocks lie as promised in every draw: other cuts would make another number of blocks.
   const Parting tokens = parting(ids.rows, {ranks, fp32, fp32, {ranks, call.how.deal.sequence}});
   Grid grid{{}, {}, block_starts(call[0].cols, call.count("cols"), call.how.parts)};
   for (std::size_t g = 0; g < groups; ++g) {

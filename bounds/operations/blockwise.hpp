@@ -31,7 +31,7 @@ Matrix<T> transposed(const Matrix<T>& x) {
   return y;
 }
 
-// The larger of two. Where FP32 may take the other one, its error is that of either.
+// Returns the larger of two. Where FP32 may take the other one, its error is that of either.
 template <class T>
 T larger(const T& a, const T& b) {
   if constexpr (std::is_same_v<T, Near>) {

@@ -1,6 +1,6 @@
 // cast: y = x rounded to the output format
 //
-//   inputs   x (N, M)        y (N, M)
+//   inputs       x (N, M)        y (N, M)
 //   attributes   key (optional): rounded stochastically, element e with random_word(key, e)
 #include "bounds/tolerance.hpp"
 

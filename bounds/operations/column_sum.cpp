@@ -1,6 +1,6 @@
 // column_sum: y_j = sum_i x_ij, the gradient of a bias
 //
-//   inputs   x (T, N)        y (N, 1)
+//   inputs     x (T, N)        y (N, 1)
 //   evaluate   rows in `parts` slices; each a chain of FP32 additions; parts combined on the wire
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"

@@ -1,6 +1,8 @@
 // bounds/operations/column_sums.hpp: y_j = sum_i x_ij over slices of the rows, as context- and
 // sequence-parallel ranks hold them, or in another parting; each slice one chain of additions from
 // row to row.
+//
+// TESTED   tests/bounds/operations/soundness_test.cpp (column_sum)
 #pragma once
 
 #include "bounds/operation.hpp"

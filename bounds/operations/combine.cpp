@@ -1,16 +1,17 @@
-// combine: y_t = sum_j p_te o_r,  e the expert in slot j of token t, r the row of that copy; of
-// copies that were not dropped, here and below: what they would have is 0
+// combine: y_t = sum_j p_te o_r,  e the expert in slot j of token t, r the row of that copy. Sums
+// run over copies that were not dropped, here and below: what dropped ones would have is 0
 //
-//   inputs   o (T k, D): rows of dispatch, p (T, E): probabilities, ids (T, k)    outputs   y (T,
-//   D) evaluate   a chain of FP32 fused multiply-adds from slot to slot; one rounding to the output
-//              format
+//   inputs       o (T k, D): rows of dispatch, p (T, E): probabilities, ids (T, k)
+//   outputs      y (T, D)
+//   evaluate     a chain of FP32 fused multiply-adds from slot to slot; one rounding to the output
+//                format
 // combine_grad: do_r = p_te dy_t
-//   inputs   dy (T, D), p, ids                     outputs   do (T k, D)
-//   evaluate   one product, one rounding to the output format
+//   inputs       dy (T, D), p, ids                     outputs   do (T k, D)
+//   evaluate     one product, one rounding to the output format
 // combine_weight_grad: dp_te = sum_d dy_td o_rd, 0 for experts that were not chosen
-//   inputs   dy (T, D), o (T k, D), ids            outputs   dp (T, E)
+//   inputs       dy (T, D), o (T k, D), ids            outputs   dp (T, E)
 //   attributes   experts: E
-//   evaluate   a chain of FP32 fused multiply-adds along d
+//   evaluate     a chain of FP32 fused multiply-adds along d
 #include <cmath>
 
 #include "bounds/operations/routing.hpp"

@@ -1,16 +1,16 @@
-// cross_entropy: lse_t = m_t + ln sum_v exp(x_tv - m_t);  loss = sum_t mask_t (lse_t - x_t,label_t)
-// / n
+// cross_entropy: lse_t = m_t + ln sum_v exp(x_tv - m_t)
+//                loss = sum_t mask_t (lse_t - x_t,label_t) / n
 //
+//   inputs       logits (T, V), labels (T, 1), mask (T, 1), count (1, 1): n, the counted tokens of
+//                the whole step                               outputs   lse (T, 1), loss (1, 1)
 //   attributes   smoothing (default 0): (1 - smoothing) of the loss above and smoothing of
 //                lse - mean_v x_tv, the loss of a uniform target; weight (default 1): times the
 //                loss
-//   inputs   logits (T, V), labels (T, 1), mask (T, 1), count (1, 1): n, the counted tokens of the
-//            whole step                                  outputs   lse (T, 1), loss (1, 1)
-//   evaluate   sums over v in `parts` slices combined on an FP32 wire; loss: a chain over t
+//   evaluate     sums over v in `parts` slices combined on an FP32 wire; loss: a chain over t
 // cross_entropy_grad: dx_tv = (exp(x_tv - lse_t) - (1 - smoothing) [v = label_t] - smoothing / V)
 //                             mask_t / n (times weight) (times s)
-//   inputs   logits, labels, mask, count, lse, [s (1, 1)]       output   dx (T, V)
-//            s: what the loss is scaled with, so that small gradients survive a narrow range
+//   inputs       logits, labels, mask, count, lse, [s (1, 1)]       output   dx (T, V)
+//                s: what the loss is scaled with, so that small gradients survive a narrow range
 #include <cmath>
 
 #include "bounds/number/exponential.hpp"
@@ -19,7 +19,7 @@
 namespace plumb {
 namespace {
 
-// Of each row of logits, over the slices of the vocabulary that ranks have.             // (T, 1)
+// Sums of each row of logits, over the slices of the vocabulary that ranks have.        // (T, 1)
 template <class T, class Of>
 Matrix<T> sums(const Call<T>& call, const Of& of) {
   const Matrix<T>& x = call[0];

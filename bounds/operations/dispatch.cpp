@@ -1,11 +1,11 @@
 // dispatch: each expert's rows, below one another: copies of the tokens that chose it
 //
-//   inputs   x (T, D), ids (T, k)                  outputs   rows (T k, D), by expert, then token
+//   inputs       x (T, D), ids (T, k)                outputs   rows (T k, D), by expert, then token
 //   attributes   experts
-//   evaluate   copies: exact in every layout; zeros where a copy was dropped
+//   evaluate     copies: exact in every layout; zeros where a copy was dropped
 // dispatch_grad: dx_t = sum_j drows of token t's copy in slot j
-//   inputs   drows (T k, D), ids (T, k)            outputs   dx (T, D)
-//   evaluate   slots added in their order in FP32; one rounding to the output format
+//   inputs       drows (T k, D), ids (T, k)            outputs   dx (T, D)
+//   evaluate     slots added in their order in FP32; one rounding to the output format
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 

@@ -1,9 +1,9 @@
 // dropout: y = x / (1 - rate) where chance keeps an element, 0 elsewhere; its own gradient
 //
-//   inputs   x (N, M)        y (N, M)
+//   inputs       x (N, M)        y (N, M)
 //   attributes   rate: of elements left out, in [0, 1); key: element e of the whole tensor is kept
 //                where uniform(key, e) >= rate, so that no layout changes a mask
-//   evaluate   one product with the FP32 number next to 1 / (1 - rate), one rounding
+//   evaluate     one product with the FP32 number next to 1 / (1 - rate), one rounding
 #include "bounds/number/philox.hpp"
 #include "bounds/tolerance.hpp"
 

@@ -1,7 +1,7 @@
 // embedding: y_t = table[id_t], [+ position_{t mod S}]
 //
-//   inputs   ids (T, 1), table (V, D), [positions (S, D), [places (T, 1)]]        y (T, D)
-//            places: which position each token has, where it is not t mod S
+//   inputs     ids (T, 1), table (V, D), [positions (S, D), [places (T, 1)]]        y (T, D)
+//              places: which position each token has, where it is not t mod S
 //   evaluate   a row is copied: exact in every layout; with positions one addition, one rounding
 #include "bounds/tolerance.hpp"
 

@@ -1,8 +1,8 @@
 // embedding_grad: dTable[v] = sum of dy_t over the tokens t with key_t = v
 //
-//   inputs   keys (T, 1): ids, or positions; dy (T, D)        dTable (V, D)
+//   inputs       keys (T, 1): ids, or positions; dy (T, D)        dTable (V, D)
 //   attributes   rows: V; period: 0 takes the key from the input, S > 0 takes t mod S
-//   evaluate   tokens in `parts` slices; each a chain of FP32 additions in token order
+//   evaluate     tokens in `parts` slices; each a chain of FP32 additions in token order
 #include "bounds/tolerance.hpp"
 
 namespace plumb {

@@ -1,9 +1,11 @@
 // expert_bias: b_e, up by `rate` if expert e took fewer copies than the mean, down if it took more
 //
-//   inputs   b (E, 1), n (E, 1): copies that each expert took in a step       outputs   b' (E, 1)
+//   inputs       b (E, 1), n (E, 1): copies that each expert took in a step     outputs   b' (E, 1)
 //   attributes   rate
-//   evaluate   whole numbers are compared, exactly; one addition of the FP32 number next to +-rate
-// SOURCES  SOURCES.md [DeepSeek-V3] 2.1.2
+//   evaluate     whole numbers are compared, exactly; one addition of the FP32 number next to
+//                +-rate
+//
+// SOURCES  bounds/SOURCES.md [DeepSeek-V3] 2.1.2
 #include "bounds/tolerance.hpp"
 
 namespace plumb {

@@ -1,19 +1,19 @@
 // gemm: C = op(A) op(B) + bias
 //
-//   inputs   A, B, [bias (N, 1)]        op(A) (M, K)   op(B) (K, N)   C (M, N)
+//   inputs       A, B, [bias (N, 1)]        op(A) (M, K)   op(B) (K, N)   C (M, N)
 //   attributes   transpose_a, transpose_b, [chain]
-//   evaluate   K in `parts` slices (of tokens, if they are dealt: A' B), each one chain of FP32
-//              fused multiply-adds, or a chain for each `chain` terms, whose sums FP32 then adds
-//              one after the other; parts combined on the wire; bias added in FP32; one rounding to
-//              the output format
-//   tolerance  part r, with S_r = |A_r| |B_r| and K_r terms:
-//                sums     gamma_K S_r + K t     any order of a chain of K roundings    [Hig02 3.1]
-//              (of chains of n terms each passes n + ceil(K / n) - 1 <= K roundings, too).
-//              S_r is a float product itself, enlarged by its own 2 gamma_K S_r + K t. Then the
-//              combination, the bias and the cast as for every operation: bounds/tolerance.hpp.
-//              By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23],
-//              and apart from it what may vanish of small products, as a worst case (P8);
-//              moments are those of the chain as promised (bounds/ordered.hpp).
+//   evaluate     K in `parts` slices (of tokens, if they are dealt: A' B), each one chain of FP32
+//                fused multiply-adds, or a chain for each `chain` terms, whose sums FP32 then adds
+//                one after the other; parts combined on the wire; bias added in FP32; one rounding
+//                to the output format
+//   tolerance    of part r, with S_r = |A_r| |B_r| and K terms:
+//                  sums     gamma_K S_r + K t     any order of a chain of K roundings  [Hig02 3.1]
+//                Chains of n terms each pass n + ceil(K / n) - 1 <= K roundings, too.
+//                S_r is a float product itself, enlarged by its own 2 K u S_r + K t. Then the
+//                combination, the bias and the cast as for every operation: bounds/tolerance.hpp.
+//                By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23],
+//                and apart from it what may vanish of small products, as a worst case (theory.md
+//                P8); moments are those of the chain as promised (bounds/ordered.hpp).
 #include "bounds/operations/gemm.hpp"
 
 #include <cmath>
@@ -37,7 +37,7 @@ std::vector<Matrix<T>> finished(std::vector<Matrix<T>>&& parts, const Call<T>& c
   return {std::move(c)};
 }
 
-// The tokens of A' B in the order in which ranks hold them, if they are dealt.
+// The tokens of A' B in the order in which ranks hold them, where they are dealt.
 template <class T>
 std::vector<Matrix<T>> in_rank_order(const Matrix<T>& a, const Matrix<T>& b, const Parting& of) {
   std::vector<Matrix<T>> both;
@@ -52,15 +52,15 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return parted_gemm(call, parting(rows ? call[0].rows : call[0].cols, call.how));
 }
 
-// What chance sees of a chain [HI23]: the sum of the squares of u times the running sums, and apart
-// from it
-// what may vanish of products that are some spacings or less of the sum they are added to. Such
-// roundings depend on each other (theory.md P8: stagnation); they add up as worst cases do.
+// Roundings of a chain that chance sees (theory.md P4): the sum of the squares of u times the
+// running sums, and apart from it what may vanish of products that are some spacings or less of the
+// sum they are added to. Such roundings depend on each other (theory.md P8: stagnation); they add
+// up as worst cases do.
 struct Running {
   Matrix<double> squares, vanishing;
 };
 
-// `term` was added, which made `sum`.
+// Books the addition of `term`, which made `sum`.
 void count_rounding(double sum, double term, double& square, double& vanishing) {
   // At least half a spacing, and at most twice as much.
   const double half = std::max(0x1p-24 * std::fabs(sum), 0x1p-150);
@@ -69,7 +69,7 @@ void count_rounding(double sum, double term, double& square, double& vanishing) 
   square += small ? 0 : half * half;
 }
 
-// A chain has come to its end: its sum joins that of those before, if there are any.
+// Ends a chain: its sum joins that of those before, if there are any.
 void end_chain(Matrix<double>& chain, Matrix<double>& before, bool any, Running& running) {
   for (std::size_t e = 0; e < chain.size(); ++e) {
     before.values[e] += chain.values[e];
@@ -129,7 +129,7 @@ Matrix<Near> slice_of(View<double> a, View<double> b, Mode mode, std::size_t cha
 
 using Begins = std::vector<std::size_t>;  // of the parts, and the end
 
-// The chains' moments, and then the evaluation's end.
+// The moments of the chains, and then of the evaluation's end.
 Outcome<Tolerance> moments(const ToleranceCall& call, const Begins& begins) {
   const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);

@@ -1,17 +1,17 @@
 // grouped_gemm: the rows of each expert e times its own matrix: C_e = A_e op(B_e) + bias_e
 //
-//   inputs   A (N, K): rows by expert, ids (T, k): N = T k, B_0 ... B_{E-1}, [bias_0 ... (F, 1)]
-//            op(B_e) (K, F)                                                        C (N, F)
+//   inputs       A (N, K): rows by expert, ids (T, k): N = T k, B_0 ... B_{E-1}, op(B_e) (K, F),
+//                [bias_0 ... (F, 1)]                                                   C (N, F)
 //   attributes   experts: E; transpose_b, [chain], as gemm has them
 // grouped_wgrad: dB_e = A_e' dC_e, zero for an expert without rows
-//   inputs   A (N, K), dC (N, F), ids              outputs   dB_0 ... dB_{E-1}, each (K, F)
+//   inputs       A (N, K), dC (N, F), ids              outputs   dB_0 ... dB_{E-1}, each (K, F)
 //   attributes   experts: E; [chain]
 // grouped_column_sum: dbias_e = the sum of the rows of dC_e
-//   inputs   dC (N, F), ids                        outputs   dbias_0 ... dbias_{E-1}, each (F, 1)
+//   inputs       dC (N, F), ids                      outputs   dbias_0 ... dbias_{E-1}, each (F, 1)
 //
-//   evaluate    each product and each sum as gemm and column_sum promise it; the parts of all
-//               experts travel together. Of dealt tokens a rank has the copies of its own.
-//   tolerance   gemm's of each, a probability shared equally among them; of sums column_sum's
+//   evaluate     each product and each sum as gemm and column_sum promise it; the parts of all
+//                experts travel together. Of dealt tokens a rank has the copies of its own.
+//   tolerance    gemm's of each, a probability shared equally among them; of sums column_sum's
 #include "bounds/number/product.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/operations/gemm.hpp"
@@ -88,7 +88,7 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 // --- grouped_wgrad, grouped_column_sum: one output an expert ---
 
-// The outputs' tolerances, each asked of the expert's own rows, in one tolerance.
+// Asks for each output's tolerance with the expert's own rows, and returns them as one tolerance.
 template <class Ask>
 Outcome<Tolerance> of_each(const ToleranceCall& call, const Ask& ask) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
@@ -108,7 +108,7 @@ Outcome<Tolerance> of_each(const ToleranceCall& call, const Ask& ask) {
   return all;
 }
 
-// Which rows of an expert each part of a sum over them has.
+// The rows of an expert that each part of a sum over them has.
 Parting of_expert(const Routing& routing, std::size_t expert, const Evaluation& how) {
   const Slice rows{routing.first[expert], routing.first[expert + 1]};
   if (how.deal.ranks == 1) return parting(rows.last - rows.first, how);
@@ -154,7 +154,7 @@ std::vector<Matrix<T>> sums(const Call<T>& call) {
   return gradients;
 }
 
-// By chance only where no expert's rows repeat: among all rows a few that do would not be seen.
+// By chance only where no expert's rows repeat: a few that do would not be seen among all rows.
 Outcome<Tolerance> sums_tolerance(const ToleranceCall& call) {
   const Routing routing = routing_of(call[1], call.count("experts"));
   bool repeated = false;

@@ -1,15 +1,16 @@
 // head_norm: RMSNorm of each query and each key head of packed qkv, as rmsnorm evaluates it; values
 // stay as they are
 //
-//   inputs   qkv (T, F), wq (head_dim, 1), wk (head_dim, 1)      y (T, F)
+//   inputs       qkv (T, F), wq (head_dim, 1), wk (head_dim, 1)      y (T, F)
 //   attributes   heads, kv_heads, head_dim, eps
-//   layout   of F: see rope.cpp
+//   layout       of F: see rope.cpp
 //
 // head_norm_grad (dqkv), head_norm_wgrad (dwq, dwk)
 //
-//   inputs   qkv, wq, wk, dy
-//   evaluate   dwq = sum over query heads and tokens, dwk over key heads and tokens, head by head;
-//              in parts: of the tokens of each rank that shares them, the heads in equal slices
+//   inputs       qkv, wq, wk, dy
+//   evaluate     dwq = sum over query heads and tokens, dwk over key heads and tokens, head by
+//                head; in parts: of the tokens of each rank that shares them, the heads in equal
+//                slices
 #include "bounds/operations/attention.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/operations/rms.hpp"
@@ -18,7 +19,7 @@
 namespace plumb {
 namespace {
 
-// The query heads of packed qkv, or its key heads.
+// A kind of heads of packed qkv: the queries, or the keys.
 struct Kind {
   PackedHeads heads;
   bool keys;
@@ -77,7 +78,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   return {std::move(d)};
 }
 
-// Rows of `stacked` in rank order: of the ranks that share tokens each has slices of its heads.
+// The rows of `stacked` in rank order: of the ranks that share tokens each has slices of its heads.
 Parting over_heads(std::size_t heads, std::size_t tokens, const Evaluation& how) {
   const int contexts = how.parts % how.deal.ranks == 0 ? how.deal.ranks : 1;
   const Parting of_tokens = parting(tokens, {contexts, how.wire, how.output, how.deal});

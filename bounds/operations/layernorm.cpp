@@ -1,16 +1,18 @@
 // layernorm: y = (x - mu) r w + b,  mu = sum x / D,  r = 1 / sqrt(sum (x - mu)^2 / D + eps)
 //
-//   inputs   x (T, D), w (D, 1), b (D, 1)        y (T, D)
+//   inputs       x (T, D), w (D, 1), b (D, 1)        y (T, D)
 //   attributes   eps; one_pass (default 0): the variance as mean of squares less square of mean, as
 //                some kernels take it; its bound grows with (mu / sigma)^2, and so do its errors;
 //                welford (default 0): mean and sum of squares brought up to date element by
-//                element, m_k = m_{k-1} + (x_k - m_{k-1}) / k,  s_k = s_{k-1} + (x_k - m_{k-1})
-//                (x_k - m_k); its bound grows with mu / sigma
-//   evaluate   two passes: a chain of additions for mu, a chain of fused multiply-adds for the
-//              squares; then each step rounded to FP32; one rounding to the output format
+//                element, m_k = m_{k-1} + (x_k - m_{k-1}) / k, s_k = s_{k-1} + (x_k - m_{k-1})
+//                (x_k - m_k); its bound grows with mu / sigma (theory.md N3)
+//   evaluate     two passes: a chain of additions for mu, a chain of fused multiply-adds for the
+//                squares; then each step rounded to FP32; one rounding to the output format
 // Also here: layernorm_grad (dx) and layernorm_wgrad (dw, db).
 //   dx = r (g - mean(g) - xhat mean(g xhat)),  g = dy w,  xhat = (x - mu) r      inputs x, w, dy
 //   dw_j = sum_t dy_tj xhat_tj,  db_j = sum_t dy_tj, tokens in `parts` slices    inputs x, w, dy
+//
+// SOURCES  theory.md N3; bounds/SOURCES.md [CGL83]
 #include <bit>
 #include <cmath>
 #include <stdexcept>

@@ -1,10 +1,12 @@
 // loss_scale: the scale of the next step's loss: halved after a step whose gradients were not
 // finite, doubled after enough steps that were
 //
-//   inputs   s (1, 1), g (1, 1): good steps since s last changed, f (1, 1): not 0 after a bad step
-//   outputs   s', g'                attributes   growth, backoff, interval (good steps to a growth)
-//   evaluate   s times a factor in FP32; growth that would leave FP32's range is left out
-//   tolerance  0 for powers of two
+//   inputs       s (1, 1), g (1, 1): good steps since s last changed, f (1, 1): not 0 after a bad
+//                step
+//   outputs      s', g'
+//   attributes   growth, backoff, interval (good steps to a growth)
+//   evaluate     s times a factor in FP32; growth that would leave FP32's range is left out
+//   tolerance    0 for powers of two
 #include "bounds/tolerance.hpp"
 
 namespace plumb {

@@ -1,20 +1,20 @@
 // pack_heads: queries, keys and values that were made apart, in the layout that attention takes;
 // a part of each key may be the same for all heads
 //
-//   inputs   q (T, heads head_dim), kv (T, kv_heads (2 head_dim - s)) [, shared (T, s)]
-//   outputs  qkv (T, F)
+//   inputs       q (T, heads head_dim), kv (T, kv_heads (2 head_dim - s)) [, shared (T, s)]
+//   outputs      qkv (T, F)
 //   attributes   heads, kv_heads, head_dim
-//   layout   of F: see rope.cpp; of kv: per key/value head what its key has of its own, then the
-//            value; the last s columns of every key are `shared`, s = 0 without it
-//   evaluate   copies: exact in every layout
+//   layout       of F: see rope.cpp; of kv: per key/value head what its key has of its own, then
+//                the value; the last s columns of every key are `shared`, s = 0 without it
+//   evaluate     copies: exact in every layout
 // split_heads: the gradient of q and of kv
-//   inputs   dqkv (T, F)                          outputs   dq, dkv
+//   inputs       dqkv (T, F)                          outputs   dq, dkv
 //   attributes   also shared: s
-//   evaluate   copies
+//   evaluate     copies
 // shared_key_grad: the gradient of `shared`, the sum of what each key has there
-//   inputs   dqkv (T, F)                          outputs   dshared (T, s)
-//   evaluate   key/value heads in `parts` slices; each a chain of FP32 additions; parts combined on
-//              the wire
+//   inputs       dqkv (T, F)                          outputs   dshared (T, s)
+//   evaluate     key/value heads in `parts` slices; each a chain of FP32 additions; parts combined
+//                on the wire
 #include "bounds/operations/attention.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
@@ -22,7 +22,7 @@
 namespace plumb {
 namespace {
 
-// Columns of packed qkv that lie together in a tensor of their own, too.
+// Columns of packed qkv that lie together in another tensor, too.
 struct Run {
   std::size_t packed, apart, length;
 };

@@ -1,11 +1,11 @@
-// quantize: y = cast(x s) / s, what a tensor scaled to a short format still says
+// quantize: y = cast(x s) / s, the numbers that a tensor scaled to a short format holds
 //
-//   inputs   x (N, M), s (1, 1) > 0        y (N, M)
-//   evaluate   x s in FP32, rounded to the output format, divided by s in FP32. A power of two as s
-//              leaves the cast as the only error.
+//   inputs       x (N, M), s (1, 1) > 0        y (N, M)
 //   attributes   saturate (default 0): beyond the largest number the largest number
-//   tolerance  of y against x itself. What saturates is off by what it has beyond; without
-//              `saturate` it is refused: pick s from the largest |x|.
+//   evaluate     x s in FP32, rounded to the output format, divided by s in FP32. A power of two as
+//                s leaves the cast as the only error.
+//   tolerance    of y against x itself. A number that saturates is off by what it has beyond the
+//                largest; without `saturate` it is refused: pick s from the largest |x|.
 #include "bounds/tolerance.hpp"
 
 namespace plumb {

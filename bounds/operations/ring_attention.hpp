@@ -2,17 +2,22 @@
 // values of some tokens (how.deal), where keys and values go round: turn s brings a rank those of
 // the rank s before it, its own first.
 //
-//   forward    per turn, of the keys that a query sees: m' = max(m, max s); what was summed so far
-//              times exp(m - m'), where m' > m; p = exp(s - m'), its sum a chain that goes on;
-//              P = p rounded to the output format, o a chain of P v that goes on. A sink comes
+//   forward    per turn, for the keys that a query sees: m' = max(m, max s); the sums so far are
+//              multiplied by exp(m - m'), where m' > m; p = exp(s - m'), its sum a chain that goes
+//              on; P = p rounded to the output format; o a chain of P v that goes on. A sink comes
 //              after the last turn and is no P. Then o / sum, rounded to the output format.
-//   backward   L = m + log sum;  D = do . o, o as stored;  P = exp(s - L), rounded to the output
-//              format;  dP, dS as in attention.cpp;  dq a chain from turn to turn;  dk and dv of a
-//              rank's tokens: what each rank gives, one chain through a group's heads, added up in
-//              the order in which they come by;  dsinks = - exp(sink - L) D
+//   backward   L = m + log sum
+//              D = do . o, o as stored
+//              P = exp(s - L), rounded to the output format; dP, dS as in attention.cpp
+//              dq: a chain from turn to turn
+//              dk, dv of a rank's tokens: each rank's part is one chain through a group's heads;
+//              parts are added in the order in which they come by
+//              dsinks = - exp(sink - L) D
 // The softmax is not divided before P is rounded, so that other bits are lost than on one rank: P
-// is rounded beside numbers that differ by a factor from row to row. A draw (how.deal.key) puts one
-// of its own there, by taking all exponentials about a number up to ln 2 above the largest score.
+// is rounded beside numbers that differ by a factor from row to row. A draw (how.deal.key) takes
+// all exponentials of a row about a number up to ln 2 above the largest score (twins.md M4).
+//
+// TESTED   tests/bounds/operations/value_test.cpp, tests/bounds/operations/deal_test.cpp
 #pragma once
 
 #include <cmath>
@@ -37,7 +42,7 @@ class Ring {
     }
   }
 
-  // What every query makes of all keys.                       o (T, heads head_dim), L (T, heads)
+  // The result of every query with all keys.                  o (T, heads head_dim), L (T, heads)
   struct Output {
     Matrix<T> o, lse;
   };
@@ -110,7 +115,7 @@ class Ring {
     return y;
   }
 
-  // Of the queries of rank r and the keys of another.                                // (Q, K)
+  // Scores of the queries of rank r and the keys of rank `from`.                     // (Q, K)
   Matrix<T> scores(std::size_t b, std::size_t h, std::size_t r, std::size_t from) const {
     const Matrix<T> q = block(call_[0], b, r, of_.query(h));
     const Matrix<T> k = transposed(block(call_[0], b, from, of_.key(h)));
@@ -141,7 +146,7 @@ class Ring {
     return all;
   }
 
-  // What was summed so far is about a score that is not below this one.
+  // Rescales what was summed so far if a larger score has come.
   void bring_down(const T& score, std::size_t i, Running& all) const {
     if (!may_exceed(all.largest[i], score)) return;
     const T m = shared(larger(all.largest[i], score));
@@ -151,7 +156,7 @@ class Ring {
     all.largest[i] = m;
   }
 
-  // A row of scores becomes exponentials.
+  // Turns a row of scores into exponentials.
   void take_in(T* s, const Place& at, std::size_t i, std::size_t from, Running& all) const {
     const auto [b, h, r] = at;
     const std::size_t query = tokens_[r][b][i];
@@ -251,7 +256,7 @@ class Ring {
     }
   }
 
-  // What the exponentials of a row are about: its largest score, and what a draw adds.
+  // The number that the exponentials of a row are about: its largest score, plus a draw's own.
   T above(const T& largest, std::size_t query, std::size_t h) const {
     const std::uint64_t key = call_.how.deal.key;
     if (key == 0) return largest;

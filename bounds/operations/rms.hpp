@@ -1,6 +1,8 @@
 // bounds/operations/rms.hpp: RMSNorm of rows, for whole rows and for heads: rmsnorm.cpp says how.
 //
 // Nothing here rounds to a format.
+//
+// TESTED   tests/bounds/operations/value_test.cpp
 #pragma once
 
 #include <cmath>
@@ -45,7 +47,7 @@ Matrix<T> rms_gradient(const Matrix<T>& x, const Matrix<T>& w, const Matrix<T>& 
   return dx;
 }
 
-// What each row gives to the gradient of the weight.                                     // (T, D)
+// The terms that each row adds to the gradient of the weight.                            // (T, D)
 template <class T>
 Matrix<T> rms_weight_terms(const Matrix<T>& x, Matrix<T> dy, double eps) {
   for (std::size_t t = 0; t < x.rows; ++t) {

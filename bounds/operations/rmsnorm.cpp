@@ -1,10 +1,9 @@
 // rmsnorm: y = x r w,  r = 1 / sqrt(sum_j x_j^2 / D + eps)
 //
-//   inputs   x (T, D), w (D, 1)        y (T, D)
+//   inputs       x (T, D), w (D, 1)        y (T, D)
 //   attributes   eps
-//   evaluate   the sum is a chain of fused multiply-adds; then sqrt, division, (x r) w, each
-//   rounded
-//              to FP32; one rounding to the output format
+//   evaluate     the sum is a chain of fused multiply-adds; then sqrt, division, (x r) w, each
+//                rounded to FP32; one rounding to the output format
 // Also here: rmsnorm_grad (dx) and rmsnorm_wgrad (dw).
 //   dx = r (dy w - xhat c),  c = sum_j dy_j w_j xhat_j / D,  xhat = x r          inputs x, w, dy
 //   dw_j = sum_t dy_tj xhat_tj, tokens in `parts` slices                         inputs x, w, dy

@@ -1,12 +1,12 @@
 // rope: rotates the query and key heads of packed qkv by the angle of their position
 //
-//   inputs   qkv (T, F), [places (T, 1): positions, where they are not t mod sequence]
-//   outputs   y (T, F),  F = kv_heads (heads / kv_heads + 2) head_dim
+//   inputs       qkv (T, F), [places (T, 1): positions, where they are not t mod sequence]
+//   outputs      y (T, F),  F = kv_heads (heads / kv_heads + 2) head_dim
 //   attributes   heads, kv_heads, head_dim, sequence, base, inverse (1: rotates back, gradient),
 //                [rotated: how many of a head's columns turn, the last ones; head_dim]
-//   layout   per key/value head: its query heads, then the key, then the value
-//   evaluate   cos and sin of pos base^(-2i/rotated) in FP64, rounded to FP32; each product and
-//              the sum of two products rounded to FP32; one rounding to the output format
+//   layout       per key/value head: its query heads, then the key, then the value
+//   evaluate     cos and sin of pos base^(-2i/rotated) in FP64, rounded to FP32; each product and
+//                the sum of two products rounded to FP32; one rounding to the output format
 #include <cmath>
 #include <stdexcept>
 

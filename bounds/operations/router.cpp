@@ -1,13 +1,14 @@
 // router: probabilities of experts, and by how much the choice of the first k was decided
 //
-//   inputs   x (T, E): logits, [b (E, 1): their bias for the choice alone]
-//   outputs   p (T, E), m (T, 1), l (T, 1)
+//   inputs       x (T, E): logits, [b (E, 1): their bias for the choice alone]
+//   outputs      p (T, E), m (T, 1), l (T, 1)
 //   attributes   k: so many experts a token, 1 <= k < E
-//   p_tj = exp(x_tj - max_t) / z_t,  z_t = sum_i exp(x_ti - max_t),  l_t = max_t + ln z_t,
-//   m_t = r_t(k) - r_t(k+1), in falling order, r = x + b
+//   p_tj = exp(x_tj - max_t) / z_t,  z_t = sum_i exp(x_ti - max_t)
+//   l_t  = max_t + ln z_t
+//   m_t  = r_t(k) - r_t(k+1), in falling order, r = x + b
 //
-//   evaluate   the sum of exponentials from expert to expert, each step rounded to FP32; p once to
-//              the output format; m and l stay FP32
+//   evaluate     the sum of exponentials from expert to expert, each step rounded to FP32; p once
+//                to the output format; m and l stay FP32
 // The choice itself is top_k's; which rows could have gone otherwise: bounds/operations/router.hpp.
 #include "bounds/operations/router.hpp"
 

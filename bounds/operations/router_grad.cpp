@@ -1,23 +1,24 @@
 // balance_loss: l = balance sum_e n_e sum_t p_te, small where experts take equal shares
 //
-//   inputs   p (T, E): probabilities, n (E, 1): copies that each expert takes    outputs   l (1, 1)
+//   inputs       p (T, E): probabilities, n (E, 1): copies that each expert takes  outputs  l (1,
+//                1)
 //   attributes   balance: coefficient E / (k T^2), over the micro-batches of a step
-//   evaluate   tokens in `parts` slices, each a chain of FP32 additions; parts combined on the
-//   wire;
-//              then a chain of fused multiply-adds over the experts, and one product, in FP32
+//   evaluate     tokens in `parts` slices, each a chain of FP32 additions; parts combined on the
+//                wire; then a chain of fused multiply-adds over the experts, and one product, in
+//                FP32
 // z_loss: l = z sum_t lse_t^2, so that logits stay small
-//   inputs   lse (T, 1)                            outputs   l (1, 1)
+//   inputs       lse (T, 1)                            outputs   l (1, 1)
 //   attributes   z: coefficient / T, over the micro-batches of a step
-//   evaluate   tokens in `parts` slices, each a chain of FP32 fused multiply-adds; parts combined
-//   on
-//              the wire; one product, in FP32
+//   evaluate     tokens in `parts` slices, each a chain of FP32 fused multiply-adds; parts combined
+//                on the wire; one product, in FP32
 // router_grad: dx_te = p_te (g_te - sum_i p_ti g_ti + 2 z lse_t),  g_te = dp_te + balance n_e
-//   inputs   p, dp (T, E), n (E, 1), lse (T, 1), [s (1, 1)]        outputs   dx (T, E)
-//            s: what the loss is scaled with; balance and z above are times s here
+//   inputs       p, dp (T, E), n (E, 1), lse (T, 1), [s (1, 1)]        outputs   dx (T, E)
+//                s: what the loss is scaled with; balance and z above are times s here
 //   attributes   balance, z: as above; the counts are constants to the gradient
-//   evaluate   the sum along e a chain of FP32 fused multiply-adds; each step rounded to FP32; one
-//              rounding to the output format
-// SOURCES  SOURCES.md [Switch], [ST-MoE]
+//   evaluate     the sum along e a chain of FP32 fused multiply-adds; each step rounded to FP32;
+//                one rounding to the output format
+//
+// SOURCES  bounds/SOURCES.md [Switch] [ST-MoE]
 #include <cmath>
 
 #include "bounds/operations/column_sums.hpp"
@@ -46,7 +47,7 @@ std::vector<Matrix<T>> squared(const Call<T>& call) {
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     T sum = 0;
     for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
-      const T lse = call[0].values[order[i]];  // one number, twice: Moment takes note
+      const T lse = call[0].values[order[i]];  // one number, used twice: Moment takes note
       sum = fma(lse, lse, sum);
     }
     parts.emplace_back(1, 1, sum);

@@ -60,7 +60,7 @@ Routing routing_of(const Matrix<T>& ids, std::size_t experts) {
   return routing;
 }
 
-// The rows [first, last), numbered from 0, parted as the tokens are that they are copies of.
+// Parts the rows [first, last), numbered from 0, as the tokens are whose copies they are.
 inline Parting parted_rows(const Routing& routing, const Slice& rows, const Parting& tokens) {
   Parting own{{}, {0}};
   std::vector<bool> here(routing.rows.size());

@@ -1,13 +1,13 @@
 // softmax: p_tj = exp(x_tj - m_t) / z_t,  m_t = max_j x_tj,  z_t = sum_j exp(x_tj - m_t)
 //
-//   inputs   x (T, N)                              outputs   p (T, N)
+//   inputs     x (T, N)                              outputs   p (T, N)
 // softmax_grad: dx_tj = p_tj (dp_tj - sum_i p_ti dp_ti)
-//   inputs   p, dp (T, N)                          outputs   dx (T, N)
+//   inputs     p, dp (T, N)                          outputs   dx (T, N)
 // log_sum_exp: l_t = m_t + ln z_t
-//   inputs   x (T, N)                              outputs   l (T, 1)
+//   inputs     x (T, N)                              outputs   l (T, 1)
 // softmax_merge: what ranks know of their own keys, put together (context parallelism, T = tokens)
 //   l = ln sum_r exp(l_r),  o = sum_r exp(l_r - l) o_r
-//   inputs   o_1 (T, D), l_1 (T, 1), o_2, l_2 ...  outputs   o (T, D), l (T, 1)
+//   inputs     o_1 (T, D), l_1 (T, 1), o_2, l_2 ...  outputs   o (T, D), l (T, 1)
 //
 //   evaluate   sums over j: pairwise, halves of the row added; softmax_grad a chain of fused
 //              multiply-adds; over ranks a chain in their order. Each step rounded to FP32; one

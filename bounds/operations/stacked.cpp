@@ -3,7 +3,7 @@
 namespace plumb {
 namespace {
 
-// The larger share of each term, by name.
+// Keeps the larger share of each term, by name.
 void merge(std::vector<Term>& terms, const std::vector<Term>& others) {
   for (const Term& other : others) {
     const auto same = [&](const Term& t) { return t.name == other.name; };

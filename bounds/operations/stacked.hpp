@@ -1,4 +1,6 @@
 // bounds/operations/stacked.hpp: operations that are several products of gemm, one below another.
+//
+// TESTED   tests/bounds/operations/batched_gemm_test.cpp
 #pragma once
 
 #include <optional>
@@ -28,10 +30,11 @@ class StackedTolerance {
  public:
   explicit StackedTolerance(const ToleranceCall& call);
 
-  // The next of `products`, with the value that the whole call gave it. Returns gemm's refusal.
+  // Adds the next of `products`, with the value that the whole call gave it. Returns gemm's
+  // refusal.
   std::optional<Refusal> add(std::vector<const Matrix<double>*> inputs,
                              const std::vector<Matrix<double>>& values, std::size_t products);
-  // Rows that nothing is computed for.
+  // Adds rows that nothing is computed for.
   void add_exact(std::size_t rows, std::size_t cols);
   Tolerance whole() const { return all_; }
 

@@ -1,9 +1,9 @@
 // sum: y = x_0 + x_1 + ... over whole tensors, as gradients are accumulated over micro-batches
 //
-//   inputs   x_0 ... x_{n-1}, each (N, M)        y (N, M)
+//   inputs     x_0 ... x_{n-1}, each (N, M)        y (N, M)
 //   evaluate   part p takes the inputs p, p + parts, p + 2 parts ... in this order, in FP32; parts
-//              are combined on the wire. Of a draw (deal.key) each element deals its terms by
-//              itself: four of them can be paired in three ways only.
+//              are combined on the wire. In a draw (deal.key) each element deals its terms by
+//              itself: four of them can be paired in three ways only (twins.md M5).
 #include <algorithm>
 #include <numeric>
 
@@ -30,7 +30,7 @@ std::vector<std::vector<std::size_t>> orders(std::size_t n, std::size_t ranks, s
   return all;
 }
 
-// The parts, the terms of each element dealt by themselves.
+// The parts, in which each element deals its terms by itself.
 template <class T>
 void add_dealt(const Call<T>& call, std::vector<Matrix<T>>& parts) {
   const std::size_t n = call.inputs.size(), each = n / parts.size();

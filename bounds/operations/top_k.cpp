@@ -1,19 +1,19 @@
 // top_k: which experts take each token: those of its k largest logits
 //
-//   inputs   x (T, E), [b (E, 1)]                  outputs   ids (T, k), by falling logit; of equal
-//            b: added to the logits, in FP32, for            ones the lower id first
-//            the choice alone
+//   inputs       x (T, E), [b (E, 1)]: b is added to the logits, in FP32, for the choice alone
+//   outputs      ids (T, k), by falling logit; of equal ones the lower id first
 //   attributes   k: so many experts a token, at most E
 // within_capacity: an expert takes its first copies by the order of the tokens, others are dropped
-//   inputs   ids (T, k)                            outputs   ids (T, k), E where a copy is dropped
+//   inputs       ids (T, k)                         outputs   ids (T, k), E where a copy is dropped
 //   attributes   experts: E; most: copies that an expert takes at most
 // expert_count: how many copies each expert takes
-//   inputs   ids (T, k)                            outputs   n (E, 1)
+//   inputs       ids (T, k)                            outputs   n (E, 1)
 //   attributes   experts: E
 //
-//   evaluate   comparisons and whole numbers below 2^24: exact. How near a choice was to another is
-//              the router's margin: bounds/operations/router.hpp.
-// SOURCES  SOURCES.md [Switch]: capacity
+//   evaluate     comparisons and whole numbers below 2^24: exact. How near a choice was to another
+//                is the router's margin: bounds/operations/router.hpp.
+//
+// SOURCES  bounds/SOURCES.md [Switch]: capacity
 #include <numeric>
 
 #include "bounds/operations/routing.hpp"
@@ -22,7 +22,8 @@
 namespace plumb {
 namespace {
 
-// What FP32 holds where an evaluation runs; the same for every type, so that all choose alike.
+// The number that FP32 holds where an evaluation runs; the same for every type, so that all choose
+// alike.
 double held(float x) { return static_cast<double>(x); }
 double held(double x) { return static_cast<double>(static_cast<float>(x)); }
 double held(const Near& x) { return held(x.value); }

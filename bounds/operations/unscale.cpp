@@ -1,9 +1,8 @@
 // unscale: gradients of a scaled loss, times 1 / scale
 //
-//   inputs   s (1, 1), g_0, g_1, ... (each N, M)     outputs   y_0, y_1, ... and f (1, 1)
-//   evaluate   1 / s and each product rounded to FP32, one rounding to the output format; f is 1
-//   where
-//              any g is an infinity or a NaN (the step is to be left out), else 0
+//   inputs      s (1, 1), g_0, g_1, ... (each N, M)     outputs   y_0, y_1, ... and f (1, 1)
+//   evaluate    1 / s and each product rounded to FP32, one rounding to the output format; f is 1
+//               where any g is an infinity or a NaN (the step is to be left out), else 0
 //   tolerance   powers of two cost nothing, unless a product underflows; infinities and NaNs are
 //               refused: there is nothing to bound in a step that is left out
 #include <cmath>
@@ -16,7 +15,7 @@ namespace {
 bool finite(float x) { return std::isfinite(x); }
 bool finite(double x) { return std::isfinite(x); }
 template <class T>
-bool finite(const T&) {  // what bounds and truths are asked of was looked at before
+bool finite(const T&) {  // the inputs of bounds and truths were looked at before
   return true;
 }
 

@@ -88,7 +88,7 @@ Config small(const std::string& family) {
   return c;
 }
 
-// The state after so many steps of a family in bf16; the recipes cast it.
+// Returns the state after so many steps of a family in bf16; the recipes cast it.
 const Trace& trained_small(const std::string& family, const Effort& effort) {
   static std::map<std::string, Trace> known;
   const auto found = known.find(family);
@@ -118,7 +118,7 @@ Alone alone(const std::string& family, const Recipe& recipe, bool of_trained, in
 }
 
 // A run that was judged. Layouts that promise the same and make the same bits share the verdict:
-// pipelines and ZeRO move what others compute.
+// pipelines and ZeRO only move computations to other ranks.
 struct Known {
   Graph graph;
   std::uint64_t bits;

@@ -31,7 +31,7 @@ double norm(const Matrix<double>& x) {
   return std::sqrt(squares);
 }
 
-// What a rule accepts of one element, from its true and its computed value.
+// The error that a rule accepts of one element, from its true and its computed value.
 struct Rule {
   std::string name, source;
   std::string operation;  // the only one it is for; empty: any
@@ -42,7 +42,8 @@ struct Rule {
 bool narrow(const Case& c) { return c.result == bf16; }
 double eps(const Case& c) { return 2 * c.result.unit_roundoff(); }  // as C and PyTorch say
 
-// Sources: SOURCES.md. What is not quoted there from code that was read is from memory.
+// Sources: bounds/SOURCES.md. Rules that are not quoted there from code that was read are from
+// memory.
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> all{
       {"torch assert_close", "PyTorch-close", "", "",
@@ -85,7 +86,7 @@ void add(std::vector<Table::Row>& rows, const std::string& rule, const Case& c, 
   rows.push_back(std::move(row));
 }
 
-// A share of the norm of all elements together.
+// Adds a rule that takes a share of the norm of all elements together.
 void by_norm(std::vector<Table::Row>& rows, const Case& c, const std::string& rule, double share,
              const std::string& source) {
   Matrix<double> error = c.truth;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int draws = 3;
 
-// A kind of rounding: what is cast, and to what.
+// A kind of rounding: the tensor that is cast, and its format.
 std::string kind_of_node(const Node& node) {
   const std::string& id = node.outputs.front();
   const std::string to = " to " + std::string(node.how.output.name);

@@ -1,5 +1,5 @@
 // How small a fault does each rule still see? Seven faults on trained weights, powers of two; twins
-// at the family-wise level 1e-3 of the study's table [twins, section 6].
+// at the family-wise level 1e-3, as the study before the code had them (trace/twins.md).
 #include <array>
 #include <cmath>
 
@@ -24,7 +24,7 @@ enum Rule : std::size_t { twins_4, stored_2, stored_4, by_replay, ttrace_2, ttra
 constexpr std::size_t rules = 7;
 using Answers = std::array<bool, rules>;
 
-// A batch of a trained model: what every rule needs, made once.
+// A batch of a trained model: the data of every rule, made once.
 class Scene {
  public:
   Scene(const Start& start, const StoredSpreads& stored) : start_(start), stored_(stored) {
@@ -75,7 +75,7 @@ class Scene {
     return d;
   }
 
-  // As check does: a finding that one row alone causes counts where replay finds the node wrong.
+  // As in check, a finding that one row alone causes counts where replay finds the node wrong.
   bool by_twins(const Drawn& drawn, const Merged& candidate, const Values& wrong,
                 const StoredSpreads* stored) const {
     CheckOptions options;
@@ -88,7 +88,7 @@ class Scene {
     });
   }
 
-  // Only the nodes that went wrong: all others follow their promise bit by bit.
+  // Replays only the nodes that went wrong: all others follow their promise bit by bit.
   bool replayed(const Values& values, const Values& wrong) const {
     const auto wanted = [&](const std::string& id) { return wrong.contains(id); };
     return !replay(many_, values, wanted).findings.empty();
@@ -139,7 +139,7 @@ std::vector<std::string> smallest(const Scene& scene, const Fault& fault) {
   return cells;
 }
 
-// Whole rows that are not there yet: their keys.
+// Returns the keys of whole rows that are not there yet.
 std::vector<std::vector<std::string>> missing(const Table& rows, Family family,
                                               const std::string& recipe, int seed) {
   std::vector<std::vector<std::string>> keys;

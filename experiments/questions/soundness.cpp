@@ -19,7 +19,7 @@ constexpr std::size_t elements = 15'000;     // of a row, times the effort
 constexpr std::size_t one_in = 100;          // elements that MPFR judges
 constexpr std::array beyond{3.0, 4.0, 5.0};  // deviations
 
-// One evaluation, and who can say what of it.
+// One evaluation, with its tolerance and its truth.
 struct Case {
   std::vector<Tensor> computed;
   std::vector<Matrix<double>> values;

@@ -1,5 +1,5 @@
 // Does every recipe learn? The same 200 steps of the default text in each; the mean loss of every
-// ten steps. What fp32 reaches is the yardstick; a recipe whose curve leaves it is wrong, or hurts.
+// ten steps. fp32 is the yardstick; a recipe whose curve leaves it is wrong, or hurts.
 #include "experiments/training.hpp"
 
 #include "experiments/experiment.hpp"

@@ -7,8 +7,8 @@ extern const Bug amax_not_reduced_over_tp{
     .title = "Histories of largest magnitudes kept by each tensor-parallel rank alone",
     .story =
         "The largest magnitude that a tensor's next scale is made from is that of all "
-        "data-parallel "
-        "ranks, but of one tensor-parallel slice. Ranks that share a tensor scale it differently.",
+        "data-parallel ranks, but of one tensor-parallel slice. Ranks that share a tensor scale "
+        "it differently.",
     .seen_in = "Megatron-LM #442",
     .klass = 'B',
     .expected = Expected::R,

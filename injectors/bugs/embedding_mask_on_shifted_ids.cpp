@@ -8,8 +8,7 @@ extern const Bug embedding_mask_on_shifted_ids{
     .story =
         "The vocabulary-parallel lookup shifts ids into the rank's range first and compares the "
         "shifted ids with the global range. Rank 0 adds its row 0 for every foreign token, the "
-        "other "
-        "ranks drop their own rows; the loss starts near ln V anyway.",
+        "other ranks drop their own rows; the loss starts near ln V anyway.",
     .seen_in = "Slapo vocabulary-parallel embedding; TTrace bug 1",
     .klass = 'A',
     .expected = Expected::T,

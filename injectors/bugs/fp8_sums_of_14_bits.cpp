@@ -6,7 +6,7 @@
 namespace plumb {
 namespace {
 
-// As FP8 matrix units without promotion keep a sum: 14 significant bits, cut toward zero.
+// Keeps a sum as FP8 matrix units without promotion do: 14 significant bits, cut toward zero.
 float cut(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xfffffc00U); }
 
 void short_product(const View<float>& x, const View<float>& w, Tensor& y) {

@@ -37,8 +37,7 @@ extern const Bug one_masked_entry{
     .title = "One (query, key) entry of one head masked by mistake",
     .story =
         "In the last layer but one, on the last tensor-parallel rank, one head of one sequence "
-        "drops "
-        "one entry of the causal triangle. Any norm of a whole tensor drowns it.",
+        "drops one entry of the causal triangle. Any norm of a whole tensor drowns it.",
     .seen_in = "made up here: the smallest attention bug, below a norm's noise floor",
     .klass = 'A',
     .expected = Expected::T,

@@ -7,8 +7,7 @@ extern const Bug recompute_chunk_input_reused{
     .title = "Every layer of a recomputed chunk takes the chunk's input",
     .story =
         "The function that backward calls again loops over the layers of a chunk, but hands each "
-        "of "
-        "them what the first one took in; only the last layer of a chunk takes part.",
+        "of them what the first one took in; only the last layer of a chunk takes part.",
     .seen_in = "Megatron-LM MR !551, ported 2023; TTrace bug 2",
     .klass = 'A',
     .expected = Expected::R,

@@ -8,8 +8,7 @@ extern const Bug wire_rounded_twice{
     .story =
         "The parts of one layer's output projection are cast to BF16 before the sum and the sum is "
         "cast again. The error looks like rounding; only the promise says that it is not. A "
-        "checker "
-        "that took its tolerance from what ran would excuse it.",
+        "checker that took its tolerance from what ran would excuse it.",
     .seen_in = "made up here, after the precision-recipe class of the catalogue",
     .klass = 'G',
     .expected = Expected::T,

@@ -1,6 +1,6 @@
-// cuBLAS's products on a GPU: of what holds BF16 numbers on its matrix units, of anything else in
-// FP32 (no TF32). Tensors travel to the device and back for each product: what is judged here is
-// how it adds, not how fast. The order of sums depends on shape and device.
+// cuBLAS's products on a GPU: on its matrix units where all numbers are BF16's, otherwise in FP32
+// (no TF32). Tensors travel to the device and back for each product: what is judged here is how it
+// adds, not how fast. The order of sums depends on shape and device.
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -42,7 +42,7 @@ class Buffer {
   void* data_ = nullptr;
 };
 
-// The library is loaded when it is first needed: it is larger than all else together.
+// Loads the library when it is first needed: it is larger than all else together.
 template <class Function>
 Function* found(const char* name) {
   static void* const library = dlopen(PLUMB_CUBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -67,13 +67,13 @@ class Handle {
   cublasHandle_t handle_ = nullptr;
 };
 
-// One of two functions of that name.
+// cuBLAS has two functions of that name; this is the one with a compute type.
 using GemmEx = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
                               const void*, const void*, cudaDataType, int, const void*,
                               cudaDataType, int, const void*, void*, cudaDataType, int,
                               cublasComputeType_t, cublasGemmAlgo_t);
 
-// A view's numbers in its own order, line by line without gaps.
+// The numbers of a view in its own order, line by line without gaps.
 struct Lines {
   std::vector<float> values;
   std::size_t length;

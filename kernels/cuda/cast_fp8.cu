@@ -10,7 +10,7 @@
 namespace plumb {
 namespace {
 
-// By integer arithmetic alone, so that no device cast decides what is judged elsewhere.
+// Encodes by integer arithmetic alone, so that no device cast decides what is judged elsewhere.
 // `stored` bits of fraction, `bias` of the exponent, `top`: encoding of the largest number.
 __device__ std::uint8_t encoded(float x, int stored, int bias, std::uint32_t top,
                                 std::uint32_t nan) {

@@ -1,8 +1,7 @@
 // kernels/cuda/cast_fp8.hpp: FP32 to FP8 bytes on a GPU.
 //
 // CLAIM    each byte is the encoding of round_to(x, format, nearest_even, saturate): beyond the
-// largest
-//          number, infinities included, the largest; NaN stays NaN.
+//          largest number, infinities included, the largest; NaN stays NaN.
 // TESTED   tests/kernels/cuda/cast_fp8_test.cpp (skipped where there is no GPU)
 #pragma once
 

@@ -25,14 +25,14 @@ Split split(float x, int bits, int emin) {
   return {static_cast<std::int32_t>(std::ldexp(x, bits - exponent)), exponent};
 }
 
-// An integer scaled by 2^shift, cut toward zero.
+// Returns an integer scaled by 2^shift, cut toward zero.
 std::int64_t scaled(std::int64_t x, int shift) {
   if (shift >= 0) return x << std::min(shift, 40);
   const int down = std::min(-shift, 62);
   return x >= 0 ? x >> down : -(-x >> down);
 }
 
-// sum 2^unit_exponent as an FP32 number of `kept` fraction bits, cut toward zero.
+// Returns sum 2^unit_exponent as an FP32 number of `kept` fraction bits, cut toward zero.
 float packed(std::int64_t sum, int unit_exponent, int kept) {
   if (sum == 0) return 0;
   const auto magnitude = static_cast<std::uint64_t>(sum < 0 ? -sum : sum);

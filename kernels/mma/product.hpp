@@ -2,12 +2,13 @@
 //
 //   C = A B        A (M, K)   B (K, N)   C (M, N), all values numbers of unit.input (C: FP32)
 //
-// K is taken in steps of unit.terms, in rising order, each as bounds/machine.hpp says, in integers;
-// only promotion adds FP32 numbers. No sum may overflow FP32; sums below its normal numbers are
-// rounded to nearest there, which the cards say nothing about.
-// NOT FOR  proofs: what such a unit may be off by is bounds/mma.hpp, which shares no line with
-// this. COSTS    a few integer operations a product; tests/bench/mma.cpp compares with the plain
-// loop. TESTED   tests/kernels/mma_test.cpp: one step by hand, published biases, against mma_errors
+// K is taken in steps of unit.terms, in rising order, each as bounds/machine.hpp says (theory.md
+// T2), in integers; only promotion adds FP32 numbers. No sum may overflow FP32; sums below its
+// normal numbers are rounded to nearest there, which the cards say nothing about.
+//
+// NOT FOR  proofs: bounds/mma.hpp bounds the errors of such a unit, and shares no line with this.
+// COSTS    a few integer operations a product; tests/bench/mma.cpp compares with the plain loop.
+// TESTED   tests/kernels/mma_test.cpp: one step by hand, published biases, against mma_errors
 #pragma once
 
 #include "bounds/machine.hpp"

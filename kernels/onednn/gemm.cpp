@@ -1,6 +1,6 @@
-// oneDNN's products: of what holds BF16 numbers by AVX-512's instructions for them, where the
-// processor has these, of anything else in FP32. The order of sums depends on shape and processor;
-// those instructions take subnormal numbers for zero.
+// oneDNN's products: by AVX-512's instructions for BF16 where all numbers are BF16's and the
+// processor has these, otherwise in FP32. The order of sums depends on shape and processor; those
+// instructions take subnormal numbers for zero.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using dnnl::memory;
 
-// Without AMX: of K = 18 oneDNN 2.6 zeroes tiles that it has not configured, which ends the
+// AMX is left out: with K = 18 oneDNN 2.6 zeroes tiles that it has not configured, which ends the
 // program.
 dnnl::engine& processor() {
   static dnnl::engine engine = [] {
@@ -29,14 +29,13 @@ dnnl::engine& processor() {
   return engine;
 }
 
-// What oneDNN's BF16 products ask for, and its FP32 ones do not.
+// The instructions that oneDNN's BF16 products need, and its FP32 ones do not.
 bool has_bf16_products() {
   return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512dq");
 }
 
-// Ranks are threads already: a product is not divided further by OpenMP, where oneDNN is built on
-// it.
+// Keeps a product on this thread: ranks are threads already, and oneDNN may be built on OpenMP.
 void stay_on_this_thread() {
   using SetThreads = void(int);
   static void* const set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
@@ -55,7 +54,8 @@ memory::desc layout_of(const View<float>& v) {
 
 bool is_bf16(float x) { return (std::bit_cast<std::uint32_t>(x) & 0xffffU) == 0; }
 
-// The upper halves of all numbers between the first and the last; empty if one is no BF16 number.
+// Returns the upper halves of all numbers between the first and the last; empty if one of them is
+// no BF16 number.
 std::vector<std::uint16_t> in_bf16(const View<float>& v) {
   const std::size_t lines = v.transposed ? v.cols : v.rows, line = v.transposed ? v.rows : v.cols;
   if (!std::all_of(v.data, v.data + line, is_bf16)) return {};  // as a rule, one of the first
@@ -126,8 +126,7 @@ extern const Backend onednn_backend{
     .name = "onednn",
     .description =
         "oneDNN: BF16 numbers by the processor's own BF16 instructions, others in FP32; the order "
-        "of sums "
-        "depends on shape and processor",
+        "of sums depends on shape and processor",
     .slice_invariant = false,
     .usable_here = [] { return true; },
     .gemm = gemm,

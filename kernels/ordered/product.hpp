@@ -3,9 +3,9 @@
 //   C = A B        A (M, K)   B (K, N)   C (M, N)        order and steps: bounds/order.hpp
 //
 // `key` names the random words of stochastic rounding; other roundings ignore it.
-// NOT FOR  speed. Steps that do not round to nearest are taken in FP64 first, which may move what
-// is
-//          then rounded by 2^-53 of itself.
+//
+// NOT FOR  speed. Steps that do not round to nearest are taken in FP64 first, which may move the
+//          number that is then rounded by 2^-53 of itself.
 // TESTED   tests/kernels/ordered_test.cpp
 #pragma once
 

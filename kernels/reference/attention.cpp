@@ -8,14 +8,14 @@
 namespace plumb {
 namespace {
 
-// A head's columns of one sequence, of which x has `tokens`.
+// The columns of a head in one sequence, of which x has `tokens`.
 View<float> block(const Tensor& x, std::size_t tokens, std::size_t dim, std::size_t sequence,
                   std::size_t column, bool transposed = false) {
   const float* data = x.row(sequence * tokens) + column;
   return transposed ? View<float>{data, dim, tokens, x.cols, true}
                     : View<float>{data, tokens, dim, x.cols, false};
 }
-// Of this rank's tokens, and of all.
+// The same for this rank's tokens, and for all tokens.
 View<float> own(const Tensor& x, const HeadShape& s, std::size_t sequence, std::size_t column) {
   return block(x, s.queries(), s.dim, sequence, column);
 }
@@ -101,7 +101,7 @@ Tensor attention_scores(const Backend& backend, const Tensor& q, const Tensor& k
   return scores;
 }
 
-// Several at once do not wait for one another; a maximum is the same in any order.
+// Several chains at once do not wait for one another; a maximum is the same in any order.
 static float largest_of(std::span<const float> row) {
   std::array<float, 16> most;
   most.fill(row[0]);

@@ -153,8 +153,8 @@ AdamState adam_step(const AdamSettings& how, const Tensor& gradient, const Tenso
   const auto decay = static_cast<float>(how.rate * how.weight_decay);
   const auto unwritten = [&] { return Tensor(master.rows, master.cols, to_be_written); };
   AdamState next{unwritten(), unwritten(), unwritten()};
-  // In blocks that stay in the first cache: of one loop over seven tensors a compiler does not know
-  // that none lies in another, and works number by number.
+  // In blocks that stay in the first cache: in one loop over seven tensors a compiler does not know
+  // that none overlaps another, and works number by number.
   constexpr std::size_t at_once = 1024;
   for (std::size_t first = 0; first < master.size(); first += at_once) {
     const std::size_t end = std::min(master.size(), first + at_once);

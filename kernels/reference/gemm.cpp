@@ -1,5 +1,7 @@
-// One chain of fused multiply-adds per element, k ascending: what an evaluation of the promise in
-// FP32 does, by the same lines.
+// One chain of fused multiply-adds per element, k ascending: the very function that evaluates the
+// promise in FP32. So a run on this backend equals the promise bit by bit, and an error in the
+// function would be in both. tests/bounds/number/product_test.cpp holds it against a plain loop and
+// MPFR, tests/kernels/gemm_test.cpp against the bound.
 #include "bounds/number/product.hpp"
 #include "kernels/backend.hpp"
 

@@ -8,12 +8,12 @@
 namespace plumb {
 namespace {
 
-// Each row's sums are chains; those of several rows at once do not wait for one another.
+// Sums of each row are chains; those of several rows at once do not wait for one another.
 constexpr std::size_t at_once = lanes;
 using OfRows = std::array<float, at_once>;
 
 // Sets `values` to columns [first, first + at_once) of rows from t on, a column after the other;
-// beyond the last row to that again. Returns how many columns there are.
+// the last row stands in for rows beyond it. Returns how many columns there are.
 std::size_t columns_of(const Tensor& x, std::size_t t, std::size_t first,
                        float (&values)[at_once][at_once]) {
   const std::size_t n = std::min(at_once, x.cols - first);
@@ -58,7 +58,7 @@ RowStatistics statistics_of(const Tensor& x, std::size_t t, bool centred, float 
   return s;
 }
 
-// Sums along rows of dy w and of dy w times the normal values.
+// Sums along each row of dy w and of dy w times the normalised values.
 struct RowSums {
   OfRows sum{}, along{};
 };

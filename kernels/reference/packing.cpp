@@ -3,7 +3,7 @@
 namespace plumb {
 namespace {
 
-// Of one group in q and kv.
+// The first columns of one group in q and kv.
 struct Group {
   HeadColumns packed;  // with its first query
   std::size_t q, queries, kv, own;

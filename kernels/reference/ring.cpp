@@ -8,12 +8,12 @@
 namespace plumb {
 namespace {
 
-// Of which the value is the neighbour.
+// The key's column in a tensor of keys and values; the value is beside it.
 std::size_t key_column(const HeadShape& s, std::size_t group) {
   return columns_of(s, group * (s.heads / s.kv_heads)).key;
 }
 
-// What was summed so far is about a score that is not below this one.
+// Rescales what was summed so far if a larger score has come.
 void bring_down(float score, std::size_t i, SoFar& all) {
   if (!(all.largest[i] < score)) return;
   const float down = exp(all.largest[i] - score);

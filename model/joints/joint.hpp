@@ -2,6 +2,8 @@
 //
 // The defaults are correct. A known bug (injectors/) is one joint replaced; the model knows no bug.
 // A joint counts its uses, and a replacement may say when it did something else than the default.
+//
+// TESTED   tests/model/joints_test.cpp
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,6 @@
 // model/joints/joints.hpp: every parallel decision of the model, by subject.
+//
+// TESTED   tests/model/joints_test.cpp, tests/experiments/catch_test.cpp
 #pragma once
 
 #include <algorithm>
@@ -19,16 +21,16 @@ struct EmbeddingJoints {
                                                                int first, int last) {
     return id >= first && id < last;
   };
-  // Are rows that tokens look up, of which each rank has those of its slice, summed over the ranks?
+  // Are rows that tokens look up summed over the ranks, each of which has those of its slice?
   Joint<bool(const Where&)> sums_over_slices = [](const Where&) { return true; };
 };
 
 struct DropoutJoints {
-  // What draws a module's mask, in one micro-batch; `promised` by seed, step and canonical id.
+  // The key of a module's mask in one micro-batch; `promised`: by seed, step and canonical id.
   Joint<std::uint64_t(const Where&, std::uint64_t)> key = [](const Where&, std::uint64_t promised) {
     return promised;
   };
-  // As which row of the whole tensor one is drawn, that has the number `here` within this rank.
+  // The row of the whole tensor as which one is drawn that is row `here` of this rank.
   Joint<std::size_t(const Where&, std::size_t, std::size_t)> row =
       [](const Where&, std::size_t of_whole, std::size_t /*here*/) { return of_whole; };
 };
@@ -37,15 +39,15 @@ struct LinearJoints {
   // May touch the product x w of a linear layer's forward pass before anything is done with it.
   Joint<void(const Where&, const View<float>&, const View<float>&, Tensor&)> after_product =
       [](const Where&, const View<float>& /*x*/, const View<float>& /*w*/, Tensor& /*y*/) {};
-  // Is the gradient of what a column-parallel layer or the head takes in, of which each rank has
-  // its columns' part, summed over the ranks?
+  // Is the gradient of the input of a column-parallel layer or the head summed over the ranks, each
+  // of which has its columns' part?
   Joint<bool(const Where&)> sums_input_gradient = [](const Where&) { return true; };
 };
 
 struct RowParallelJoints {
-  // In which format the parts of a row-parallel product travel; `promised` by the recipe.
+  // The format in which the parts of a row-parallel product travel; `promised`: by the recipe.
   Joint<Format(const Where&, Format)> wire = [](const Where&, Format promised) { return promised; };
-  // Is the product, of which each rank has its rows' part, summed over the ranks?
+  // Is the product summed over the ranks, each of which has its rows' part?
   Joint<bool(const Where&)> sums = [](const Where&) { return true; };
   // Is the replicated bias added to this rank's part, before the sum?
   Joint<bool(const Where&)> bias_before_sum = [](const Where&) { return false; };
@@ -74,12 +76,12 @@ struct RouterJoints {
   // Are the copies that each expert took in the step, by which its bias moves, summed over the
   // data-parallel ranks?
   Joint<bool(const Where&)> counts_all_batches = [](const Where&) { return true; };
-  // Are the copies that each expert takes, of which each rank has counted its tokens', summed over
-  // the ranks along this axis (tp under sequence parallelism, or cp)?
+  // Are the copies that each expert takes summed over the ranks along this axis (tp under sequence
+  // parallelism, or cp), each of which has counted its own tokens'?
   Joint<bool(const Where&, std::string_view)> counts_over =
       [](const Where&, std::string_view /*axis*/) { return true; };
-  // Are its losses, of which each rank has its tokens' share, summed over those ranks ("tokens":
-  // sequence- and context-parallel ones, in each micro-batch; "dp", at the step's end)?
+  // Are the router's losses summed over the ranks that have tokens each ("tokens": sequence- and
+  // context-parallel ones, in each micro-batch; "dp", at the step's end)?
   Joint<bool(const Where&, std::string_view)> losses_over =
       [](const Where&, std::string_view /*ranks*/) { return true; };
 };
@@ -89,103 +91,103 @@ struct ExpertJoints {
   Joint<bool(const Where&, int, int)> weighs = [](const Where&, int /*expert*/, int /*rank*/) {
     return true;
   };
-  // Times what is an expert's gradient multiplied, of which its rank has the tokens of all others?
+  // The factor of an expert's gradient; its rank has the tokens of all others.
   Joint<float(const Where&)> gradient_factor = [](const Where&) { return 1.0F; };
 };
 
 struct LossJoints {
-  // What the summed loss of a micro-batch is divided by: counted tokens here, and in the whole
-  // step.
+  // The divisor of a micro-batch's summed loss: counted tokens here, and in the whole step.
   Joint<float(const Where&, float, float, int)> denominator =
       [](const Where&, float /*here*/, float all, int /*micro_batches*/) { return all; };
-  // What an extra head is to predict; `promised`: the tokens after the next, of this rank's tokens.
+  // The targets of an extra head; `promised`: the tokens after the next, of this rank's tokens.
   Joint<Tensor(const Where&, Tensor)> labels_ahead = [](const Where&, Tensor promised) {
     return promised;
   };
-  // Are the counted tokens of the step, of which each rank knows its own, summed over the ranks
-  // along this axis (cp or dp)?
+  // Are the counted tokens of the step summed over the ranks along this axis (cp or dp), each of
+  // which knows its own?
   Joint<bool(const Where&, std::string_view)> counts_over =
       [](const Where&, std::string_view /*axis*/) { return true; };
   // Are the largest logit of a token, the sum of its softmax and its label's logit those of all
   // tensor-parallel slices of the vocabulary?
   Joint<bool(const Where&)> normalises_over_slices = [](const Where&) { return true; };
-  // Is the loss, of which each data-parallel rank has its micro-batches' part, summed over them?
+  // Is the loss summed over the data-parallel ranks, each of which has its micro-batches' part?
   Joint<bool(const Where&)> sums_over_batches = [](const Where&) { return true; };
   // Is the mean over the vocabulary that smooth labels take that of all tensor-parallel slices?
   Joint<bool(const Where&)> smooths_over_slices = [](const Where&) { return true; };
 };
 
 struct GradientJoints {
-  // Is a parameter's gradient accumulated from zero, or onto what the step before has left, if
-  // there was one?
+  // Is a parameter's gradient accumulated from zero? Else onto the gradient that the step before
+  // has left, if there is one.
   Joint<bool(const Where&, bool)> starts_from_zero = [](const Where&, bool /*is_left*/) {
     return true;
   };
-  // Is a gradient, of which each data-parallel rank has its micro-batches' part, summed over them?
+  // Is a gradient summed over the data-parallel ranks, each of which has its micro-batches' part?
   Joint<bool(const Where&)> sums_over_batches = [](const Where&) { return true; };
-  // Is a replicated parameter's gradient, of which each sequence-parallel rank has its tokens'
-  // part, summed over the tensor-parallel ranks?
+  // Is a replicated parameter's gradient summed over the tensor-parallel ranks, each of which has
+  // its tokens' part under sequence parallelism?
   Joint<bool(const Where&)> sums_over_sequence = [](const Where&) { return true; };
-  // Is the gradient of what all heads share, a parameter or a part of their keys, of which each
-  // tensor-parallel rank has its heads' part, summed over them?
+  // Is the gradient of what all heads share, a parameter or a part of their keys, summed over the
+  // tensor-parallel ranks, each of which has its heads' part?
   Joint<bool(const Where&)> sums_over_heads = [](const Where&) { return true; };
-  // Is a gradient, of which each context-parallel rank has its tokens' part, summed over them?
+  // Is a gradient summed over the context-parallel ranks, each of which has its tokens' part?
   Joint<bool(const Where&)> sums_over_contexts = [](const Where&) { return true; };
 };
 
 struct ContextJoints {
-  // Which tokens of each sequence a rank of the group has, ascending; `promised`: zigzag.
+  // The tokens of each sequence that a rank of the group has, ascending; `promised`: zigzag.
   Joint<std::vector<std::size_t>(const Where&, int, std::vector<std::size_t>)> positions =
       [](const Where&, int /*rank*/, std::vector<std::size_t> promised) { return promised; };
-  // Is the gradient of gathered keys and values, of which each rank has its queries' part, summed
-  // over the context-parallel ranks?
+  // Is the gradient of gathered keys and values summed over the context-parallel ranks, each of
+  // which has its queries' part?
   Joint<bool(const Where&)> sums_gathered_gradient = [](const Where&) { return true; };
-  // Whose keys and values a rank has at a turn of the ring; `promised`: of the rank that many
-  // before it.
+  // The rank whose keys and values are here at a turn of the ring; `promised`: the rank that many
+  // before this one.
   Joint<int(const Where&, int, int)> owner = [](const Where&, int /*turn*/, int promised) {
     return promised;
   };
 };
 
 struct PipelineJoints {
-  // Which layers a stage has; `promised` by the layout.
+  // The layers of a stage; `promised`: by the layout.
   Joint<Stage(const Where&, int, Stage)> layers = [](const Where&, int /*stage*/, Stage promised) {
     return promised;
   };
-  // Are the gradients of a tied matrix, as head on the last stage and as embedding on the first,
-  // summed?
+  // Are the gradients of a tied matrix summed, as head on the last stage and as embedding on the
+  // first?
   Joint<bool(const Where&)> ties_gradients = [](const Where&) { return true; };
 };
 
 struct RecomputeJoints {
-  // What a layer of a chunk that backward computes again takes in: what the layer before it made,
-  // not what the chunk took in.
+  // The input of a layer of a chunk that backward computes again: the output of the layer before
+  // it, not the chunk's input.
   Joint<Tensor(const Where&, const Tensor&, Tensor)> takes_in =
       [](const Where&, const Tensor& /*of_chunk*/, Tensor made) { return made; };
 };
 
 struct ZeroJoints {
-  // Which of n elements this rank keeps; `promised`: an even share in rank order.
+  // The elements out of n that this rank keeps; `promised`: an even share in rank order.
   Joint<Slice(const Where&, std::size_t, Slice)> share = [](const Where&, std::size_t /*n*/,
                                                             Slice promised) { return promised; };
 };
 
-// What a rank waits for before it goes on; `of` is the module that the joint is asked for.
+// The events that a rank waits for before it goes on; `of` is the module that the joint is asked
+// for.
 enum class Wait {
   gradient,          // the sum, before the optimizer takes it; of: the gradient
   bucket_left,       // another bucket, before its outbox is filled; of: the first gradient there
   parameter,         // gathered ahead, before its layer takes it; of: the parameter
-  sent,              // what was in an outbox before, before it is filled; of: stage or ring
-  received,          // what a stage or a turn takes in, before it starts; of: stage or ring
-  parked,            // what a layer took in is on the host, before it sets out back; of: the layer
+  sent,              // the outbox's content, before it is filled again; of: stage or ring
+  received,          // the input of a stage or a turn, before it starts; of: stage or ring
+  parked,            // a layer's input is on the host, before it is sent back; of: the layer
   brought_back,      // and is back, before the layer's backward; of: the layer
   gradient_on_host,  // before the optimizer takes it there; of: the parameter
   parameter_back,    // from there, before it is used again; of: the parameter
 };
 
 struct OverlapJoints {
-  // Does the rank wait for that, `of` being the module asked for, or go on at once? And has it
-  // happened anyway?
+  // Does the rank wait for that event, `of` being the module asked for, or go on at once? The last
+  // argument says whether the event has happened anyway.
   Joint<bool(const Where&, Wait, bool)> waits = [](const Where&, Wait, bool /*happened*/) {
     return true;
   };
@@ -203,8 +205,8 @@ struct OptimizerJoints {
   Joint<bool(const Where&, bool, bool)> skips = [](const Where&, bool /*here*/, bool anywhere) {
     return anywhere;
   };
-  // Does what this rank has of a parameter count in the norm of all gradients? `promised`: every
-  // slice does, and of replicas one.
+  // Does this rank's piece of a parameter count in the norm of all gradients? `promised`: every
+  // slice does, and one of replicas.
   Joint<bool(const Where&, bool)> in_norm = [](const Where&, bool promised) { return promised; };
   // Are the squares of the norm summed over the ranks along this axis (dp, ep of experts', or
   // model: all that share one replica)?

@@ -13,7 +13,7 @@ bool trades_heads(const Rank& rank) {
   return rank.where.cp_size > 1 && rank.l.context == Context::ulysses;
 }
 
-// Positions within documents of these rows of the micro-batch.
+// Returns the positions within documents of these rows of the micro-batch.
 std::vector<std::size_t> within(const Rank& rank, const std::vector<std::size_t>& rows) {
   std::vector<std::size_t> positions;
   if (rank.c.documents == 0) return positions;
@@ -24,7 +24,7 @@ std::vector<std::size_t> within(const Rank& rank, const std::vector<std::size_t>
 
 std::string sinks_of(const std::string& name) { return name + ".sinks"; }
 
-// Some heads of all tokens instead of all heads of some.
+// Trades all heads of some tokens for some heads of all tokens.
 void trade(const Rank& rank, HeadShape& shape) {
   shape.heads /= static_cast<std::size_t>(rank.where.cp_size);
   shape.kv_heads /= static_cast<std::size_t>(rank.where.cp_size);
@@ -39,7 +39,7 @@ void trade(const Rank& rank, HeadShape& shape) {
   shape.within = within(rank, rows);
 }
 
-// As attention sees them.
+// Returns the shape that attention sees.
 HeadShape core_shape(Rank& rank, const std::string& name) {
   HeadShape shape = local_shape(rank);
   if (rank.c.sinks > 0) {
@@ -56,7 +56,7 @@ HeadShape core_shape(Rank& rank, const std::string& name) {
   return shape;
 }
 
-// Calls work(sequence, head) for all that this rank looks at.
+// Calls work(sequence, head) for all sequences and heads of this rank.
 template <class Work>
 void each_head(const HeadShape& shape, const Tensor& q, const Work& work) {
   for (std::size_t s = 0; s < q.rows / shape.queries(); ++s) {
@@ -73,7 +73,7 @@ Evaluation over_keys(const Rank& rank) {
   return ran;
 }
 
-// Of every head of every sequence here; `saved` gets the probabilities.
+// Runs every head of every sequence here; `saved` gets the probabilities.
 Tensor whole_rows(Rank& rank, const std::string& name, const HeadShape& shape, Attention& saved) {
   Tensor o(saved.qkv.rows, shape.heads * shape.dim, to_be_written);
   const Where where = rank.at(name + ".core");
@@ -99,7 +99,7 @@ Tensor core(Rank& rank, const std::string& name, Attention& saved) {
   return o;
 }
 
-// What each rank's queries give to all keys and values is summed over the ranks.
+// Sums, over the ranks, the gradients that each rank's queries give to all keys and values.
 CoreGradient whole_rows_backward(Rank& rank, const std::string& name, const HeadShape& shape,
                                  const Attention& saved, const Tensor& d_o, Evaluation& ran) {
   CoreGradient d{Tensor(saved.qkv.rows, saved.qkv.cols), {}};

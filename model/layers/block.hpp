@@ -1,5 +1,7 @@
 // model/layers/block.hpp: one layer of the Transformer: attention and MLP or experts, each behind a
 // norm and beside a residual.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/attention.hpp"
@@ -9,7 +11,7 @@
 
 namespace plumb {
 
-// What backward needs of one layer.
+// The tensors of one layer that backward needs.
 struct Saved {
   Tensor x, middle;
   Qkv qkv;

@@ -11,7 +11,7 @@
 namespace plumb {
 namespace {
 
-// Gradient rows of this rank's slice of the vocabulary.                           // (V / tp, D)
+// Returns the gradient rows of this rank's slice of the vocabulary.               // (V / tp, D)
 Tensor own_rows_gradient(const Rank& rank, const Tensor& ids, const Tensor& dx) {
   const auto v = static_cast<std::size_t>(rank.c.vocabulary());
   Tensor table(v / rank.where.tp_size, dx.cols);
@@ -23,7 +23,7 @@ Tensor own_rows_gradient(const Rank& rank, const Tensor& ids, const Tensor& dx) 
   return table;
 }
 
-// Log of the sum of exponentials of each row over all slices.                           // (T, 1)
+// Returns the log of the sum of exponentials of each row over all slices.                // (T, 1)
 Tensor log_sum_exp(Rank& rank, const std::string& loss, const Tensor& logits) {
   const bool all = rank.joints.loss.normalises_over_slices(rank.at(loss));
   Tensor largest(logits.rows, 1);
@@ -46,7 +46,7 @@ Tensor log_sum_exp(Rank& rank, const std::string& loss, const Tensor& logits) {
   return lse;
 }
 
-// The label's logit, from the rank that owns it; the others add zero.                   // (T, 1)
+// Returns the label's logit, from the rank that owns it; the others add zero.            // (T, 1)
 Tensor label_logits(Rank& rank, const std::string& loss, const Tensor& logits,
                     const Tensor& labels) {
   const std::size_t start = rank.first(static_cast<std::size_t>(rank.c.vocabulary()));
@@ -61,7 +61,7 @@ Tensor label_logits(Rank& rank, const std::string& loss, const Tensor& logits,
   return target;
 }
 
-// Of each row the share of the label, and of all tokens of the vocabulary alike.
+// The weights, in each row, of the label and of all tokens of the vocabulary alike.
 struct Smoothing {
   bool all;              // the mean over the vocabulary is that of all slices
   float label, of_each;  // what a logit counts
@@ -74,7 +74,7 @@ Smoothing smoothing_of(const Rank& rank, const std::string& loss, std::size_t ow
   return {all, static_cast<float>(1 - share), static_cast<float>(share / width)};
 }
 
-// What is to be large of each row: the label's logit, or some of it and of all.         // (T, 1)
+// The logit to be raised in each row: the label's, or some of it and of all.             // (T, 1)
 Tensor wanted(Rank& rank, const std::string& loss, const Tensor& logits, const Tensor& labels,
               const Smoothing& s) {
   Tensor target = label_logits(rank, loss, logits, labels);
@@ -90,7 +90,7 @@ Tensor wanted(Rank& rank, const std::string& loss, const Tensor& logits, const T
   return target;
 }
 
-// Unrounded: the sum of one row and zeros is exact in any layout.
+// Looks up rows, unrounded: the sum of one row and zeros is exact in any layout.
 Tensor rows_of_table(Rank& rank, const std::string& name, const Tensor& ids) {
   const auto v = static_cast<std::size_t>(rank.c.vocabulary());
   const auto first = static_cast<int>(rank.first(v));
@@ -111,7 +111,7 @@ Tensor rows_of_table(Rank& rank, const std::string& name, const Tensor& ids) {
              : rank.own_tokens(std::move(x));
 }
 
-// Logits become their gradients.
+// Turns logits into their gradients.
 void to_gradients(const Rank& rank, const Targets& targets, const Tensor& lse, const Smoothing& s,
                   float weight, float n, Tensor& logits) {
   const float loss_scale =
@@ -129,7 +129,7 @@ void to_gradients(const Rank& rank, const Targets& targets, const Tensor& lse, c
   }
 }
 
-// Where each of this rank's tokens of the residual stream stands in its document.
+// The position in its document of each of this rank's tokens of the residual stream.
 std::vector<std::size_t> own_positions(const Rank& rank, const Batch& batch) {
   const std::vector<std::size_t>& of = rank.positions_of(rank.where.cp);
   const std::size_t n = batch.ids.rows;
@@ -142,7 +142,7 @@ std::vector<std::size_t> own_positions(const Rank& rank, const Batch& batch) {
   return positions;
 }
 
-// In token order over all contexts, so that the sum is the same on every rank.
+// Sums in token order over all contexts, so that the sum is the same on every rank.
 float sum_over_tokens(const Rank& rank, const Tensor& own) {
   float sum = 0;
   for (const float x : whole_context(rank, own).values) sum += x;

@@ -3,13 +3,15 @@
 //
 //   embedding   ids (T, 1) -> x: each rank looks up the rows it owns; the sum over ranks is exact
 //   head        h (T, D) -> logits (T, V / tp);  loss and its gradient over vocabulary slices
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/operand.hpp"
 
 namespace plumb {
 
-// What a head predicts.
+// The targets of a head.
 struct Targets {
   Tensor labels, mask;  // (T, 1) each
   float count = 0;      // counted tokens of the whole step
@@ -17,19 +19,19 @@ struct Targets {
 struct Batch {
   int number = 0;            // of the micro-batch, global
   Tensor ids;                // (T, 1)
-  Targets next, after_next;  // tokens; the latter of an extra head
+  Targets next, after_next;  // tokens; the latter for an extra head
   Tensor positions;          // within documents, where these are packed               // (T, 1)
 };
 
 Tensor embed(Rank& rank, const Batch& batch);
 void embed_backward(Rank& rank, const Batch& batch, const Tensor& dy);
 
-// Rows of the embedding, of this rank's tokens of the stream; recorded as `name`.
+// Returns rows of the embedding for this rank's tokens of the stream; records them as `name`.
 Tensor look_up(Rank& rank, const std::string& name, const Tensor& ids);
-// Gradient of those rows of it that this rank has, of all tokens of its context.  // (V / tp, D)
+// Gradient of this rank's rows of the embedding, from all tokens of its context.  // (V / tp, D)
 Tensor look_up_backward(Rank& rank, const Tensor& ids, const Tensor& dx);
 
-// A head: what its modules' names begin with, and what its loss counts.
+// A head: the prefix of its modules' names, and the weight of its loss.
 struct Head {
   std::string of = {};
   float weight = 1;

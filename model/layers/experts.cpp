@@ -8,7 +8,7 @@
 namespace plumb {
 namespace {
 
-// The first of this rank's tokens of the stream, among those of its context.
+// The number of this rank's first token of the stream among those of its context.
 std::size_t first_token(const Rank& rank) {
   return rank.l.sp ? rank.first(static_cast<std::size_t>(rank.c.tokens() / rank.l.cp)) : 0;
 }
@@ -23,7 +23,7 @@ Tensor rows_between(const Tensor& x, std::size_t first, std::size_t last) {
   return rows;
 }
 
-// While it lives, the rank works on what another sent it.
+// While this object lives, the rank works on rows of another rank.
 class Visiting {
  public:
   Visiting(Rank& rank, std::size_t from, const Visit& visit)
@@ -41,14 +41,14 @@ class Visiting {
   int micro_batch_;
 };
 
-// Where a rank's rows end whose experts are those before `expert`; of the last one with dropped
-// ones.
+// The end of the rows of the rank whose experts come before `expert`; the last rank's include
+// dropped copies.
 std::size_t end_of(const Copies& copies, std::size_t expert) {
   return expert + 1 < copies.begin.size() ? copies.begin[expert] : copies.rows();
 }
 
-// Rows of this rank's micro-batch go to where their experts are; theirs come here. What stands for
-// dropped copies, zeros, goes along to the last rank, so that its record is whole.
+// Sends rows of this rank's micro-batch to the ranks of their experts, and receives theirs. The
+// zeros of dropped copies go along to the last rank, so that its record is whole.
 std::vector<Tensor> to_experts(Rank& rank, const Tensor& rows, const Copies& copies) {
   std::vector<Tensor> parts;
   const std::size_t n = experts_here(rank);
@@ -58,7 +58,7 @@ std::vector<Tensor> to_experts(Rank& rank, const Tensor& rows, const Copies& cop
   return rank.mesh.ep.exchange(parts);
 }
 
-// And back.                                                                   // (T k / cp, D)
+// Sends them back.                                                            // (T k / cp, D)
 Tensor from_experts(Rank& rank, const std::vector<Tensor>& parts) {
   Tensor all(0, static_cast<std::size_t>(rank.c.width));
   for (const Tensor& part : rank.mesh.ep.exchange(parts)) {
@@ -68,7 +68,7 @@ Tensor from_experts(Rank& rank, const std::vector<Tensor>& parts) {
   return all;
 }
 
-// Where the rows of this context's copies lie among those of all tokens.
+// The places of this context's copies among the rows of all tokens.
 std::vector<std::size_t> places_of(const Rank& rank, const Copies& own, const Copies& all) {
   const std::vector<std::size_t> tokens = rank.rows_of(rank.where.cp);
   std::vector<std::size_t> places(own.rows());
@@ -78,7 +78,7 @@ std::vector<std::size_t> places_of(const Rank& rank, const Copies& own, const Co
   return places;
 }
 
-// Which rows come to the experts here of a micro-batch with these choices of all its tokens.
+// The rows of a micro-batch that come to the experts here, given the choices of all its tokens.
 Visit visit_of(const Rank& rank, const Tensor& choices) {
   const auto experts = static_cast<std::size_t>(rank.c.experts);
   const std::size_t n = experts_here(rank), mine = n * static_cast<std::size_t>(rank.where.ep);
@@ -99,7 +99,7 @@ Visit visit_of(const Rank& rank, const Tensor& choices) {
   return visit;
 }
 
-// By expert-parallel rank whose micro-batch it is.
+// The same for each expert-parallel rank whose micro-batch it is.
 std::vector<Visit> visits_of(Rank& rank, const Tensor& choices) {
   const Tensor all = rank.mesh.ep.gather_rows(choices);
   std::vector<Visit> visits;
@@ -113,7 +113,7 @@ Grouped layer_of(const Rank& rank, const std::string& name, const char* which, c
   return {name, which, experts_here(rank) * static_cast<std::size_t>(rank.where.ep), v.begin};
 }
 
-// What the experts here make of the rows that they got.                              // (N, D)
+// Runs the experts here on the rows that they got.                                    // (N, D)
 Tensor through_experts(Rank& rank, const std::string& name, Tensor rows, Visit& v) {
   const std::string of_experts = name + ".experts";
   rank.tap(name + ".dispatch/out", rows, Held::copies, rank.r.compute, rank.plain());
@@ -132,7 +132,7 @@ Tensor back_through_experts(Rank& rank, const std::string& name, const Tensor& d
   return grouped_columns_backward(rank, layer_of(rank, name, "fc1", v), v.rows, d_fc1);
 }
 
-// By what the loss moves with the probabilities of this rank's tokens.                  // (T, E)
+// Gradient of the probabilities of this rank's tokens.                                // (T, E)
 Tensor gradient_of_weights(Rank& rank, const std::string& name, const Experts& s,
                            const Tensor& dy) {
   const auto experts = static_cast<std::size_t>(rank.c.experts);

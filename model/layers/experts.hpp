@@ -5,7 +5,9 @@
 //   every expert that is here, as of an MLP, and all rows of these; each context-parallel rank the
 //   rows of its own tokens.
 // Over expert-parallel ranks the copies of each rank's micro-batch travel to the ranks that have
-// their experts, and what these make of them travels back. There they stay apart by micro-batch.
+// their experts, and the experts' results travel back. There they stay apart by micro-batch.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/mlp.hpp"
@@ -13,19 +15,19 @@
 
 namespace plumb {
 
-// What the experts here take of one rank's micro-batch.              N rows of its T k, by expert
+// The rows that the experts here take of one rank's micro-batch.     N rows of its T k, by expert
 struct Visit {
   std::vector<std::size_t> places;    // of the rows, among all T k
-  std::vector<std::size_t> of_ranks;  // of these, each expert-parallel rank has, context by context
-  std::vector<std::size_t> begin;  // of each expert's rows, and the end of the last; zeros follow
-  Operand rows;                    // what fc1 multiplies                     // (N, D)
+  std::vector<std::size_t> of_ranks;  // rows of each expert-parallel rank, context by context
+  std::vector<std::size_t> begin;  // first row of each expert, and the end of the last; then zeros
+  Operand rows;                    // input of fc1                            // (N, D)
   Tensor fc1;                      // (N, H / tp)
-  Operand act;                     // what fc2 multiplies                     // (N, H / tp)
+  Operand act;                     // input of fc2                            // (N, H / tp)
 };
 
 struct Experts {
   Routed routed;
-  std::vector<Visit> visits;  // by expert-parallel rank that they come from
+  std::vector<Visit> visits;  // by the expert-parallel rank that they come from
   Tensor fc2;                 // of this context's tokens                          // (T k / cp, D)
   Mlp shared;
 };

@@ -1,17 +1,19 @@
 // model/layers/gradients.hpp: a micro-batch's gradients of parameters, summed over the ranks that
 // each have some of its tokens.
 //
-// Every context-parallel rank has its tokens' part. Of a parameter that every tensor-parallel rank
-// holds whole, sequence-parallel ranks have only their slice's part; of one that all heads share,
+// Every context-parallel rank has its tokens' part. For a parameter that every tensor-parallel rank
+// holds whole, sequence-parallel ranks have only their slice's part; for one that all heads share,
 // ranks have only their heads'. Parts are summed in FP32.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/rank.hpp"
 
 namespace plumb {
 
-// `gradient` of a slice of a parameter, or of what all tensor-parallel ranks do alike. Returns how
-// it was summed.
+// Sums the gradient of a slice of a parameter, or of one that all tensor-parallel ranks make alike.
+// Returns how it was summed.
 inline Evaluation sum_over_contexts(Rank& rank, const std::string& parameter, Tensor& gradient) {
   Evaluation ran = rank.in_fp32();
   if (rank.where.cp_size > 1 && rank.joints.gradients.sums_over_contexts(rank.at(parameter))) {
@@ -25,8 +27,8 @@ inline void collect_slice(Rank& rank, const std::string& parameter, Tensor gradi
   rank.collect(parameter, std::move(gradient), held, ran);
 }
 
-// Of a parameter that every tensor-parallel rank holds whole and has a part of: each adds what its
-// tokens or heads give.
+// Collects a parameter that every tensor-parallel rank holds whole and has a part of, from its own
+// tokens or heads.
 inline void collect_parts(Rank& rank, const std::string& parameter, Tensor gradient, bool over_tp) {
   const bool contexts =
       rank.where.cp_size > 1 && rank.joints.gradients.sums_over_contexts(rank.at(parameter));
@@ -43,13 +45,13 @@ inline void collect_parts(Rank& rank, const std::string& parameter, Tensor gradi
   rank.collect(parameter, std::move(gradient), Held::whole, ran);
 }
 
-// Of one whose every token every tensor-parallel rank sees, but for sequence parallelism.
+// Collects one whose every token every tensor-parallel rank sees, but for sequence parallelism.
 inline void collect_replicated(Rank& rank, const std::string& parameter, Tensor gradient) {
   collect_parts(rank, parameter, std::move(gradient),
                 rank.l.sp && rank.joints.gradients.sums_over_sequence(rank.at(parameter)));
 }
 
-// Of one that all heads share.
+// Collects one that all heads share.
 inline void collect_shared_by_heads(Rank& rank, const std::string& parameter, Tensor gradient) {
   collect_parts(
       rank, parameter, std::move(gradient),

@@ -9,7 +9,7 @@ View<float> own_rows(const Grouped& layer, const Tensor& x, std::size_t e) {
   return rows(view(x), layer.begin[e], layer.begin[e + 1]);
 }
 
-// X_e W_e, as the joint leaves it.                                              // (N, F)
+// X_e W_e, after the joint.                                                     // (N, F)
 Tensor forward_product(Rank& rank, const Grouped& layer, const Tensor& x) {
   Tensor y(x.rows, rank.factor(layer.of(0), Product::fprop).cols);
   for (std::size_t e = 0; e < layer.experts(); ++e) {

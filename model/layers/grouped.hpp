@@ -2,7 +2,9 @@
 //
 //   columns   W_e sliced by columns: x (N, D)      -> y (N, F / tp)
 //   rows      W_e sliced by rows:    x (N, F / tp) -> y (N, D), summed over the ranks
-// N rows, by expert. x are operands of products (model/layers/operand.hpp), dy are not yet.
+// N rows, by expert. x are operands of products (model/layers/operand.hpp); dy are not cast yet.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/operand.hpp"

@@ -13,7 +13,7 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
   return rank.own_tokens(std::move(part));
 }
 
-// x W, as the joint leaves it.
+// x W, after the joint.
 static Tensor forward_product(Rank& rank, const std::string& name, const Operand& x) {
   const View<float> a = view(x.by_columns()), w = view(rank.factor(name, Product::fprop));
   Tensor y = rank.multiply(a, w, Product::fprop);

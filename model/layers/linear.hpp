@@ -4,6 +4,8 @@
 //   row      W sliced by rows:    x (T, F / tp)  -> y (T, D), summed over the ranks; under sequence
 //            parallelism each rank keeps its (T / tp, D)
 //   whole    W not sliced, by every rank
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/operand.hpp"
@@ -11,17 +13,17 @@
 namespace plumb {
 
 // Sums the ranks' parts of an activation on the wire; returns this rank's tokens, unrounded. `ran`
-// becomes what was done.
+// is set to the evaluation that ran.
 Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation& ran);
-// All tokens of something in the residual stream.                                       // (T, D)
+// Returns all tokens of a tensor in the residual stream.                                // (T, D)
 Tensor all_tokens(Rank& rank, Tensor x);
 
-// dy are no operands yet.
+// dy are not cast yet.
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x);
 // Returns dx for this rank's tokens of the residual stream.
 Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy);
 
-// W whole: every rank multiplies all tokens alike, and returns its own of the stream.
+// W is whole: every rank multiplies all tokens alike, and returns its own of the stream.
 Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x);
 Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy);
 

@@ -1,6 +1,8 @@
 // model/layers/mlp.hpp: the MLP of a layer: column-parallel fc1, activation, row-parallel fc2.
 //
 //   x: this rank's tokens of the stream; dx likewise
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/operand.hpp"
@@ -9,15 +11,15 @@
 namespace plumb {
 
 struct Mlp {
-  Operand x;    // what fc1 multiplies                                           // (T, D)
+  Operand x;    // input of fc1                                                  // (T, D)
   Tensor fc1;   // (T, H / tp)
-  Operand act;  // what fc2 multiplies                                           // (T, H / tp)
+  Operand act;  // input of fc2                                                  // (T, H / tp)
 };
 
 Tensor mlp_layer(Rank& rank, const std::string& name, Tensor x, Mlp& saved);
 Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& saved, Tensor dy);
 
-// The activation `name` of what fc1 gave: GELU or SwiGLU. `held`: how both lie in the whole.
+// The activation `name` of fc1's output: GELU or SwiGLU. `held`: how both lie in the whole.
 Tensor activation(Rank& rank, const std::string& name, const Tensor& fc1, Held held);
 Tensor activation_backward(Rank& rank, const std::string& name, const Tensor& fc1,
                            const Tensor& d_act, Held held);

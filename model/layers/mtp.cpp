@@ -12,14 +12,14 @@ Operand seen_by(Rank& rank, const std::string& product, Tensor x) {
   return input_operand(rank, product, all_tokens(rank, std::move(x)), Held::tokens);
 }
 
-// A micro-batch's part of the gradient of a matrix that has others.
+// Records a micro-batch's part of the gradient of a matrix that has other parts.
 Tensor recorded_part(Rank& rank, const std::string& parameter, Tensor gradient) {
   const Evaluation ran = sum_over_contexts(rank, parameter, gradient);
   rank.tap(parameter + "/wgrad", gradient, Held::rows, fp32, ran);
   return gradient;
 }
 
-// norm, head and loss and back again; x: what the norm takes in
+// Runs norm, head and loss forward and backward; x: the norm's input
 Tensor through_head(Rank& rank, const Head& head, const Targets& targets, const Tensor& x,
                     Tensor& loss, Tensor& dw) {
   const std::string norm = head.of + "final_norm";
@@ -27,7 +27,7 @@ Tensor through_head(Rank& rank, const Head& head, const Targets& targets, const 
   return norm_layer_backward(rank, norm, x, head_and_loss(rank, head, targets, h, loss, dw));
 }
 
-// Returns the gradient of x; dw: of the head's matrix, to which a tied embedding adds.
+// Returns the gradient of x; dw: gradient of the head's matrix, to which a tied embedding adds.
 Tensor predict_ahead(Rank& rank, const Batch& batch, const Tensor& x, Tensor& dw) {
   const Tensor& next = batch.next.labels;
   const Tensor looked_up = look_up(rank, "mtp.embedding", next);

@@ -1,4 +1,6 @@
 // model/layers/norm.hpp: LayerNorm (gpt) or RMSNorm (llama) over this rank's tokens of the stream.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/rank.hpp"

@@ -6,7 +6,7 @@
 namespace plumb {
 namespace {
 
-// Casts one tensor; what it records belongs to the micro-batch, or to the step.
+// Casts one tensor; its records belong to the micro-batch, or to the step.
 class Caster {
  public:
   Caster(Rank& rank, bool of_step, Held held, const OperandCast& how)
@@ -27,7 +27,7 @@ class Caster {
     return seen;
   }
 
-  // Of a weight in shares: each rank casts its own, and the casts are gathered.
+  // Casts a weight in shares: each rank casts its own, and the casts are gathered.
   Tensor of_shares(const std::string& name, const Parameter& p) const {
     Tensor share = *rank_.state.at(p.name + "/param");
     cast(name, share, &rank_.copies_of(p.name));
@@ -37,7 +37,7 @@ class Caster {
   }
 
  private:
-  // Of blocks the copy for products that sum over the columns.
+  // Under blocks this is the copy for products that sum over the columns.
   Tensor one(const std::string& name, Tensor x) const {
     if (how_.scaling == Scaling::none) return unscaled(name, std::move(x));
     if (how_.scaling == Scaling::block) return in_blocks(name, std::move(x), {across(), along()});
@@ -56,7 +56,8 @@ class Caster {
               const Evaluation& ran) const {
     rank_.tap_step(id_of(name), x, held, format, ran);
   }
-  // Of the tensor, of which each rank has a piece; of that piece a share, if there are `shares`.
+  // The largest magnitude of a tensor of which each rank has a piece, and of that piece a share if
+  // there are `shares`.
   float over_ranks(const std::string& name, float amax, Communicator* shares = nullptr) const {
     const Where where = rank_.at(id_of(name));
     const auto over = [&](std::string_view axis, Communicator& group) {
@@ -75,8 +76,8 @@ class Caster {
     return x;
   }
 
-  // By a scale of this step; or by that of the last steps, and this step's magnitude is for the
-  // next ones.
+  // Casts by a scale of this step; or by that of the last steps, in which case this step's
+  // magnitude goes into the history.
   void cast(const std::string& name, Tensor& x, Communicator* shares = nullptr) const {
     if (how_.scaling == Scaling::delayed) {
       float& largest = rank_.largest_seen[name];
@@ -104,13 +105,13 @@ class Caster {
   }
   bool of_copies() const { return held_ == Held::copies || held_ == Held::copy_columns; }
   bool of_tokens() const { return held_ == Held::tokens || held_ == Held::token_columns; }
-  // Blocks of several tokens are made of those that a context has, in its order; blocks of several
-  // copies begin with the first one of those that a rank has.
+  // Blocks of several tokens are made of the tokens that a context has, in its order; blocks of
+  // several copies begin with the first copy that a rank has.
   bool in_pieces(const BlockSize& block) const {
     return (of_tokens() || of_copies()) && block.rows > 1;
   }
 
-  // Along an axis that the ranks do not share, they have the same scales.
+  // Ranks that do not share an axis have the same scales along it.
   Tensor scales_of(const std::string& name, const Tensor& x, const BlockSize& block,
                    const Evaluation& ran) const {
     Tensor scales = block_magnitudes(x, block);
@@ -136,7 +137,7 @@ class Caster {
     return scales;
   }
 
-  // Below one another, by group of experts, then in the order of the contexts.
+  // Scales lie below one another, by group of experts, then in the order of the contexts.
   Placement scales_of_copies(const Tensor& scales, std::size_t block) const {
     const auto here =
         static_cast<std::size_t>(rank_.where.ep * rank_.where.cp_size + rank_.where.cp);
@@ -152,7 +153,7 @@ class Caster {
         all, whole, {{{first, left, scales.rows, scales.cols}, {0, 0, scales.rows, scales.cols}}}};
   }
 
-  // Below one another, in the order of the contexts.
+  // Scales lie below one another, in the order of the contexts.
   Placement scales_of_contexts(const Tensor& scales) const {
     const auto cp = static_cast<std::size_t>(rank_.where.cp);
     const std::size_t cols = scales.cols, left = held_ == Held::tokens ? 0 : rank_.where.tp * cols;
@@ -200,7 +201,7 @@ Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held he
                                                     casts.of_gradients());
 }
 
-// The scales that this step takes from the histories.
+// Makes the scales that this step takes from the histories.
 static void delayed_scales(Rank& rank) {
   for (const auto& [id, how, weight] : delayed_operands(rank.c, rank.r)) {
     if (!rank.holds(parameter_of(rank.c, weight))) continue;

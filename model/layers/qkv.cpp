@@ -38,14 +38,14 @@ Tensor through_latent(Rank& rank, const std::string& name, const Tensor& x, Qkv&
   return qkv;
 }
 
-// The gradient of x by way of the latent.
+// Gradient of x by way of the latent.
 Tensor keys_and_values_backward(Rank& rank, const std::string& attn, const Qkv& s, Tensor d_kv) {
   const Tensor d_normed = column_backward(rank, attn + ".kv_up", s.up, std::move(d_kv));
   const Tensor d_latent = norm_layer_backward(rank, attn + ".kv_norm", s.latent, d_normed);
   return whole_backward(rank, attn + ".kv_down", s.down, d_latent);
 }
 
-// d: what this rank's heads give to the columns that all share.                       // (T, s)
+// d: the gradients that this rank's heads give to the columns that all share.         // (T, s)
 Tensor shared_key_backward(Rank& rank, const std::string& attn, const Qkv& s, Tensor d) {
   const std::string name = attn + ".shared_key";
   Evaluation ran = rank.plain();

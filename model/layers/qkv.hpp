@@ -2,25 +2,27 @@
 //
 //   x (T or T / tp, C) -> qkv (T, F / tp);  backward: dqkv -> dx
 //
-// Where there is a latent, keys and values of all heads come from it:
+// With a latent, keys and values of all heads come from it:
 //   q = x W                                      column-parallel
 //   kv = norm(x W_down) W_up                     W_down whole, on every rank; W_up column-parallel
 //   the last columns of every key = x W_shared   whole; only these are rotated
-// So what goes back into the latent, and into the columns that all heads share, is a sum over the
+// So the gradients of the latent, and of the columns that all heads share, are sums over the
 // tensor-parallel ranks, each of which has some heads.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "model/layers/operand.hpp"
 
 namespace plumb {
 
-// What backward needs. x: as the product of queries sees it.                          // (T, C)
+// The tensors that backward needs. x: as the product of queries sees it.              // (T, C)
 struct Qkv {
   Operand x, down, up, shared;
   Tensor latent;  // before its norm, of this rank's tokens of the stream                 // (.., L)
 };
 
-// Of layer `name`; x: what its first norm puts out.
+// Runs the layer `name`; x: the output of its first norm.
 Tensor qkv_layer(Rank& rank, const std::string& name, Tensor x, Qkv& saved);
 Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, Tensor d_qkv);
 

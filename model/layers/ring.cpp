@@ -5,12 +5,12 @@
 namespace plumb {
 namespace {
 
-// From a rank's place in the ring: who comes `steps` after it.
+// The rank that comes `steps` after this one in the ring.
 int after(const Rank& rank, int steps) {
   return (rank.where.cp + steps + rank.where.cp_size) % rank.where.cp_size;
 }
 
-// A block of this rank goes on to the next one; the one before sends its own here.
+// Sends a block of this rank to the next one, and receives that of the one before.
 void pass_on(Rank& rank, const Tensor& block, bool gradients) {
   const int tag = gradients ? 1 : 0;
   rank.ring.send(after(rank, 1), tag, block, gradients);
@@ -32,7 +32,7 @@ void each_turn(Rank& rank, const std::string& name, const HeadShape& shape, cons
   }
 }
 
-// As it sees as many keys at a turn as it has queries.
+// The shape of one turn: as many keys as queries.
 HeadShape of_turn(HeadShape shape) {
   shape.sequence = shape.queries();
   return shape;

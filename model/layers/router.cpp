@@ -10,7 +10,7 @@
 namespace plumb {
 namespace {
 
-// The losses are means over the tokens of the step, and over what each expert takes.
+// The losses are means over the tokens of the step and over the copies that each expert takes.
 double balance_of(const Config& c) {
   const double tokens = c.tokens();
   return c.balance_loss * c.experts / (c.top_k * tokens * tokens * c.micro_batches);
@@ -19,13 +19,13 @@ double z_of(const Config& c) {
   return c.z_loss / (static_cast<double>(c.tokens()) * c.micro_batches);
 }
 
-// Records what a micro-batch gives and adds it to the step's, once.
+// Records a micro-batch's result and adds it to the step's, once.
 void take(Rank& rank, const std::string& id, const Tensor& x, const Evaluation& ran) {
   rank.tap(id, x, Held::whole, fp32, ran);
   rank.add_up(id, x);
 }
 
-// Logits, as far as the choice goes.
+// Returns the logits with the bias for the choice.
 Tensor biased(Rank& rank, const std::string& name, Tensor logits) {
   if (rank.c.balance_bias == 0) return logits;
   const Tensor& bias = *rank.state.at(name + "/bias");
@@ -35,12 +35,12 @@ Tensor biased(Rank& rank, const std::string& name, Tensor logits) {
   return logits;
 }
 
-// Of all tokens of the micro-batch, which ranks have some of each.                      // (T, k)
+// Gathers a tensor of all tokens of the micro-batch, of which each rank has some.       // (T, k)
 Tensor of_all_tokens(Rank& rank, const Tensor& own) {
   return whole_context(rank, all_tokens(rank, own));
 }
 
-// All tokens' choices; those that are more than an expert takes become no expert's.
+// Returns all tokens' choices; those beyond an expert's capacity become no expert's.
 Tensor within_limits(Rank& rank, const std::string& name, const Tensor& own) {
   if (rank.c.capacity == 0) return of_all_tokens(rank, own);
   const auto experts = static_cast<std::size_t>(rank.c.experts);
@@ -52,7 +52,7 @@ Tensor within_limits(Rank& rank, const std::string& name, const Tensor& own) {
   return of_all_tokens(rank, within_capacity(own, experts, share));
 }
 
-// Of what each rank has counted of its own tokens: whole numbers, so that sums are exact.
+// Sums the counts of all ranks' own tokens: whole numbers, so that sums are exact.
 void count_all_tokens(Rank& rank, const std::string& name, Tensor& count) {
   const auto sum_over = [&](const char* axis, Communicator& group) {
     if (group.size() > 1 && rank.joints.router.counts_over(rank.at(name), axis)) {
@@ -63,7 +63,7 @@ void count_all_tokens(Rank& rank, const std::string& name, Tensor& count) {
   sum_over("cp", rank.mesh.cp);
 }
 
-// Each sequence- or context-parallel rank has its own tokens' share of both.
+// Adds both losses; each sequence- or context-parallel rank has its own tokens' share.
 void losses(Rank& rank, const std::string& name, const Routed& s) {
   Tensor shares = sum_of_rows(s.own.p);
   Tensor squares(1, 1);

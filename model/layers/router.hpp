@@ -1,8 +1,11 @@
-// model/layers/router.hpp: which experts take each token, and how much each counts.
+// model/layers/router.hpp: chooses the experts of each token, and their weights.
 //
 //   x (T, D): this rank's tokens of the stream -> logits (T, E) in FP32, k experts a token
+//
 // Every tensor-parallel rank holds the router whole; sequence- and context-parallel ranks rate
 // their own tokens, and all of them learn of all choices.
+//
+// TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
 #include "kernels/experts.hpp"
@@ -21,7 +24,7 @@ struct Routed {
   Tensor count;            // copies that each expert takes of all   // (E, 1)
 };
 
-// At the end of a step: moves each expert's bias by what it took, summed over all micro-batches.
+// Moves each expert's bias at the end of a step, by its copies summed over all micro-batches.
 void balance_experts(Rank& rank);
 
 Routed router_layer(Rank& rank, const std::string& name, const Tensor& x);

@@ -3,7 +3,7 @@
 namespace plumb {
 namespace {
 
-// Of attention itself, with what stands beside qkv.
+// The attributes of attention itself, with its inputs beside qkv.
 Attributes core(const Promise& p) {
   Attributes attributes = head_counts(p);
   attributes["sequence"] = p.c.sequence;
@@ -23,7 +23,7 @@ Attributes head_norm_attributes(const Promise& p) {
   return attributes;
 }
 
-// Of each query and key head                              (T, F); two weights (d)
+// RMSNorm of each query and key head                      (T, F); two weights (d)
 std::string head_norm(Promise& p, const std::string& name) {
   const std::string y = p.at(name + ".attn.qk_norm", "out");
   p.node("head_norm", head_norm_inputs(p, name), {y}, p.plain(), head_norm_attributes(p));
@@ -41,14 +41,14 @@ std::string head_norm_grad(Promise& p, const std::string& name, const std::strin
   return dx;
 }
 
-// What attention sees.
+// The id that attention takes.
 std::string last_of_qkv(const Promise& p, const std::string& name) {
   const char* module = !p.gpt() ? ".attn.rope" : p.c.qk_norm > 0 ? ".attn.qk_norm" : ".attn.qkv";
   return p.at(name + module, "out");
 }
 
-// In a ring keys and values come in turns, forward and backward. Where they are gathered each rank
-// has gradients of all of them.
+// The evaluation of sums over keys. In a ring keys and values come in turns, forward and backward.
+// Where they are gathered each rank has gradients of all of them.
 Evaluation over_keys(const Promise& p, bool backward) {
   Evaluation how = p.plain();
   const bool ring = p.l.cp > 1 && p.l.context == Context::ring;
@@ -76,8 +76,7 @@ std::string rope(Promise& p, const std::string& x, const std::string& as, int in
 }  // namespace
 
 // qkv (T, (heads + 2 kv_heads) d), normed where that is chosen, rotated under llama; core (T, C);
-// proj (T, C). What each token gives to the sinks of the heads it has (T, heads) is summed over
-// tokens.
+// proj (T, C). Each token's gradients of the sinks of its heads (T, heads) are summed over tokens.
 std::string attention(Promise& p, const std::string& name, const std::string& x) {
   std::string seen = qkv(p, name, x);
   if (p.c.qk_norm > 0) seen = head_norm(p, name);

@@ -25,7 +25,7 @@ void embedding_grad(Promise& p, const std::string& dy) {
 
 namespace {
 
-// What the loss needs to know of its targets, and how much it counts.
+// The attributes of the loss: smoothing, and its weight.
 Attributes loss_of(const Promise& p, const std::string& of) {
   Attributes attributes;
   if (p.c.label_smoothing > 0) attributes["smoothing"] = p.c.label_smoothing / 100.0;
@@ -33,7 +33,7 @@ Attributes loss_of(const Promise& p, const std::string& of) {
   return attributes;
 }
 
-// Labels, mask, count of the tokens that a head predicts.
+// Labels, mask and count of the tokens that a head predicts.
 Ids targets(const Promise& p, const std::string& of) {
   const std::string kind = of.empty() ? "" : "mtp_";
   return {p.at("data", kind + "labels"), p.at("data", kind + "mask"), "data/" + kind + "count"};

@@ -5,7 +5,7 @@ namespace {
 
 Attributes experts_of(const Promise& p) { return {{"experts", p.c.experts}}; }
 
-// Coefficients of the router's losses: means over tokens, micro-batches and what each expert gets.
+// Coefficients of the router's losses: means over tokens, micro-batches and copies of each expert.
 Attributes losses_of(const Promise& p) {
   const double tokens = p.c.tokens();
   return {{"balance",
@@ -61,7 +61,8 @@ struct Grouped {
   std::string of(int e) const { return expert_name(mlp, e) + "." + which; }
 };
 
-// A row a copy; what ranks share of its columns if the layer's products sum over these.
+// The slices of rows that are copies: how ranks share their columns, if the layer's products sum
+// over these.
 Slices rows_of(const Promise& p, const std::string& mlp, int columns) {
   return {columns > 0 ? Sharding::columns : Sharding::none, columns, false, copies_of(p, mlp)};
 }

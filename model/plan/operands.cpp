@@ -4,7 +4,8 @@
 namespace plumb {
 namespace {
 
-// The slices in which blocks begin anew: those of the ranks, unless each is a number of blocks.
+// The number of slices in which blocks begin anew: one a rank, unless each rank's slice is whole
+// blocks.
 int slices(const Promise& p, const Slices& x, int rows, int cols) {
   if (x.axis == Sharding::none) return 1;
   return x.length / p.l.tp % (x.axis == Sharding::rows ? rows : cols) == 0 ? 1 : p.l.tp;
@@ -41,8 +42,8 @@ void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const s
   p.node("quantize_blocks", scaled, {as}, evaluation, blocks);
 }
 
-// Promises `as`, what the cast keeps of x; and of blocks that a product over the rows takes
-// otherwise, a second copy; each where products take it.
+// Promises `as`, the cast copy of x, and under blocks a second copy for products that sum over the
+// rows; each only where products take it.
 void cast(Promise& p, const std::string& x, const Slices& sliced, const std::string& as,
           const OperandCast& how, const Taken& taken) {
   if (!taken.any()) return;
@@ -68,7 +69,7 @@ void cast(Promise& p, const std::string& x, const Slices& sliced, const std::str
   }
 }
 
-// x itself for products that do not take its copy `id`.
+// Returns x itself for products that do not take its copy `id`.
 Seen seen(const OperandCast& how, const Taken& taken, const std::string& x, const std::string& id) {
   return {taken.by_columns ? how.copy_of(id, Contracted::columns) : x,
           taken.by_rows ? how.copy_of(id, Contracted::rows) : x};

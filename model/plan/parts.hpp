@@ -1,39 +1,41 @@
 // model/plan/parts.hpp: the parts of a plan, each in the file of its name.
 //
-// x, dy: ids of what a module takes in, and of the gradient of what it puts out. A _grad returns
-// the id of the gradient of its input. (T, C): tokens, width; shapes are of the whole tensors.
+// x, dy: ids of a module's input and of the gradient of its output. A _grad returns the id of the
+// gradient of the input. (T, C): tokens, width; shapes are of the whole tensors.
+//
+// TESTED   tests/model/one_rank_test.cpp
 #pragma once
 
 #include "model/plan/promise.hpp"
 
 namespace plumb {
 
-// linear.cpp: y = x W (+ b); column-parallel layers share the backward sum, row-parallel ones the
-// forward sum; of others every rank does all.
+// linear.cpp: y = x W (+ b). Column-parallel layers share the backward sum, row-parallel ones the
+// forward sum; of others every rank computes all.
 enum class Split { columns, rows, none };
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split);
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
                         const std::string& dy, Split split);
 
-// operands.cpp: the ids of what products see of a tensor: itself, or what the recipe's cast keeps
-// of it; where blocks run along the axis that a product sums over, one copy for each axis
+// operands.cpp: the ids that products take of a tensor: itself, or its cast copy under the recipe;
+// where blocks run along the axis that a product sums over, one copy for each axis
 struct Seen {
   std::string by_columns, by_rows;  // for products that sum over the columns, the rows
 };
-// The axis that tensor-parallel ranks share, and how long the whole of it is.
+// The axis that tensor-parallel ranks share, and its whole length.
 struct Slices {
   Sharding axis = Sharding::none;
   int length = 0;
   bool tokens = true;       // rows are tokens, which context-parallel ranks share
   std::string copies = {};  // rows are copies of tokens, which ranks share by these choices
 };
-// Of the input of a layer of that name, of the gradient of its output.
+// For the input of the layer of that name, and for the gradient of its output.
 Seen input_operand(Promise& p, const std::string& name, const std::string& x, const Slices& sliced);
 Seen gradient_operand(Promise& p, const std::string& name, const std::string& dy,
                       const Slices& sliced);
 Seen seen_input(const Promise& p, const std::string& name, const std::string& x);  // cast before
 std::string seen_weight(const Promise& p, const std::string& module, Product product);
-// The attributes of such a product, with the chains in which the recipe sums it.
+// Returns the attributes of such a product, with the chains in which the recipe sums it.
 Attributes summed(const Promise& p, Product product, Attributes attributes);
 void weight_operands(Promise& p);  // once a step: all micro-batches multiply the same
 
@@ -43,13 +45,13 @@ std::string norm_grad(Promise& p, const std::string& name, const std::string& x,
                       const std::string& dy);
 std::string add(Promise& p, const std::string& a, const std::string& b, const std::string& as);
 
-// dropout.cpp: x where chance keeps it, recorded as `kind` of the module; without dropout x itself
+// dropout.cpp: dropout of x, recorded as `kind` of the module; without dropout x itself
 std::string dropped(Promise& p, const std::string& name, const char* kind, const std::string& x);
 
 // qkv.cpp: queries, keys and values of layer `name`, packed
 std::string qkv(Promise& p, const std::string& name, const std::string& x);
 std::string qkv_grad(Promise& p, const std::string& name, const std::string& dy);
-// Of packed queries, keys and values.
+// The attributes of packed queries, keys and values.
 Attributes head_counts(const Promise& p);
 
 // attention.cpp: qkv, rotation, core, projection of layer `name`
@@ -64,12 +66,12 @@ std::string activation(Promise& p, const std::string& name, const std::string& x
 std::string activation_grad(Promise& p, const std::string& name, const std::string& x,
                             const std::string& dy);
 
-// experts.cpp: in place of an MLP: router, experts, and what becomes of each token
+// experts.cpp: in place of an MLP: router, experts, and the sum of each token's copies
 std::string experts(Promise& p, const std::string& name, const std::string& x);
 std::string experts_grad(Promise& p, const std::string& name, const std::string& x,
                          const std::string& dy);
 
-// ends.cpp: what comes before the first layer and after the last
+// ends.cpp: the modules before the first layer and after the last
 std::string embedding(Promise& p);
 void embedding_grad(Promise& p, const std::string& dy);
 // `of`: "" the head; "mtp." the extra one, which predicts the token after the next. h: a norm's
@@ -77,15 +79,15 @@ void embedding_grad(Promise& p, const std::string& dy);
 void head_and_loss(Promise& p, const std::string& of, const std::string& h);
 std::string head_and_loss_grad(Promise& p, const std::string& of, const std::string& h);
 
-// block.cpp: layer n of what comes out of the one before it
+// block.cpp: layer n, from the output of the layer before it
 std::string layer_forward(Promise& p, int n, const std::string& x);
 std::string layer_backward(Promise& p, int n, const std::string& x, const std::string& dy);
 
-// mtp.cpp: from what the last layer puts out; the gradient is that of the extra head alone
+// mtp.cpp: from the last layer's output; the gradient is that of the extra head alone
 void predict_ahead(Promise& p, const std::string& x);
 std::string predict_ahead_grad(Promise& p, const std::string& x);
 
-// step.cpp: what follows the last micro-batch
+// step.cpp: the nodes after the last micro-batch
 void reduce(Promise& p);
 void optimize(Promise& p);
 

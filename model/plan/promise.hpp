@@ -1,7 +1,9 @@
-// model/plan/promise.hpp: what the parts of a plan share: names, evaluations, and the graph that
-// grows.
+// model/plan/promise.hpp: shared by the parts of a plan: names, evaluations, and the growing graph.
 //
-// A part promises what one module makes, forward and backward side by side; names as in plan.hpp.
+// A part promises the tensors of one module, forward and backward side by side; names as in
+// plan.hpp.
+//
+// TESTED   tests/model/one_rank_test.cpp
 #pragma once
 
 #include <map>
@@ -29,7 +31,7 @@ class Promise {
   int step;
   Phase phase = Phase::forward;  // of the nodes that follow
   int micro_batch = 0;           // that ids speak of
-  // What was cast under delayed scaling, by the id of the copy without micro-batch.
+  // The ids cast under delayed scaling, by the id of the copy without micro-batch.
   std::map<std::string, Ids> delayed;
   Graph graph;
 
@@ -51,8 +53,8 @@ class Promise {
     if (l.sp) how.parts *= l.tp;
     return how;
   }
-  // Of a parameter that all heads share: every tensor-parallel rank has some of them, of all tokens
-  // of its context.
+  // Gradients of a parameter that all heads share: every tensor-parallel rank has some heads, for
+  // all tokens of its context.
   Evaluation over_heads() const {
     Evaluation how = over_contexts();
     how.parts *= l.tp;
@@ -60,7 +62,7 @@ class Promise {
   }
   Evaluation over_vocabulary() const { return {l.tp, fp32, fp32}; }
   Evaluation over_dp() const { return {l.dp, fp32, fp32}; }
-  // Of an expert's parameter: the ranks that have it take the tokens of all that share them out.
+  // Gradients of an expert's parameter: the ranks that have it take the tokens of all ranks.
   Evaluation over_copies(const Parameter& of) const {
     return of.expert < 0 ? over_dp() : Evaluation{l.expert_copies(), fp32, fp32};
   }
@@ -76,7 +78,7 @@ class Promise {
   static std::string bias(const std::string& module) { return module + ".bias/param@previous"; }
   static std::string layer(int n) { return "layers." + std::to_string(n); }
   bool gpt() const { return c.family == Family::gpt; }
-  // The matrix that the head multiplies with.
+  // The module whose matrix the head multiplies with.
   std::string head() const { return gpt() ? "embedding" : "head"; }
 };
 

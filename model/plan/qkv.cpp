@@ -3,7 +3,7 @@
 namespace plumb {
 namespace {
 
-// By way of a latent: q = x W, kv = norm(x W_down) W_up; and the key part of all heads, x W_shared.
+// Through a latent: q = x W, kv = norm(x W_down) W_up; and the key part of all heads, x W_shared.
 std::string from_latent(Promise& p, const std::string& name, const std::string& x) {
   const std::string attn = name + ".attn", q = linear(p, name + p.c.queries(), x, Split::columns);
   const std::string latent =
@@ -15,7 +15,7 @@ std::string from_latent(Promise& p, const std::string& name, const std::string& 
   return packed;
 }
 
-// What x gets from the one, and then from the other two.
+// Gradient of x: from the queries, and then from the other two.
 std::string from_latent_grad(Promise& p, const std::string& name, const std::string& x,
                              const std::string& dy) {
   const std::string attn = name + ".attn", down = attn + ".kv_down", up = attn + ".kv_up",
@@ -43,7 +43,7 @@ Attributes head_counts(const Promise& p) {
   return {{"heads", p.c.heads}, {"kv_heads", p.c.kv_heads}, {"head_dim", p.c.head_dim()}};
 }
 
-// (T, (heads + 2 kv_heads) d), packed: from the stream by one product, or by way of a latent
+// (T, (heads + 2 kv_heads) d), packed: from the stream by one product, or through a latent
 std::string qkv(Promise& p, const std::string& name, const std::string& x) {
   if (p.c.latent > 0) return from_latent(p, name, x);
   return linear(p, name + p.c.queries(), x, Split::columns);

@@ -15,7 +15,7 @@ std::string accumulated(Promise& p, const std::string& wgrad, const std::string&
 
 std::string router_of(int layer) { return Promise::layer(layer) + ".mlp.router"; }
 
-// The losses of each router, over all micro-batches, and what its experts took.
+// The losses of each router over all micro-batches, and the copies of its experts.
 void sums_of_routers(Promise& p) {
   std::vector<std::string> kinds{"balance_loss", "z_loss"};
   if (p.c.balance_bias > 0) kinds.push_back("count");
@@ -39,7 +39,7 @@ void balance_experts(Promise& p) {
   }
 }
 
-// Gradients of the loss itself, and whether one of them left the range.
+// Promises the gradients of the unscaled loss, and whether one of them left the range.
 void unscale(Promise& p) {
   Ids inputs{"loss_scale/scale@previous"}, outputs, gradients;
   for (const Parameter& each : parameters(p.c)) {
@@ -58,7 +58,7 @@ void unscale(Promise& p) {
           {"interval", Recipe::growth_interval}});
 }
 
-// Adam on parameter n, and what is kept of it.
+// Promises Adam on parameter n, and the state that it keeps.
 void update(Promise& p, const std::string& n, const Attributes& adam) {
   const bool wide = p.r.moments == fp32;
   const std::string of_moment = wide ? "" : "_unrounded";

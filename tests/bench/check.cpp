@@ -1,7 +1,7 @@
-// What judging costs: reference, four twins, comparison and replay, in steps of the reference; and
-// what the patient's FP32 step costs, against this core's peak of fused multiply-adds and against
+// The cost of judging: reference, four twins, comparison and replay, in steps of the reference; and
+// the cost of the FP32 step over ranks, against this core's peak of fused multiply-adds and against
 // PyTorch (where Debian's python3-torch is, and OpenBLAS for it), at h = 256, 4 layers, 4 heads, 4
-// sequences of 128 tokens; and what it costs to trace it. In turn (round-robin), process CPU time,
+// sequences of 128 tokens; and the cost of tracing it. In turn (round-robin), process CPU time,
 // medians of ratios. Goals: a full check <= 7 reference steps; the step <= PyTorch's, and at 55 %
 // of the peak.
 #include <benchmark/benchmark.h>

@@ -1,4 +1,4 @@
-// What bit-exact emulation of a matrix unit costs: H100, BF16, against a plain loop and
+// The cost of bit-exact emulation of a matrix unit: H100, BF16, against a plain loop and
 // the reference backend, in turn (round-robin), thread CPU time; and its bound against both.
 #include <benchmark/benchmark.h>
 

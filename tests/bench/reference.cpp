@@ -1,4 +1,4 @@
-// What a trustworthy answer costs: products with a certificate and with twice the bits, against a
+// The cost of a trustworthy answer: products with a certificate and with twice the bits, against a
 // loop of MPFR (113 bits, operands converted beforehand), Arb's matrix product (where installed),
 // and the FP64 and FP32 products they stand beside; softmax and layer norm rows against MPFR.
 // In turn (round-robin), thread CPU time, medians of ratios.

@@ -110,7 +110,7 @@ TEST_F(Cli, ARunThatWentOnByItselfIsNotHeldAgainstAnothersSteps) {
   refused("train --sequence 2 --mtp 1 -o " + at("x"), "longer ones");
 }
 
-TEST_F(Cli, ATraceOfZerosIsInconclusive) {
+TEST_F(Cli, ATraceOfZerosIsNoReference) {
   damaged("zeros", [](Trace& trace) {
     for (RankRecord& rank : trace.ranks) {
       for (auto& [id, shard] : rank.shards) {
@@ -120,7 +120,31 @@ TEST_F(Cli, ATraceOfZerosIsInconclusive) {
       }
     }
   });
-  EXPECT_EQ(plumb("check " + at("zeros") + " " + at("zeros")).code, 3);
+  refused("check " + at("zeros") + " " + at("zeros"), "is not what its inputs make");
+}
+
+TEST_F(Cli, ARunComparedWithItselfIsInconclusive) {
+  for (const std::string trace : {"ref", "healthy"}) {
+    const Said said = plumb("check " + at(trace) + " " + at(trace));
+    EXPECT_EQ(said.code, 3);
+    EXPECT_NE(said.out.find("a run was compared with itself"), std::string::npos) << said.out;
+  }
+}
+
+TEST_F(Cli, ASwappedCheckSaysSo) {
+  const Said said = plumb("check " + at("healthy") + " " + at("ref"));
+  EXPECT_NE(said.out.find("are they swapped?"), std::string::npos) << said.out;
+}
+
+TEST_F(Cli, RefusesToCompareRunsOfOtherSettingsUnderEveryRule) {
+  const std::string train = "train" + small_sizes;
+  EXPECT_EQ(plumb(train + "--weight-decay 100 --layout tp2 -o " + at("decays")).code, 0);
+  EXPECT_EQ(plumb(train + "--recipe fp32 --layout tp2 -o " + at("fp32")).code, 0);
+  for (const std::string rule : {"replay", "twins", "flat"}) {
+    const std::string check = "check --rule " + rule + " " + at("ref") + " ";
+    refused(check + at("decays"), "not the same weight_decay (reference none, ");
+    refused(check + at("fp32"), "not the same recipe (reference bf16, candidate fp32)");
+  }
 }
 
 TEST_F(Cli, RefusesWithOneSentence) {
@@ -200,8 +224,8 @@ TEST_F(Cli, RefusesToCompareRunsOfOtherDataAndWhatIsNoPerturbation) {
   EXPECT_EQ(plumb(train + "--perturb 1 -o " + at("perturbed")).code, 0);
   EXPECT_EQ(plumb("train --load " + at("ref") + " -o " + at("step2")).code, 0);
   const std::string check = "check " + at("ref") + " ";
-  refused(check + at("seed2"), "different seeds (reference 1, candidate 2)");
-  refused(check + at("step2"), "different steps (reference 1, candidate 2)");
+  refused(check + at("seed2"), "not the same seed (reference 1, candidate 2)");
+  refused(check + at("step2"), "not the same step (reference 1, candidate 2)");
   const std::string by = check + at("healthy") + " --rule perturbation --perturbed ";
   EXPECT_EQ(plumb(by + at("perturbed")).code, 1);  // at the margin of the paper
   refused(by + at("ref"), "is the reference itself");

@@ -6,7 +6,7 @@
 
 namespace plumb {
 
-// What GoogleTest calls a parameter, instead of its address.
+// Prints a parameter of GoogleTest by name, instead of its address.
 static void PrintTo(const Bug* bug, std::ostream* out) { *out << bug->id; }
 
 namespace {

@@ -12,7 +12,7 @@
 
 namespace plumb {
 
-// What GoogleTest calls a parameter, instead of its address.
+// Prints a parameter of GoogleTest by name, instead of its address.
 static void PrintTo(const Backend* backend, std::ostream* out) { *out << backend->name; }
 
 namespace {

@@ -108,7 +108,7 @@ Errors errors_of(const Mma& unit, std::size_t n, bool positive) {
   return e;
 }
 
-// Emulated for the design by another program (theory.md T4): shares of the result.
+// Emulated before this code by another program (theory.md T4): shares of the result.
 TEST(Mma, SumsOfOneSignLoseWhatWasPublishedForHopperFp8) {
   const Mma plain = unit_of("h100", e4m3fn), promoted = unit_of("h100", e4m3fn, 128);
   EXPECT_NEAR(errors_of(plain, 1024, true).mean, -0.0135, 0.0005);
@@ -120,14 +120,14 @@ TEST(Mma, SumsOfOneSignLoseWhatWasPublishedForHopperFp8) {
   EXPECT_NEAR(errors_of(promoted, 4096, false).frobenius, 0.000126, 0.00001);
 }
 
-// Targets of the design for the rigorous bound on H100, BF16, n = 4096: 12 and 4.5.
+// Goals set before the code for the rigorous bound on H100, BF16, n = 4096: 12 and 4.5.
 TEST(MmaBound, IsNearTheLargestError) {
   EXPECT_LE(errors_of(unit_of("h100", bf16), 4096, false).headroom, 12);
   EXPECT_LE(errors_of(unit_of("h100", bf16), 4096, true).headroom, 4.5);
 }
 
 // Bias and deviation of truncation: z-scores near 1, and |bias| + six deviations within 2.5 of the
-// largest error (the design's target for H100, BF16).
+// largest error (the goal set before the code for H100, BF16).
 TEST(MmaMoments, AreThoseOfTheErrors) {
   for (const char* machine : {"v100", "a100", "h100"}) {
     for (const bool positive : {false, true}) {

@@ -114,7 +114,7 @@ TEST(OrderedBound, IsNeverExceeded) {
 }
 
 // Adversary: of each pair of next terms the one whose rounding error has the sign of the error so
-// far. A bound with a smaller constant falls here (theory.md D1).
+// far. A bound with a smaller constant falls here (theory.md D3).
 TEST(OrderedBound, IsNearlyReachedByAnAdversary) {
   Draw draw("positive", 3);
   double reached = 0;
@@ -181,7 +181,7 @@ Tightness tightness_of(const Order& order, bool positive, const Format& format, 
   return t;
 }
 
-// The design's targets at n = 4096: pairwise, never exceeded, 100 (zero-mean) and 6 (positive);
+// Goals set before the code at n = 4096: pairwise, never exceeded, 100 (zero-mean) and 6 (positive);
 // probabilistic at 1e-9, 8 and 5; six deviations from partial sums, 3.
 TEST(OrderedBound, IsAsTightAsItWasMeantToBe) {
   for (const Format& format : {fp32, bf16}) {
@@ -278,7 +278,7 @@ TEST(ToleranceOn, AKnownOrderIsTighterThanAny) {
           ASSERT_LE(error, bound) << name;
           if (bound > 0) reached = std::max(reached, error / bound);
         }
-        // Of a cast to BF16 nearly all of the bound is used: the design asks for 1 / 1.05.
+        // A cast to BF16 uses nearly all of the bound: the goal set before the code is 1 / 1.05.
         if (output == bf16 && mode == Mode::probabilistic) {
           EXPECT_GT(reached, 1 / 1.05) << name;
         }

@@ -14,7 +14,7 @@ std::string shape(T rows, T cols) {
   return std::to_string(rows) + "x" + std::to_string(cols);
 }
 
-// What ranks of a run hold is what is foretold of them.
+// Do ranks of a run hold what is foretold of them?
 TEST(Dry, ShapesAreThoseThatRanksHold) {
   for (const char* family : {"gpt-moe", "llama+latent=12+shared_key=4"}) {
     const Training run = small_run(family, "bf16", "tp2,sp");

@@ -1,4 +1,4 @@
-// What is missing is named; what do draws of noise add to the exact run?
+// Does execution name what is missing? What do draws of noise add to the exact run?
 #include "trace/execute.hpp"
 
 #include <gtest/gtest.h>

@@ -30,12 +30,14 @@ std::string headline(const Verdict& v) {
       return fmt::format("verdict: FAIL, {} findings in {} tensors", v.findings.size(),
                          v.lines.size());
     default:
-      return "verdict: INCONCLUSIVE, nothing that was judged could have failed";
+      return v.identical ? "verdict: INCONCLUSIVE, a run was compared with itself"
+                         : "verdict: INCONCLUSIVE, nothing that was judged could have failed";
   }
 }
 
 std::string text_report(const Verdict& v, std::size_t worst) {
   std::string out = headline(v) + "\n";
+  for (const std::string& note : v.notes) out += "note: " + note + "\n";
   if (!v.blamed.empty()) out += fmt::format("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
   std::size_t shown = 0;
   for (const Finding& f : v.findings) {

@@ -1,4 +1,6 @@
 // trace/report/report.hpp: a verdict for people (text) and for programs (JSON lines).
+//
+// TESTED   tests/cli/verbs_test.cpp
 #pragma once
 
 #include <filesystem>
@@ -8,16 +10,15 @@
 
 namespace plumb {
 
-// PASS, FAIL or INCONCLUSIVE, in a line without its end.
+// Returns PASS, FAIL or INCONCLUSIVE, in a line without its end.
 std::string headline(const Verdict& verdict);
-// Verdict, blame, the worst tensors, what could have been missed. `worst`: how many lines of
-// tensors.
+// Returns verdict, blame, the `worst` tensors in as many lines, and what could have been missed.
 std::string text_report(const Verdict& verdict, std::size_t worst = 10);
-// One object a line: a summary, each finding, each judged tensor.
+// Returns one object a line: a summary, each finding, each judged tensor.
 std::string json_lines(const Verdict& verdict);
-// A ratio for people: three digits, or "exact" where one bit was too much.
+// Returns a ratio for people: three digits, or "exact" where one bit was too much.
 std::string ratio_text(double ratio);
-// Throws Failure on a suffix that write_report does not know and a place that cannot be written:
+// Throws Failure on a suffix that write_report does not know and on a place that cannot be written:
 // asked before hours of computing.
 void check_report(const std::filesystem::path& file);
 // Writes the form that the suffix asks for: .jsonl, .txt or .md. Throws Failure on another suffix

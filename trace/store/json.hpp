@@ -1,5 +1,6 @@
-// trace/store/json.hpp: the JSON of a trace. It is untrusted: what it says must be what was asked
-// for, and its words may be printed, so they hold no control characters.
+// trace/store/json.hpp: the JSON of a trace. It is untrusted: its fields must be those that were
+// asked for, and its words may be printed, so they hold no control characters.
+//
 // TESTED   tests/trace/store_test.cpp
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace plumb {
 
-// "FILE what; the trace is damaged ...".
+// Throws Failure: "FILE what; the trace is damaged ...".
 [[noreturn]] void damaged(const std::filesystem::path& file, const std::string& what);
 
 // Does the text hold control characters, which a terminal that prints it would obey?

@@ -3,6 +3,7 @@
 // bytes a value.
 //
 // A file is untrusted: every length, offset and shape is checked before it is used.
+//
 // TESTED   tests/trace/store_test.cpp (truncated, lying and hostile files)
 #pragma once
 
@@ -20,7 +21,7 @@ void write_shards(const std::filesystem::path& file, const std::map<std::string,
 // Throws Failure with one sentence on anything that is not such a file.
 std::map<std::string, Shard> read_shards(const std::filesystem::path& file);
 
-// The same to and from memory: `size` bytes, which failures call `name`.
+// Writes to memory, and reads `size` bytes from it, which failures call `name`.
 void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards);
 std::map<std::string, Shard> read_shards(std::istream& in, std::uint64_t size,
                                          const std::string& name);

@@ -2,6 +2,7 @@
 //
 // One JSON object: schema plumb-spreads/1, settings, step, batches, twins, and per tensor and
 // statistic [sum of variances, count].
+//
 // TESTED   tests/trace/spreads_file_test.cpp
 #pragma once
 
@@ -13,7 +14,7 @@
 namespace plumb {
 
 struct StoredSpreads {
-  Manifest of;  // a run that they were learnt around
+  Manifest of;  // of a run that they were learnt around
   int batches = 0, twins = 0;
   Learnt learnt;
 };

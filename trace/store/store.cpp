@@ -118,7 +118,8 @@ json read_json(const fs::path& file) {
   return parsed(text.str(), file);
 }
 
-// What `read` makes of a file's JSON. A field that is missing or of another kind names the file.
+// Returns what `read` makes of a file's JSON. A field that is missing or of another kind is a
+// Failure that names the file.
 template <class Read>
 auto read_as(const fs::path& file, Read read) {
   const json content = read_json(file);
@@ -193,7 +194,7 @@ Trace read_parts(const fs::path& folder) {
   return trace;
 }
 
-// A folder that this process made. It goes again unless it was renamed.
+// A folder that this process made. It is removed unless it was renamed.
 class Partial {
  public:
   explicit Partial(fs::path path) : path_(std::move(path)) {

@@ -8,6 +8,7 @@
 // A trace is written beside its final place, to a folder that this process made, and moved there
 // when it is whole.
 // A run whose every step is traced is a folder of traces: RUN/step_000001 is a TRACE, and so on.
+//
 // TESTED   tests/trace/store_test.cpp
 #pragma once
 
@@ -27,12 +28,12 @@ void write_trace(const Trace& trace, const std::filesystem::path& folder);
 // Throws Failure with one sentence on anything that is not a complete trace.
 Trace read_trace(const std::filesystem::path& folder);
 
-// Where a run whose every step is traced has the trace of that step.
+// The place of a step's trace within a run whose every step is traced.
 std::filesystem::path trace_of_step(const std::filesystem::path& run, int step);
-// The traces of such a run, by step; of anything else none.
+// The traces of such a run, by step; empty for anything else.
 std::map<int, std::filesystem::path> traces_of(const std::filesystem::path& run);
 
-// A rank's record as bytes and back: how ranks without common memory bring a trace together. Throws
+// A rank's record as bytes and back: ranks without common memory bring a trace together so. Throws
 // Failure on other bytes.
 std::string bytes_of(const RankRecord& record);
 RankRecord record_from(const std::string& bytes);

@@ -34,7 +34,7 @@ BlockFormat with(const char* name, ScaleRule rule) {
   return format;
 }
 
-// Measured for the design on 2^20 normal numbers (theory.md Q2).
+// Measured before this code by other code, on 2^20 normal numbers (theory.md Q2).
 TEST(Blocks, ReachTheQualityThatOthersMeasured) {
   EXPECT_NEAR(quality(*find_block_format("e4m3-tensor")), 31.57, 0.1);
   EXPECT_NEAR(quality(*find_block_format("e5m2-tensor")), 25.56, 0.1);

@@ -1,4 +1,4 @@
-// What rounding can lose, counted one by one.
+// Is the variance of a rounding that of all that it can lose, counted one by one?
 #include "bounds/number/grid.hpp"
 
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@
 
 namespace plumb {
 
-// What GoogleTest calls a parameter, instead of its bytes.
+// Prints a parameter of GoogleTest by name, instead of its bytes.
 static void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
 
 namespace {

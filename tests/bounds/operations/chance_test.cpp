@@ -122,7 +122,7 @@ TEST(Probabilistic, LongChainsAreFarTighterThanTheWorstCase) {
     judge(e, outputs, likely, Mode::probabilistic, 1e-6);
     judge(e, outputs, moments, Mode::moments);
     EXPECT_EQ(likely.violations, 0U);
-    // theory.md 12: the norm of the partial sums is within 7.5 of the largest error, K u is not.
+    // theory.md P4: the norm of the partial sums is near the largest error, K u is not.
     EXPECT_GT(likely.largest_ratio, 1 / 10.0) << kind;
     EXPECT_LT(worst.largest_ratio, likely.largest_ratio / 5) << kind;
     EXPECT_NEAR(moments.rms(), 1, 0.25) << kind;

@@ -1,4 +1,4 @@
-// What a tolerance must notice: each term is needed, and a wrong evaluation leaves it.
+// Does a tolerance notice what it must? Each term is needed, and a wrong evaluation leaves it.
 #include <gtest/gtest.h>
 #include <algorithm>
 

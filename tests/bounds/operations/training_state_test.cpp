@@ -1,4 +1,5 @@
-// What passes from step to step: a scale that reacts, a history that moves on, an Adam that waits.
+// The state that passes from step to step: a scale that reacts, a history that moves on, an Adam
+// that waits.
 #include <gtest/gtest.h>
 
 #include <limits>
