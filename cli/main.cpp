@@ -7,6 +7,7 @@
 #include "bounds/outcome.hpp"
 #include "cli/arguments.hpp"
 #include "cli/build.hpp"
+#include "cli/stop.hpp"
 #include "cli/verbs.hpp"
 #include "trace/memory.hpp"
 
@@ -66,6 +67,7 @@ int refused(std::string sentence) {
 int main(int argc, char** argv) {
   using namespace plumb;
   keep_freed_memory();
+  remove_unfinished_when_stopped();
   try {
     const int code = run(argc, argv);
     finish_output();

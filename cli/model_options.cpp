@@ -1,13 +1,11 @@
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "bounds/outcome.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "model/data/text.hpp"
+#include "trace/store/read_file.hpp"
 
 namespace plumb {
 namespace {
@@ -105,23 +103,11 @@ CLI::Option* add_dose(CLI::App& verb, double& dose) {
 }
 
 std::string text_from(const std::string& file) {
-  namespace fs = std::filesystem;
-  constexpr std::uintmax_t longest = std::uintmax_t(1) << 30;
   if (file.empty()) return std::string(default_text());
-  const auto no = [&](const std::string& why) {
-    throw Failure("cannot read the text " + file + ": it " + why + "; name a file of text");
-  };
-  std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (!fs::exists(status)) no("does not exist");
-  if (fs::is_directory(status)) no("is a folder");
-  if (!fs::is_regular_file(status)) no("is a device or a pipe");  // which may never end
-  if (fs::file_size(file) > longest) no("is larger than 1 GiB");
-  std::ifstream in(file, std::ios::binary);
-  if (!in) no("may not be opened");
-  std::ostringstream all;
-  all << in.rdbuf();
-  return all.str();
+  const Outcome<std::string> text = read_file(file, std::uintmax_t(1) << 30);
+  if (text) return *text;
+  throw Failure("cannot read the text " + file + ": it " + text.error().detail +
+                "; name a file of text");
 }
 
 }  // namespace plumb

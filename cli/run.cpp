@@ -6,6 +6,7 @@
 #include "bounds/outcome.hpp"
 #include "bounds/words.hpp"
 #include "cli/build.hpp"
+#include "cli/stop.hpp"
 #include "cli/trained_states.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
@@ -142,6 +143,7 @@ int RunCommand::run() {
   Table rows(experiment.columns, experiment.keys);
   const std::string csv = out_ + "/" + name_ + ".csv";
   rows.keep_in(csv);
+  name_what_was_left(csv);
   const Pattern wanted(only_, "--only");
   if (!wanted.empty()) rows.only([&](const std::string& key) { return wanted.matches(key); });
   const std::size_t before = rows.rows().size();

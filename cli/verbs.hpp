@@ -66,7 +66,7 @@ struct CheckCommand {
   CheckOptions options;
   std::string rules, perturbed, spreads;
   std::vector<std::string> reports;
-  bool json = false;
+  bool json = false, force = false;
 
   void add_to(CLI::App& verb);
   // Refuses options of rules that are not asked for. Splits --rule, loads --perturbed and

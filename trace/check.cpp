@@ -88,9 +88,9 @@ class Check {
     const bool needs_graph = std::ranges::any_of(
         options_.rules, [](const auto& rule) { return rule == "twins" || rule == "replay"; });
     if (needs_graph && (!candidate_.graph || !reference_.graph)) {
-      throw Failure(
-          "a trace has no promise (graph.json), so the rules twins and replay cannot "
-          "work; choose --rule flat, depth-law, assert-close or perturbation");
+      throw Failure(std::string(reference_.graph ? "the candidate" : "the reference") +
+                    " has no promise (graph.json), so the rules twins and replay cannot "
+                    "work; choose the rule flat, depth-law, assert-close or perturbation");
     }
   }
 
