@@ -1,33 +1,12 @@
 #include "cli/arguments.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <numeric>
+#include <cctype>
 
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 
 namespace plumb::cli {
-namespace {
-
-// Letters to insert, delete or change until one word is the other.
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t(0));
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
-
 void refuse_empty_values(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -40,18 +19,56 @@ void refuse_empty_values(const std::vector<std::string>& words) {
   }
 }
 
-void refuse_unknown_verb(const CLI::App& app, const std::vector<std::string>& words) {
-  std::string known, nearest;
+namespace {
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    const std::string& name = verb->get_name();
-    if (!words.empty() && (words[0] == name || words[0].starts_with("-"))) return;
-    known.append(known.empty() ? "" : ", ").append(name);
-    if (words.empty()) continue;
-    if (nearest.empty() || distance(words[0], name) < distance(words[0], nearest)) nearest = name;
+    names.push_back(verb->get_name());
   }
-  if (words.empty()) throw Failure("say what to do: " + known + "; a first look: plumb demo");
-  throw Failure("there is no verb '" + words[0] + "'; did you mean " + nearest +
-                "? known: " + known);
+  return names;
+}
+
+// An option as typed, without a value: "--only" of "--only=a", "-o" of "-ofile". Empty: none.
+std::string option_in(const std::string& word) {
+  if (word.starts_with("--")) return word.substr(0, word.find('='));
+  const bool letter = word.size() > 1 && word[0] == '-' && std::isalpha(word[1]) != 0;
+  return letter ? word.substr(0, 2) : "";
+}
+
+void refuse_unknown_option(const CLI::App& of, const std::string& of_name,
+                           const std::string& word) {
+  const std::string option = option_in(word);
+  if (option.empty() || option == "--") return;
+  std::vector<std::string> known;
+  for (const CLI::Option* each : of.get_options()) {
+    if (each->check_name(option)) return;
+    for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
+  }
+  const std::string meant = probably_meant(option, known);
+  throw Failure(
+      of_name + " has no option " + option +
+      (meant.empty() ? "; see: " + of_name + " --help" : "; did you mean " + meant + "?"));
+}
+
+}  // namespace
+
+void refuse_unknown_words(const CLI::App& app, const std::vector<std::string>& words) {
+  const std::vector<std::string> verbs = verbs_of(app);
+  if (words.empty())
+    throw Failure("say what to do: " + listed(verbs) + "; a first look: plumb demo");
+  const bool known = std::ranges::find(verbs, words[0]) != verbs.end();
+  if (!known && !words[0].starts_with("-")) {
+    const std::string meant = probably_meant(words[0], verbs);
+    throw Failure("there is no verb '" + words[0] + "'; " +
+                  (meant.empty() ? "known: " + listed(verbs) : "did you mean " + meant + "?"));
+  }
+  const CLI::App& of = known ? *app.get_subcommand(words[0]) : app;
+  const std::string name = known ? "plumb " + words[0] : "plumb";
+  for (std::size_t i = known ? 1 : 0; i < words.size() && words[i] != "--"; ++i) {
+    refuse_unknown_option(of, name, words[i]);
+    if (!known) return;
+  }
 }
 
 }  // namespace plumb::cli

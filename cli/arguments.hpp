@@ -14,6 +14,6 @@ namespace plumb::cli {
 
 // Each throws Failure with one sentence.
 void refuse_empty_values(const std::vector<std::string>& words);
-void refuse_unknown_verb(const CLI::App& app, const std::vector<std::string>& words);
+void refuse_unknown_words(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace plumb::cli

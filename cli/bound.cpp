@@ -11,6 +11,7 @@
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -26,18 +27,18 @@ Mode mode_from(const std::string& name) {
   for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
     if (name == name_of(mode)) return mode;
   }
-  throw Failure("unknown mode '" + name + "'; known: deterministic, probabilistic, moments");
+  throw Failure(unknown("rule", name, {"deterministic", "probabilistic", "moments"}));
 }
 
-std::string listed_machines() {
-  std::vector<std::string_view> ids;
+std::vector<std::string> machine_ids() {
+  std::vector<std::string> ids;
   for (const Machine& machine : all_machines()) ids.push_back(machine.id);
-  return fmt::format("{}", fmt::join(ids, ", "));
+  return ids;
 }
 
 const Machine& machine_from(const std::string& id) {
   if (const Machine* card = find_machine(id)) return *card;
-  throw Failure("unknown machine '" + id + "'; known: " + listed_machines());
+  throw Failure(unknown("machine", id, machine_ids()));
 }
 
 struct Answer {
@@ -232,7 +233,7 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->add_flag("--all", asked.all, "every operation in a usual shape, in every mode");
   verb->add_option("--recipe", asked.recipe, "formats of inputs, wire and result")
       ->capture_default_str();
-  verb->add_option("--machine", asked.machine, "machine card: " + listed_machines())
+  verb->add_option("--machine", asked.machine, "machine card: " + listed(machine_ids()))
       ->capture_default_str();
   verb->add_option("--rule", asked.mode, "deterministic, probabilistic or moments")
       ->capture_default_str();

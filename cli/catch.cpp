@@ -95,12 +95,12 @@ void add_catch(CLI::App& app, Verb& chosen) {
       }
       const Trial trial = run_trial(start, bug, {dose, model.seed}, options);
       talk("");
-      command.write_reports(trial.broken);
       if (command.json) {
         fmt::print("{}{}", trial_line(bug, start, trial), json_lines(trial.broken));
       } else {
         tell(bug, start, trial);
       }
+      command.write_reports(trial.broken);
       return code_of(trial);
     };
   });

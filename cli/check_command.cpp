@@ -37,6 +37,7 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--report", reports, "write a report: .txt, .md or .jsonl")
       ->allow_extra_args(false)  // one each: the next word is not a report
       ->check(report_files());
+  verb.add_flag("--force", force, "let --report replace a file that is no report");
   verb.add_flag("--json", json, "print JSON lines instead of text");
   verb_ = &verb;
 }
@@ -70,6 +71,7 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
     ready.spreads = &beside.spreads;
     if (verb_->count("--twins") == 0) ready.twins = 2;
   }
+  for (const std::string& file : reports) check_report(file, force);
   ready.progress = talk;
   return ready;
 }
@@ -136,7 +138,6 @@ const StepVerdict& CheckCommand::to_look_at(const std::vector<StepVerdict>& all)
 
 int CheckCommand::told(const std::vector<StepVerdict>& all) const {
   const StepVerdict& shown = to_look_at(all);
-  write_reports(shown.verdict);
   std::string text;
   for (const auto& [step, verdict] : all) {
     if (json && step > 0) text += fmt::format("{{\"type\": \"step\", \"step\": {}}}\n", step);
@@ -146,11 +147,13 @@ int CheckCommand::told(const std::vector<StepVerdict>& all) const {
   if (!json && shown.step > 0) text += fmt::format("step {} in full:\n", shown.step);
   if (!json) text += text_report(shown.verdict);
   std::fwrite(text.data(), 1, text.size(), stdout);
+  write_reports(shown.verdict);
   return exit_code(all);
 }
 
 void CheckCommand::write_reports(const Verdict& verdict) const {
-  for (const std::string& file : reports) write_report(verdict, file);
+  std::fflush(stdout);  // the verdict comes first: a report that cannot be written is trouble
+  for (const std::string& file : reports) write_report(verdict, file, force);
 }
 
 Loaded load(const std::string& folder) {

@@ -10,9 +10,11 @@ void add_demo(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("demo", "the five-minute tour: a healthy run and a buggy one");
   static std::string report = "plumb-demo.md";
   verb->add_option("--report", report, "where the report goes")->capture_default_str();
+  static bool force = false;
+  verb->add_flag("--force", force, "let --report replace a file that is no report");
   verb->callback([&chosen] {
     chosen = [] {
-      check_report(report);  // here, since a parser asks nothing of a default
+      check_report(report, force);  // here, since a parser asks nothing of a default
       const Start start =
           start_of(config_of("gpt"), find_recipe("bf16"), parse_layout("dp2,tp2"), default_text());
       fmt::print("1. The reference: one training step of a 4-layer GPT in BF16 on one device.\n");
@@ -38,7 +40,7 @@ void add_demo(CLI::App& app, Verb& chosen) {
       const Verdict broken = judged(&bug);
       fmt::print("{}", text_report(broken, 3));
 
-      write_report(broken, report);
+      write_report(broken, report, force);
       fmt::print("\nThe whole report of the buggy run lies in {}\n", report);
       fmt::print("Next: plumb bugs, then plumb catch ID\n");
       return healthy.exit_code() == 0 && broken.exit_code() == 1 ? 0 : 1;

@@ -52,9 +52,9 @@ void add_localize(CLI::App& app, Verb& chosen) {
     chosen = [] {
       const std::vector<StepVerdict> all = command.compare(reference, candidate);
       const auto& [step, v] = CheckCommand::to_look_at(all);
-      command.write_reports(v);
       if (step > 0 && !command.json) fmt::print("step: {}\n", step);
       command.json ? tell_json(v, step) : tell(v);
+      command.write_reports(v);
       return CheckCommand::exit_code(all);
     };
   });

@@ -6,6 +6,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/build.hpp"
+#include "cli/stop.hpp"
 #include "cli/verbs.hpp"
 #include "number/outcome.hpp"
 #include "trace/memory.hpp"
@@ -14,7 +15,7 @@ namespace plumb::cli {
 namespace {
 
 int run(int argc, char** argv) {
-  CLI::App app{"plumb tells a bug from rounding in distributed, low-precision training"};
+  CLI::App app{"plumb tells a bug from rounding in distributed, low-precision training", "plumb"};
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", build_text);
   Verb chosen;
@@ -24,11 +25,15 @@ int run(int argc, char** argv) {
     add(app, chosen);
   }
   app.footer("A first look: plumb demo. One verb: plumb VERB --help.");
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
   try {
     refuse_empty_values(words);
-    refuse_unknown_verb(app, words);
-    app.parse(argc, argv);
+    refuse_unknown_words(app, words);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
@@ -63,6 +68,7 @@ int main(int argc, char** argv) {
   using namespace plumb;
   using namespace plumb::cli;
   keep_freed_memory();
+  remove_unfinished_when_stopped();
   try {
     const int code = run(argc, argv);
     finish_output();

@@ -1,16 +1,18 @@
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "model/data/text.hpp"
 #include "number/outcome.hpp"
+#include "trace/store/read_file.hpp"
 
 namespace plumb::cli {
 namespace {
+
+void tell_idle_parts(const Layout& layout) {
+  for (const std::string& idle : idle_parts(layout)) note(idle);
+}
 
 // kv_heads: --kv-heads.
 std::string option_of(const Size& size) {
@@ -79,6 +81,7 @@ void ModelOptions::refuse_another_model(const Config& loaded) const {
 Start ModelOptions::start(const std::string& layout_if_none,
                           const std::string& recipe_if_none) const {
   const Layout where = parse_layout(layout.empty() ? layout_if_none : layout);
+  if (!layout.empty()) tell_idle_parts(where);
   const Recipe how = recipe_from(recipe.empty() ? recipe_if_none : recipe);
   const std::string text = text_from(data);
   const Config fresh = config_of(family.empty() ? "gpt" : family);
@@ -100,23 +103,11 @@ CLI::Option* add_dose(CLI::App& verb, double& dose) {
 }
 
 std::string text_from(const std::string& file) {
-  namespace fs = std::filesystem;
-  constexpr std::uintmax_t longest = std::uintmax_t(1) << 30;
   if (file.empty()) return std::string(default_text());
-  const auto no = [&](const std::string& why) {
-    throw Failure("cannot read the text " + file + ": it " + why + "; name a file of text");
-  };
-  std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (!fs::exists(status)) no("does not exist");
-  if (fs::is_directory(status)) no("is a folder");
-  if (!fs::is_regular_file(status)) no("is a device or a pipe");  // which may never end
-  if (fs::file_size(file) > longest) no("is larger than 1 GiB");
-  std::ifstream in(file, std::ios::binary);
-  if (!in) no("may not be opened");
-  std::ostringstream all;
-  all << in.rdbuf();
-  return all.str();
+  const Outcome<std::string> text = read_file(file, std::uintmax_t(1) << 30);
+  if (text) return *text;
+  throw Failure("cannot read the text " + file + ": it " + text.error().detail +
+                "; name a file of text");
 }
 
 }  // namespace plumb::cli

@@ -4,19 +4,21 @@
 #include <fstream>
 
 #include "cli/build.hpp"
+#include "cli/stop.hpp"
+#include "cli/trained_states.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/training.hpp"
 #include "model/data/text.hpp"
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 #include "trace/selection.hpp"
-#include "trace/store/store.hpp"
 
 namespace plumb::cli {
 namespace {
 
-constexpr int training_steps = 1500;
+using Clock = std::chrono::steady_clock;
 
 std::string device() {
   std::ifstream in("/proc/cpuinfo");
@@ -26,110 +28,152 @@ std::string device() {
   return "unknown";
 }
 
-// Is it a size of the model, and 0 by default?
-bool is_choice(const Size& size) { return size.of_model() && size.least == 0; }
+// Thrown where a question cannot stop between rows: while it waits for trained weights.
+struct TimeIsUp {};
 
-// "llama+qk_norm=1": the family and its choices.
-std::string model_of(const Config& config) {
-  std::string name = family_of(config);
-  for (const Size& size : sizes()) {
-    if (is_choice(size) && config.*size.field != 0) {
-      name += fmt::format("+{}={}", size.name, config.*size.field);
-    }
-  }
-  return name;
+class RunCommand {
+ public:
+  void add_to(CLI::App& verb);
+  int run();
+
+ private:
+  static int list();
+  void count_work(const Experiment& experiment);
+  Effort lent(const Table& rows);
+  void say_provenance(const Experiment& experiment) const;
+  std::size_t left(const Table& rows) const;
+  std::string time_left(const Table& rows) const;
+
+  std::string name_, out_ = "results", cache_ = "plumb-cache", only_;
+  int effort_ = 1;
+  double minutes_ = 1e6;
+  Clock::time_point began_;
+  std::set<Table::Row> work_;  // keys that are looked up and wanted
+  std::size_t at_first_ = 0;   // so many of them were left
+};
+
+void RunCommand::add_to(CLI::App& verb) {
+  verb.add_option("EXPERIMENT", name_, "a question; without one they are listed");
+  verb.add_option("--effort", effort_, "multiplies seeds and runs")
+      ->capture_default_str()
+      ->check(whole_numbers(1, 1000));
+  verb.add_option("--minutes", minutes_, "stop after this long; run again to go on")
+      ->check(numbers(1e-3, 1e6));
+  verb.add_option("--only", only_,
+                  "make only rows whose key matches this regular expression; the key is the row's "
+                  "first cells with blanks between, as in 'llama bf16' (of rows that are made "
+                  "together the last one's)");
+  verb.add_option("-o,--output", out_, "folder of results")->capture_default_str();
+  verb.add_option("--cache", cache_, "folder of trained states")->capture_default_str();
 }
 
-// Returns the trained state of such a model: made once, kept in `cache`.
-const Trace& trained_state(const Config& of, const std::string& cache) {
-  static std::map<std::string, Trace> known;
-  const std::string model = model_of(of);
-  const auto found = known.find(model);
-  if (found != known.end()) return found->second;
-  const std::string folder = cache + "/trained-" + model;
-  if (!std::filesystem::exists(folder)) {
-    Config config = config_of(family_of(of));
-    for (const Size& size : sizes()) {
-      if (is_choice(size)) config.*size.field = of.*size.field;
-    }
-    config.sequences = 4;
-    config.micro_batches = 4;
-    config.seed = 7;
-    Start start = start_of(config, find_recipe("bf16"), {}, default_text());
-    start = trained(std::move(start), default_text(), training_steps, [&](int step, double loss) {
-      talk(fmt::format("training {} once: step {} of {}, loss {:.3f}", model, step, training_steps,
-                       loss));
+int RunCommand::list() {
+  for (const Experiment* e : all_experiments()) fmt::print("{:<18} {}\n", e->name, e->question);
+  return 0;
+}
+
+std::size_t RunCommand::left(const Table& rows) const {
+  std::size_t n = 0;
+  for (const Table::Row& key : work_) n += rows.settled(key) ? 0 : 1;
+  return n;
+}
+
+std::string RunCommand::time_left(const Table& rows) const {
+  const std::size_t now = left(rows), done = at_first_ - now;
+  const std::chrono::duration<double, std::ratio<60>> spent = Clock::now() - began_;
+  if (done == 0) return fmt::format("{} of {} left", now, work_.size());
+  const double minutes = spent.count() / static_cast<double>(done) * static_cast<double>(now);
+  return fmt::format("{} of {} left, about {:.0f} min", now, work_.size(), minutes);
+}
+
+// What is looked up by the question, asked without making any of it.
+void RunCommand::count_work(const Experiment& experiment) {
+  Table asks(experiment.columns, experiment.keys);
+  asks.only_ask();
+  const Pattern wanted(only_, "--only");
+  if (!wanted.empty()) asks.only([&](const std::string& key) { return wanted.matches(key); });
+  Effort none;
+  none.scale = effort_;
+  none.progress = [](const std::string&) {};
+  none.out_of_time = [] { return false; };
+  experiment.run(asks, none);
+  for (const Table::Row& key : asks.asked()) {
+    if (asks.wanted(key)) work_.insert(key);
+  }
+  if (work_.empty()) {
+    throw Failure(fmt::format("--only '{}' matches none of the {}, as '{}'", only_,
+                              how_many(asks.asked().size(), "key"),
+                              fmt::join(*asks.asked().begin(), " ")));
+  }
+}
+
+Effort RunCommand::lent(const Table& rows) {
+  Effort lent;
+  lent.scale = effort_;
+  lent.out_of_time = [this] {
+    return Clock::now() > began_ + std::chrono::duration<double>(60 * minutes_);
+  };
+  lent.trained = [this, late = lent.out_of_time](const Recipe& r, const Layout& l,
+                                                 const Config& c) {
+    return trained_start(r, l, c, cache_, [&](const std::string& what) {
+      if (late()) throw TimeIsUp();
+      talk(what);
     });
-    std::filesystem::create_directories(cache);
-    write_trace(run_reference(start), folder);
-  }
-  return known.emplace(model, load(folder).trace).first->second;
+  };
+  lent.progress = [this, &rows](const std::string& what) {
+    talk(fmt::format("{} ({})", what, time_left(rows)));
+  };
+  return lent;
 }
 
-Start trained_start(const Recipe& recipe, const Layout& layout, const Config& config,
-                    const std::string& cache) {
-  return start_of(config, recipe, layout, default_text(), &trained_state(config, cache));
+void RunCommand::say_provenance(const Experiment& experiment) const {
+  write_provenance(
+      out_ + "/" + name_ + ".json",
+      {{"command", fmt::format("plumb run {} --effort {}{}", name_, effort_,
+                               only_.empty() ? "" : " --only '" + only_ + "'")},
+       {"commit", std::string(build_commit())},
+       {"flags", PLUMB_FLAGS},
+       {"compiler", __VERSION__},
+       {"device", device()},
+       {"seeds", fmt::format("in the rows; trained states: {}", experiment.trained_states)}});
+}
+
+int RunCommand::run() {
+  if (name_.empty()) return list();
+  const Experiment& experiment = find_experiment(name_);
+  count_work(experiment);
+  Table rows(experiment.columns, experiment.keys);
+  const std::string csv = out_ + "/" + name_ + ".csv";
+  rows.keep_in(csv);
+  name_what_was_left(csv);
+  const Pattern wanted(only_, "--only");
+  if (!wanted.empty()) rows.only([&](const std::string& key) { return wanted.matches(key); });
+  const std::size_t before = rows.rows().size();
+  at_first_ = left(rows);
+  began_ = Clock::now();
+  say_provenance(experiment);  // first: a run that is stopped leaves rows that are worth believing
+  try {
+    experiment.run(rows, lent(rows));
+  } catch (const TimeIsUp&) {
+  }
+  talk("");
+  const std::size_t still = left(rows);
+  fmt::print("{}: {} ({} new) in {}; {}\n", name_, how_many(rows.rows().size(), "row"),
+             rows.rows().size() - before, csv,
+             still > 0       ? fmt::format("time is up, {} of {} keys are left: run again to go on",
+                                           still, work_.size())
+             : only_.empty() ? "complete"
+                             : "complete for --only");
+  return 0;
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("run", "answer a question with an experiment");
-  static std::string name, out = "results", cache = "plumb-cache", only;
-  static int effort = 1;
-  static double minutes = 1e6;
-  verb->add_option("EXPERIMENT", name, "a question; without one they are listed");
-  verb->add_option("--effort", effort, "multiplies seeds and runs")
-      ->capture_default_str()
-      ->check(whole_numbers(1, 1000));
-  verb->add_option("--minutes", minutes, "stop between rows after this long; run again to go on")
-      ->check(numbers(1e-3, 1e6));
-  verb->add_option("--only", only,
-                   "make only rows whose key matches this regular expression; the key is the row's "
-                   "first cells with blanks between, as in 'llama bf16' (of rows that are made "
-                   "together the last one's)");
-  verb->add_option("-o,--output", out, "folder of results")->capture_default_str();
-  verb->add_option("--cache", cache, "folder of trained states")->capture_default_str();
-  verb->callback([&chosen] {
-    chosen = [] {
-      if (name.empty()) {
-        for (const Experiment* e : all_experiments())
-          fmt::print("{:<16} {}\n", e->name, e->question);
-        return 0;
-      }
-      const Experiment& experiment = find_experiment(name);
-      Table rows(experiment.columns, experiment.keys);
-      const std::string base = out + "/" + name;
-      rows.keep_in(base + ".csv");
-      const Pattern wanted(only, "--only");
-      if (!wanted.empty()) rows.only([&](const std::string& key) { return wanted.matches(key); });
-      const std::size_t before = rows.rows().size();
-      using Clock = std::chrono::steady_clock;
-      const auto end = Clock::now() + std::chrono::duration<double>(60 * minutes);
-      Effort lent;
-      lent.scale = effort;
-      lent.trained = [](const Recipe& r, const Layout& l, const Config& c) {
-        return trained_start(r, l, c, cache);
-      };
-      lent.progress = talk;
-      lent.out_of_time = [&] { return Clock::now() > end; };
-      // First: a run that is stopped leaves rows that are worth believing.
-      write_provenance(
-          base + ".json",
-          {{"command", fmt::format("plumb run {} --effort {}{}", name, effort,
-                                   only.empty() ? "" : " --only '" + only + "'")},
-           {"commit", std::string(build_commit())},
-           {"flags", PLUMB_FLAGS},
-           {"compiler", __VERSION__},
-           {"device", device()},
-           {"seeds", fmt::format("in the rows; trained states: {}", experiment.trained_states)}});
-      experiment.run(rows, lent);
-      talk("");
-      fmt::print("{}: {} rows ({} new) in {}.csv\n", name, rows.rows().size(),
-                 rows.rows().size() - before, base);
-      return 0;
-    };
-  });
+  static RunCommand command;
+  command.add_to(*verb);
+  verb->callback([&chosen] { chosen = [] { return command.run(); }; });
 }
 
 }  // namespace plumb::cli

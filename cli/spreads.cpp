@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/stop.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/learn.hpp"
@@ -30,6 +31,7 @@ void add_spreads(CLI::App& app, Verb& chosen) {
       if (model.layout.empty()) {
         throw Failure("spreads are those of the twins of a layout; say --layout tp2, or the like");
       }
+      name_what_was_left(out);
       const Start start = model.start(model.layout);
       const Learnt learnt = learn(start, text_from(model.data), batches, twins, [](int batch) {
         talk(fmt::format("batch {} of {}, {} twins each", batch, batches, twins));

@@ -20,4 +20,5 @@ void talk(const std::string& what) {
   std::fprintf(stderr, "%s\n", what.c_str());
 }
 
+void note(const std::string& sentence) { std::fprintf(stderr, "note: %s\n", sentence.c_str()); }
 }  // namespace plumb::cli

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "cli/stop.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/training.hpp"
@@ -83,6 +84,7 @@ void TrainCommand::add_to(CLI::App& verb) {
 }
 
 int TrainCommand::run() {
+  name_what_was_left(out_);
   planted_ = bug_.empty() ? nullptr : &find_bug(bug_);
   if (planted_ != nullptr && model_.layout.empty()) {
     throw Failure("a bug is planted in a run over ranks; say --layout " +

@@ -41,7 +41,10 @@ CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most) {
   return between(least, most, "whole number");
 }
 CLI::Validator numbers(double least, double most) { return between(least, most, "number"); }
-CLI::Validator report_files() { return accepted_by(check_report); }
+CLI::Validator report_files() {
+  // Whether another file may be replaced, --force says, which may come later.
+  return accepted_by([](const std::filesystem::path& file) { check_report(file, true); });
+}
 CLI::Validator new_traces() { return accepted_by(check_new); }
 
 }  // namespace plumb::cli

@@ -67,7 +67,7 @@ struct CheckCommand {
   CheckOptions options;
   std::string rules, perturbed, spreads;
   std::vector<std::string> reports;
-  bool json = false;
+  bool json = false, force = false;
 
   void add_to(CLI::App& verb);
   // Refuses options of rules that are not asked for. Splits --rule, loads --perturbed and
@@ -99,6 +99,8 @@ inline constexpr const char* verdict_codes =
 std::string text_from(const std::string& file);
 // Prints progress on stderr: at once on a terminal, else every ten seconds.
 void talk(const std::string& what);
+// Says a sentence on stderr that is no trouble.
+void note(const std::string& sentence);
 // A trace that was read, merged and verified.
 struct Loaded {
   Trace trace;

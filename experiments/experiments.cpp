@@ -2,6 +2,7 @@
 
 #include "experiments/experiment.hpp"
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 
 namespace plumb::experiments {
 
@@ -19,12 +20,12 @@ std::span<const Experiment* const> all_experiments() {
 }
 
 const Experiment& find_experiment(std::string_view name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Experiment* experiment : all_experiments()) {
     if (experiment->name == name) return *experiment;
-    known += (known.empty() ? "" : ", ") + std::string(experiment->name);
+    known.emplace_back(experiment->name);
   }
-  throw Failure("unknown experiment '" + std::string(name) + "'; known: " + known);
+  throw Failure(unknown("experiment", name, known));
 }
 
 }  // namespace plumb::experiments

@@ -67,8 +67,13 @@ std::vector<Table::Row> rows_of(std::string_view text) {
 
 }  // namespace
 
+bool Table::wanted(const Row& key) const {
+  return !wanted_ || wanted_(fmt::format("{}", fmt::join(key, " ")));
+}
+
 bool Table::settled(const Row& key) const {
-  return known_.contains(key) || (wanted_ && !wanted_(fmt::format("{}", fmt::join(key, " "))));
+  if (asks_) asked_.insert(key);
+  return asks_ || known_.contains(key) || !wanted(key);
 }
 
 void Table::put(const Row& row) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ class Table {
   bool settled(const Row& key) const;
   // From now on only rows are asked for whose key, its cells with blanks between, is wanted.
   void only(std::function<bool(const std::string&)> wanted) { wanted_ = std::move(wanted); }
+  // From now on no row is asked for; what would have been, wanted or not, is in asked().
+  void only_ask() { asks_ = true; }
+  const std::set<Row>& asked() const { return asked_; }
+  bool wanted(const Row& key) const;
   // Throws std::invalid_argument unless there is one cell per column. Saves at once where a file is
   // set, so that nothing is lost when a run is stopped. A row whose key is there takes its place.
   void add(const Row& cells) { add_group({cells}); }
@@ -55,6 +60,8 @@ class Table {
   std::vector<Row> rows_;
   std::map<Row, std::size_t> known_;                // where the row of a key lies
   std::function<bool(const std::string&)> wanted_;  // empty: all
+  bool asks_ = false;
+  mutable std::set<Row> asked_;
   std::filesystem::path file_;
   std::shared_ptr<const FileLock> lock_;
 };

@@ -36,7 +36,9 @@ void go_through(Start start, std::string_view text, int steps, const Step& step)
 }
 
 Start start_from(const Trace& trace, const Merged& merged, const Layout& layout) {
-  if (!trace.graph) throw Failure("the trace has no promise to start from; trace again");
+  if (!trace.graph)
+    throw Failure(
+        "the trace has no promise (graph.json), which says what a step starts from; trace again");
   Start start{run_from(trace.manifest), {}};
   start.run.layout = layout;
   check_layout(layout, start.run.config);

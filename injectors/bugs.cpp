@@ -2,6 +2,7 @@
 
 #include "injectors/bug.hpp"
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 
 namespace plumb::injectors {
 
@@ -19,12 +20,12 @@ std::span<const Bug* const> all_bugs() {
 }
 
 const Bug& find_bug(std::string_view id) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Bug* bug : all_bugs()) {
     if (bug->id == id) return *bug;
-    known += (known.empty() ? "" : ", ") + std::string(bug->id);
+    known.emplace_back(bug->id);
   }
-  throw Failure("unknown bug '" + std::string(id) + "'; known: " + known);
+  throw Failure(unknown("bug", id, known));
 }
 
 }  // namespace plumb::injectors

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 
 namespace plumb::model {
 namespace {
@@ -130,7 +131,7 @@ Config config_of(const std::string& family) {
     config.hidden /= config.top_k;  // as much work for a token as the dense MLP
   }
   if (family_of(config) == family) return config;
-  throw Failure("unknown family '" + family + "'; known: gpt, llama, gpt-moe, llama-moe");
+  throw Failure(unknown("family", family, {"gpt", "llama", "gpt-moe", "llama-moe"}));
 }
 
 std::span<const Size> sizes() { return all_sizes; }

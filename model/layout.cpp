@@ -1,5 +1,6 @@
 #include "model/layout.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <numeric>
@@ -7,11 +8,25 @@
 #include <sstream>
 
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 
 namespace plumb::model {
 namespace {
 
+const std::vector<std::string> names{"dp",   "ep",        "tp",      "cp",      "pp", "vpp",
+                                     "zero", "recompute", "offload", "overlap", "sp"};
+
 [[noreturn]] void refuse(const std::string& part) {
+  const std::string name = part.substr(0, part.find_first_of("0123456789:-"));
+  if (part.find_first_of(" \t") != std::string::npos) {
+    throw Failure("layout part '" + part + "' has a blank in it; write parts with commas alone");
+  }
+  if (std::ranges::find(names, name) == names.end()) {
+    if (const std::string meant = probably_meant(name, names); !meant.empty()) {
+      throw Failure("unknown layout part '" + part + "'; did you mean " + meant +
+                    part.substr(name.size()) + "?");
+    }
+  }
   throw Failure(
       "layout part '" + part +
       "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
@@ -26,7 +41,11 @@ int number(const std::string& digits, const std::string& part, int least, int mo
   int n = 0;
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), n);
   const bool whole = read.ec == std::errc() && read.ptr == digits.data() + digits.size();
-  if (!whole || n < least || n > most) refuse(part);
+  const bool too_large = read.ec == std::errc::result_out_of_range || (whole && n > most);
+  if (too_large && digits.front() != '-') {
+    throw Failure("layout part '" + part + "' is too large; it goes up to " + std::to_string(most));
+  }
+  if (!whole || n < least) refuse(part);
   return n;
 }
 
@@ -159,6 +178,17 @@ std::string name_of(const Layout& l) {
   }
   if (l.overlap > 0) name += ",overlap:" + std::to_string(l.overlap);
   return name;
+}
+
+std::vector<std::string> idle_parts(const Layout& l) {
+  std::vector<std::string> idle;
+  if (l.sp && l.tp == 1) idle.emplace_back("sp slices tokens among tp ranks, and there is one");
+  if (l.zero > 0 && l.dp * l.cp == 1) {
+    idle.push_back("zero" + std::to_string(l.zero) +
+                   " shares among dp and cp ranks, and there is one");
+  }
+  if (l.world_size() == 1) idle.emplace_back("all degrees are 1, so that one rank does everything");
+  return idle;
 }
 
 void check_layout(const Layout& l, const Config& c, int most) {

@@ -53,6 +53,8 @@ struct Layout {
 // Throws Failure on a part that is not in the grammar.
 Layout parse_layout(const std::string& text);
 std::string name_of(const Layout& layout);
+// Sentences on parts that change nothing: sp with one tp rank and the like.
+std::vector<std::string> idle_parts(const Layout& layout);
 // Throws Failure unless the layout divides the model (heads, units, vocabulary, tokens, batches,
 // layers) and has at most so many ranks.
 constexpr int most_ranks = 64, most_planned_ranks = 1 << 20;

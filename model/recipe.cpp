@@ -1,11 +1,8 @@
 #include "model/recipe.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <sstream>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -13,6 +10,8 @@
 #include "model/recipe_card.hpp"
 #include "model/recipe_json.hpp"
 #include "number/outcome.hpp"
+#include "number/words.hpp"
+#include "trace/store/read_file.hpp"
 
 namespace plumb::model {
 
@@ -87,21 +86,10 @@ OperandCasts casts_of(const RecipeCard& card) {
 }
 
 std::string contents(const std::string& file) {
-  namespace fs = std::filesystem;
-  constexpr std::uintmax_t longest = 1 << 20;
-  std::error_code ignored;  // a path that cannot be looked at is no file
-  if (!fs::is_regular_file(file, ignored)) {
-    throw Failure("there is no recipe file " + file + "; name a JSON file, such as " +
-                  "model/recipes/bf16.json");
-  }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Failure("cannot read " + file + "; make it readable, or name another file");
-  if (fs::file_size(file, ignored) > longest) {
-    throw Failure(file + " is longer than 1 MiB, which no recipe is; name another file");
-  }
-  std::ostringstream all;
-  all << in.rdbuf();
-  return all.str();
+  const Outcome<std::string> text = read_file(file, 1 << 20);
+  if (text) return *text;
+  throw Failure("cannot take " + file + " for a recipe: it " + text.error().detail +
+                "; name a JSON file, such as model/recipes/bf16.json");
 }
 
 // The id by which traces, tables and command lines name a run.
@@ -210,13 +198,12 @@ std::vector<Recipe> all_recipes() {
 }
 
 Recipe find_recipe(const std::string& id) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Recipe& recipe : all_recipes()) {
     if (recipe.id == id) return recipe;
-    known += (known.empty() ? "" : ", ") + recipe.id;
+    known.push_back(recipe.id);
   }
-  throw Failure("unknown recipe '" + id + "'; known: " + known +
-                "; or name a file that ends in .json");
+  throw Failure(unknown("recipe", id, known) + " A file of one's own ends in .json");
 }
 
 Recipe recipe_from(const std::string& id_or_file) {

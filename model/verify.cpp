@@ -81,8 +81,10 @@ void places(const Merged& merged, const std::string& id, const Config& config) {
 void verify(const Trace& trace, const Merged& merged) {
   if (!trace.graph) return;
   if (trace.manifest.producer != "plumb") {
-    throw Failure("the promise comes from '" + trace.manifest.producer +
-                  "'; only plumb's own promises are executed so far, remove graph.json");
+    throw Failure(
+        "the promise comes from '" + trace.manifest.producer +
+        "', and only those that plumb wrote can be checked; without the promise (in a copy "
+        "of the trace without graph.json) the rules flat, depth-law and assert-close can");
   }
   const Training run = run_from(trace.manifest);
   if (run.layout.world_size() != trace.manifest.world_size) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "number/words.hpp"
 #include "trace/baselines.hpp"
 #include "trace/decisions.hpp"
 #include "trace/difference.hpp"
@@ -87,9 +88,9 @@ class Check {
     const bool needs_graph = std::ranges::any_of(
         options_.rules, [](const auto& rule) { return rule == "twins" || rule == "replay"; });
     if (needs_graph && (!candidate_.graph || !reference_.graph)) {
-      throw Failure(
-          "a trace has no promise (graph.json), so the rules twins and replay cannot "
-          "work; choose --rule flat, depth-law, assert-close or perturbation");
+      throw Failure(std::string(reference_.graph ? "the candidate" : "the reference") +
+                    " has no promise (graph.json), so the rules twins and replay cannot "
+                    "work; choose the rule flat, depth-law, assert-close or perturbation");
     }
   }
 
@@ -330,9 +331,7 @@ void refuse_unknown_rules(const std::vector<std::string>& rules) {
   const auto known = all_rules();
   for (const std::string& rule : rules) {
     if (std::ranges::find(known, rule) != known.end()) continue;
-    std::string list;
-    for (const std::string& k : known) list.append(list.empty() ? "" : ", ").append(k);
-    throw Failure("unknown rule '" + rule + "'; known: " + list);
+    throw Failure(unknown("rule", rule, known));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "number/blocks.hpp"
 #include "number/outcome.hpp"
 #include "number/philox.hpp"
+#include "number/words.hpp"
 
 namespace plumb::bounds {
 namespace {
@@ -292,12 +293,12 @@ constexpr Form forms[] = {
 };
 
 const Form& form_of(const std::string& operation) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Form& form : forms) {
     if (form.id == operation) return form;
-    known.append(known.empty() ? "" : ", ").append(form.id);
+    known.emplace_back(form.id);
   }
-  throw Failure("operation '" + operation + "' cannot be asked for by shape; known: " + known);
+  throw Failure(unknown("operation", operation, known));
 }
 
 }  // namespace

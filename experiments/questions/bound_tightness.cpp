@@ -1,6 +1,7 @@
 // How far is a bound from the largest error that is seen? Products, softmax and norms of six
 // distributions in three modes: sums in any order, in known orders, on matrix units that truncate.
 #include <cmath>
+#include <optional>
 
 #include "bounds/mma.hpp"
 #include "bounds/tolerance.hpp"
@@ -36,7 +37,6 @@ std::vector<std::string> key_of(const Question& q, Mode mode, const std::string&
 // The operation's own tolerance: sums in any order, or the one that its file promises.
 void on_nearest(Table& rows, const Question& q, const Format& input, Mode mode) {
   const auto key = key_of(q, mode, "ieee", std::string(input.name), fp32);
-  if (rows.settled(key)) return;
   const Operation& operation = *find_operation(q.operation);
   const Evaluation how{1, fp32, fp32};
   RealRoundings real;
@@ -63,6 +63,16 @@ void on_nearest(Table& rows, const Question& q, const Format& input, Mode mode) 
     }
   }
   rows.add(row_of(key, truth.size(), compared(operation.evaluate(computed)[0], truth, bound), ""));
+}
+
+// `name`: the question without its inputs, which are drawn where a row is missing.
+void nearest_in_every_mode(Table& rows, const Question& name, const Format& input) {
+  std::optional<Question> q;
+  for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
+    if (rows.settled(key_of(name, mode, "ieee", std::string(input.name), fp32))) continue;
+    if (!q) q = asked(name.operation, name.distribution, name.n, input);
+    on_nearest(rows, *q, input, mode);
+  }
 }
 
 Matrix<double> bound_of(const SumErrors& errors, Mode mode) {
@@ -102,9 +112,10 @@ void on_described(Table& rows, const Question& q, const std::string& machine,
 void in_order(Table& rows, const Machine& machine, const Format& input,
               const std::string& distribution, std::size_t n) {
   const Order order = machine.order().value();
-  const Question q = asked("gemm", distribution, n, input);
   const std::string inputs(input.name);
-  if (rows.settled(key_of(q, Mode::probabilistic, machine.id, inputs, bf16))) return;
+  const Question name{"gemm", distribution, n, {}, {}};
+  if (rows.settled(key_of(name, Mode::probabilistic, machine.id, inputs, bf16))) return;
+  const Question q = asked("gemm", distribution, n, input);
   const Tensor a = converted<float>(q.inputs[0]), b = converted<float>(q.inputs[1]);
   on_described(rows, q, machine.id, inputs, ordered_product(view(a), view(b, true), order),
                errors_in_order(view(q.inputs[0]), view(q.inputs[1], true), order));
@@ -115,8 +126,9 @@ void on_unit(Table& rows, const Machine& machine, const Mma& unit, const std::st
   const std::string inputs =
       std::string(unit.input.name) +
       (unit.promoted_after > 0 ? " promoted every " + std::to_string(unit.promoted_after) : "");
+  const Question name{"gemm", distribution, n, {}, {}};
+  if (rows.settled(key_of(name, Mode::probabilistic, machine.id, inputs, bf16))) return;
   const Question q = asked("gemm", distribution, n, unit.input);
-  if (rows.settled(key_of(q, Mode::probabilistic, machine.id, inputs, bf16))) return;
   const Tensor a = converted<float>(q.inputs[0]), b = converted<float>(q.inputs[1]);
   on_described(rows, q, machine.id, inputs, mma_product(view(a), view(b, true), unit),
                mma_errors(view(q.inputs[0]), view(q.inputs[1], true), unit));
@@ -144,10 +156,7 @@ void run(Table& rows, const Effort& effort) {
       if (effort.out_of_time()) return;
       for (const std::string operation : {"gemm", "softmax", "rmsnorm", "layernorm"}) {
         for (const Format& input : {fp32, bf16}) {
-          const Question q = asked(operation, distribution, n, input);
-          for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
-            on_nearest(rows, q, input, mode);
-          }
+          nearest_in_every_mode(rows, {operation, distribution, n, {}, {}}, input);
         }
       }
       for (const Machine& machine : all_machines()) on_machine(rows, machine, distribution, n);

@@ -192,12 +192,15 @@ void add(Table& rows, const std::vector<std::string>& key, const Count& count) {
 
 // ep asks for experts, and a degree may not divide what the family has.
 bool fits(const std::string& layout, const std::string& family, const Recipe& recipe) {
+  static std::map<std::vector<std::string>, bool> known;  // seeds and weights share the answer
+  const auto [answer, is_new] = known.emplace(std::vector{layout, family, recipe.id}, true);
+  if (!is_new) return answer->second;
   try {
     plan(small(family), recipe, parse_layout(layout));
-    return true;
   } catch (const Failure&) {
-    return false;
+    answer->second = false;
   }
+  return answer->second;
 }
 
 void every_layout(Table& rows, const Effort& effort, const std::string& family,

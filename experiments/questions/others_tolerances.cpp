@@ -118,8 +118,9 @@ void ours(std::vector<Table::Row>& rows, const Case& c, const std::string& name,
 
 void judged(Table& rows, const std::string& operation, const std::string& distribution,
             std::size_t n, const Format& result) {
-  Case c{asked(operation, distribution, n, result), result, {}, {}};
+  Case c{{operation, distribution, n, {}, {}}, result, {}, {}};
   if (rows.settled(key_of("plumb 1e-9", c))) return;
+  c.question = asked(operation, distribution, n, result);
   RealRoundings real;
   std::vector<Tensor> narrowed;
   for (const Matrix<double>& input : c.question.inputs) narrowed.push_back(converted<float>(input));

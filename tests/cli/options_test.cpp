@@ -91,10 +91,51 @@ TEST_F(Options, UnknownNamesListTheKnown) {
   train("--recipe int3", "unknown recipe");
   train("--layout tp3", "does not divide");
   train("--family cnn", "unknown family");
-  refused("chekc a b", "no verb 'chekc'; did you mean check?");
   refused("", "say what to do: demo");
-  refused("train --bogus -o x", "not expected: --bogus; see: plumb train --help");
   refused("train", "--output is required; see: plumb train --help");
+}
+
+TEST_F(Options, AMistypedNameIsAnsweredWithTheOneThatWasMeant) {
+  refused("chekc a b", "no verb 'chekc'; did you mean check?");
+  refused("diff a b", "no verb 'diff'; known: demo, ");
+  refused("bugs zero-grad-missng", "did you mean zero-grad-missing?");
+  refused("recipes BF16", "did you mean bf16?");
+  refused("run soundnes", "did you mean soundness?");
+  refused("bound gem 4x4x4", "did you mean gemm?");
+  refused("bound gemm 4x4x4 --machine H100", "did you mean h100?");
+  refused("bound gemm 4x4x4 --rule moment", "did you mean moments?");
+  refused("check a b --rule twin", "did you mean twins?");
+  train("--family lama", "did you mean llama?");
+  train("--layout TP2", "did you mean tp2?");
+  train("--layout 'dp2, tp2'", "has a blank in it");
+  train("--layout dp1000000", "'dp1000000' is too large; it goes up to 4096");
+  train("--layout pp99999999999999999999", "is too large");
+  EXPECT_EQ(plumb("help train").out, plumb("train --help").out);
+  EXPECT_EQ(plumb("help").out, plumb("--help").out);
+}
+
+TEST_F(Options, AnUnknownOptionIsNamedFirst) {
+  refused("train --bogus -o x", "plumb train has no option --bogus; see: plumb train --help");
+  refused("train --out x", "plumb train has no option --out; did you mean --output?");
+  refused("train --layuot tp2 -o x", "no option --layuot; did you mean --layout?");
+  refused("-v", "plumb has no option -v; see: plumb --help");
+  refused("--json check a b", "plumb has no option --json");
+  refused("check a b -- --x", "--x");  // a name, after two dashes
+}
+
+TEST_F(Options, PartsOfALayoutThatDoNothingAreTold) {
+  const std::string train = "train --layers 1 --width 16 --heads 2 --hidden 16 --sequence 4 ";
+  for (const auto& [layout, note] :
+       {std::pair<std::string, std::string>{"dp2,sp", "sp slices tokens among tp ranks"},
+        {"tp2,zero1", "zero1 shares among dp"},
+        {"tp1", "all degrees are 1"}}) {
+    const Said said = plumb(train + "--layout " + layout + " -o " + at("x"));
+    EXPECT_EQ(said.code, 0) << said.out;
+    EXPECT_NE(said.out.find("note: " + note), std::string::npos) << said.out;
+    fs::remove_all(at("x"));
+  }
+  EXPECT_EQ(plumb(train + "--layout dp2,zero1 -o " + at("x")).out.find("note:"), std::string::npos);
+  fs::remove_all(at("x"));
 }
 
 TEST_F(Options, ATextIsAFileThatEndsAndIsLongEnough) {

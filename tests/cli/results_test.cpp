@@ -105,5 +105,28 @@ TEST_F(Results, HaveOneWriterAndTheOtherIsRefusedInOneSentence) {
   EXPECT_GT(refused, 0);
 }
 
+TEST_F(Results, SayWhetherTheyAreCompleteAndWhatIsLeft) {
+  const std::string run = "run soundness -o " + at("said") + " --only ";
+  refused(run + "nomatch", "--only 'nomatch' matches none of the 651 keys, as 'adam moments");
+  EXPECT_FALSE(fs::exists(at("said")));
+  const Said early = plumb(run + "'^gemm moments' --effort 50 --minutes 0.001");
+  EXPECT_EQ(early.code, 0);
+  EXPECT_NE(early.out.find("time is up, "), std::string::npos) << early.out;
+  EXPECT_NE(early.out.find(" of 7 keys are left: run again to go on"), std::string::npos);
+  const Said whole = plumb(run + "'^cast moments plain$'");
+  EXPECT_NE(whole.out.find("(3 new)"), std::string::npos) << whole.out;
+  EXPECT_NE(whole.out.find("complete for --only"), std::string::npos) << whole.out;
+}
+
+// Weights are trained for minutes before the first row.
+TEST_F(Results, TimeIsUpWhileWeightsAreTrained) {
+  const auto start = Clock::now();
+  const Said said =
+      plumb("run smallest-fault --minutes 0.001 -o " + at("late") + " --cache " + at("cache"));
+  EXPECT_EQ(said.code, 0) << said.out;
+  EXPECT_NE(said.out.find("time is up"), std::string::npos) << said.out;
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
+}
+
 }  // namespace
 }  // namespace plumb

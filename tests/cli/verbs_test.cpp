@@ -161,7 +161,7 @@ TEST_F(Cli, RefusesWithOneSentence) {
   refused("catch bias-before-row-parallel-reduce --family llama", "needs the family");
   refused("bound gemm 12 ", "does not fit");
   refused("bound gemm 4x4x4 --machine abacus", "known: a100");
-  refused("bound tan 4x4 --machine h100", "cannot be asked for");
+  refused("bound tan 4x4 --machine h100", "unknown operation 'tan'");
   refused("bound gemm 4x4x4 --machine v100", "no matrix unit for bf16");
   refused("run nothing", "unknown experiment");
 }

@@ -2,6 +2,8 @@
 #include "model/recipe.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -318,14 +320,16 @@ std::string refused_file(const std::filesystem::path& file) {
 TEST(Recipe, FilesThatAreNoneAreNamed) {
   namespace fs = std::filesystem;
   const fs::path file = fs::temp_directory_path() / ("no" + std::to_string(getpid()) + ".json");
-  const std::string none = "there is no recipe file " + file.string() + "; name a JSON file";
-  EXPECT_EQ(refused_file(file).find(none), 0);
+  const std::string none = "cannot take " + file.string() + " for a recipe: it ";
+  EXPECT_EQ(refused_file(file).find(none + "does not exist; name a JSON file"), 0);
   fs::create_directory(file);
-  EXPECT_EQ(refused_file(file).find(none), 0);
+  EXPECT_EQ(refused_file(file).find(none + "is a folder"), 0);
+  fs::remove(file);
+  EXPECT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_EQ(refused_file(file).find(none + "is a device or a pipe"), 0);
   fs::remove(file);
   std::ofstream(file) << std::string((1 << 20) + 1, ' ');
-  EXPECT_EQ(refused_file(file),
-            file.string() + " is longer than 1 MiB, which no recipe is; name another file");
+  EXPECT_EQ(refused_file(file).find(none + "is larger than 1048576 bytes"), 0);
   fs::remove(file);
 }
 

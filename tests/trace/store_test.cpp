@@ -269,5 +269,14 @@ TEST_F(Store, ARunOfTracesIsKnownByItsSteps) {
   EXPECT_THROW(read_trace(run), Failure);
 }
 
+// Bytes of another process are no more to be trusted than a file.
+TEST(RecordBytes, OfAnotherKindAreAFailure) {
+  const std::string shards = bytes_of(RankRecord()).substr(3);
+  for (const char* ran : {R"({"a": [1, 2]})", R"({"a": {}})", R"({"a": [1, "fp32"]})", "[]"}) {
+    EXPECT_THROW((void)record_from(std::string(ran) + "\n" + shards), Failure) << ran;
+  }
+  EXPECT_NO_THROW((void)record_from("{}\n" + shards));
+}
+
 }  // namespace
 }  // namespace plumb

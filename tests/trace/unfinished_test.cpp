@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
+#include "trace/store/read_file.hpp"
 
 namespace plumb {
 namespace {
@@ -75,6 +77,24 @@ TEST_F(UnfinishedFiles, AreNamedWhenTheirMakerIsGone) {
   std::ofstream(folder_ / "my.partial-notes") << "mine";
   EXPECT_EQ(left_beside(folder_ / "next"),
             std::vector{folder_ / ("trace.partial-" + std::to_string(child))});
+}
+
+TEST_F(UnfinishedFiles, AreReadWholeOrRefusedWithoutWaiting) {
+  const auto why = [](const fs::path& file) {
+    const auto text = read_file(file, 100);
+    return text ? *text : "refused: it " + text.error().detail;
+  };
+  std::ofstream(folder_ / "file") << "text";
+  EXPECT_EQ(why(folder_ / "file"), "text");
+  EXPECT_EQ(why(folder_ / "none"), "refused: it does not exist");
+  EXPECT_EQ(why(folder_), "refused: it is a folder");
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(why(folder_ / "pipe"), "refused: it is a device or a pipe");
+  EXPECT_EQ(why("/dev/zero"), "refused: it is a device or a pipe");
+  fs::create_symlink("/proc/kmsg", folder_ / "kernel");  // a plain file, it says, and waits
+  EXPECT_EQ(why(folder_ / "kernel"), "refused: it is empty");
+  std::ofstream(folder_ / "long") << std::string(101, 'a');
+  EXPECT_EQ(why(folder_ / "long"), "refused: it is larger than 100 bytes");
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "trace/store/unfinished.hpp"
+
 namespace plumb::trace {
 namespace {
 
@@ -129,29 +131,45 @@ std::string json_lines(const Verdict& v) {
   return out;
 }
 
-void check_report(const std::filesystem::path& file) {
+// Begins as a report of that suffix does.
+static bool is_report(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string first, second;
+  std::getline(in, first);
+  std::getline(in, second);
+  if (first.empty() && second.empty()) return true;  // nothing is lost
+  if (file.extension() == ".txt") return first.starts_with("verdict: ");
+  if (file.extension() == ".md") return first == "```" && second.starts_with("verdict: ");
+  const auto summary = nlohmann::json::parse(first, nullptr, false);
+  return summary.is_object() && summary.value("type", nlohmann::json()) == "verdict";
+}
+
+void check_report(const std::filesystem::path& file, bool over_others) {
+  namespace fs = std::filesystem;
   const std::string name = file.string();
   if (!name.ends_with(".txt") && !name.ends_with(".md") && !name.ends_with(".jsonl")) {
     throw Failure("report '" + name + "' has no known suffix; choose .txt, .md or .jsonl");
   }
   std::error_code error;
-  const auto folder = std::filesystem::absolute(file).parent_path();
-  const bool there = std::filesystem::exists(file, error);
-  const bool possible = there ? !std::filesystem::is_directory(file, error)
-                              : std::filesystem::is_directory(folder, error);
-  if (possible && access((there ? file : folder).c_str(), W_OK) == 0) return;
-  throw Failure("cannot write the report " + name + "; choose a place that can be written");
+  const fs::file_status status = fs::symlink_status(file, error);
+  const auto folder = fs::absolute(file).parent_path();
+  const bool possible = !fs::exists(status) || fs::is_regular_file(status);
+  if (!possible || !fs::is_directory(folder, error) || access(folder.c_str(), W_OK) != 0) {
+    throw Failure("cannot write the report " + name +
+                  (fs::is_symlink(status) ? ": it is a link; name a file"
+                                          : "; choose a place that can be written"));
+  }
+  if (over_others || !fs::exists(status) || is_report(file)) return;
+  throw Failure("the report " + name +
+                " would replace a file that is none; name another, or force it");
 }
 
-void write_report(const Verdict& verdict, const std::string& file) {
-  check_report(file);
+void write_report(const Verdict& verdict, const std::string& file, bool over_others) {
+  check_report(file, over_others);
   std::string text = json_lines(verdict);
   if (!file.ends_with(".jsonl")) text = text_report(verdict, 50);
   if (file.ends_with(".md")) text = "```\n" + text + "```\n";
-  std::ofstream out(file);
-  out << text;
-  out.close();
-  if (!out) throw Failure("cannot write the report " + file + "; is there room on the disk?");
+  write_whole(file, text);
 }
 
 }  // namespace plumb::trace

@@ -21,9 +21,11 @@ std::string json_lines(const Verdict& verdict);
 std::string ratio_text(double ratio);
 // Throws Failure on a suffix that write_report does not know and on a place that cannot be written:
 // asked before hours of computing.
-void check_report(const std::filesystem::path& file);
+// A link is refused, and so is a file that is no report, unless `over_others`.
+void check_report(const std::filesystem::path& file, bool over_others = false);
 // Writes the form that the suffix asks for: .jsonl, .txt or .md. Throws Failure on another suffix
 // or a file that cannot be written.
-void write_report(const Verdict& verdict, const std::string& file);
+// The file is the old one or the new one at any time.
+void write_report(const Verdict& verdict, const std::string& file, bool over_others = false);
 
 }  // namespace plumb::trace

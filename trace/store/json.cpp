@@ -10,6 +10,11 @@ void damaged(const std::filesystem::path& file, const std::string& what) {
   throw Failure(file.string() + " " + what + "; the trace is damaged or not one: trace again");
 }
 
+void unsupported(const std::filesystem::path& file, const std::string& what) {
+  throw Failure(file.string() + " " + what +
+                "; plumb reads matrices of F32 and BF16 so far: convert it");
+}
+
 // Below space, delete, and the second set (U+0080 to U+009F): a terminal obeys them.
 bool steers_a_terminal(const std::string& text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -21,6 +26,7 @@ bool steers_a_terminal(const std::string& text) {
 }
 
 json parsed(const std::string& text, const std::filesystem::path& file) {
+  if (text.find('\0') != text.npos) damaged(file, "has a NUL in its text");  // a parser ends there
   bool printable = true;
   const auto look = [&](int, json::parse_event_t, json& value) {
     if (value.is_string() && steers_a_terminal(value.get_ref<const std::string&>())) {

@@ -16,6 +16,9 @@ namespace plumb::trace {
 // Throws Failure: "FILE what; the trace is damaged ...".
 [[noreturn]] void damaged(const std::filesystem::path& file, const std::string& what);
 
+// "FILE what; plumb reads ...": a sound file of another program.
+[[noreturn]] void unsupported(const std::filesystem::path& file, const std::string& what);
+
 // Does the text hold control characters, which a terminal that prints it would obey?
 bool steers_a_terminal(const std::string& text);
 

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <fstream>
 
+#include "number/words.hpp"
 #include "trace/store/json.hpp"
+#include "trace/store/read_file.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -126,7 +128,11 @@ class Reader {
   Shard read_one(const std::string& id, const json& entry, const json& metadata,
                  std::uint64_t& covered) {
     const auto dtype = entry.at("dtype").get<std::string>();
-    if (dtype != "F32" && dtype != "BF16") damaged(file_, "holds '" + id + "' as " + dtype);
+    const json& dimensions = entry.at("shape");
+    if (dtype != "F32" && dtype != "BF16") unsupported(file_, "holds '" + id + "' as " + dtype);
+    if (dimensions.is_array() && dimensions.size() != 2) {
+      unsupported(file_, "holds '" + id + "' with " + how_many(dimensions.size(), "dimension"));
+    }
     const auto shape = numbers(entry.at("shape"), 2);
     const auto offsets = numbers(entry.at("data_offsets"), 2);
     const std::size_t rows = shape[0], cols = shape[1];
@@ -205,6 +211,7 @@ void write_shards(const std::filesystem::path& file, const std::map<std::string,
 
 std::map<std::string, Shard> read_shards(const std::filesystem::path& file) {
   // Asked before it is opened: opening a pipe waits for a writer.
+  refuse_unreadable(file);
   if (std::error_code error; !std::filesystem::is_regular_file(file, error)) {
     damaged(file, "is missing or not a file");
   }

@@ -1,10 +1,11 @@
 #include "trace/store/spreads_file.hpp"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "number/outcome.hpp"
+#include "trace/store/read_file.hpp"
+#include "trace/store/unfinished.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -50,21 +51,15 @@ void write_spreads(const StoredSpreads& spreads, const fs::path& file) {
   const json all{{"schema", schema},        {"settings", spreads.of.settings},
                  {"step", spreads.of.step}, {"batches", spreads.batches},
                  {"twins", spreads.twins},  {"tensors", tensors}};
-  std::error_code ignored;  // the stream then says that it cannot be written
+  std::error_code ignored;  // writing then says why it cannot
   fs::create_directories(fs::absolute(file).parent_path(), ignored);
-  std::ofstream out(file);
-  out << all.dump(1) << '\n';
-  out.close();
-  if (!out)
-    throw Failure("cannot write " + file.string() + "; is there room, may you write there?");
+  write_whole(file, all.dump(1) + "\n");
 }
 
 StoredSpreads read_spreads(const fs::path& file) {
-  std::error_code error;
-  if (!fs::is_regular_file(file, error)) no_spreads(file, "is no file");
-  if (fs::file_size(file, error) > longest || error) no_spreads(file, "is too large");
-  std::ifstream in(file);
-  const json all = json::parse(in, nullptr, false);
+  const Outcome<std::string> text = read_file(file, longest);
+  if (!text) no_spreads(file, text.error().detail);
+  const json all = json::parse(*text, nullptr, false);
   if (!all.is_object() || all.value("schema", json()) != schema) {
     no_spreads(file, "does not hold " + std::string(schema));
   }

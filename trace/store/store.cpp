@@ -6,7 +6,9 @@
 #include <sstream>
 
 #include "trace/store/json.hpp"
+#include "trace/store/read_file.hpp"
 #include "trace/store/safetensors.hpp"
+#include "trace/store/unfinished.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -109,13 +111,10 @@ void write_text(const fs::path& file, const json& content) {
 }
 
 json read_json(const fs::path& file) {
-  std::error_code error;
-  const auto size = fs::file_size(file, error);
-  if (error || size > longest_json) damaged(file, "is missing, not a file, or too large");
-  std::ifstream in(file);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return parsed(text.str(), file);
+  refuse_unreadable(file);
+  const Outcome<std::string> text = read_file(file, longest_json);
+  if (!text) damaged(file, text.error().detail);
+  return parsed(*text, file);
 }
 
 // Returns what `read` makes of a file's JSON. A field that is missing or of another kind is a
@@ -153,8 +152,9 @@ void write_parts(const Trace& trace, const fs::path& folder) {
 
 Manifest manifest_from(const json& j, const fs::path& file) {
   if (j.value("schema", "") != schema) {
-    throw Failure(file.string() + " has the schema '" + j.value("schema", "") + "', expected '" +
-                  schema + "'; convert it or trace again");
+    throw Failure(file.string() + " has the schema '" + j.value("schema", "") +
+                  "', this program reads '" + schema +
+                  "'; read it with the program that wrote it, or trace again");
   }
   Manifest m{j.at("producer"),
              static_cast<int>(whole_number(j.at("world_size"), most_ranks)),
@@ -194,27 +194,6 @@ Trace read_parts(const fs::path& folder) {
   return trace;
 }
 
-// A folder that this process made. It is removed unless it was renamed.
-class Partial {
- public:
-  explicit Partial(fs::path path) : path_(std::move(path)) {
-    if (path_.has_parent_path()) fs::create_directories(path_.parent_path());
-    if (!fs::create_directory(path_)) {
-      throw Failure(path_.string() + " is in the way; remove it or choose another name");
-    }
-  }
-  Partial(const Partial&) = delete;
-  Partial& operator=(const Partial&) = delete;
-  ~Partial() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 // Without the slash at its end.
 fs::path bare(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
@@ -238,9 +217,11 @@ void check_new(const fs::path& folder) {
 void write_trace(const Trace& trace, const fs::path& folder) {
   check_new(folder);
   try {
-    const Partial partial(bare(folder).string() + ".partial-" + std::to_string(getpid()));
-    write_parts(trace, partial.path());
-    fs::rename(partial.path(), bare(folder));
+    if (bare(folder).has_parent_path()) fs::create_directories(bare(folder).parent_path());
+    Unfinished unfinished(bare(folder));
+    fs::create_directory(unfinished.path());
+    write_parts(trace, unfinished.path());
+    unfinished.finish();
   } catch (const fs::filesystem_error& e) {
     throw Failure("cannot write " + folder.string() + " (" + e.code().message() +
                   "); choose a place that can be written");
@@ -276,8 +257,10 @@ RankRecord record_from(const std::string& bytes) {
   const std::size_t line = std::min(bytes.find('\n'), bytes.size());
   RankRecord record;
   const json ran = parsed(bytes.substr(0, line), name);
-  for (const auto& [id, how] : ran.items()) {
-    record.ran[id] = evaluation_from(how, name);
+  try {
+    for (const auto& [id, how] : ran.items()) record.ran[id] = evaluation_from(how, name);
+  } catch (const json::exception&) {
+    damaged(name, "does not say how operations ran");
   }
   const std::string rest = bytes.substr(std::min(line + 1, bytes.size()));
   std::istringstream in(rest);
@@ -286,6 +269,8 @@ RankRecord record_from(const std::string& bytes) {
 }
 
 Trace read_trace(const fs::path& folder) {
+  refuse_unreadable(folder);
+  refuse_unreadable(folder / "manifest.json");
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw Failure(folder.string() + " is not a folder; a trace is one: plumb train ... -o TRACE");

@@ -1,0 +1,65 @@
+#include "cli/trained_states.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/verbs.hpp"
+#include "experiments/file_lock.hpp"
+#include "experiments/training.hpp"
+#include "model/data/text.hpp"
+#include "trace/store/store.hpp"
+
+namespace plumb::cli {
+namespace {
+
+constexpr int training_steps = 1500;
+
+// Is it a size of the model, and 0 by default?
+bool is_choice(const Size& size) { return size.of_model() && size.least == 0; }
+
+// "llama+qk_norm=1": the family and its choices.
+std::string model_of(const Config& config) {
+  std::string name = family_of(config);
+  for (const Size& size : sizes()) {
+    if (is_choice(size) && config.*size.field != 0) {
+      name += fmt::format("+{}={}", size.name, config.*size.field);
+    }
+  }
+  return name;
+}
+
+void train(const Config& of, const std::string& model, const std::string& folder,
+           const std::function<void(const std::string&)>& told) {
+  Config config = config_of(family_of(of));
+  for (const Size& size : sizes()) {
+    if (is_choice(size)) config.*size.field = of.*size.field;
+  }
+  config.sequences = 4;
+  config.micro_batches = 4;
+  config.seed = 7;
+  Start start = start_of(config, find_recipe("bf16"), {}, default_text());
+  start = trained(std::move(start), default_text(), training_steps, [&](int step, double loss) {
+    told(fmt::format("training {} once: step {} of {}, loss {:.3f}", model, step, training_steps,
+                     loss));
+  });
+  write_trace(run_reference(start), folder);
+}
+
+}  // namespace
+
+Start trained_start(const Recipe& recipe, const Layout& layout, const Config& config,
+                    const std::string& cache, const std::function<void(const std::string&)>& told) {
+  static std::map<std::string, Trace> known;
+  const std::string model = model_of(config);
+  if (!known.contains(model)) {
+    const std::string folder = cache + "/trained-" + model;
+    std::filesystem::create_directories(cache);
+    const FileLock lock(folder + ".lock", folder, true);
+    if (!std::filesystem::exists(folder)) train(config, model, folder, told);
+    known.emplace(model, load(folder).trace);
+  }
+  return start_of(config, recipe, layout, default_text(), &known.at(model));
+}
+
+}  // namespace plumb::cli
