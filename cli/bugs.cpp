@@ -11,7 +11,10 @@ std::string needs_of(const Bug& bug) {
     needs += " " + bug.needs.family(bug.needs.families.front());
   else if (bug.needs.experts)
     needs += " moe";
-  for (const auto& [name, value] : bug.needs.settings) needs += fmt::format(" {} {}", name, value);
+  for (const auto& [name, value] : bug.needs.settings) {
+    needs += fmt::format(" {}", name);
+    if (size_of(name).unit != Size::Unit::flag) needs += fmt::format(" {}", value);
+  }
   return needs;
 }
 

@@ -77,9 +77,9 @@ void add_catch(CLI::App& app, Verb& chosen) {
       if (model.family.empty() && model.load.empty()) {
         model.family = bug.needs.family(bug.needs.families.front());
       }
-      for (const auto& [name, value] : bug.needs.settings) {
-        int& given = model.sizes.at(std::string(name));
-        if (given < 0) given = value;
+      for (const Setting& needed : bug.needs.settings) {
+        int& given = model.sizes.at(std::string(needed.name));
+        if (given < 0) given = needed.number();
       }
       const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
       refuse_unmet(bug, start.run, dose);

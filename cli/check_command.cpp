@@ -68,6 +68,8 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   }
   if (!spreads.empty()) {
     beside.spreads = read_spreads(spreads);
+    auto& settings = beside.spreads.of.settings;
+    settings = in_present_units(std::move(settings));
     ready.spreads = &beside.spreads;
     if (verb_->count("--twins") == 0) ready.twins = 2;
   }
@@ -158,6 +160,8 @@ void CheckCommand::write_reports(const Verdict& verdict) const {
 
 Loaded load(const std::string& folder) {
   Loaded loaded{read_trace(folder), {}};
+  auto& settings = loaded.trace.manifest.settings;
+  settings = in_present_units(std::move(settings));
   try {
     loaded.merged = merge_verified(loaded.trace);
   } catch (const Failure& failure) {

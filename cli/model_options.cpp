@@ -38,11 +38,21 @@ void ModelOptions::add_to(CLI::App& verb) {
   verb.add_option("--seed", seed, "of weights and data")
       ->capture_default_str()
       ->check(whole_numbers(0, std::numeric_limits<std::uint64_t>::max()));
-  for (const Size& size : model::sizes()) {
-    sizes[size.name] = -1;
-    verb.add_option(option_of(size), sizes[size.name], size.what)
-        ->check(whole_numbers(static_cast<std::uint64_t>(size.least),
-                              static_cast<std::uint64_t>(size.most)));
+  for (const Size& size : model::sizes()) add_size(verb, size);
+}
+void ModelOptions::add_size(CLI::App& verb, const Size& size) {
+  int& given = sizes[size.name] = -1;
+  if (size.unit == Size::Unit::flag) {
+    verb.add_flag_callback(
+        option_of(size), [&given] { given = 1; }, size.what);
+    return;
+  }
+  CLI::Option* option = verb.add_option(option_of(size), given, size.what);
+  if (size.unit == Size::Unit::fraction) {
+    option->transform(fractions(size));
+  } else {
+    option->check(whole_numbers(static_cast<std::uint64_t>(size.least),
+                                static_cast<std::uint64_t>(size.most)));
   }
 }
 
@@ -74,7 +84,7 @@ void ModelOptions::refuse_another_model(const Config& loaded) const {
   if (!family.empty() && family != family_of(loaded)) no("--family", family_of(loaded));
   for (const Size& size : model::sizes()) {
     const int given = sizes.at(size.name), has = loaded.*size.field;
-    if (size.of_model() && given >= 0 && given != has) no(option_of(size), std::to_string(has));
+    if (size.of_model() && given >= 0 && given != has) no(option_of(size), text_of(size, has));
   }
 }
 

@@ -23,7 +23,7 @@ std::string model_of(const Config& config) {
   std::string name = family_of(config);
   for (const Size& size : sizes()) {
     if (is_choice(size) && config.*size.field != 0) {
-      name += fmt::format("+{}={}", size.name, config.*size.field);
+      name += fmt::format("+{}={}", size.name, text_of(size, config.*size.field));
     }
   }
   return name;

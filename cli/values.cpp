@@ -40,6 +40,21 @@ CLI::Validator accepted_by(void (*check)(const std::filesystem::path&)) {
 CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most) {
   return between(least, most, "whole number");
 }
+CLI::Validator fractions(const Size& size) {
+  const std::string range =
+      fmt::format("{} to {}", text_of(size, size.least), text_of(size, size.most));
+  const auto to_whole = [&size, range](std::string& text) {
+    const bool point = text.find('.') != text.npos || text == "0";
+    const auto value = setting_from(size, text);
+    if (!point || !value) {
+      return fmt::format("expected a fraction with its point from {}, found '{}'{}", range, text,
+                         point ? "" : "; ten per cent are 0.1, all is 1.0");
+    }
+    text = std::to_string(*value);
+    return std::string();
+  };
+  return CLI::Validator(to_whole, range);
+}
 CLI::Validator numbers(double least, double most) { return between(least, most, "number"); }
 CLI::Validator report_files() {
   // Whether another file may be replaced, --force says, which may come later.

@@ -8,10 +8,13 @@
 #include <cstdint>
 
 #include "cli/sees.hpp"
+#include "model/config.hpp"
 
 namespace plumb::cli {
 
 CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most);
+// A fraction with its point, as 0.1; becomes the whole number that `size` keeps of it.
+CLI::Validator fractions(const Size& size);
 CLI::Validator numbers(double least, double most);
 // Accepts a report of a known suffix in a folder that can be written.
 CLI::Validator report_files();

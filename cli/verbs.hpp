@@ -44,6 +44,7 @@ struct ModelOptions {
   Config planned() const;
 
  private:
+  void add_size(CLI::App& verb, const Size& size);
   Config changed(Config config, bool to_run) const;
   void refuse_another_model(const Config& loaded) const;
 };

@@ -26,10 +26,11 @@ struct Dose {
 // that should agree do not. No bug has one of the others.
 enum class Expected { T, T_late, R, neg, blind, floor };
 
-// A setting without which a bug cannot bite, as sizes() names it, and the value that `catch` takes.
+// A setting without which a bug cannot bite, as sizes() names it, and the value that `catch` takes,
+// as text_of() writes it.
 struct Setting {
-  std::string_view name;
-  int value;
+  std::string_view name, value;
+  int number() const { return setting_from(size_of(name), value).value(); }
 };
 
 struct Needs {

@@ -6,18 +6,13 @@
 namespace plumb::injectors {
 namespace {
 
-int& field_of(Config& config, std::string_view setting) {
-  for (const Size& size : sizes()) {
-    if (size.name == setting) return config.*size.field;
-  }
-  throw Failure("the model has no setting " + std::string(setting));
-}
+int& field_of(Config& config, std::string_view setting) { return config.*size_of(setting).field; }
 
 }  // namespace
 
 void Needs::complete(Config& config) const {
-  for (const auto& [name, value] : settings) {
-    if (int& field = field_of(config, name); field == 0) field = value;
+  for (const Setting& needed : settings) {
+    if (int& field = field_of(config, needed.name); field == 0) field = needed.number();
   }
 }
 
@@ -49,7 +44,8 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
     if (field_of(config, name) > 0) continue;
     std::string option = "--" + std::string(name);
     std::ranges::replace(option, '_', '-');
-    no("needs " + std::string(name) + "; say " + option + " " + std::to_string(value));
+    if (size_of(name).unit != Size::Unit::flag) option.append(" ").append(value);
+    no("needs " + std::string(name) + "; say " + option);
   }
   const Recipe recipe = find_recipe(std::string(bug.needs.recipe));
   if (recipe.wire == fp32 && recipe.compute == bf16 && !(run.recipe.wire == fp32)) {

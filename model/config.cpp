@@ -1,5 +1,6 @@
 #include "model/config.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -27,6 +28,8 @@ T number(const std::map<std::string, std::string>& settings, const std::string& 
 }
 
 using Of = Size::Of;
+using Unit = Size::Unit;
+constexpr int million = 1'000'000;
 constexpr Size all_sizes[] = {
     {"layers", &Config::layers, 1, 4096, Of::model, "layers (4)"},
     {"width", &Config::width, 1, 1 << 16, Of::model, "width of the residual stream (128)"},
@@ -36,18 +39,20 @@ constexpr Size all_sizes[] = {
      "units of the MLP (gpt 512, llama 384; of each expert 256, 192)"},
     {"experts", &Config::experts, 2, 256, Of::experts, "experts of a layer (4; families -moe)"},
     {"top_k", &Config::top_k, 1, 255, Of::experts, "experts that take a token (2)"},
-    {"capacity", &Config::capacity, 0, 10000, Of::experts,
-     "per cent of its equal share of tokens that an expert takes at most (no limit)"},
-    {"balance_bias", &Config::balance_bias, 0, 1000, Of::experts,
-     "thousandths by which each step moves a bias of choices towards idle experts (none)"},
+    {"capacity", &Config::capacity, 0, 100 * million, Of::experts,
+     "of its equal share of tokens an expert takes so much at most, as 1.0 (no limit)",
+     Unit::fraction, 100},
+    {"balance_bias", &Config::balance_bias, 0, million, Of::experts,
+     "each step moves a bias of choices so far towards idle experts, as 0.001 (none)",
+     Unit::fraction, 1000},
     {"shared", &Config::shared, 0, 1 << 18, Of::experts,
      "units of an expert that takes every token (none)"},
     {"sinks", &Config::sinks, 0, 1, Of::model,
-     "1: attention has learned sinks, a logit a head that takes no value (0)"},
-    {"mtp", &Config::mtp, 0, 1, Of::model,
-     "1: one more block predicts the token after the next (0)"},
+     "attention has learned sinks, a logit a head that takes no value", Unit::flag},
+    {"mtp", &Config::mtp, 0, 1, Of::model, "one more block predicts the token after the next",
+     Unit::flag},
     {"qk_norm", &Config::qk_norm, 0, 1, Of::model,
-     "1: attention norms each query and key head, all with the same two weights (0)"},
+     "attention norms each query and key head, all with the same two weights", Unit::flag},
     {"latent", &Config::latent, 0, 1 << 16, Of::model,
      "width of a latent that keys and values of all heads are made from (none)"},
     {"shared_key", &Config::shared_key, 0, 1 << 16, Of::model,
@@ -59,13 +64,25 @@ constexpr Size all_sizes[] = {
     {"documents", &Config::documents, 0, 64, Of::data,
      "documents packed into each sequence, or fewer where two begin together (1)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
-    {"dropout", &Config::dropout, 0, 99, Of::training,
-     "per cent dropped of what enters the residual stream (0)"},
-    {"label_smoothing", &Config::label_smoothing, 0, 99, Of::training,
-     "per cent of the loss whose target is the whole vocabulary (0)"},
-    {"weight_decay", &Config::weight_decay, 0, 1000, Of::training,
-     "thousandths of a matrix that a step, times its rate, takes away (0)"},
+    {"dropout", &Config::dropout, 0, 99 * (million / 100), Of::training,
+     "fraction dropped of what enters the residual stream, as 0.1 (0)", Unit::fraction, 100},
+    {"label_smoothing", &Config::label_smoothing, 0, 99 * (million / 100), Of::training,
+     "fraction of the loss whose target is the whole vocabulary, as 0.1 (0)", Unit::fraction, 100},
+    {"weight_decay", &Config::weight_decay, 0, million, Of::training,
+     "fraction of a matrix that a step, times its rate, takes away, as 0.1 (0)", Unit::fraction,
+     1000},
 };
+
+int read_size(const std::map<std::string, std::string>& settings, const Size& size) {
+  const auto found = settings.find(size.name);
+  if (found == settings.end()) {
+    throw Failure("the trace does not say its '" + std::string(size.name) +
+                  "'; trace again with this program");
+  }
+  if (const auto value = setting_from(size, found->second)) return *value;
+  throw Failure("the trace says " + found->first + " = '" + found->second +
+                "', which is no such number; trace again");
+}
 
 // A step holds far less at once than a large machine has memory for: a mistyped size should be a
 // sentence, not an hour of paging.
@@ -136,17 +153,63 @@ Config config_of(const std::string& family) {
 
 std::span<const Size> sizes() { return all_sizes; }
 
+const Size& size_of(std::string_view name) {
+  const auto* found = std::ranges::find(all_sizes, name, &Size::name);
+  if (found != std::end(all_sizes)) return *found;
+  throw Failure("the model has no setting " + std::string(name));
+}
+
+std::string text_of(const Size& size, int value) {
+  if (size.unit != Unit::fraction) return std::to_string(value);
+  std::string decimals = std::to_string(million + value % million).substr(1);
+  while (decimals.size() > 1 && decimals.back() == '0') decimals.pop_back();
+  return std::to_string(value / million) + "." + decimals;
+}
+
+std::optional<int> setting_from(const Size& size, std::string_view text) {
+  const auto whole = [](std::string_view digits) -> std::optional<std::int64_t> {
+    std::uint32_t n = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size()) return {};
+    return n;
+  };
+  const std::size_t point = text.find('.');
+  const auto before = whole(text.substr(0, point));
+  if (!before) return {};
+  std::int64_t value = *before;
+  if (size.unit == Unit::fraction) value *= point == text.npos ? million / size.formerly : million;
+  if (point != text.npos) {
+    std::string decimals(text.substr(point + 1));
+    const bool fits = !decimals.empty() && decimals.size() <= 6 && size.unit == Unit::fraction;
+    decimals.resize(6, '0');
+    const auto after = whole(decimals);
+    if (!fits || !after) return {};
+    value += *after;
+  }
+  if (value < size.least || value > size.most) return {};
+  return static_cast<int>(value);
+}
+
 std::map<std::string, std::string> settings_of(const Config& c) {
   std::map<std::string, std::string> settings{
       {"family", family_of(c)}, {"rate", exactly(c.rate)}, {"seed", std::to_string(c.seed)}};
   for (const Size& size : sizes()) {
     const bool none = size.least == 0 && c.*size.field == 0;
     if (none || (size.of == Of::experts && c.experts == 0)) continue;
-    settings[size.name] = std::to_string(c.*size.field);
+    settings[size.name] = text_of(size, c.*size.field);
   }
   if (c.experts > 0) {
     settings["balance_loss"] = exactly(c.balance_loss);
     settings["z_loss"] = exactly(c.z_loss);
+  }
+  return settings;
+}
+
+std::map<std::string, std::string> in_present_units(std::map<std::string, std::string> settings) {
+  for (const Size& size : sizes()) {
+    const auto found = settings.find(size.name);
+    if (found == settings.end()) continue;
+    if (const auto value = setting_from(size, found->second)) found->second = text_of(size, *value);
   }
   return settings;
 }
@@ -159,7 +222,7 @@ Config config_from(const std::map<std::string, std::string>& settings, bool to_r
   for (const Size& size : sizes()) {
     const bool none = size.least == 0 && !settings.contains(size.name);
     if (none || (size.of == Of::experts && dense)) continue;
-    c.*size.field = number<int>(settings, size.name, size.least, size.most);
+    c.*size.field = read_size(settings, size);
   }
   if (!dense) {
     c.balance_loss = number<double>(settings, "balance_loss", 0, 1e6);

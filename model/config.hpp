@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/sees.hpp"
@@ -29,18 +31,20 @@ struct Config {
   // highest. 0 experts: a dense MLP.
   int experts = 0;
   int top_k = 2;
-  // Per cent of an equal share of a micro-batch's copies that an expert takes at most: the first in
-  // the order of the tokens; the others are dropped. 0: no limit.
+  // Fraction of an equal share of a micro-batch's copies that an expert takes at most: the first in
+  // the order of the tokens; the others are dropped. 0: no limit. Fractions are in millionths here:
+  // exact, as in manifests; fraction() makes numbers of them.
   int capacity = 0;
-  // Thousandths by which a step moves each expert's bias: up if the expert was chosen less often
-  // than the mean, down if more. The bias is added to the logits for the choice alone. 0: no bias.
+  // By how much, in millionths, a step moves each expert's bias: up if the expert was chosen less
+  // often than the mean, down if more. The bias is added to the logits for the choice alone. 0: no bias.
   int balance_bias = 0;
   int shared = 0;  // units of one more expert, which takes every token; 0: none
   int mtp = 0;     // 1: one more block predicts the token after the next (model/layers/mtp.hpp)
   static constexpr double mtp_weight = 0.3;  // of its loss
-  int dropout = 0;  // per cent of the numbers that go into the residual stream, by chance left out
-  int label_smoothing =
-      0;  // per cent of the loss that every token of the vocabulary is a target of
+  // Fractions, in millionths: of the numbers that go into the residual stream, by chance left out;
+  // of the loss that every token of the vocabulary is a target of.
+  int dropout = 0;
+  int label_smoothing = 0;
   double balance_loss = 0.01;        // weights of the router's losses: for experts of equal shares,
   double z_loss = 0.001;             // and for small logits
   static constexpr int bytes = 256;  // values of a token
@@ -66,7 +70,7 @@ struct Config {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double adam_eps = 1e-8;
-  // Thousandths of each matrix that the rate multiplies in every step (AdamW).
+  // Fraction of each matrix, in millionths, that the rate multiplies in every step (AdamW).
   int weight_decay = 0;
   std::uint64_t seed = 1;  // of weights and data
 
@@ -82,8 +86,8 @@ struct Config {
   int most_copies() const {
     if (capacity == 0) return tokens();
     const std::int64_t copies = static_cast<std::int64_t>(tokens()) * top_k * capacity;
-    return static_cast<int>(
-        std::min<std::int64_t>((copies + 100 * experts - 1) / (100 * experts), tokens()));
+    const std::int64_t whole = std::int64_t(1'000'000) * experts;
+    return static_cast<int>(std::min<std::int64_t>((copies + whole - 1) / whole, tokens()));
   }
   int fc1_width(int units) const { return family == Family::llama ? 2 * units : units; }
 };
@@ -91,6 +95,7 @@ struct Config {
 // A size that a user may choose: its name in a manifest, and its range. A manifest that lacks a
 // size that may be 0 means 0.
 struct Size {
+  enum class Unit { count, flag, fraction };
   const char* name;
   int Config::*field;
   int least, most;
@@ -98,8 +103,20 @@ struct Size {
   enum class Of { model, experts, data, training } of;
   bool of_model() const { return of == Of::model || of == Of::experts; }
   const char* what;  // with the default, in words
+  Unit unit = Unit::count;
+  int formerly = 0;  // of a fraction: older manifests count in whole numbers of 1 / formerly
 };
 std::span<const Size> sizes();
+// Throws Failure if there is none of that name.
+const Size& size_of(std::string_view name);
+
+// 100'000 millionths are 0.1: the number nearest to it, as a compiler reads "0.1".
+inline double fraction(int millionths) { return millionths / 1e6; }
+// "4"; of fractions "0.1", "1.0", with at most six decimals.
+std::string text_of(const Size& size, int value);
+// Reads it. A fraction without a point is one of an older manifest: "10" per cent are 0.1. Nothing
+// if it is no such number or out of range.
+std::optional<int> setting_from(const Size& size, std::string_view text);
 
 // The default model of a family: gpt, llama, gpt-moe, llama-moe. Throws Failure on an unknown name.
 Config config_of(const std::string& family);
@@ -109,6 +126,8 @@ std::string family_of(const Config& config);  // what config_of takes
 // Writes and reads the settings of a manifest. Throws Failure if a value is missing, not a number,
 // or makes no model (heads that do not divide the width, more parameters than memory ...).
 std::map<std::string, std::string> settings_of(const Config& config);
+// The same settings as this version writes them: "10" per cent of dropout as "0.1". Others stay.
+std::map<std::string, std::string> in_present_units(std::map<std::string, std::string> settings);
 // `to_run`: refuses more parameters and tokens than a step has memory for.
 Config config_from(const std::map<std::string, std::string>& settings, bool to_run = true);
 

@@ -149,7 +149,7 @@ AdamState adam_step_of(Rank& rank, const Parameter& p, const Tensor& gradient, b
   const Tensor share = a_share ? own_share(rank, whole, p) : Tensor();
   const Tensor& from = a_share ? share : whole;
   if (skipped) return {from, average, square};
-  const double decay = decays(p) ? rank.c.weight_decay / 1000.0 : 0;
+  const double decay = decays(p) ? fraction(rank.c.weight_decay) : 0;
   return adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step, decay},
                    gradient, from, average, square);
 }

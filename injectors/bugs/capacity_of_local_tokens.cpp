@@ -12,7 +12,7 @@ extern const Bug capacity_of_local_tokens{
     .seen_in = "made up here: how frameworks count that take capacity for a matter of each rank",
     .klass = 'A',
     .expected = Expected::T,
-    .needs = {.layout = "tp2,sp", .experts = true, .settings = {{"capacity", 100}}},
+    .needs = {.layout = "tp2,sp", .experts = true, .settings = {{"capacity", "1.0"}}},
     .hides_when = "no capacity; no sequence parallelism",
     .bites_at = [](const Config&) { return std::string("m0/layers.0.mlp.router/kept"); },
     .plant =

@@ -12,7 +12,7 @@ extern const Bug expert_bias_counts_not_reduced{
     .seen_in = "made up here: the data-parallel side of torchtitan #4154",
     .klass = 'C',
     .expected = Expected::T,
-    .needs = {.layout = "dp2", .experts = true, .settings = {{"balance_bias", 1}}},
+    .needs = {.layout = "dp2", .experts = true, .settings = {{"balance_bias", "0.001"}}},
     .hides_when = "one data-parallel rank; no balancing by bias",
     .bites_at = [](const Config&) { return std::string("layers.0.mlp.router/count"); },
     .plant =

@@ -12,7 +12,7 @@ extern const Bug head_shared_norm_grad_not_reduced{
     .seen_in = "Megatron-LM #7452 (the norm of its gated attention), PaddleFleet #2008",
     .klass = 'C',
     .expected = Expected::T,
-    .needs = {.layout = "tp2", .settings = {{"qk_norm", 1}}},
+    .needs = {.layout = "tp2", .settings = {{"qk_norm", "1"}}},
     .hides_when = "tp1, or no norm of queries and keys",
     .bites_at =
         [](const Config& c) {

@@ -13,7 +13,7 @@ extern const Bug latent_grad_not_reduced{
     .seen_in = "made up here: kin of PaddleFleet #2008 (down-projections of latent attention)",
     .klass = 'C',
     .expected = Expected::T,
-    .needs = {.layout = "tp2", .settings = {{"latent", 16}}},
+    .needs = {.layout = "tp2", .settings = {{"latent", "16"}}},
     .hides_when = "tp1, or no latent",
     .bites_at =
         [](const Config& c) {

@@ -12,7 +12,7 @@ extern const Bug latent_norm_grad_not_reduced{
     .seen_in = "made up here: kin of PaddleFleet #2008 and of Megatron-LM #1446",
     .klass = 'C',
     .expected = Expected::T,
-    .needs = {.layout = "tp2,sp", .settings = {{"latent", 16}}},
+    .needs = {.layout = "tp2,sp", .settings = {{"latent", "16"}}},
     .hides_when = "no sequence parallelism, or no latent",
     .bites_at =
         [](const Config& c) {

@@ -12,7 +12,7 @@ extern const Bug mtp_label_double_shift{
     .seen_in = "miles #2215, Megatron-LM #5011, #6103",
     .klass = 'F',
     .expected = Expected::T,
-    .needs = {.layout = "dp2", .settings = {{"mtp", 1}}},
+    .needs = {.layout = "dp2", .settings = {{"mtp", "1"}}},
     .hides_when = "no extra head",
     .bites_at = [](const Config&) { return std::string("m0/mtp.loss/out"); },
     .plant =

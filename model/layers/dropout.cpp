@@ -6,7 +6,7 @@ namespace plumb::model {
 
 Tensor dropped(Rank& rank, const std::string& name, const char* kind, Tensor x) {
   if (rank.c.dropout == 0) return x;
-  const double rate = rank.c.dropout / 100.0;
+  const double rate = fraction(rank.c.dropout);
   const auto factor = static_cast<float>(1 / (1 - rate));
   const Where where = rank.at(name);
   const std::string of_micro_batch = "m" + std::to_string(where.micro_batch) + "/" + name;

@@ -68,7 +68,7 @@ struct Smoothing {
 };
 
 Smoothing smoothing_of(const Rank& rank, const std::string& loss, std::size_t own_slice) {
-  const double share = rank.c.label_smoothing / 100.0;
+  const double share = fraction(rank.c.label_smoothing);
   const bool all = share == 0 || rank.joints.loss.smooths_over_slices(rank.at(loss));
   const double width = all ? rank.c.vocabulary() : static_cast<double>(own_slice);
   return {all, static_cast<float>(1 - share), static_cast<float>(share / width)};

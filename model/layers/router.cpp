@@ -134,7 +134,7 @@ void balance_experts(Rank& rank) {
     const std::string router = id.substr(0, id.rfind('/'));
     Tensor bias = *rank.state.at(router + "/bias");
     const double all = std::accumulate(count.values.begin(), count.values.end(), 0.0);
-    const auto rate = static_cast<float>(rank.c.balance_bias / 1000.0);
+    const auto rate = static_cast<float>(fraction(rank.c.balance_bias));
     for (std::size_t e = 0; e < bias.rows; ++e) {
       const double n = static_cast<double>(count.values[e]) * rank.c.experts;
       if (n < all) bias.values[e] += rate;

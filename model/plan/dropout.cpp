@@ -6,9 +6,9 @@ namespace plumb::model {
 std::string dropped(Promise& p, const std::string& name, const char* kind, const std::string& x) {
   if (p.c.dropout == 0) return x;
   const std::string id = "m" + std::to_string(p.micro_batch) + "/" + name, y = p.at(name, kind);
-  p.node(
-      "dropout", {x}, {y}, p.plain(),
-      {{"rate", p.c.dropout / 100.0}, {"key", static_cast<double>(dropout_key(p.c, p.step, id))}});
+  p.node("dropout", {x}, {y}, p.plain(),
+         {{"rate", fraction(p.c.dropout)},
+          {"key", static_cast<double>(dropout_key(p.c, p.step, id))}});
   return y;
 }
 

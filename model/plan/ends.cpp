@@ -28,7 +28,7 @@ namespace {
 // The attributes of the loss: smoothing, and its weight.
 Attributes loss_of(const Promise& p, const std::string& of) {
   Attributes attributes;
-  if (p.c.label_smoothing > 0) attributes["smoothing"] = p.c.label_smoothing / 100.0;
+  if (p.c.label_smoothing > 0) attributes["smoothing"] = fraction(p.c.label_smoothing);
   if (!of.empty()) attributes["weight"] = Config::mtp_weight;
   return attributes;
 }

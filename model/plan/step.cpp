@@ -35,7 +35,7 @@ void balance_experts(Promise& p) {
   for (int n = 0; n < p.c.blocks(); ++n) {
     const std::string router = router_of(n);
     p.node("expert_bias", {router + "/bias@previous", router + "/count"}, {router + "/bias"},
-           Promise::in_fp32(), {{"rate", p.c.balance_bias / 1000.0}});
+           Promise::in_fp32(), {{"rate", fraction(p.c.balance_bias)}});
   }
 }
 
@@ -126,7 +126,7 @@ void optimize(Promise& p) {
     const std::string gradient = n + (p.r.loss_scaling ? "/unscaled_grad" : "/main_grad");
     p.node("scale", {gradient, "clip/coefficient"}, {n + "/clipped_grad"}, Promise::in_fp32());
     Attributes its = adam;
-    if (p.c.weight_decay > 0 && decays(each)) its["weight_decay"] = p.c.weight_decay / 1000.0;
+    if (p.c.weight_decay > 0 && decays(each)) its["weight_decay"] = fraction(p.c.weight_decay);
     update(p, n, its);
   }
   keep_histories(p);

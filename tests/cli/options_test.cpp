@@ -45,6 +45,29 @@ TEST_F(Options, SizesAndSeedsAreNumbersInTheirRange) {
   refused("check a b --false-alarm nan", "expected a number from 1e-12 to 1");
 }
 
+TEST_F(Options, FractionsAreWrittenAsSuchAndSwitchesAlone) {
+  for (const std::string option : {"--dropout", "--label-smoothing", "--weight-decay"}) {
+    train(option + " 10", "expected a fraction with its point from 0.0 to");
+    train(option + " 1", "ten per cent are 0.1, all is 1.0");
+    train(option + " 0.1234567", "expected a fraction");
+    train(option + " -0.1", "expected a fraction");
+  }
+  train("--family gpt-moe --capacity 100", "ten per cent are 0.1, all is 1.0");
+  train("--weight-decay 1.5", "from 0.0 to 1.0, found '1.5'");
+  const std::string train = "train --layers 1 --width 16 --heads 2 --hidden 16 --sequence 4 ";
+  const Said said = plumb(train +
+                          "--dropout 0.1 --weight-decay 0.1 --label-smoothing 0.05 --mtp "
+                          "--sinks --qk-norm -o " +
+                          at("x"));
+  EXPECT_EQ(said.code, 0) << said.out;
+  const std::string out = plumb("inspect " + at("x")).out;
+  for (const char* setting : {"  dropout 0.1\n", "  weight_decay 0.1\n", "  mtp 1\n",
+                              "  label_smoothing 0.05\n", "  sinks 1\n", "  qk_norm 1\n"}) {
+    EXPECT_NE(out.find(setting), out.npos) << out;
+  }
+  fs::remove_all(at("x"));
+}
+
 TEST_F(Options, AnEmptyValueIsNotAnAbsentOne) {
   for (const std::string option : {"--load", "--data", "--bug", "--layout", "--family"}) {
     train(option + " ''", option + " got an empty value");
@@ -84,7 +107,7 @@ TEST_F(Options, ABugsNeedsAreThoseOfTrainAndCatch) {
   refused("catch sp-norm-grad-not-reduced --layout tp2", "needs at least the layout tp2,sp");
   refused("catch one-masked-entry --layout dp2", "needs at least the layout");
   refused("catch bias-before-row-parallel-reduce --family llama", "needs the family");
-  train("--layout tp2,sp --bug dropout-mask-shared-across-shards", "say --dropout 10");
+  train("--layout tp2,sp --bug dropout-mask-shared-across-shards", "say --dropout 0.1");
 }
 
 TEST_F(Options, UnknownNamesListTheKnown) {

@@ -108,7 +108,7 @@ TEST_F(Cli, ARunThatWentOnByItselfIsNotHeldAgainstAnothersSteps) {
       plumb("train" + small_sizes + "--steps 2 --every-step --layout tp2 -o " + at("own")).code, 0);
   refused("check " + at("one") + " " + at("own"), "--resync");
   refused("train --layout tp2 --steps 2 --bug zero-grad-missing -o " + at("x"), "second step");
-  refused("train --sequence 2 --mtp 1 -o " + at("x"), "longer ones");
+  refused("train --sequence 2 --mtp -o " + at("x"), "longer ones");
 }
 
 TEST_F(Cli, ATraceOfZerosIsNoReference) {
@@ -139,7 +139,7 @@ TEST_F(Cli, ASwappedCheckSaysSo) {
 
 TEST_F(Cli, RefusesToCompareRunsOfOtherSettingsUnderEveryRule) {
   const std::string train = "train" + small_sizes;
-  EXPECT_EQ(plumb(train + "--weight-decay 100 --layout tp2 -o " + at("decays")).code, 0);
+  EXPECT_EQ(plumb(train + "--weight-decay 0.1 --layout tp2 -o " + at("decays")).code, 0);
   EXPECT_EQ(plumb(train + "--recipe fp32 --layout tp2 -o " + at("fp32")).code, 0);
   for (const std::string rule : {"replay", "twins", "flat"}) {
     const std::string check = "check --rule " + rule + " " + at("ref") + " ";
@@ -275,6 +275,26 @@ TEST_F(Cli, HelpIsThereForEveryVerb) {
     EXPECT_EQ(plumb(std::string(verb) + " --help").code, 0) << verb;
   }
   EXPECT_EQ(plumb("").code, 2);
+}
+
+// A trace whose manifest counts per cent and thousandths, as versions before wrote it.
+TEST_F(Cli, ATraceOfAnOlderVersionIsReadInItsUnits) {
+  const std::string train = "train" + small_sizes + "--dropout 0.1 --weight-decay 0.02 ";
+  EXPECT_EQ(plumb(train + "-o " + at("new")).code, 0);
+  EXPECT_EQ(plumb(train + "--layout tp2 -o " + at("old")).code, 0);
+  const fs::path file = at("old") + "/manifest.json";
+  std::ifstream in(file);
+  auto manifest = nlohmann::json::parse(in);
+  EXPECT_EQ(manifest["settings"]["dropout"], "0.1");
+  manifest["settings"]["dropout"] = "10";
+  manifest["settings"]["weight_decay"] = "20";
+  std::ofstream(file) << manifest;
+  EXPECT_EQ(plumb("check " + at("new") + " " + at("old")).code, 0);
+  EXPECT_EQ(plumb("replay " + at("old")).code, 0);
+  EXPECT_EQ(plumb("train --load " + at("old") + " -o " + at("next")).code, 0);
+  manifest["settings"]["dropout"] = "20";
+  std::ofstream(file) << manifest;
+  refused("check " + at("new") + " " + at("old"), "dropout");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ void expect_passes(Start start, const char* layout) {
 }
 
 TEST(SettingsOnTrainedWeights, OfDenseModelsPassAndABugIsBlamed) {
-  Start start = trained_start("gpt+mtp+dropout=10+label_smoothing=10");
+  Start start = trained_start("gpt+mtp+dropout=0.1+label_smoothing=0.1");
   expect_passes(start, "cp2,tp2,sp");
   expect_passes(start, "dp2,pp2,zero3,recompute");
   start.run.layout = parse_layout("dp2");
@@ -33,7 +33,7 @@ TEST(SettingsOnTrainedWeights, OfDenseModelsPassAndABugIsBlamed) {
 }
 
 TEST(SettingsOnTrainedWeights, OfExpertsPassAndABugIsBlamed) {
-  Start start = trained_start("llama-moe+mtp+capacity=110+balance_bias=5+dropout=10");
+  Start start = trained_start("llama-moe+mtp+capacity=1.1+balance_bias=0.005+dropout=0.1");
   bool moved = false;
   for (const float bias : start.leaves.at("layers.0.mlp.router/bias@previous")->values) {
     moved = moved || bias != 0;
@@ -49,10 +49,10 @@ TEST(SettingsOnTrainedWeights, OfExpertsPassAndABugIsBlamed) {
 
 // The weights of a trace decide the model, not how it is trained on.
 TEST(SettingsOfALoadedState, AreTheCallersWhereTheWeightsDoNotDecide) {
-  const Training earlier = small_run("llama+mtp+dropout=10+label_smoothing=5", "bf16");
+  const Training earlier = small_run("llama+mtp+dropout=0.1+label_smoothing=0.05", "bf16");
   const std::string text = small_text();
   const Trace trace = run_reference(start_of(earlier.config, earlier.recipe, {}, text));
-  const Config asked = small_run("llama+dropout=30", "bf16").config;
+  const Config asked = small_run("llama+dropout=0.3", "bf16").config;
   const Config now = start_of(asked, earlier.recipe, {}, text, &trace).run.config;
   EXPECT_EQ(now.mtp, 1);
   EXPECT_EQ(now.dropout, 30);

@@ -78,8 +78,8 @@ INSTANTIATE_TEST_SUITE_P(Of, Gradients,
                                          "llama+sinks+qk_norm+documents=3",
                                          "gpt+latent=12+shared_key=4", "llama+latent=12",
                                          "llama+latent=12+shared_key=4+qk_norm+documents=3",
-                                         "llama+dropout=20+label_smoothing=10",
-                                         "gpt-moe+capacity=70", "gpt+mtp+documents=3"));
+                                         "llama+dropout=0.2+label_smoothing=0.1",
+                                         "gpt-moe+capacity=0.7", "gpt+mtp+documents=3"));
 
 }  // namespace
 }  // namespace plumb

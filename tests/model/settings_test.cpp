@@ -71,23 +71,23 @@ std::vector<Case> cases() {
   const std::vector<const char*> of_experts{"dp1", "tp2,sp", "dp2,pp2,tp2,zero3,recompute",
                                             "dp4,ep2,tp2,sp", "dp2,cp2,ep2,tp2,sp"};
   return {{"gpt+mtp=1", dense},
-          {"llama+mtp=1+dropout=10+label_smoothing=10", dense},
-          {"llama-moe+mtp=1+balance_bias=1",
+          {"llama+mtp=1+dropout=0.1+label_smoothing=0.1", dense},
+          {"llama-moe+mtp=1+balance_bias=0.001",
            {"dp1", "dp2,ep2,tp2,sp,zero3,pp2,recompute", "cp2:ring,pp2,recompute:selective"}},
           {"gpt+latent=12", dense},
           {"llama+latent=1", {"dp1", "tp2,sp"}},
           {"llama+latent=20+shared_key=6+qk_norm+mtp=1+documents=3", dense},
           {"llama-moe+latent=12+shared_key=4", of_experts},
-          {"gpt+dropout=30", dense},
-          {"llama-moe+dropout=30+documents=3", {"dp4,ep2,tp2,sp", "cp2:ulysses"}},
-          {"gpt-moe+capacity=80", of_experts},
-          {"llama-moe+capacity=1", of_experts},
-          {"llama-moe+balance_bias=1", of_experts},
-          {"llama-moe+capacity=100+balance_bias=5",
+          {"gpt+dropout=0.3", dense},
+          {"llama-moe+dropout=0.3+documents=3", {"dp4,ep2,tp2,sp", "cp2:ulysses"}},
+          {"gpt-moe+capacity=0.8", of_experts},
+          {"llama-moe+capacity=0.01", of_experts},
+          {"llama-moe+balance_bias=0.001", of_experts},
+          {"llama-moe+capacity=1.0+balance_bias=0.005",
            {"dp2,ep2,tp2,sp,zero3,pp2,recompute", "cp4:ring,tp2,sp"}},
-          {"llama+label_smoothing=20", dense},
-          {"gpt+weight_decay=100+vocabulary_padding=2", dense},
-          {"llama-moe+weight_decay=10+vocabulary_padding=8+label_smoothing=5", of_experts}};
+          {"llama+label_smoothing=0.2", dense},
+          {"gpt+weight_decay=0.1+vocabulary_padding=2", dense},
+          {"llama-moe+weight_decay=0.01+vocabulary_padding=8+label_smoothing=0.05", of_experts}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Settings,
@@ -129,7 +129,7 @@ TEST(WeightDecay, TakesTheRatesShareOfMatricesAndLeavesNormsAlone) {
     run.config.weight_decay = decay;
     return reference(plan(run.config, run.recipe, {}), leaves_of_run(run));
   };
-  const Values without = after(0), with = after(250);
+  const Values without = after(0), with = after(250'000);
   const auto share = static_cast<float>(run.config.rate * 0.25);
   for (std::size_t i = Config::bytes; i < Config::bytes + 4; ++i) {
     for (std::size_t j = 0; j < 32; ++j) {
@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Casts, testing::Values("fp8-current", "fp8-delayed"
 // The mask is one of the step and the micro-batch, of the module, and of nothing else.
 TEST(Dropout, DrawsAnotherMaskForEachModuleMicroBatchStepAndSeed) {
   Training run = small_run("gpt", "fp32");
-  run.config.dropout = 50;
+  run.config.dropout = 500'000;
   const auto mask_of = [&](const std::string& id) {
     std::vector<bool> mask;
     const Values step = reference(plan(run.config, run.recipe, {}, run.step), leaves_of_run(run));

@@ -67,12 +67,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"gpt+mtp", "fp8-delayed", dense},
                     Case{"llama+mtp+documents=2+latent=16+shared_key=4", "fp16", dense},
                     Case{"llama", "nvfp4", dense}, Case{"gpt", "fp8-block", dense},
-                    Case{"llama+dropout=20", "bf16-pure", dense},
+                    Case{"llama+dropout=0.2", "bf16-pure", dense},
                     Case{"llama+latent=16", "mxfp8", dense},
-                    Case{"gpt-moe+capacity=60", "bf16", of_experts},
+                    Case{"gpt-moe+capacity=0.6", "bf16", of_experts},
                     Case{"llama-moe+balance_bias", "mxfp8", of_experts},
                     Case{"gpt-moe", "fp8-current", of_experts},
-                    Case{"llama-moe+capacity=100", "nvfp4", of_experts},
+                    Case{"llama-moe+capacity=1.0", "nvfp4", of_experts},
                     Case{"gpt-moe", "fp8-delayed", of_experts},
                     Case{"llama-moe+mtp", "fp8-block", of_experts}));
 

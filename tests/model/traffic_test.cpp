@@ -116,7 +116,7 @@ TEST_P(Traffic, IsWhatRunsSend) {
 
 INSTANTIATE_TEST_SUITE_P(Of, Traffic,
                          testing::Combine(testing::Values("gpt", "llama+qk_norm+sinks",
-                                                          "gpt-moe+balance_bias+capacity=100",
+                                                          "gpt-moe+balance_bias+capacity=1.0",
                                                           "gpt+latent=12+shared_key=4",
                                                           "llama+latent=12"),
                                           testing::Values("bf16", "fp8-current")),

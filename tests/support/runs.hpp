@@ -12,7 +12,7 @@
 namespace plumb {
 
 // Two layers, 32 wide, 4 heads: a step takes milliseconds. Behind the family may stand settings, 1
-// where no number is given: "llama+sinks+dropout=20".
+// where no number is given: "llama+sinks+dropout=0.2".
 inline Training small_run(const std::string& model, const std::string& recipe,
                           const std::string& layout = "dp1,tp1", std::uint64_t seed = 1) {
   std::istringstream words(model);
@@ -23,7 +23,8 @@ inline Training small_run(const std::string& model, const std::string& recipe,
     for (const Size& size : sizes()) {
       const std::size_t end = choice.find('=');
       if (size.name != choice.substr(0, end)) continue;
-      config.*size.field = end == choice.npos ? 1 : std::stoi(choice.substr(end + 1));
+      const std::string text = end == choice.npos ? "1" : choice.substr(end + 1);
+      config.*size.field = setting_from(size, text).value();
     }
   }
   config.layers = 2;
