@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/verbs.hpp"
+#include "model/verify.hpp"
 #include "trace/report/report.hpp"
 
 namespace plumb::cli {
@@ -89,7 +90,10 @@ void add_catch(CLI::App& app, Verb& chosen) {
         options.perturbed = &beside.perturbed;
       }
       if (healthy) {
-        const Verdict v = check(run_reference(start), run_candidate(start).trace, options);
+        const Trace reference = run_reference(start);
+        const Trace candidate = run_candidate(start).trace;
+        const Verdict v = check(reference, merge_verified(reference), candidate,
+                                merge_verified(candidate), options);
         talk("");
         return command.told({{0, v}});
       }

@@ -2,6 +2,7 @@
 
 #include "cli/verbs.hpp"
 #include "model/data/text.hpp"
+#include "model/verify.hpp"
 #include "trace/report/report.hpp"
 
 namespace plumb::cli {
@@ -19,7 +20,7 @@ void add_demo(CLI::App& app, Verb& chosen) {
           start_of(config_of("gpt"), find_recipe("bf16"), parse_layout("dp2,tp2"), default_text());
       fmt::print("1. The reference: one training step of a 4-layer GPT in BF16 on one device.\n");
       const Trace reference = run_reference(start);
-      const Merged r = merge(reference);
+      const Merged r = merge_verified(reference);
       fmt::print("   {} tensors, loss {:.4f}\n", r.values.size(),
                  r.values.at("loss/out")->values[0]);
 
@@ -27,7 +28,8 @@ void add_demo(CLI::App& app, Verb& chosen) {
       options.progress = talk;
       const auto judged = [&](const Bug* bug) {
         const Candidate candidate = run_candidate(start, bug);
-        const Verdict v = check(reference, r, candidate.trace, merge(candidate.trace), options);
+        const Verdict v =
+            check(reference, r, candidate.trace, merge_verified(candidate.trace), options);
         talk("");
         return v;
       };

@@ -2,6 +2,7 @@
 
 #include "model/plan.hpp"
 #include "model/state.hpp"
+#include "model/verify.hpp"
 #include "trace/difference.hpp"
 #include "trace/execute.hpp"
 
@@ -113,11 +114,11 @@ Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const Chec
     }
   }
   const Trace reference = run_reference(start);
-  const Merged r = merge(reference);
+  const Merged r = merge_verified(reference);
   const Candidate healthy = run_candidate(start);
-  const Merged h = merge(healthy.trace);
+  const Merged h = merge_verified(healthy.trace);
   const Candidate broken = run_candidate(start, &bug, dose, "reference", threads(), &leftovers);
-  const Merged b = merge(broken.trace);
+  const Merged b = merge_verified(broken.trace);
 
   Trial trial;
   trial.reached = broken.reached;

@@ -6,6 +6,7 @@
 
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
+#include "trace/comparable.hpp"
 #include "trace/decisions.hpp"
 #include "trace/difference.hpp"
 #include "trace/replay.hpp"
@@ -15,12 +16,6 @@
 
 namespace plumb::trace {
 namespace {
-
-// What two runs of one training may say otherwise in their manifests: how they are spread over
-// ranks, and in which order their products add.
-bool may_differ(const std::string& setting) {
-  return setting == "layout" || setting == "any_order";
-}
 
 class Check {
  public:
@@ -36,13 +31,29 @@ class Check {
         select_(options.only, options.skip),
         order_(candidate.graph ? *candidate.graph : Graph()) {}
 
-  Verdict run() {
+  // At each of these levels of false alarms.
+  Judgement run(const std::vector<double>& levels) {
     refuse_nonsense();
-    if (std::ranges::find(options_.rules, "perturbation") != options_.rules.end()) {
-      perturbed_ = perturbed_reference();
-    }
-    refuse_bad_reference();
-    note_what_is_alike();
+    if (asks("perturbation")) perturbed_ = perturbed_reference();
+    look_at_structure();
+    for (const std::string& rule : options_.rules) apply(rule);
+    replay_what_was_followed();
+    Judgement out;
+    for (const double level : levels) out.verdicts.push_back(verdict_at(level));
+    out.drawn = std::move(drawn_);
+    return out;
+  }
+
+ private:
+  bool asks(const std::string& rule) const {
+    return std::ranges::find(options_.rules, rule) != options_.rules.end();
+  }
+
+  void look_at_structure() {
+    Alike seen = alike(reference_, as_recorded_, candidate_, c_.values);
+    verdict_.rules = options_.rules;
+    verdict_.notes = std::move(seen.notes);
+    verdict_.identical = seen.identical;
     for (Finding& f : structure_findings(r_, candidate_, c_, options_.allow_unmatched)) {
       if (select_(f.id)) verdict_.findings.push_back(std::move(f));
     }
@@ -55,13 +66,8 @@ class Check {
       lines_[id] = {id, "", 0, d.relative()};
       if (d.non_finite > 0) not_finite_.insert(id);
     }
-    for (const std::string& rule : options_.rules) apply(rule);
-    replay_what_was_followed();
-    finish();
-    return std::move(verdict_);
   }
 
- private:
   // Only tensors that exist on both sides in one shape can be judged by size.
   bool judgeable(const std::string& id) const {
     const auto c = c_.values.find(id);
@@ -79,7 +85,6 @@ class Check {
 
   void refuse_nonsense() const {
     refuse_unknown_rules(options_.rules);
-    refuse_another_run();
     if (options_.spreads != nullptr) refuse_other_run(*options_.spreads, candidate_.manifest);
     if (std::ranges::none_of(c_.values, [&](const auto& v) { return select_(v.first); })) {
       throw Failure(
@@ -91,81 +96,6 @@ class Check {
       throw Failure(std::string(reference_.graph ? "the candidate" : "the reference") +
                     " has no promise (graph.json), so the rules twins and replay cannot "
                     "work; choose the rule flat, depth-law, assert-close or perturbation");
-    }
-  }
-
-  // Between other configurations or data every tensor differs, and no rounding is to blame.
-  void refuse_another_run() const {
-    const Manifest& r = reference_.manifest;
-    const Manifest& c = candidate_.manifest;
-    const auto differ = [](const std::string& what, const std::string& a, const std::string& b) {
-      if (a == b) return;
-      throw Failure("these runs have not the same " + what + " (reference " + a + ", candidate " +
-                    b + "); trace both alike");
-    };
-    const auto setting = [](const Manifest& m, const std::string& key) {
-      const auto found = m.settings.find(key);
-      return found == m.settings.end() ? std::string("none") : found->second;
-    };
-    differ("step", std::to_string(r.step), std::to_string(c.step));
-    std::set<std::string> keys;
-    for (const Manifest* m : {&r, &c}) {
-      for (const auto& [key, value] : m->settings) keys.insert(key);
-    }
-    for (const std::string& key : keys) {
-      if (!may_differ(key)) differ(key, setting(r, key), setting(c, key));
-    }
-  }
-
-  // What is judged against a reference that is none would be judged by nothing. So it must be whole
-  // and finite, and every operation that it promises must give what it holds, as replay says.
-  void refuse_bad_reference() const {
-    const std::string again = "; the reference cannot be trusted, make it again";
-    if (!r_.findings.empty()) {
-      const Finding& f = r_.findings.front();
-      throw Failure("in the reference '" + f.id + "' is not whole: " + f.detail + again);
-    }
-    const bool may_be = reference_.graph && left_out(*reference_.graph, r_.values);
-    if (!r_.not_finite.empty() && !may_be) {
-      const Finding& f = r_.not_finite.front();
-      throw Failure("in the reference '" + f.id + "' " + f.detail + again);
-    }
-    if (!reference_.graph) return;
-    options_.progress("is the reference what it promises?");
-    const Replayed seen =
-        replay(*reference_.graph, as_recorded_, [](const std::string&) { return true; });
-    if (seen.findings.empty()) return;
-    const Finding& f = seen.findings.front();
-    throw Failure("in the reference '" + f.id + "' is not what its inputs make: " + f.detail +
-                  again);
-  }
-
-  // Nothing is wrong with it, but whoever reads a verdict should know.
-  void note_what_is_alike() {
-    const bool equal = std::ranges::all_of(c_.values, [&](const auto& v) {
-      const auto found = as_recorded_.find(v.first);
-      return found != as_recorded_.end() && *found->second == *v.second;
-    });
-    const auto layout = [](const Manifest& m) {
-      const auto found = m.settings.find("layout");
-      return found == m.settings.end() ? std::string() : found->second;
-    };
-    const int ranks_of_reference = reference_.manifest.world_size;
-    const int ranks_of_candidate = candidate_.manifest.world_size;
-    verdict_.identical = equal && ranks_of_reference == ranks_of_candidate &&
-                         layout(reference_.manifest) == layout(candidate_.manifest);
-    if (verdict_.identical) {
-      verdict_.notes.push_back(
-          "the traces are alike in layout and in every bit: a run was compared with itself");
-    } else if (equal) {
-      verdict_.notes.push_back("the candidate has the reference's bits in every tensor");
-    }
-    if (ranks_of_reference > 1 && ranks_of_candidate == 1) {
-      verdict_.notes.push_back("the reference ran on " + std::to_string(ranks_of_reference) +
-                               " ranks, the candidate on one: are they swapped?");
-    } else if (ranks_of_reference > 1) {
-      verdict_.notes.push_back("the reference ran on " + std::to_string(ranks_of_reference) +
-                               " ranks: it is no single-device run");
     }
   }
 
@@ -214,20 +144,11 @@ class Check {
   void apply_twins() {
     const bool any_order = candidate_.manifest.settings.contains("any_order") ||
                            reference_.manifest.settings.contains("any_order");
-    const TwinsJudgement seen = judge_by_twins(
+    drawn_ = draw_twins(
         *reference_.graph, r_, any_order ? in_any_order(*candidate_.graph) : *candidate_.graph, c_,
         [&](const std::string& id) { return lines_.contains(id) && !not_finite_.contains(id); },
         options_);
-    verdict_.tests = seen.tests;
-    verdict_.vacuous = seen.vacuous;
-    verdict_.smallest_scale = seen.smallest_scale;
-    verdict_.could_fail = verdict_.could_fail || seen.could_fail;
-    for (const auto& [id, worst] : seen.worst) take(lines_.at(id), worst.statistic, worst.ratio);
-    twin_findings_ = seen.findings;
-    one_row_ = seen.one_row;
-    undecidable_ = seen.undecidable;
-    followed_ = seen.followed;
-    verdict_.flips = seen.flips;
+    verdict_.flips = drawn_->flips;
   }
 
   void apply_replay() {
@@ -248,7 +169,7 @@ class Check {
   void replay_what_was_followed() {
     if (!candidate_.graph || !replayed_.empty()) return;
     std::set<std::string> taken = decisions_of(*candidate_.graph);
-    taken.insert(followed_.begin(), followed_.end());
+    if (drawn_) taken.insert(drawn_->followed.begin(), drawn_->followed.end());
     const Replayed seen = replay(*candidate_.graph, c_.values, [&](const std::string& id) {
       return taken.contains(id) && lines_.contains(id);
     });
@@ -256,10 +177,9 @@ class Check {
   }
 
   static void take(Line& line, const std::string& statistic, double ratio) {
-    if (line.statistic.empty() || ratio > line.ratio) {
-      line.statistic = statistic;
-      line.ratio = ratio;
-    }
+    if (!line.statistic.empty() && ratio <= line.ratio) return;
+    line.statistic = statistic;
+    line.ratio = ratio;
   }
 
   bool replay_passes(const std::string& id) {
@@ -272,36 +192,59 @@ class Check {
     return found != replayed_.end() && found->second <= 1;
   }
 
+  Verdict verdict_at(double level) {
+    Verdict v = verdict_;
+    std::map<std::string, Line> lines = lines_;
+    if (drawn_) add_twins(level, v, lines);
+    put_in_order(v);
+    blame(v);
+    for (auto& [id, line] : lines) v.lines.push_back(std::move(line));
+    std::stable_sort(v.lines.begin(), v.lines.end(),
+                     [&](const Line& a, const Line& b) { return order_(a.id) < order_(b.id); });
+    return v;
+  }
+
   // A finding of the twins that one row alone causes may be a rare flip at a rounding boundary:
   // then replay decides (twins.md V3). Replay also decides where all twins were silent.
-  void finish() {
-    for (Finding& f : twin_findings_) {
-      const bool rare = one_row_.contains(f.id) && replay_passes(f.id);
-      (rare ? verdict_.undecided : verdict_.findings).push_back(std::move(f));
+  void add_twins(double level, Verdict& v, std::map<std::string, Line>& lines) {
+    CheckOptions at_level = options_;
+    at_level.false_alarm = level;
+    const TwinsJudgement seen = conclude(*drawn_, c_, at_level);
+    v.tests = seen.tests;
+    v.vacuous = seen.vacuous;
+    v.smallest_scale = seen.smallest_scale;
+    v.could_fail = v.could_fail || seen.could_fail;
+    for (const auto& [id, worst] : seen.worst) {
+      take(lines.at(id), worst.statistic, worst.ratio);
+      lines.at(id).p = worst.p;
     }
-    for (Finding& f : undecidable_) {
-      (replay_passes(f.id) ? verdict_.undecided : verdict_.findings).push_back(std::move(f));
+    for (const Finding& f : seen.findings) {
+      const bool rare = seen.one_row.contains(f.id) && replay_passes(f.id);
+      (rare ? v.undecided : v.findings).push_back(f);
     }
-    const auto earlier = [&](const Finding& a, const Finding& b) {
-      return order_(a.id) < order_(b.id);
-    };
-    std::stable_sort(verdict_.findings.begin(), verdict_.findings.end(), earlier);
-    std::stable_sort(verdict_.undecided.begin(), verdict_.undecided.end(), earlier);
-    // Replay and structure say who is wrong by itself; the other statistics only who differs.
-    for (const Finding& f : verdict_.findings) {
-      if (f.statistic == "replay" || f.statistic == "structure") {
-        verdict_.blamed = f.id;
-        verdict_.blamed_by = f.statistic;
-        break;
-      }
+    for (const Finding& f : seen.undecidable) {
+      (replay_passes(f.id) ? v.undecided : v.findings).push_back(f);
     }
-    if (verdict_.blamed.empty() && !verdict_.findings.empty()) {
-      verdict_.blamed = verdict_.findings.front().id;
-      verdict_.blamed_by = verdict_.findings.front().statistic;
+  }
+
+  void put_in_order(Verdict& v) const {
+    for (auto* findings : {&v.findings, &v.undecided}) {
+      std::stable_sort(findings->begin(), findings->end(), [&](const Finding& a, const Finding& b) {
+        return order_(a.id) < order_(b.id);
+      });
     }
-    for (auto& [id, line] : lines_) verdict_.lines.push_back(std::move(line));
-    std::stable_sort(verdict_.lines.begin(), verdict_.lines.end(),
-                     [&](const Line& a, const Line& b) { return order_(a.id) < order_(b.id); });
+  }
+
+  // Replay and structure say who is wrong by itself; the other statistics only who differs. Where
+  // nobody knows the order of dataflow, nobody can say who was first.
+  void blame(Verdict& v) const {
+    if (v.findings.empty() || !candidate_.graph) return;
+    const auto by_itself = std::ranges::find_if(v.findings, [](const Finding& f) {
+      return f.statistic == "replay" || f.statistic == "structure";
+    });
+    const Finding& f = by_itself == v.findings.end() ? v.findings.front() : *by_itself;
+    v.blamed = f.id;
+    v.blamed_by = f.statistic;
   }
 
   const CheckOptions& options_;
@@ -316,8 +259,7 @@ class Check {
   Verdict verdict_;
   std::map<std::string, Line> lines_;
   std::set<std::string> not_finite_;  // findings of structure: no statistic holds them
-  std::vector<Finding> twin_findings_, undecidable_;
-  std::set<std::string> one_row_, followed_;
+  std::optional<Drawn> drawn_;        // of the rule twins
   std::map<std::string, double> replayed_;
 };
 
@@ -335,22 +277,35 @@ void refuse_unknown_rules(const std::vector<std::string>& rules) {
   }
 }
 
-Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
-              const Merged& merged_candidate, const CheckOptions& options) {
+Judgement judge_runs(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
+                     const Merged& merged_candidate, const CheckOptions& options) {
+  std::vector<double> levels{options.false_alarm};
+  levels.insert(levels.end(), options.other_levels.begin(), options.other_levels.end());
+  refuse_another_run(reference.manifest, candidate.manifest);
+  options.progress("is the reference what it promises?");
+  refuse_bad_reference(reference, merged_reference);
   if (!reference.graph || !candidate.graph) {
     return Check(reference, merged_reference.values, merged_reference, candidate, merged_candidate,
                  options)
-        .run();
+        .run(levels);
   }
   Forced as_chosen = forced(*reference.graph, merged_reference.values, merged_candidate.values);
   Merged conditional = merged_reference;
   conditional.values = std::move(as_chosen.values);
-  Verdict verdict =
+  Judgement judgement =
       Check(reference, merged_reference.values, conditional, candidate, merged_candidate, options)
-          .run();
-  verdict.decisions = as_chosen.decisions;
-  verdict.forced = as_chosen.rows;
-  return verdict;
+          .run(levels);
+  for (Verdict& verdict : judgement.verdicts) {
+    verdict.decisions = as_chosen.decisions;
+    verdict.forced = as_chosen.rows;
+  }
+  return judgement;
+}
+
+Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
+              const Merged& merged_candidate, const CheckOptions& options) {
+  return judge_runs(reference, merged_reference, candidate, merged_candidate, options)
+      .verdicts.front();
 }
 
 Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options) {

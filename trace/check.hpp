@@ -19,7 +19,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,30 +28,35 @@
 #include "trace/sees.hpp"
 #include "trace/store/spreads_file.hpp"
 #include "trace/trace.hpp"
+#include "trace/twins.hpp"
 
 namespace plumb::trace {
 
-struct CheckOptions {
+// The level of false alarms, twins, their seed and stored spreads: TwinOptions.
+struct CheckOptions : TwinOptions {
   std::vector<std::string> rules = {"twins", "replay"};
-  double false_alarm = 1e-2;  // of the whole run, twins only
-  int twins = 4;
-  std::uint64_t seed = 1;                  // of the twins
-  const StoredSpreads* spreads = nullptr;  // how twins scatter, from earlier batches; or from these
-  double margin = 2;                       // of perturbation
+  std::vector<double> other_levels = {};  // of false alarms, to judge the same twins at
+  double margin = 2;                      // of perturbation
   const Trace* perturbed = nullptr;
   std::string only, skip, allow_unmatched;  // regular expressions on ids; empty: all, none, none
-  std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 
 // One judged tensor: its worst statistic under the rules that were asked for.
+//
+// `ratio` ranks, and at most 1 passes. Of replay and the rules of others it is error / tolerance.
+// Of twins it is how improbable the statistic is: how far its logarithm lies beyond that of twins,
+// over how far it may lie beyond (Judged::standing). An error over its largest allowed size would
+// not rank: a share of elements that differ cannot pass 1, so healthy tensors would stand at 0.95.
 struct Line {
   std::string id;
   std::string statistic;
-  double ratio = 0;     // error / tolerance; at most 1 passes
+  double ratio = 0;
   double relative = 0;  // |candidate - reference| / |reference|, Frobenius
+  double p = 1;         // of twins: chance of so much of this statistic in a healthy run
 };
 
 struct Verdict {
+  std::vector<std::string> rules;  // that were asked for
   std::vector<Finding> findings;   // in dataflow order
   std::vector<Finding> undecided;  // one row at a rounding boundary, replay inside its tolerance
   std::vector<std::string> not_judged;
@@ -81,6 +86,15 @@ Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions
 // Compares traces that are merged already.
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
               const Merged& merged_candidate, const CheckOptions& options);
+
+// What a verdict rests on, for experiments that ask for more: it at several levels, and the twins
+// (of the rule twins) as they were drawn and measured.
+struct Judgement {
+  std::vector<Verdict> verdicts;  // at options.false_alarm, then at each of options.other_levels
+  std::optional<Drawn> drawn;
+};
+Judgement judge_runs(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
+                     const Merged& merged_candidate, const CheckOptions& options);
 
 // The names of all rules.
 std::vector<std::string> all_rules();

@@ -1,18 +1,32 @@
 // trace/finding.hpp: one thing that is wrong with a run, or that could not be judged.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "trace/sees.hpp"
 
 namespace plumb::trace {
 
+// One thing that is wrong, in words and, where there are any, in numbers.
 struct Finding {
   std::string id;  // canonical id of the tensor
   std::string
-      statistic;       // structure, norm, row, element, mismatch, scale, replay, or a rule's name
-  double ratio = 0;    // error / tolerance; above 1 is a finding (infinite where no size applies)
-  std::string detail;  // one sentence with coordinates and numbers
+      statistic;     // structure, norm, row, element, mismatch, scale, replay, or a rule's name
+  double ratio = 0;  // above 1 is a finding (infinite where no size applies): trace/check.hpp
+  std::string detail = {};  // one sentence with coordinates and numbers
+  struct At {
+    std::size_t row, column;
+  };
+  std::optional<At> at = {};                        // the worst element
+  std::optional<double> value = {}, expected = {};  // what the run has there, what it should have
+  std::optional<double> tolerance = {};             // how far the one may be from the other
+  std::optional<double> p = {};                     // of twins: chance of so much in a healthy run
+  std::optional<int> rank = {};                     // the one that a finding of structure speaks of
 };
+
+// The rule that a statistic belongs to: "norm" is one of twins.
+std::string rule_of(const std::string& statistic);
 
 }  // namespace plumb::trace

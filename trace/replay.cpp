@@ -102,7 +102,12 @@ class Replay {
                   "from the run's own inputs %s gives %.6g +- %.3g at (%zu, %zu); the run has %.6g",
                   node_.op.c_str(), truth.values[where], bound.values[where], where / columns,
                   where % columns, static_cast<double>(got.values[where]));
-    out_.findings.push_back({id, "replay", worst, detail});
+    Finding finding{id, "replay", worst, detail};
+    finding.at = {where / columns, where % columns};
+    finding.value = static_cast<double>(got.values[where]);
+    finding.expected = truth.values[where];
+    finding.tolerance = bound.values[where];
+    out_.findings.push_back(std::move(finding));
   }
 
   const Node& node_;

@@ -69,14 +69,16 @@ bool same_elements(const Placement& a, const Placement& b) {
 
 std::vector<Finding> misplaced(const Trace& trace, const Shards& promised) {
   struct Seen {
-    std::string first;
-    std::size_t ranks = 0;
+    std::string why;
+    std::size_t first = 0, ranks = 0;
   };
   std::map<std::string, Seen> seen;
   const auto note = [&](const std::string& id, std::size_t rank, const std::string& why) {
     if (why.empty()) return;
     Seen& s = seen[without_recompute(id)];
-    if (s.ranks++ == 0) s.first = "rank " + std::to_string(rank) + " " + why;
+    if (s.ranks++ > 0) return;
+    s.first = rank;
+    s.why = "rank " + std::to_string(rank) + " " + why;
   };
   for (std::size_t rank = 0; rank < std::min(trace.ranks.size(), promised.size()); ++rank) {
     const RankRecord& record = trace.ranks[rank];
@@ -88,7 +90,9 @@ std::vector<Finding> misplaced(const Trace& trace, const Shards& promised) {
   std::vector<Finding> findings;
   for (const auto& [id, s] : seen) {
     const std::string more = s.ranks == 1 ? "" : " (" + std::to_string(s.ranks) + " ranks differ)";
-    findings.push_back({id, "structure", std::numeric_limits<double>::infinity(), s.first + more});
+    Finding finding{id, "structure", std::numeric_limits<double>::infinity(), s.why + more};
+    finding.rank = static_cast<int>(s.first);
+    findings.push_back(std::move(finding));
   }
   return findings;
 }

@@ -181,6 +181,17 @@ double Judged::p_of(const Sample& sample) const {
   return student_tail((std::log(size) - center) / spread, degrees);
 }
 
+double Judged::standing(const Sample& sample, double level) const {
+  const double size = size_of(sample);
+  if (size == 0) return 0;
+  if (how == Case::bitwise) return std::numeric_limits<double>::infinity();
+  if (how != Case::live && how != Case::few) return 0;
+  const bool slope = statistic == Statistic::scale;
+  const double allowed = student_quantile(slope ? level / 2 : level, degrees);
+  const double beyond = slope ? size / spread : (std::log(size) - center) / spread;
+  return std::max(beyond, 0.0) / allowed;
+}
+
 double Judged::threshold(double level) const {
   if (how == Case::bitwise) return 0;
   if (how != Case::live && how != Case::few) return std::numeric_limits<double>::infinity();

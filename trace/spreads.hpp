@@ -59,6 +59,10 @@ struct Judged {
   // The size of the statistic at which p would be `level`.
   double threshold(double level) const;
   double size_of(const Sample& sample) const;
+  // How far a sample lies beyond what twins show, over how far it may lie beyond at this level:
+  // both in standard deviations of the statistic's logarithm (of scale: of the slope). At most 1
+  // passes; healthy tensors stand well below, and the less probable one always higher.
+  double standing(const Sample& sample, double level) const;
   // p of another sample under the same null.
   double p_of(const Sample& sample) const;
 };

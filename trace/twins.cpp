@@ -25,20 +25,37 @@ Draws draws_of(const std::string& id, const Merged& reference, const std::vector
   return {*reference.values.at(id), reference.formats.at(id), std::move(tensors)};
 }
 
+// What a statistic is, for whoever reads a finding.
+const char* in_words(Statistic s) {
+  switch (s) {
+    case Statistic::norm:
+      return "the norm of the difference";
+    case Statistic::mismatch:
+      return "the share of elements that differ";
+    case Statistic::scale:
+      return "the slope of the difference on the reference";
+    case Statistic::row:
+      return "the worst row, in units of its expected size,";
+    case Statistic::element:
+      return "the worst element, in units of its expected size,";
+  }
+  return "";
+}
+
 std::string explained(const Judged& j, const Measured& m, double threshold) {
   if (j.how == Case::bitwise) {
     return "differs although nothing upstream is split: twins are equal bit by bit";
   }
-  char text[160];
-  std::snprintf(
-      text, sizeof text, "%s is %.3g, twins allow %.3g (p = %.1e, noise %.2g of the tensor)",
-      std::string(name_of(j.statistic)).c_str(), j.size_of(m.candidate), threshold, j.p, m.noise);
+  char text[224];
+  std::snprintf(text, sizeof text,
+                "%s is %.3g, twins allow %.3g (p = %.1e, noise %.2g of the tensor)",
+                in_words(j.statistic), j.size_of(m.candidate), threshold, j.p, m.noise);
   return text;
 }
 
-class Judgement {
+class Conclusion {
  public:
-  Judgement(const std::vector<Measured>& measured, const CheckOptions& options)
+  Conclusion(const std::vector<Measured>& measured, const TwinOptions& options)
       : measured_(measured),
         judged_(judge(measured_, options.spreads == nullptr ? nullptr : &options.spreads->learnt)),
         options_(options) {}
@@ -73,11 +90,10 @@ class Judgement {
   void look(const Judged& j, double level, bool rejected) {
     const Measured& m = measured_[j.tensor];
     const double threshold = j.threshold(level);
-    const double size = j.size_of(m.candidate);
-    const double ratio = size == 0 ? 0 : size / threshold;
+    const double ratio = j.standing(m.candidate, level);
     Worst& worst = out_.worst[m.id];
     if (worst.statistic.empty() || ratio > worst.ratio) {
-      worst = {std::string(name_of(j.statistic)), ratio};
+      worst = {std::string(name_of(j.statistic)), ratio, j.p};
     }
     if (j.statistic == Statistic::scale && j.how == Case::live) scales_.push_back(threshold);
     if (j.statistic == Statistic::norm) {
@@ -92,6 +108,9 @@ class Judgement {
     if (finding.id.empty() || shown > finding.ratio) {
       finding = {m.id, std::string(name_of(j.statistic)), j.how == Case::bitwise ? infinite : shown,
                  explained(j, m, threshold)};
+      finding.value = j.size_of(m.candidate);
+      finding.tolerance = threshold;
+      finding.p = j.p;
     }
   }
 
@@ -119,7 +138,7 @@ class Judgement {
 
   const std::vector<Measured>& measured_;
   std::vector<Judged> judged_;
-  const CheckOptions& options_;
+  const TwinOptions& options_;
   TwinsJudgement out_;
   std::map<std::string, Finding> by_id_;
   std::vector<double> scales_;
@@ -150,7 +169,7 @@ bool judged_by_twins(const Node& node) {
 }
 
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
-                               const Graph& candidate_graph, const CheckOptions& options) {
+                               const Graph& candidate_graph, const TwinOptions& options) {
   return meet(reference_graph, reference, candidate_graph, nullptr, options.seed, options.twins,
               {Phase::reduce})
       .twins;
@@ -185,42 +204,29 @@ std::vector<Measured> measure(const Graph& reference_graph, const Merged& refere
 
 Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
                  const Graph& candidate_graph, const Merged& candidate,
-                 const CheckOptions& options) {
+                 const std::function<bool(const std::string&)>& wanted,
+                 const TwinOptions& options) {
   options.progress(std::to_string(options.twins) + " twins");
   Meeting met = meet(reference_graph, reference.values, candidate_graph, &candidate.values,
                      options.seed, options.twins, {Phase::reduce});
-  Drawn drawn{reference, std::move(met.twins), std::move(met.followed), met.flips};
+  Drawn drawn{reference, std::move(met.twins), std::move(met.followed), met.flips, {}};
   drawn.reference.values = std::move(met.reference);
+  options.progress("comparing with the twins");
+  drawn.measured =
+      measure(reference_graph, drawn.reference, candidate_graph, candidate, drawn.twins, wanted);
+  if (options.spreads == nullptr) return drawn;
+  const double ratio = moved_on(drawn.measured, options.spreads->learnt);
+  if (ratio > outgrown && options.twins < twins_of_a_refusal) {
+    TwinOptions more = options;
+    more.twins = twins_of_a_refusal;
+    return draw_twins(reference_graph, reference, candidate_graph, candidate, wanted, more);
+  }
+  refuse_outgrown(ratio);
   return drawn;
 }
 
-TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& reference,
-                              const Graph& candidate_graph, const Merged& candidate,
-                              const std::function<bool(const std::string&)>& wanted,
-                              const CheckOptions& options) {
-  const Drawn drawn = draw_twins(reference_graph, reference, candidate_graph, candidate, options);
-  options.progress("comparing with the twins");
-  const std::vector<Measured> measured =
-      measure(reference_graph, drawn.reference, candidate_graph, candidate, drawn.twins, wanted);
-  if (options.spreads != nullptr) {
-    const double ratio = moved_on(measured, options.spreads->learnt);
-    if (ratio > outgrown && options.twins < twins_of_a_refusal) {
-      CheckOptions more = options;
-      more.twins = twins_of_a_refusal;
-      return judge_by_twins(reference_graph, reference, candidate_graph, candidate, wanted, more);
-    }
-    refuse_outgrown(ratio);
-  }
-  TwinsJudgement seen = conclude(measured, drawn.reference, candidate, drawn.twins, options);
-  seen.followed = drawn.followed;
-  seen.flips = drawn.flips;
-  return seen;
-}
-
-TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& reference,
-                        const Merged& candidate, const std::vector<Values>& twins,
-                        const CheckOptions& options) {
-  return Judgement(measured, options).run(reference, candidate, twins);
+TwinsJudgement conclude(const Drawn& drawn, const Merged& candidate, const TwinOptions& options) {
+  return Conclusion(drawn.measured, options).run(drawn.reference, candidate, drawn.twins);
 }
 
 }  // namespace plumb::trace

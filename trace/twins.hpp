@@ -16,9 +16,11 @@
 #include <vector>
 
 #include "trace/boundaries.hpp"
-#include "trace/check.hpp"
+#include "trace/finding.hpp"
+#include "trace/merge.hpp"
 #include "trace/sees.hpp"
 #include "trace/spreads.hpp"
+#include "trace/store/spreads_file.hpp"
 
 namespace plumb::trace {
 
@@ -28,54 +30,56 @@ namespace plumb::trace {
 // such copies are judged.
 bool judged_by_twins(const Node& node);
 
+struct TwinOptions {
+  double false_alarm = 1e-2;  // of the whole run
+  int twins = 4;
+  std::uint64_t seed = 1;                  // of the twins
+  const StoredSpreads* spreads = nullptr;  // how twins scatter, from earlier batches; or from these
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
+};
+
+// The statistic of a tensor that stands out most.
 struct Worst {
   std::string statistic;
-  double ratio = 0;
+  double ratio = 0;  // Judged::standing; at most 1 passes
+  double p = 1;      // chance of so much in a healthy run, of this statistic alone
 };
 
 struct TwinsJudgement {
-  std::vector<Finding> findings;  // rejected at the family-wise level, one per tensor
-  std::vector<Finding>
-      undecidable;                 // differs although no twin does and something is split upstream
-  std::set<std::string> one_row;   // findings that vanish without their worst row
-  std::set<std::string> followed;  // tensors taken from the candidate: for replay to judge
-  std::size_t flips = 0;           // numbers in them that had been rounded otherwise
+  std::vector<Finding> findings;     // rejected at the family-wise level, one per tensor
+  std::vector<Finding> undecidable;  // differs though no twin does and something is split upstream
+  std::set<std::string> one_row;     // findings that vanish without their worst row
   std::map<std::string, Worst> worst;  // per tensor
   std::size_t tests = 0, vacuous = 0;
   bool could_fail = false;
   double smallest_scale = 0;
 };
 
-// The reference, given what of the candidate is followed, and the twins around it, up to the
-// reduction (trace/boundaries.hpp).
+// What a candidate is held against: the reference given what of the candidate is followed, and
+// twins around it, up to the reduction (trace/boundaries.hpp); and both as numbers.
 struct Drawn {
   Merged reference;
   std::vector<Values> twins;
-  std::set<std::string> followed;
-  std::size_t flips = 0;
+  std::set<std::string> followed;  // tensors taken from the candidate: for replay to judge
+  std::size_t flips = 0;           // numbers in them that had been rounded otherwise
+  std::vector<Measured> measured;  // of the tensors that were wanted
 };
+// With stored spreads that these twins outgrow, four are drawn; throws Failure if they still do.
 Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
                  const Graph& candidate_graph, const Merged& candidate,
-                 const CheckOptions& options);
+                 const std::function<bool(const std::string&)>& wanted, const TwinOptions& options);
 
-TwinsJudgement judge_by_twins(const Graph& reference_graph, const Merged& reference,
-                              const Graph& candidate_graph, const Merged& candidate,
-                              const std::function<bool(const std::string&)>& wanted,
-                              const CheckOptions& options);
+// The verdict of the twins at options.false_alarm.
+TwinsJudgement conclude(const Drawn& drawn, const Merged& candidate, const TwinOptions& options);
 
-// Reduces twins and candidate of every wanted tensor to numbers.
+// Twins and candidate of every wanted tensor, as numbers.
 std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,
                               const Graph& candidate_graph, const Merged& candidate,
                               const std::vector<Values>& twins,
                               const std::function<bool(const std::string&)>& wanted);
 
-// Returns the verdict of the twins at options.false_alarm.
-TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& reference,
-                        const Merged& candidate, const std::vector<Values>& twins,
-                        const CheckOptions& options);
-
 // Makes K twins of the candidate's promise around the reference alone.
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
-                               const Graph& candidate_graph, const CheckOptions& options);
+                               const Graph& candidate_graph, const TwinOptions& options);
 
 }  // namespace plumb::trace

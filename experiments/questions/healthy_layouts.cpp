@@ -13,9 +13,9 @@
 #include "experiments/training.hpp"
 #include "model/data/text.hpp"
 #include "model/plan.hpp"
+#include "model/verify.hpp"
 #include "number/philox.hpp"
-#include "trace/decisions.hpp"
-#include "trace/twins.hpp"
+#include "trace/boundaries.hpp"
 
 namespace plumb::experiments {
 namespace {
@@ -113,7 +113,7 @@ Alone alone(const std::string& family, const Recipe& recipe, bool of_trained, in
   const Trace* loaded = of_trained ? &trained_small(family, effort) : nullptr;
   Alone a{start_of(config, recipe, {}, default_text(), loaded), {}, {}};
   a.reference = run_reference(a.start);
-  a.merged = merge(a.reference);
+  a.merged = merge_verified(a.reference);
   return a;
 }
 
@@ -135,27 +135,20 @@ std::uint64_t bits_of(const Values& values) {
   return bits;
 }
 
-Count judged(const Alone& one, const Graph& graph, const Merged& c) {
-  Count count;
-  const auto all = [](const std::string&) { return true; };
+// By the shipped check.
+Count judged(const Alone& one, const Trace& candidate, const Merged& c) {
   CheckOptions options;
   options.seed = one.start.run.config.seed;
-  Merged r = one.merged;
-  Forced as_chosen = forced(*one.reference.graph, r.values, c.values);
-  r.values = std::move(as_chosen.values);
-  count.forced = static_cast<int>(as_chosen.rows);
-  const Drawn drawn = draw_twins(*one.reference.graph, r, graph, c, options);
-  count.followed = drawn.flips;
-  const auto measured = measure(*one.reference.graph, drawn.reference, graph, c, drawn.twins, all);
-  const TwinsJudgement seen = conclude(measured, drawn.reference, c, drawn.twins, options);
-  std::size_t rare = 0;  // healthy runs follow their promise bit by bit, so replay acquits these
-  for (const Finding& f : seen.findings) {
-    rare += seen.one_row.contains(f.id) ? 1 : 0;
-    if (!seen.one_row.contains(f.id) && count.first_accused.empty()) count.first_accused = f.id;
-  }
-  count.accused = seen.findings.size() > rare ? 1 : 0;
-  count.undecided = rare + seen.undecidable.size() > 0 ? 1 : 0;
-  foretell(graph, touched(*one.reference.graph, graph), drawn, c, count);
+  const Judgement seen = judge_runs(one.reference, one.merged, candidate, c, options);
+  const Verdict& v = seen.verdicts.front();
+  Count count;
+  count.forced = static_cast<int>(v.forced);
+  count.followed = v.flips;
+  count.accused = v.findings.empty() ? 0 : 1;
+  count.undecided = v.undecided.empty() ? 0 : 1;
+  if (!v.findings.empty()) count.first_accused = v.findings.front().id;
+  foretell(*candidate.graph, touched(*one.reference.graph, *candidate.graph), seen.drawn.value(), c,
+           count);
   return count;
 }
 
@@ -163,13 +156,13 @@ Count judge_run(const Alone& one, const std::string& layout, std::vector<Known>&
   Start start = one.start;
   start.run.layout = parse_layout(layout);
   const Candidate candidate = run_candidate(start);
-  const Merged c = merge(candidate.trace);
+  const Merged c = merge_verified(candidate.trace);
   const Graph& graph = *candidate.trace.graph;
   const std::uint64_t bits = bits_of(c.values);
   auto same = std::ranges::find_if(
       known, [&](const Known& k) { return k.bits == bits && touched(k.graph, graph).empty(); });
   if (same == known.end()) {
-    same = known.insert(known.end(), {graph, bits, judged(one, graph, c)});
+    same = known.insert(known.end(), {graph, bits, judged(one, candidate.trace, c)});
   }
   Count count = same->count;
   count.structure = c.findings.empty() ? 0 : 1;

@@ -92,7 +92,8 @@ class Study {
     }
     const Trace reference = run_reference(start_);
     const Candidate candidate = run_candidate(start_);
-    add("visible", "scale", "median", check(reference, candidate.trace, {}).smallest_scale);
+    add("visible", "scale", "median",
+        check(reference, candidate.trace, CheckOptions()).smallest_scale);
     rows_.add_group(group_);
   }
 

@@ -64,12 +64,8 @@ class Scene {
   }
 
  private:
-  struct Drawn {
-    std::vector<Values> twins;
-    std::vector<Measured> measured;
-  };
   Drawn drawn(const Merged& candidate, std::ptrdiff_t count) const {
-    Drawn d{{twins_.begin(), twins_.begin() + count}, {}};
+    Drawn d{reference_, {twins_.begin(), twins_.begin() + count}, {}, 0, {}};
     d.measured = measure(one_, reference_, many_, candidate, d.twins,
                          [](const std::string&) { return true; });
     return d;
@@ -81,8 +77,7 @@ class Scene {
     CheckOptions options;
     options.false_alarm = level;
     options.spreads = stored;
-    const TwinsJudgement seen =
-        conclude(drawn.measured, reference_, candidate, drawn.twins, options);
+    const TwinsJudgement seen = conclude(drawn, candidate, options);
     return std::ranges::any_of(seen.findings, [&](const Finding& f) {
       return !seen.one_row.contains(f.id) || wrong.contains(f.id);
     });

@@ -11,6 +11,7 @@
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
 #include "model/plan.hpp"
+#include "model/verify.hpp"
 #include "trace/execute.hpp"
 #include "trace/statistics.hpp"
 #include "trace/twins.hpp"
@@ -51,11 +52,12 @@ std::string joined(const std::set<std::string>& words) {
 Shares against_twins(const Start& start, int draws) {
   const Trace reference = run_reference(start);
   const Candidate candidate = run_candidate(start);
-  const Merged c = merge(candidate.trace);
+  const Merged c = merge_verified(candidate.trace);
   CheckOptions options;
   options.twins = draws;
-  const Drawn drawn =
-      draw_twins(*reference.graph, merge(reference), *candidate.trace.graph, c, options);
+  const Judgement judgement =
+      judge_runs(reference, merge_verified(reference), candidate.trace, c, options);
+  const Drawn& drawn = judgement.drawn.value();
   const auto differs = touched(*reference.graph, *candidate.trace.graph);
   Shares shares;
   for (const Node& node : reference.graph->nodes) {

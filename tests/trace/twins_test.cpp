@@ -32,12 +32,17 @@ class Twins : public testing::Test {
     candidate_ = merge(trace);
   }
 
+  TwinsJudgement judged(const std::function<bool(const std::string&)>& wanted) const {
+    return conclude(draw_twins(one_, reference_, many_, candidate_, wanted, options_), candidate_,
+                    options_);
+  }
+
   // The finding on `id` after its values were changed, if there is one.
   const Finding* finding_after(const std::string& id, const std::function<void(Tensor&)>& how) {
     Tensor changed = *candidate_.values.at(id);
     how(changed);
     candidate_.values[id] = std::make_shared<const Tensor>(std::move(changed));
-    seen_ = judge_by_twins(one_, reference_, many_, candidate_, all, options_);
+    seen_ = judged(all);
     for (const Finding& f : seen_.findings) {
       if (f.id == id) return &f;
     }
@@ -46,12 +51,12 @@ class Twins : public testing::Test {
 
   Graph one_, many_;
   Merged reference_, candidate_;
-  CheckOptions options_;
+  TwinOptions options_;
   TwinsJudgement seen_;
 };
 
 TEST_F(Twins, AcquitAHealthyRun) {
-  seen_ = judge_by_twins(one_, reference_, many_, candidate_, all, options_);
+  seen_ = judged(all);
   EXPECT_TRUE(seen_.findings.empty());
   EXPECT_TRUE(seen_.could_fail);
   EXPECT_GT(seen_.tests, 500U);
@@ -68,7 +73,7 @@ TEST_F(Twins, AreRefusedWhereTheyScatterFarMoreThanStored) {
   options_.spreads = &stored;
   for (const int twins : {2, 4}) {
     options_.twins = twins;
-    EXPECT_THROW(judge_by_twins(one_, reference_, many_, candidate_, all, options_), Failure);
+    EXPECT_THROW(judged(all), Failure);
   }
 }
 
@@ -96,7 +101,7 @@ TEST_F(Twins, SeeOneBitWhereNothingIsSplitUpstream) {
 
 TEST_F(Twins, LookOnlyWhereTheyAreAskedTo) {
   const auto only = [](const std::string& id) { return id == "m0/head/out"; };
-  seen_ = judge_by_twins(one_, reference_, many_, candidate_, only, options_);
+  seen_ = judged(only);
   EXPECT_EQ(seen_.worst.size(), 1U);
 }
 

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "number/words.hpp"
+
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::trace {
@@ -23,14 +25,79 @@ std::string ratio_text(double ratio) {
   return std::isinf(ratio) ? "exact" : fmt::format("{:.3g}", ratio);
 }
 
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  }
+  return text;
+}
+
+// What a pass says depends on the rules: only two of them know what rounding does.
+std::string what_passed(const Verdict& v) {
+  const auto knows = [](const std::string& rule) { return rule == "twins" || rule == "replay"; };
+  const std::string in = "every difference in " + how_many(v.lines.size(), "tensor");
+  return std::ranges::any_of(v.rules, knows)
+             ? "rounding explains " + in
+             : in + " is within a tolerance that was not derived from rounding";
+}
+
+void add_power(const Verdict& v, std::string& out) {
+  if (v.tests == 0) return;
+  out += "power (what the twins would have flagged, " + how_many(v.tests, "test") + "): ";
+  out += v.smallest_scale > 0
+             ? fmt::format("a typical tensor that is scaled by 1 +- {:.2g}", v.smallest_scale)
+             : "one other bit in a typical tensor (twins are equal bit by bit)";
+  if (v.vacuous > 0) {
+    out += "; little can be said of " + how_many(v.vacuous, "tensor") +
+           ", which are mostly noise (their tolerance exceeds half of what they hold)";
+  }
+  out += "\n";
+}
+
+void add_findings(const Verdict& v, std::size_t most, std::string& out) {
+  std::size_t shown = 0;
+  for (const Finding& f : v.findings) {
+    if (++shown > most) {
+      out += fmt::format(
+          "  ... and {}: all are in a report (.jsonl), those wrong by themselves in "
+          "localize\n",
+          how_many(v.findings.size() - most, "more finding", "more findings"));
+      break;
+    }
+    out += fmt::format("  {:<44} {:<9} ratio {:>8}  {}\n", f.id, f.statistic, ratio_text(f.ratio),
+                       f.detail);
+  }
+}
+
+// The fields of a finding that it has.
+nlohmann::json fields_of(const char* type, const Finding& f) {
+  nlohmann::json j{{"type", type},
+                   {"id", f.id},
+                   {"rule", rule_of(f.statistic)},
+                   {"statistic", f.statistic},
+                   {"ratio", number_or_null(f.ratio)},
+                   {"detail", f.detail}};
+  if (f.at) j["index"] = {f.at->row, f.at->column};
+  if (f.value) j["value"] = number_or_null(*f.value);
+  if (f.expected) j["expected"] = number_or_null(*f.expected);
+  if (f.tolerance) j["tolerance"] = number_or_null(*f.tolerance);
+  if (f.p) j["p"] = *f.p;
+  if (f.rank) j["rank"] = *f.rank;
+  return j;
+}
+
+}  // namespace
+
 std::string headline(const Verdict& v) {
   switch (v.exit_code()) {
     case 0:
-      return fmt::format("verdict: PASS, rounding explains every difference in {} tensors",
-                         v.lines.size());
+      return "verdict: PASS by " + joined(v.rules) + ": " + what_passed(v);
     case 1:
-      return fmt::format("verdict: FAIL, {} findings in {} tensors", v.findings.size(),
-                         v.lines.size());
+      return "verdict: FAIL by " + joined(v.rules) + ": " + how_many(v.findings.size(), "finding") +
+             " in " + how_many(v.lines.size(), "tensor");
     default:
       return v.identical ? "verdict: INCONCLUSIVE, a run was compared with itself"
                          : "verdict: INCONCLUSIVE, nothing that was judged could have failed";
@@ -41,31 +108,17 @@ std::string text_report(const Verdict& v, std::size_t worst) {
   std::string out = headline(v) + "\n";
   for (const std::string& note : v.notes) out += "note: " + note + "\n";
   if (!v.blamed.empty()) out += fmt::format("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
-  std::size_t shown = 0;
-  for (const Finding& f : v.findings) {
-    if (++shown > worst) {
-      out += fmt::format("  ... and {} more findings\n", v.findings.size() - worst);
-      break;
-    }
-    out += fmt::format("  {:<44} {:<9} ratio {:>8}  {}\n", f.id, f.statistic, ratio_text(f.ratio),
-                       f.detail);
-  }
+  add_findings(v, worst, out);
   std::vector<Line> lines = v.lines;
   std::stable_sort(lines.begin(), lines.end(),
                    [](const Line& a, const Line& b) { return a.ratio > b.ratio; });
-  out += "worst tensors (ratio = error / tolerance, at most 1 passes):\n";
+  out +=
+      "worst tensors (ratio: how far off, over how far a healthy run may be; at most 1 passes):\n";
   for (std::size_t i = 0; i < std::min(worst, lines.size()); ++i) {
     out += fmt::format("  {:<44} {:<9} ratio {:>8}  relative difference {:.2e}\n", lines[i].id,
                        lines[i].statistic, ratio_text(lines[i].ratio), lines[i].relative);
   }
-  if (v.tests > 0) {
-    const std::string least =
-        v.smallest_scale > 0
-            ? fmt::format("a scale error of {:.2g} in a typical tensor", v.smallest_scale)
-            : "any other bit in a typical tensor (twins are equal bit by bit)";
-    out += fmt::format("power: {} tests; {} would have been flagged; {} tensors are mostly noise\n",
-                       v.tests, least, v.vacuous);
-  }
+  add_power(v, out);
   if (v.forced > 0) {
     out += fmt::format(
         "forced: {} of {} choices fell otherwise, by less than rounding moves their "
@@ -92,6 +145,9 @@ std::string json_lines(const Verdict& v) {
   using nlohmann::json;
   std::string out;
   out += json{{"type", "verdict"},
+              {"schema", "plumb-report/1"},
+              {"rules", v.rules},
+              {"notes", v.notes},
               {"exit_code", v.exit_code()},
               {"findings", v.findings.size()},
               {"undecided", v.undecided.size()},
@@ -108,13 +164,7 @@ std::string json_lines(const Verdict& v) {
          "\n";
   const auto findings = [&](const char* type, const std::vector<Finding>& list) {
     for (const Finding& f : list) {
-      out += json{{"type", type},
-                  {"id", f.id},
-                  {"statistic", f.statistic},
-                  {"ratio", number_or_null(f.ratio)},
-                  {"detail", f.detail}}
-                 .dump() +
-             "\n";
+      out += fields_of(type, f).dump() + "\n";
     }
   };
   findings("finding", v.findings);
@@ -124,6 +174,7 @@ std::string json_lines(const Verdict& v) {
                 {"id", l.id},
                 {"statistic", l.statistic},
                 {"ratio", number_or_null(l.ratio)},
+                {"p", l.p},
                 {"relative", number_or_null(l.relative)}}
                .dump() +
            "\n";

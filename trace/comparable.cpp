@@ -1,0 +1,88 @@
+#include "trace/comparable.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "number/outcome.hpp"
+#include "trace/replay.hpp"
+#include "trace/structure.hpp"
+
+namespace plumb::trace {
+namespace {
+
+std::string setting(const Manifest& m, const std::string& key, const std::string& otherwise = "") {
+  const auto found = m.settings.find(key);
+  return found == m.settings.end() ? otherwise : found->second;
+}
+
+// How a run is spread over ranks, in which order its products add, and how many steps were traced.
+bool may_differ(const std::string& key) {
+  return key == "layout" || key == "any_order" || key == "last_step";
+}
+
+void differ(const std::string& what, const std::string& a, const std::string& b) {
+  if (a == b) return;
+  throw Failure("these runs have not the same " + what + " (reference " + a + ", candidate " + b +
+                "); trace both alike");
+}
+
+[[noreturn]] void distrust(const Finding& f, const std::string& what) {
+  throw Failure("in the reference '" + f.id + "' " + what + f.detail +
+                "; the reference cannot be trusted, make it again");
+}
+
+}  // namespace
+
+void refuse_another_run(const Manifest& r, const Manifest& c) {
+  differ("step", std::to_string(r.step), std::to_string(c.step));
+  std::set<std::string> keys;
+  for (const Manifest* m : {&r, &c}) {
+    for (const auto& [key, value] : m->settings) keys.insert(key);
+  }
+  for (const std::string& key : keys) {
+    if (!may_differ(key)) differ(key, setting(r, key, "none"), setting(c, key, "none"));
+  }
+}
+
+void refuse_bad_reference(const Trace& reference, const Merged& merged) {
+  if (!merged.findings.empty()) distrust(merged.findings.front(), "is not whole: ");
+  const bool may_be = reference.graph && left_out(*reference.graph, merged.values);
+  if (!merged.not_finite.empty() && !may_be) distrust(merged.not_finite.front(), "");
+  if (!reference.graph) return;
+  const Replayed seen =
+      replay(*reference.graph, merged.values, [](const std::string&) { return true; });
+  if (!seen.findings.empty()) distrust(seen.findings.front(), "is not what its inputs make: ");
+}
+
+Alike alike(const Trace& reference, const Values& of_reference, const Trace& candidate,
+            const Values& of_candidate) {
+  const bool equal = std::ranges::all_of(of_candidate, [&](const auto& v) {
+    const auto found = of_reference.find(v.first);
+    return found != of_reference.end() && *found->second == *v.second;
+  });
+  const Manifest &r = reference.manifest, &c = candidate.manifest;
+  Alike seen;
+  seen.identical =
+      equal && r.world_size == c.world_size && setting(r, "layout") == setting(c, "layout");
+  if (seen.identical) {
+    seen.notes.push_back(
+        "the traces are alike in layout and in every bit: a run was compared with itself");
+  } else if (equal) {
+    seen.notes.push_back("the candidate has the reference's bits in every tensor");
+  }
+  if (r.world_size > 1 && c.world_size == 1) {
+    seen.notes.push_back("the reference ran on " + std::to_string(r.world_size) +
+                         " ranks, the candidate on one: are they swapped?");
+  } else if (r.world_size > 1) {
+    seen.notes.push_back("the reference ran on " + std::to_string(r.world_size) +
+                         " ranks: it is no single-device run");
+  }
+  if (!candidate.graph) {
+    seen.notes.push_back(
+        "the candidate promises nothing: findings stand in the order of their names, since nobody "
+        "knows that of dataflow, and none is blamed");
+  }
+  return seen;
+}
+
+}  // namespace plumb::trace
