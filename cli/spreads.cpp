@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "bounds/outcome.hpp"
+#include "bounds/words.hpp"
 #include "cli/stop.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
@@ -38,7 +39,7 @@ void add_spreads(CLI::App& app, Verb& chosen) {
       });
       talk("");
       write_spreads({manifest_of(start.run), batches, twins, learnt}, out);
-      fmt::print("spreads of {} tensors in {}\n", learnt.tensors().size(), out);
+      fmt::print("spreads of {} in {}\n", how_many(learnt.tensors().size(), "tensor"), out);
       return 0;
     };
   });

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bounds/words.hpp"
 #include "trace/store/unfinished.hpp"
 
 namespace plumb {
@@ -26,11 +27,11 @@ std::string ratio_text(double ratio) {
 std::string headline(const Verdict& v) {
   switch (v.exit_code()) {
     case 0:
-      return fmt::format("verdict: PASS, rounding explains every difference in {} tensors",
-                         v.lines.size());
+      return fmt::format("verdict: PASS, rounding explains every difference in {}",
+                         how_many(v.lines.size(), "tensor"));
     case 1:
-      return fmt::format("verdict: FAIL, {} findings in {} tensors", v.findings.size(),
-                         v.lines.size());
+      return fmt::format("verdict: FAIL, {} in {}", how_many(v.findings.size(), "finding"),
+                         how_many(v.lines.size(), "tensor"));
     default:
       return v.identical ? "verdict: INCONCLUSIVE, a run was compared with itself"
                          : "verdict: INCONCLUSIVE, nothing that was judged could have failed";
@@ -44,7 +45,7 @@ std::string text_report(const Verdict& v, std::size_t worst) {
   std::size_t shown = 0;
   for (const Finding& f : v.findings) {
     if (++shown > worst) {
-      out += fmt::format("  ... and {} more findings\n", v.findings.size() - worst);
+      out += fmt::format("  ... and {}\n", how_many(v.findings.size() - worst, "more finding"));
       break;
     }
     out += fmt::format("  {:<44} {:<9} ratio {:>8}  {}\n", f.id, f.statistic, ratio_text(f.ratio),
