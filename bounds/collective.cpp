@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace plumb {
+namespace plumb::bounds {
 
 void Collective::check() const {
   if (ranks < 1) {
@@ -28,4 +28,4 @@ std::optional<Collective::Algorithm> find_algorithm(std::string_view name) {
   return {};
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

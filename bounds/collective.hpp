@@ -19,9 +19,10 @@
 #include <optional>
 #include <string_view>
 
-#include "bounds/number/format.hpp"
+#include "bounds/sees.hpp"
+#include "number/format.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 struct Collective {
   enum class Algorithm { ring, tree, rank_order, any_order } algorithm = Algorithm::ring;
@@ -37,4 +38,4 @@ inline constexpr std::array algorithm_names{"ring", "tree", "rank_order", "any_o
 // Returns the algorithm of that name, or nothing.
 std::optional<Collective::Algorithm> find_algorithm(std::string_view name);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // Made by embed_cards() from bounds/machines/*.json.
 std::span<const std::pair<std::string_view, std::string_view>> machine_cards();
@@ -100,12 +100,6 @@ std::optional<Order> Machine::order() const {
   return order;
 }
 
-void Mma::check() const {
-  const bool sound = terms >= 1 && terms <= most_terms && grid >= 1 && grid <= 40 && kept >= 1 &&
-                     kept <= 23 && promoted_after >= 0 && promoted_after % terms == 0;
-  if (!sound) throw std::invalid_argument("no matrix unit has these numbers of terms and bits");
-}
-
 std::optional<Mma> Machine::mma(const Format& input) const {
   const Fact* known = fact("mma_" + std::string(input.name));
   if (known == nullptr) return {};
@@ -157,4 +151,4 @@ const Machine* find_machine(std::string_view id) {
   return nullptr;
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

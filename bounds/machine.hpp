@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "bounds/collective.hpp"
-#include "bounds/number/format.hpp"
-#include "bounds/order.hpp"
+#include "bounds/sees.hpp"
+#include "number/format.hpp"
+#include "number/mma.hpp"
+#include "number/order.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // How a fact is known: from the vendor or the literature; from a probe; or taken on trust.
 enum class Provenance { published, measured, assumed };
@@ -30,22 +32,6 @@ struct Fact {
   std::string source;  // citation key, or the command that measured it
 };
 
-// One step of a matrix unit: D = C + sum of `terms` products, as [MMA-Sim] and [FHMP21] describe
-// it (theory.md T2). Products are exact; E is the largest exponent among products (e(a) + e(b), not
-// renormalised) and C; every addend is cut toward zero at 2^(E - grid), the sum is exact, its
-// result is cut toward zero to `kept` fraction bits.
-struct Mma {
-  Format input;
-  int terms, grid, kept;
-  // Every so many products (a multiple of `terms`) the sum is added to an FP32 number, nearest
-  // even, and starts again at zero; 0: never. The kernel decides this, not the machine.
-  int promoted_after = 0;
-
-  static constexpr int most_terms = 64;
-  // Throws std::invalid_argument if this is no unit: 1 to 64 terms, grid 1 to 40, kept 1 to 23.
-  void check() const;
-};
-
 struct Machine {
   std::string id, title;
   std::vector<Fact> facts;
@@ -54,7 +40,7 @@ struct Machine {
   // Returns the fact of that name, or nullptr.
   const Fact* fact(std::string_view name) const;
   // The order and rounding of its FP32 sums, if the card knows them: the facts "order" (see
-  // bounds/order.hpp; "any" says that nothing is known) and "rounding". Throws Failure if a fact
+  // number/order.hpp; "any" says that nothing is known) and "rounding". Throws Failure if a fact
   // names no order or no rounding.
   std::optional<Order> order() const;
   // Does the card claim nearest-even accumulation in FP32, subnormals kept, exp and log within one
@@ -71,4 +57,4 @@ const std::vector<Machine>& all_machines();
 // Returns the card of that id, or nullptr.
 const Machine* find_machine(std::string_view id);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

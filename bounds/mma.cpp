@@ -6,10 +6,10 @@
 #include <span>
 #include <stdexcept>
 
-#include "bounds/number/grid.hpp"
-#include "bounds/number/term.hpp"
+#include "bounds/proof/grid.hpp"
+#include "bounds/proof/term.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 constexpr int never = std::numeric_limits<int>::min() / 4;
@@ -281,4 +281,4 @@ SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
   return errors;
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -31,10 +31,11 @@
 
 #include "bounds/machine.hpp"
 #include "bounds/ordered.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // Throws std::invalid_argument if the inner sizes differ or the unit is none (Mma::check).
 SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

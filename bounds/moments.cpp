@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace plumb {
+namespace plumb::bounds {
 
 void MomentRoundings::round(Matrix<Moment>& x, const Format& to) {
   if (to == fp32 || to == fp64) return;  // a float already
@@ -72,4 +72,4 @@ Outcome<Tolerance> moments_by_evaluation(const ToleranceCall& call, MomentEvalua
   return moments_of(evaluate({pointers, call.attributes, call.how, roundings}), call);
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

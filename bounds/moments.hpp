@@ -3,17 +3,18 @@
 //
 //   bias        mean error about the value as given: the evaluation's own bias, and
 //               value mirrored here - value as given (two orders of the FP64 sums)
-//   deviation   root of own^2 + the sum of the squares of the sensitivities   number/moment.hpp
+//   deviation   root of own^2 + the sum of the squares of the sensitivities   bounds/proof/moment.hpp
 //
 // TESTED   tests/bounds/operations/moments_test.cpp
 #pragma once
 
 #include <string_view>
 
-#include "bounds/number/moment.hpp"
 #include "bounds/operation.hpp"
+#include "bounds/proof/moment.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // Roundings as promised: of parts, of running sums of parts and of the result.
 class MomentRoundings final : public Roundings<Moment> {
@@ -36,4 +37,4 @@ Outcome<Tolerance> moments_by_evaluation(const ToleranceCall& call, MomentEvalua
 
 Matrix<Moment> moments_of_input(const Matrix<double>& x);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

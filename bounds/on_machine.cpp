@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "bounds/mma.hpp"
-#include "bounds/number/term.hpp"
 #include "bounds/ordered.hpp"
+#include "bounds/proof/term.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // The words of a bound for one kind of sum.
@@ -174,4 +174,4 @@ Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operati
   return of_product(call, machine, order, unit);
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

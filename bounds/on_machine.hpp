@@ -19,8 +19,9 @@
 
 #include "bounds/machine.hpp"
 #include "bounds/operation.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // Returns the tolerance; inputs are numbers of `input`, which chooses the matrix unit.
 // REFUSES  unsupported   by name what the card does not describe
@@ -29,4 +30,4 @@ namespace plumb {
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

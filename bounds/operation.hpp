@@ -21,13 +21,14 @@
 #include <string_view>
 #include <vector>
 
-#include "bounds/number/format.hpp"
-#include "bounds/number/matrix.hpp"
-#include "bounds/number/truth.hpp"
-#include "bounds/outcome.hpp"
+#include "bounds/proof/truth.hpp"
 #include "bounds/roundings.hpp"
+#include "bounds/sees.hpp"
+#include "number/format.hpp"
+#include "number/matrix.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 using Attributes = std::map<std::string, double, std::less<>>;
 
@@ -93,7 +94,7 @@ struct Call {
 enum class Mode { deterministic, probabilistic, moments };
 std::string_view name_of(Mode mode);
 
-// A share of a tolerance by its cause (number/near.hpp: SHARES). An element's shares add up to its
+// A share of a tolerance by its cause (bounds/proof/near.hpp: SHARES). An element's shares add up to its
 // bound. The words are those of the cause, also where gemm and attention derive the share by a
 // formula of their own.
 struct Term {
@@ -188,4 +189,4 @@ inline Slice slice(std::size_t n, int parts, int i) {
   return {k * n / p, (k + 1) * n / p};
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -2,12 +2,12 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "bounds/number/moment.hpp"
-#include "bounds/number/near.hpp"
-#include "bounds/number/philox.hpp"
 #include "bounds/operation.hpp"
+#include "bounds/proof/moment.hpp"
+#include "bounds/proof/near.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 #define OPERATION(name) extern const Operation name;
 #include "bounds/operations.inc"
@@ -148,4 +148,4 @@ template Matrix<Moment> combined(std::vector<Matrix<Moment>>&&, const Evaluation
                                  Roundings<Moment>&);
 template Matrix<Truth> combined(std::vector<Matrix<Truth>>&&, const Evaluation&, Roundings<Truth>&);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

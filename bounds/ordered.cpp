@@ -6,11 +6,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "bounds/number/format.hpp"
-#include "bounds/number/grid.hpp"
-#include "bounds/number/term.hpp"
+#include "bounds/proof/grid.hpp"
+#include "bounds/proof/term.hpp"
+#include "number/format.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -128,18 +128,6 @@ Partial one(const std::vector<Operand>& a, const std::vector<Operand>& b, const 
 
 }  // namespace
 
-std::optional<Order> parse_order(std::string_view text) {
-  if (text == "sequential") return Order{};
-  if (text == "pairwise") return Order{Order::Kind::pairwise};
-  constexpr std::string_view blocked = "blocked ";
-  if (!text.starts_with(blocked)) return {};
-  const std::string digits(text.substr(blocked.size()));
-  const bool number = !digits.empty() && digits.size() < 8 &&
-                      digits.find_first_not_of("0123456789") == std::string::npos;
-  if (!number || std::stoul(digits) == 0) return {};
-  return Order{Order::Kind::blocked, std::stoul(digits)};
-}
-
 double SumErrors::likely(std::size_t e, double lambda) const {
   const double by_chance =
       std::fabs(bias.values[e]) + drift.values[e] + lambda * std::sqrt(energy.values[e]);
@@ -167,4 +155,4 @@ SumErrors errors_in_order(View<double> a, View<double> b, const Order& order) {
   return errors;
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -24,7 +24,7 @@
 //             h^2/12 in both modes
 //
 // Elsewhere, for bias and variance, what is lost is uniform over the multiples of g, or over the
-// odd ones where an exact operand has a last bit at g that the other has not: number/grid.hpp.
+// odd ones where an exact operand has a last bit at g that the other has not: bounds/proof/grid.hpp.
 // Toward zero the bias is -sign(s) (h - g)/2, odd -sign(s) h/2.
 //
 // ASSUMES  energy: each rounding has mean zero given the earlier ones; bias, variance: the above.
@@ -35,10 +35,11 @@
 // SOURCES  theory.md D3, P4, P5, P7, P8; bounds/SOURCES.md [HI23]
 #pragma once
 
-#include "bounds/number/product.hpp"
-#include "bounds/order.hpp"
+#include "bounds/sees.hpp"
+#include "number/order.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 struct SumErrors {
   // (M, N) each. `sum` is the FP64 sum from which the errors are counted; worst covers that it is
@@ -53,4 +54,4 @@ struct SumErrors {
 // Throws std::invalid_argument if the inner sizes differ.
 SumErrors errors_in_order(View<double> a, View<double> b, const Order& order);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

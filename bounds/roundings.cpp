@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "bounds/number/philox.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // Sixteen elements of a part; zeros beyond the end.
@@ -166,4 +166,4 @@ void SignedRoundings::round(Matrix<double>& x, const Format&) {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -12,10 +12,11 @@
 #include <optional>
 #include <vector>
 
-#include "bounds/number/matrix.hpp"
-#include "bounds/number/rounding.hpp"
+#include "bounds/sees.hpp"
+#include "number/matrix.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // A cast that is not to nearest even, or that must not overflow.
 struct Manner {
@@ -102,4 +103,4 @@ class SignedRoundings final : public Roundings<double> {
   std::size_t calls_ = 0;
 };
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "bounds/number/rounding.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 constexpr double outward = 1 + 0x1p-40;  // for the last dozen operations of a bound
@@ -228,4 +228,4 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proo
                       repeated || any(squared, short_numbers));
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

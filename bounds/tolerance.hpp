@@ -6,7 +6,7 @@
 //                   for the element, the others for the shared numbers that led to it [HI23]
 //   moments         of the same evaluation over Moment numbers: bounds/moments.hpp
 //
-//   worst    all shares but `stored`                            see bounds/number/near.hpp
+//   worst    all shares but `stored`                            see bounds/proof/near.hpp
 //   stored   half a spacing of the output format at |y| + worst; of a stochastic cast a whole one
 //   judge    |value as given - value as mirrored here|: two orders of the FP64 sums
 //
@@ -23,10 +23,11 @@
 #include <string_view>
 
 #include "bounds/moments.hpp"
-#include "bounds/number/near.hpp"
 #include "bounds/operation.hpp"
+#include "bounds/proof/near.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // Roundings as promised, each booked: those of parts under `wire`, the others under `stored`.
 class NearRoundings final : public Roundings<Near> {
@@ -87,4 +88,4 @@ Outcome<Tolerance> tolerance_of_squares_by(const ToleranceCall& call) {
   return tolerance_by_evaluation(call, {Bound, Moments}, {Summed...}, {0});
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "bounds/outcome.hpp"
-#include "bounds/words.hpp"
+#include "number/outcome.hpp"
+#include "number/words.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 void refuse_empty_values(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -71,4 +71,4 @@ void refuse_unknown_words(const CLI::App& app, const std::vector<std::string>& w
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

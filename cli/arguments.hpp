@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
-namespace plumb {
+#include "cli/sees.hpp"
+
+namespace plumb::cli {
 
 // Each throws Failure with one sentence.
 void refuse_empty_values(const std::vector<std::string>& words);
 void refuse_unknown_words(const CLI::App& app, const std::vector<std::string>& words);
 
-}  // namespace plumb
+}  // namespace plumb::cli

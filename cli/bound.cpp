@@ -8,12 +8,12 @@
 
 #include "bounds/examples/shaped.hpp"
 #include "bounds/on_machine.hpp"
-#include "bounds/outcome.hpp"
-#include "bounds/words.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
+#include "number/outcome.hpp"
+#include "number/words.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 struct BoundCommand {
@@ -258,4 +258,4 @@ void add_bound(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -6,7 +6,7 @@
 
 #include "kernels/backend.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 std::string build_text() {
   std::vector<std::string_view> usable;
@@ -17,4 +17,4 @@ std::string build_text() {
                      PLUMB_VERSION, build_commit(), PLUMB_FOUND, fmt::join(usable, ", "));
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -4,11 +4,13 @@
 #include <string>
 #include <string_view>
 
-namespace plumb {
+#include "cli/sees.hpp"
+
+namespace plumb::cli {
 
 // As git describes it, with -dirty where the tree differed; "unknown" outside a repository.
 std::string_view build_commit();
 // For --version: version, commit, libraries found, backends that run here.
 std::string build_text();
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bounds/words.hpp"
 #include "cli/verbs.hpp"
+#include "number/words.hpp"
 #include "trace/report/report.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 int code_of(const Trial& t) { return t.reached && t.changed ? t.broken.exit_code() : 3; }
@@ -108,4 +108,4 @@ void add_catch(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

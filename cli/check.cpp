@@ -1,6 +1,6 @@
 #include "cli/verbs.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 void add_check(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("check", "can rounding explain how two traces differ?");
@@ -17,4 +17,4 @@ void add_check(CLI::App& app, Verb& chosen) {
       [&chosen] { chosen = [] { return command.told(command.compare(reference, candidate)); }; });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

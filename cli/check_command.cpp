@@ -4,15 +4,15 @@
 #include <cstdio>
 #include <sstream>
 
-#include "bounds/outcome.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "model/verify.hpp"
+#include "number/outcome.hpp"
 #include "trace/report/report.hpp"
 #include "trace/selection.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--rule", rules,
@@ -170,4 +170,4 @@ Loaded load(const std::string& folder) {
   return loaded;
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -4,7 +4,7 @@
 #include "model/data/text.hpp"
 #include "trace/report/report.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 void add_demo(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("demo", "the five-minute tour: a healthy run and a buggy one");
@@ -48,4 +48,4 @@ void add_demo(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

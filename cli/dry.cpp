@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "bounds/words.hpp"
 #include "cli/verbs.hpp"
 #include "model/dry.hpp"
 #include "model/mesh.hpp"
 #include "model/traffic.hpp"
+#include "number/words.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 using nlohmann::json;
@@ -171,4 +171,4 @@ void add_dry(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bounds/words.hpp"
 #include "cli/verbs.hpp"
+#include "number/words.hpp"
 #include "trace/selection.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 void print(const std::string& id, const Tensor& t, const Format& format) {
@@ -53,4 +53,4 @@ void add_inspect(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

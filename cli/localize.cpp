@@ -4,7 +4,7 @@
 
 #include "cli/verbs.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 bool wrong_by_itself(const Finding& f) {
@@ -60,4 +60,4 @@ void add_localize(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -4,14 +4,14 @@
 #include <filesystem>
 #include <iostream>
 
-#include "bounds/outcome.hpp"
 #include "cli/arguments.hpp"
 #include "cli/build.hpp"
 #include "cli/stop.hpp"
 #include "cli/verbs.hpp"
+#include "number/outcome.hpp"
 #include "trace/memory.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 int run(int argc, char** argv) {
@@ -62,10 +62,11 @@ int refused(std::string sentence) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::cli
 
 int main(int argc, char** argv) {
   using namespace plumb;
+  using namespace plumb::cli;
   keep_freed_memory();
   remove_unfinished_when_stopped();
   try {

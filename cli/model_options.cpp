@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "bounds/outcome.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "model/data/text.hpp"
+#include "number/outcome.hpp"
 #include "trace/store/read_file.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 void tell_idle_parts(const Layout& layout) {
@@ -38,7 +38,7 @@ void ModelOptions::add_to(CLI::App& verb) {
   verb.add_option("--seed", seed, "of weights and data")
       ->capture_default_str()
       ->check(whole_numbers(0, std::numeric_limits<std::uint64_t>::max()));
-  for (const Size& size : plumb::sizes()) add_size(verb, size);
+  for (const Size& size : model::sizes()) add_size(verb, size);
 }
 
 void ModelOptions::add_size(CLI::App& verb, const Size& size) {
@@ -59,7 +59,7 @@ void ModelOptions::add_size(CLI::App& verb, const Size& size) {
 
 Config ModelOptions::changed(Config c, bool to_run) const {
   c.seed = seed;
-  for (const Size& size : plumb::sizes()) {
+  for (const Size& size : model::sizes()) {
     const int given = sizes.at(size.name);
     if (given < 0) continue;
     if (size.of == Size::Of::experts && c.experts == 0) {
@@ -83,7 +83,7 @@ void ModelOptions::refuse_another_model(const Config& loaded) const {
                   "), and its weights decide; leave " + option + " out");
   };
   if (!family.empty() && family != family_of(loaded)) no("--family", family_of(loaded));
-  for (const Size& size : plumb::sizes()) {
+  for (const Size& size : model::sizes()) {
     const int given = sizes.at(size.name), has = loaded.*size.field;
     if (size.of_model() && given >= 0 && given != has) no(option_of(size), text_of(size, has));
   }
@@ -97,7 +97,7 @@ Start ModelOptions::start(const std::string& layout_if_none,
   const std::string text = text_from(data);
   const Config fresh = config_of(family.empty() ? "gpt" : family);
   if (load.empty()) return start_of(changed(fresh, true), how, where, text);
-  const Loaded earlier = plumb::load(load);
+  const Loaded earlier = cli::load(load);
   Config c = run_from(earlier.trace.manifest).config;
   refuse_another_model(c);
   c.rate = fresh.rate;
@@ -121,4 +121,4 @@ std::string text_from(const std::string& file) {
                 "; name a file of text");
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -3,7 +3,7 @@
 #include "cli/verbs.hpp"
 #include "paper_repro/claim.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 void add_paper(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("paper", "the claims of the TTrace paper: published and ours");
@@ -15,4 +15,4 @@ void add_paper(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -3,7 +3,7 @@
 #include "cli/verbs.hpp"
 #include "model/recipe.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 void list() {
@@ -47,4 +47,4 @@ void add_recipes(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include "bounds/words.hpp"
 #include "cli/verbs.hpp"
+#include "number/words.hpp"
 #include "trace/replay.hpp"
 #include "trace/report/report.hpp"
 #include "trace/structure.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 // Refuses traces with missing tensors, as check does: they cannot be called healthy.
@@ -66,4 +66,4 @@ void add_replay(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

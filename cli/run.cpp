@@ -3,17 +3,19 @@
 #include <chrono>
 #include <fstream>
 
-#include "bounds/outcome.hpp"
-#include "bounds/words.hpp"
 #include "cli/build.hpp"
 #include "cli/stop.hpp"
 #include "cli/trained_states.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/training.hpp"
+#include "model/data/text.hpp"
+#include "number/outcome.hpp"
+#include "number/words.hpp"
 #include "trace/selection.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -174,4 +176,4 @@ void add_run(CLI::App& app, Verb& chosen) {
   verb->callback([&chosen] { chosen = [] { return command.run(); }; });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -1,15 +1,15 @@
 #include <fmt/format.h>
 
-#include "bounds/outcome.hpp"
-#include "bounds/words.hpp"
 #include "cli/stop.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/learn.hpp"
 #include "model/transformer.hpp"
+#include "number/outcome.hpp"
+#include "number/words.hpp"
 #include "trace/store/spreads_file.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 void add_spreads(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("spreads", "learn how healthy runs scatter, for check --spreads");
@@ -45,4 +45,4 @@ void add_spreads(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

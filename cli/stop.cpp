@@ -11,7 +11,7 @@
 #include "cli/verbs.hpp"
 #include "trace/store/unfinished.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 [[noreturn]] void stop(int signal) {
@@ -46,4 +46,4 @@ void name_what_was_left(const std::filesystem::path& beside) {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 
-namespace plumb {
+#include "cli/sees.hpp"
+
+namespace plumb::cli {
 
 // From now on SIGINT, SIGTERM and SIGHUP remove what the process has not finished, say so in one sentence, and end it
 // with 128 + the signal's number. To be called before any thread is started.
@@ -12,4 +14,4 @@ void remove_unfinished_when_stopped();
 // Names what stopped processes left beside a file or folder that is about to be written.
 void name_what_was_left(const std::filesystem::path& beside);
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -5,7 +5,7 @@
 
 #include "cli/verbs.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 void talk(const std::string& what) {
   using Clock = std::chrono::steady_clock;
@@ -21,5 +21,4 @@ void talk(const std::string& what) {
 }
 
 void note(const std::string& sentence) { std::fprintf(stderr, "note: %s\n", sentence.c_str()); }
-
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -2,14 +2,14 @@
 
 #include <limits>
 
-#include "bounds/words.hpp"
 #include "cli/stop.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/training.hpp"
+#include "number/words.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 class TrainCommand {
@@ -183,4 +183,4 @@ void add_train(CLI::App& app, Verb& chosen) {
   verb->callback([&chosen] { chosen = [] { return command.run(); }; });
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -10,7 +10,7 @@
 #include "model/data/text.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 constexpr int training_steps = 1500;
@@ -62,4 +62,4 @@ Start trained_start(const Recipe& recipe, const Layout& layout, const Config& co
   return start_of(config, recipe, layout, default_text(), &known.at(model));
 }
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -4,13 +4,14 @@
 #include <functional>
 #include <string>
 
+#include "cli/sees.hpp"
 #include "experiments/trial.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 // The start of such a run on trained weights. `told(what)` says how the training goes; what it
 // throws ends it. Another process that trains the same is waited for.
 Start trained_start(const Recipe& recipe, const Layout& layout, const Config& config,
                     const std::string& cache, const std::function<void(const std::string&)>& told);
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -4,11 +4,11 @@
 
 #include <charconv>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "trace/report/report.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 namespace {
 
 template <class T>
@@ -62,4 +62,4 @@ CLI::Validator report_files() {
 }
 CLI::Validator new_traces() { return accepted_by(check_new); }
 
-}  // namespace plumb
+}  // namespace plumb::cli

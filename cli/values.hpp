@@ -7,9 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 
+#include "cli/sees.hpp"
 #include "model/config.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most);
 // A fraction with its point, as 0.1; becomes the whole number that `size` keeps of it.
@@ -20,4 +21,4 @@ CLI::Validator report_files();
 // Accepts a name for a new trace, in a place that can be written.
 CLI::Validator new_traces();
 
-}  // namespace plumb
+}  // namespace plumb::cli

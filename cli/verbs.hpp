@@ -8,9 +8,10 @@
 #include <functional>
 #include <string>
 
+#include "cli/sees.hpp"
 #include "experiments/trial.hpp"
 
-namespace plumb {
+namespace plumb::cli {
 
 using Verb = std::function<int()>;
 
@@ -108,4 +109,4 @@ struct Loaded {
 };
 Loaded load(const std::string& folder);
 
-}  // namespace plumb
+}  // namespace plumb::cli

@@ -7,7 +7,7 @@
 
 set(labels "CLAIM|HOLDS|TESTED|COSTS|SOURCES|REFUSES|LEMMAS|SLACK|ASSUMES|VALID|UNIT|ERRORS|NOT FOR")
 set(heads "evaluate|tolerance|attributes|inputs|outputs|layout|moments")
-set(a_path "(^|[^A-Za-z0-9_/.-])((bounds|world|trace|kernels|model|injectors|experiments|paper_repro|cli|tests|cmake|docs)/[A-Za-z0-9_/.-]*\\.(hpp|cpp|cu|inc|md|json|py|cmake|txt|svg|csv))")
+set(a_path "(^|[^A-Za-z0-9_/.-])((number|bounds|world|trace|kernels|model|injectors|experiments|paper_repro|cli|tests|cmake|docs)/[A-Za-z0-9_/.-]*\\.(hpp|cpp|cu|inc|md|json|py|cmake|txt|svg|csv))")
 
 # The text of a file, safe in lists: no brackets, no semicolons.
 function(read_text path result)

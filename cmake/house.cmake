@@ -14,7 +14,7 @@ add_library(plumb_rules INTERFACE)
 target_compile_features(plumb_rules INTERFACE cxx_std_20)
 target_include_directories(plumb_rules INTERFACE ${PROJECT_SOURCE_DIR})
 # Same bits, but loops with a root or a choice in them become vectors: nothing here reads errno, and
-# only bounds/number/certified.cpp the processor's floating-point flags.
+# only bounds/proof/certified.cpp the processor's floating-point flags.
 set(loop_flags -fno-math-errno -fno-trapping-math)
 target_compile_options(plumb_rules INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;${loop_flags};-Wall;-Wextra;-Wpedantic;-Wconversion;-Wno-sign-conversion;-Wshadow>"
@@ -126,7 +126,7 @@ function(house_tests group)
     return()
   endif()
   list(APPEND arg_ALSO ${group})
-  list(FILTER arg_ALSO INCLUDE REGEX "^(bounds|world|trace|kernels|model|injectors|experiments|paper_repro)$")
+  list(FILTER arg_ALSO INCLUDE REGEX "^(number|bounds|world|trace|kernels|model|injectors|experiments|paper_repro)$")
   list(TRANSFORM arg_ALSO PREPEND plumb::)
   add_executable(${group}_tests ${sources})
   target_link_libraries(${group}_tests PRIVATE tests_support ${arg_ALSO})
@@ -141,7 +141,7 @@ function(house_tests group)
                        DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${group})
 endfunction()
 
-# The bounds and their tests once more, with terms that can be lost (bounds/number/term.hpp).
+# The bounds and their tests once more, with terms that can be lost (bounds/proof/term.hpp).
 function(house_mutants)
   get_target_property(sources plumb_bounds SOURCES)
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/bounds/*_test.cpp)
@@ -150,7 +150,7 @@ function(house_mutants)
   add_library(mutants STATIC EXCLUDE_FROM_ALL ${sources} ${emulations})
   add_dependencies(mutants plumb_bounds)  # makes the embedded cards
   target_compile_definitions(mutants PUBLIC PLUMB_MUTANTS)
-  target_link_libraries(mutants PUBLIC plumb_rules fmt::fmt MPFR::MPFR Boost::headers Eigen3::Eigen
+  target_link_libraries(mutants PUBLIC plumb_rules plumb::number fmt::fmt MPFR::MPFR Boost::headers
                         nlohmann_json::nlohmann_json)
   add_executable(mutants_tests EXCLUDE_FROM_ALL ${tests} ${their_tests})
   target_compile_definitions(mutants_tests PRIVATE PLUMB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -5,9 +5,10 @@
 #include <cmath>
 #include <vector>
 
-#include "bounds/number/matrix.hpp"
+#include "experiments/sees.hpp"
+#include "number/matrix.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 struct Distance {
   double norm = 0;           // Frobenius, of the difference
@@ -61,4 +62,4 @@ struct Foretold {
   }
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "bounds/number/philox.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 double draw_from(std::string_view distribution, std::uint64_t key, std::uint64_t at) {
   const auto normal = [&](std::uint64_t lane) {
@@ -22,4 +22,4 @@ double draw_from(std::string_view distribution, std::uint64_t key, std::uint64_t
   return normal(0);
 }
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace plumb {
+#include "experiments/sees.hpp"
+
+namespace plumb::experiments {
 
 inline constexpr std::array distributions{"zero-mean",    "positive",   "lognormal",
                                           "heavy-tailed", "cancelling", "constant"};
@@ -15,4 +17,4 @@ inline constexpr std::array distributions{"zero-mean",    "positive",   "lognorm
 // the stream `key`.
 double draw_from(std::string_view distribution, std::uint64_t key, std::uint64_t at);
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -8,10 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/sees.hpp"
 #include "experiments/table.hpp"
 #include "experiments/trial.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 // The effort that is asked for, and the driver's services.
 struct Effort {
@@ -36,4 +37,4 @@ std::span<const Experiment* const> all_experiments();
 // Throws Failure on an unknown name, listing the known.
 const Experiment& find_experiment(std::string_view name);
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -1,10 +1,10 @@
 #include <array>
 
-#include "bounds/outcome.hpp"
-#include "bounds/words.hpp"
 #include "experiments/experiment.hpp"
+#include "number/outcome.hpp"
+#include "number/words.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 #define EXPERIMENT(name) extern const Experiment name;
 #include "experiments/experiments.inc"
@@ -28,4 +28,4 @@ const Experiment& find_experiment(std::string_view name) {
   throw Failure(unknown("experiment", name, known));
 }
 
-}  // namespace plumb
+}  // namespace plumb::experiments

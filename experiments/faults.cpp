@@ -3,11 +3,11 @@
 #include <array>
 #include <cmath>
 
-#include "bounds/number/philox.hpp"
-#include "bounds/number/rounding.hpp"
 #include "bounds/operations/attention.hpp"
+#include "number/philox.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 std::shared_ptr<const Tensor> kept(Tensor x) {
@@ -185,4 +185,4 @@ constexpr std::array faults{
 
 std::span<const Fault> all_faults() { return faults; }
 
-}  // namespace plumb
+}  // namespace plumb::experiments

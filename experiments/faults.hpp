@@ -9,9 +9,10 @@
 #include <span>
 #include <string_view>
 
+#include "experiments/sees.hpp"
 #include "experiments/trial.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 struct Fault {
   std::string_view name;
@@ -23,4 +24,4 @@ struct Fault {
 
 std::span<const Fault> all_faults();
 
-}  // namespace plumb
+}  // namespace plumb::experiments

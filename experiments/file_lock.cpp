@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <system_error>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 // The owner before may have removed the file that was opened.
@@ -56,4 +56,4 @@ FileLock::~FileLock() {
   close(file_);
 }
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 
-namespace plumb {
+#include "experiments/sees.hpp"
+
+namespace plumb::experiments {
 
 class FileLock {
  public:
@@ -21,4 +23,4 @@ class FileLock {
   int file_ = -1;
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -2,11 +2,11 @@
 
 #include <cmath>
 
-#include "bounds/number/certified.hpp"
-#include "bounds/number/rounding.hpp"
+#include "bounds/proof/certified.hpp"
 #include "experiments/distributions.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr std::size_t side = 40;  // 1,600 outputs of a product
@@ -59,8 +59,9 @@ Matrix<double> true_result(const Question& q) {
   return find_operation(q.operation)->value(meant)[0];
 }
 
-Seen compared(const Tensor& computed, const Matrix<double>& truth, const Matrix<double>& bound) {
-  Seen seen;
+Compared compared(const Tensor& computed, const Matrix<double>& truth,
+                  const Matrix<double>& bound) {
+  Compared seen;
   double largest_error = 0, largest_bound = 0;
   for (std::size_t e = 0; e < truth.size(); ++e) {
     const double error = std::fabs(static_cast<double>(computed.values[e]) - truth.values[e]);
@@ -73,4 +74,4 @@ Seen compared(const Tensor& computed, const Matrix<double>& truth, const Matrix<
   return seen;
 }
 
-}  // namespace plumb
+}  // namespace plumb::experiments

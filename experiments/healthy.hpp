@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "bounds/operation.hpp"
+#include "experiments/sees.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 // gemm: 40 x n by n x 40. softmax, rmsnorm, layernorm: 40 rows of n. `cancelling`: neighbours along
 // a product's sum add up to little.
@@ -23,11 +24,11 @@ Question asked(const std::string& operation, const std::string& distribution, st
 // Products with their certificate; other values in FP64, good for 2^-48 and better (near.hpp).
 Matrix<double> true_result(const Question& q);
 
-struct Seen {
+struct Compared {
   double nearest = 0;       // largest error / bound
   double looseness = 0;     // largest bound / largest error; 0: no error
   std::size_t outside = 0;  // elements whose error exceeds the bound
 };
-Seen compared(const Tensor& computed, const Matrix<double>& truth, const Matrix<double>& bound);
+Compared compared(const Tensor& computed, const Matrix<double>& truth, const Matrix<double>& bound);
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -73,7 +73,7 @@ def tail(count, runs, rate):
 
 
 def interval(count, runs):
-    """95 in 100 such intervals hold the true rate; what binomial_interval() of bounds/levels.hpp gives [CP34]."""
+    """95 in 100 such intervals hold the true rate; what binomial_interval() of trace/levels.hpp gives [CP34]."""
     def solve(goal, counted):  # tail falls with the rate
         low, high = 0.0, 1.0
         for _ in range(50):

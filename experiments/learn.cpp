@@ -3,7 +3,7 @@
 #include "model/plan.hpp"
 #include "trace/twins.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 Learnt learn(const Start& start, std::string_view text, int batches, int twins,
              const std::function<void(int)>& told) {
@@ -26,4 +26,4 @@ Learnt learn(const Start& start, std::string_view text, int batches, int twins,
   return learnt;
 }
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -8,10 +8,10 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "trace/store/unfinished.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 // A layout's commas stand in the file as semicolons. A cell that has semicolons itself, quotes or
@@ -150,4 +150,4 @@ void write_provenance(const std::filesystem::path& json,
 
 std::string cell(double x) { return fmt::format("{:.4g}", x); }
 
-}  // namespace plumb
+}  // namespace plumb::experiments

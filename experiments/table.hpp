@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "experiments/file_lock.hpp"
+#include "experiments/sees.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 class Table {
  public:
@@ -71,4 +72,4 @@ void write_provenance(const std::filesystem::path& json,
 
 std::string cell(double x);  // four significant digits
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -7,9 +7,10 @@
 #include <functional>
 #include <string_view>
 
+#include "experiments/sees.hpp"
 #include "experiments/trial.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 using Step = std::function<Values(const Start&)>;
 // Goes from `start` through so many steps, each from the state that `step` made of the one before;
@@ -25,4 +26,4 @@ Start start_from(const Trace& trace, const Merged& merged, const Layout& layout)
 Start trained(Start start, std::string_view text, int steps,
               const std::function<void(int, double)>& told);
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -5,7 +5,7 @@
 #include "trace/difference.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 namespace {
 
@@ -146,4 +146,4 @@ Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const Chec
   return trial;
 }
 
-}  // namespace plumb
+}  // namespace plumb::experiments

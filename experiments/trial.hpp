@@ -7,11 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "experiments/sees.hpp"
 #include "injectors/bug.hpp"
 #include "model/transformer.hpp"
 #include "trace/check.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 
 // The state and the data of a run's start.
 struct Start {
@@ -59,4 +60,4 @@ struct Trial {
 // A bug that shows late gets a step before, after which reference and candidates start alike.
 Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options);
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -9,11 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "injectors/sees.hpp"
 #include "model/config.hpp"
 #include "model/joints/joints.hpp"
 #include "model/transformer.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 // The strength and the luck of a bug: given by the caller, read by the bugs that have a dose.
 struct Dose {
@@ -29,7 +30,7 @@ enum class Expected { T, T_late, R, neg, blind, floor };
 // as text_of() writes it.
 struct Setting {
   std::string_view name, value;
-  int number() const { return setting_from(size_of(name), value).value(); }
+  int number() const { return setting_from(setting_named(name), value).value(); }
 };
 
 struct Needs {
@@ -65,4 +66,4 @@ const Bug& find_bug(std::string_view id);
 // magnitude and has no dose.
 void refuse_unmet(const Bug& bug, const Training& run, double magnitude);
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,10 +1,10 @@
 #include <array>
 
-#include "bounds/outcome.hpp"
-#include "bounds/words.hpp"
 #include "injectors/bug.hpp"
+#include "number/outcome.hpp"
+#include "number/words.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 #define BUG(name) extern const Bug name;
 #include "injectors/bugs.inc"
@@ -28,4 +28,4 @@ const Bug& find_bug(std::string_view id) {
   throw Failure(unknown("bug", id, known));
 }
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -3,9 +3,9 @@
 #include <array>
 #include <string>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 extern const Backend reference_backend;
 extern const Backend eigen_backend;
@@ -31,4 +31,4 @@ const Backend& find_backend(std::string_view name) {
                 (known ? "not usable on this machine" : "unknown") + "; choose " + usable);
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

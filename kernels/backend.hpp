@@ -11,9 +11,10 @@
 #include <span>
 #include <string_view>
 
-#include "bounds/number/product.hpp"
+#include "kernels/sees.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 struct Backend {
   std::string_view name;
@@ -27,4 +28,4 @@ std::span<const Backend* const> all_backends();
 // Throws Failure on an unknown or unusable backend, listing the usable.
 const Backend& find_backend(std::string_view name);
 
-}  // namespace plumb
+}  // namespace plumb::kernels

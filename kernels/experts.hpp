@@ -11,9 +11,10 @@
 
 #include <vector>
 
-#include "bounds/number/matrix.hpp"
+#include "kernels/sees.hpp"
+#include "number/matrix.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 struct Ratings {
   Tensor p;       // (T, E) softmax of the logits
@@ -58,4 +59,4 @@ Tensor spread_gradient(const Tensor& dy, const Tensor& p, const Tensor& choices,
 Tensor rating_gradient(const Ratings& ratings, const Tensor& dp, const Tensor& count,
                        double balance, double z, float loss_scale);
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -2,8 +2,8 @@
 //
 // They are under test: they fulfil the same promises as bounds/operations (see there for the
 // mathematics and the order of each sum). They share the rounding of formats, the exponential,
-// Philox and the transpose of bounds/number with them, which have tests of their own, and no other
-// arithmetic. Products are of a Backend; the reference backend shares those of bounds/number
+// Philox and the transpose of number/ with them, which have tests of their own, and no other
+// arithmetic. Products are of a Backend; the reference backend shares those of number/
 // (kernels/reference/gemm.cpp). Nothing here rounds to a format; the model does, with
 // `round_to_format`.
 //
@@ -14,11 +14,12 @@
 #include <span>
 #include <vector>
 
-#include "bounds/number/format.hpp"
-#include "bounds/number/matrix.hpp"
 #include "kernels/backend.hpp"
+#include "kernels/sees.hpp"
+#include "number/format.hpp"
+#include "number/matrix.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 // Rounds every value to a number of the format, nearest even. Memory speed for bf16.
 void round_to_format(std::span<float> x, const Format& format);
@@ -164,4 +165,4 @@ struct AdamState {
 AdamState adam_step(const AdamSettings& how, const Tensor& gradient, const Tensor& master,
                     const Tensor& average, const Tensor& square);
 
-}  // namespace plumb
+}  // namespace plumb::kernels

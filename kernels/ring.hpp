@@ -8,8 +8,9 @@
 #pragma once
 
 #include "kernels/ops.hpp"
+#include "kernels/sees.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 // Packs the key and value columns of qkv.                                 // (Q, 2 kv_heads dim)
 Tensor keys_and_values(const Tensor& qkv, const HeadShape& shape);
@@ -56,4 +57,4 @@ Tensor block_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
 // The probability of the sink in each row.                                                // (Q, 1)
 Tensor taken_by_sink(float sink, const Tensor& lse);
 
-}  // namespace plumb
+}  // namespace plumb::kernels

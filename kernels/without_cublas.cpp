@@ -1,8 +1,8 @@
 // Stands in for kernels/cublas/ where nvcc or cuBLAS was not found.
-#include "bounds/outcome.hpp"
 #include "kernels/backend.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 extern const Backend cublas_backend{
     .name = "cublas",
@@ -16,4 +16,4 @@ extern const Backend cublas_backend{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -1,8 +1,8 @@
 // Stands in for kernels/cuda/ where nvcc was not found.
-#include "bounds/outcome.hpp"
 #include "kernels/cuda/cast_fp8.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 bool cuda_usable_here() { return false; }
 
@@ -14,4 +14,4 @@ void cast_to_e5m2_on_cuda(std::span<const float>, std::span<std::uint8_t>) {
   throw Failure("this program was built without CUDA. HINT: install nvcc and configure again");
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -1,8 +1,8 @@
 // Stands in for kernels/onednn/ where oneDNN was not found.
-#include "bounds/outcome.hpp"
 #include "kernels/backend.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 extern const Backend onednn_backend{
     .name = "onednn",
@@ -16,4 +16,4 @@ extern const Backend onednn_backend{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -2,7 +2,7 @@
 
 #include "model/rank.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 constexpr std::size_t bucket_size = 4096;  // elements; a larger gradient has a bucket of its own
@@ -131,4 +131,4 @@ Tensor Buckets::take(const std::string& gradient) {
   return stays ? sum : std::move(sum);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

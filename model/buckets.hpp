@@ -15,8 +15,9 @@
 #include <vector>
 
 #include "model/overlap.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 class Rank;
 
@@ -53,4 +54,4 @@ class Buckets {
   std::map<std::string, Event> landed_;
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

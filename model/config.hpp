@@ -12,7 +12,9 @@
 #include <string_view>
 #include <vector>
 
-namespace plumb {
+#include "model/sees.hpp"
+
+namespace plumb::model {
 
 // gpt: learned positions, LayerNorm, GELU, biases, tied head. llama: RoPE, RMSNorm, SwiGLU, grouped
 // queries, own head, no biases.
@@ -106,7 +108,7 @@ struct Size {
 };
 std::span<const Size> sizes();
 // Throws Failure if there is none of that name.
-const Size& size_of(std::string_view name);
+const Size& setting_named(std::string_view name);
 
 // 100'000 millionths are 0.1: the number nearest to it, as a compiler reads "0.1".
 inline double fraction(int millionths) { return millionths / 1e6; }
@@ -152,4 +154,4 @@ bool decays(const Parameter& p);
 // router's weights stay as they are.
 std::vector<Parameter> multiplied(const Config& config);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "bounds/examples/shaped.hpp"
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "trace/graph.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 Spread spread_of(const SharedSum& sum, int parts, const Format& inputs) {
@@ -86,4 +86,4 @@ std::vector<SharedSum> shared_sums(const Config& c, const Recipe& r, const Layou
   return all;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -12,8 +12,9 @@
 #include "model/config.hpp"
 #include "model/layout.hpp"
 #include "model/recipe.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Returns one rank of the first stage, one of a middle stage and one of the last.
 std::vector<int> ranks_to_look_at(const Layout& layout);
@@ -46,4 +47,4 @@ inline constexpr int most_terms = 1 << 18;  // longer sums are looked at up to h
 std::vector<SharedSum> shared_sums(const Config& config, const Recipe& recipe,
                                    const Layout& layout);
 
-}  // namespace plumb
+}  // namespace plumb::model

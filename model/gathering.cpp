@@ -3,7 +3,7 @@
 #include "model/rank.hpp"
 #include "model/zero.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // Layers 0, 2, 4 ... share buffers, and so do the others.
@@ -77,4 +77,4 @@ void Gathering::set_out(Room& room, const Parameter& p) {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -13,8 +13,9 @@
 
 #include "model/config.hpp"
 #include "model/overlap.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 class Rank;
 
@@ -43,4 +44,4 @@ class Gathering {
   std::map<std::string, Room> rooms_;
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

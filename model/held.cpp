@@ -1,6 +1,6 @@
 #include "model/held.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 Held held(const Parameter& p) {
   return p.sharding == Sharding::none   ? Held::whole
@@ -39,4 +39,4 @@ bool holds(const Config& c, const Layout& l, const Coordinates& at,
   return holds_module(c, l, at, stages, p.name) || (on_both_ends(c, p) && at.pp == l.pp - 1);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -7,8 +7,9 @@
 
 #include "model/layout.hpp"
 #include "model/mesh.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // How a tensor of a rank lies in the whole one:
 //   whole           all of it
@@ -39,4 +40,4 @@ bool holds_module(const Config& config, const Layout& layout, const Coordinates&
 bool holds(const Config& config, const Layout& layout, const Coordinates& at,
            const std::vector<Stage>& stages, const Parameter& p);
 
-}  // namespace plumb
+}  // namespace plumb::model

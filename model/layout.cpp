@@ -7,10 +7,10 @@
 #include <set>
 #include <sstream>
 
-#include "bounds/outcome.hpp"
-#include "bounds/words.hpp"
+#include "number/outcome.hpp"
+#include "number/words.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 const std::vector<std::string> names{"dp",   "ep",        "tp",      "cp",      "pp", "vpp",
@@ -237,4 +237,4 @@ std::vector<Stage> stages_of(const Layout& l, const Config& c) {
   return stages;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "model/config.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // How attention reaches the tokens of other context-parallel ranks: it gathers their keys and
 // values, trades its tokens of all heads for all tokens of some (ulysses), or has keys and values
@@ -65,4 +66,4 @@ struct Stage {
 };
 std::vector<Stage> stages_of(const Layout& layout, const Config& config);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -7,12 +7,13 @@
 #include <map>
 #include <string>
 
-#include "bounds/number/matrix.hpp"
+#include "model/sees.hpp"
+#include "number/matrix.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct Leftovers {
   std::map<std::string, Tensor> main_grad;  // summed gradients, by parameter
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -2,7 +2,7 @@
 
 #include "model/rank.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 void Mail::send(int to, int tag, const Tensor& x, bool backward) {
   Box& box = way(out_, backward);
@@ -41,4 +41,4 @@ void Mail::finish() {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

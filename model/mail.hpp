@@ -12,8 +12,9 @@
 #include <string>
 
 #include "model/overlap.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 class Rank;
 
@@ -48,4 +49,4 @@ class Mail {
   std::array<Box, 2> out_, in_;
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

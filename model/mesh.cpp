@@ -1,6 +1,6 @@
 #include "model/mesh.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 Coordinates coordinates(const Layout& l, int rank) {
   return {rank / (l.tp * l.cp * l.dp), rank / (l.tp * l.cp) % l.dp, rank / l.tp % l.cp,
@@ -31,4 +31,4 @@ Mesh mesh_of(Groups& g) {
   return {*g.at(0), *g.at(1), *g.at(2), *g.at(3), *g.at(4), *g.at(5), *g.at(6), *g.at(7)};
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "model/layout.hpp"
+#include "model/sees.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct Coordinates {
   int pp = 0, dp = 0, cp = 0, tp = 0;
@@ -31,4 +32,4 @@ struct Mesh {
 std::vector<Division> divisions_of(const Layout& layout);
 Mesh mesh_of(Groups& groups);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -8,7 +8,7 @@
 #include "model/transfer.hpp"
 #include "model/zero.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 Evaluation over_dp(const Rank& rank) { return {rank.where.dp_size, fp32, fp32}; }
@@ -243,4 +243,4 @@ void finish_step(Rank& rank, Tensor loss) {
   balance_experts(rank);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -4,10 +4,11 @@
 #pragma once
 
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // `loss`: this rank's micro-batches' share. Records everything from main_grad to param.
 void finish_step(Rank& rank, Tensor loss);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <string>
 
-#include "bounds/number/philox.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 class Punctual final : public Communicator {
@@ -104,4 +104,4 @@ Groups punctual(Groups& groups, Overlap& overlap) {
   return all;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -18,9 +18,10 @@
 #include <deque>
 #include <functional>
 
+#include "model/sees.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Others wait for the steps of lanes called .._out.
 enum class Lane {
@@ -82,4 +83,4 @@ class Overlap {
 // Wraps the groups of a rank: it flushes (give) before each wait.
 Groups punctual(Groups& groups, Overlap& overlap);
 
-}  // namespace plumb
+}  // namespace plumb::model

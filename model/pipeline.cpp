@@ -6,7 +6,7 @@
 #include "model/schedule.hpp"
 #include "model/transfer.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // One micro-batch on its way through one stage: the tensors of forward that backward needs.
@@ -172,4 +172,4 @@ Tensor forward_and_backward(Rank& rank, const std::vector<Batch>& batches) {
   return Pipeline(rank, batches).run();
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

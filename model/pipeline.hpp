@@ -5,11 +5,12 @@
 
 #include "model/layers/ends.hpp"
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // batches: this data-parallel rank's, in order. Gradients accumulate in rank.main_grad. Returns the
 // sum of the losses on ranks with the last stage, zero elsewhere.                         // (1, 1)
 Tensor forward_and_backward(Rank& rank, const std::vector<Batch>& batches);
 
-}  // namespace plumb
+}  // namespace plumb::model

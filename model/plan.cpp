@@ -2,7 +2,7 @@
 
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // The input of layer n in the residual stream.
@@ -46,4 +46,4 @@ Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int
   return std::move(p.graph);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -18,11 +18,12 @@
 #include "model/config.hpp"
 #include "model/layout.hpp"
 #include "model/recipe.hpp"
+#include "model/sees.hpp"
 #include "trace/graph.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // `step` counts from 1; Adam's corrections depend on it.
 Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int step = 1);
 
-}  // namespace plumb
+}  // namespace plumb::model

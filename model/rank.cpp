@@ -3,7 +3,7 @@
 #include "model/state.hpp"
 #include "model/zero.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // Returns the rows of the whole that lie below one another here, in as few blocks as possible.
@@ -60,7 +60,7 @@ Rank::Rank(const Training& run, const Joints& decisions, const Backend& products
 }
 
 bool Rank::holds(const Parameter& p) const {
-  return plumb::holds(c, l, {where.pp, where.dp, where.cp, where.tp}, stages, p);
+  return model::holds(c, l, {where.pp, where.dp, where.cp, where.tp}, stages, p);
 }
 
 Tensor Rank::own_tokens(Tensor x) const {
@@ -201,4 +201,4 @@ void Rank::collect(const std::string& parameter, Tensor gradient, Held held,
   if (++collected_[parameter] == visits * c.micro_batches / where.dp_size) buckets.put(parameter);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -16,10 +16,11 @@
 #include "model/leftovers.hpp"
 #include "model/mail.hpp"
 #include "model/mesh.hpp"
+#include "model/sees.hpp"
 #include "model/training.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 class Rank {
  public:
@@ -98,7 +99,7 @@ class Rank {
     return parameter.find(".experts.") != std::string::npos;
   }
   // The module name of such a matrix's gradient on the last stage:
-  bool on_both_ends(const Parameter& p) const { return plumb::on_both_ends(c, p); }
+  bool on_both_ends(const Parameter& p) const { return model::on_both_ends(c, p); }
   std::string gradient_at_end() const { return gpt() ? "head.weight" : "mtp.embedding.weight"; }
 
   Where at(const std::string& module) const {
@@ -164,4 +165,4 @@ class Rank {
   const Tensor* so_far(const std::string& parameter);
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

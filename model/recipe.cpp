@@ -7,13 +7,13 @@
 #include <tuple>
 #include <utility>
 
-#include "bounds/outcome.hpp"
-#include "bounds/words.hpp"
 #include "model/recipe_card.hpp"
 #include "model/recipe_json.hpp"
+#include "number/outcome.hpp"
+#include "number/words.hpp"
 #include "trace/store/read_file.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 std::span<const std::pair<std::string_view, std::string_view>> recipe_cards();  // embedded
 
@@ -217,4 +217,4 @@ Recipe recipe_from(const std::string& id_or_file) {
   return recipe;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

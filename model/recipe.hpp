@@ -9,10 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "bounds/number/blocks.hpp"
 #include "model/config.hpp"
+#include "model/sees.hpp"
+#include "number/blocks.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // How a tensor is scaled before its cast:
 //   none      not at all
@@ -113,4 +114,4 @@ Recipe recipe_from(const std::string& id_or_file);
 // Returns every field by name and in words; the same fields in the same order for all recipes.
 std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "bounds/outcome.hpp"
 #include "model/recipe_json.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 using nlohmann::json;
@@ -111,4 +111,4 @@ void RecipeCard::only(const Names& fields, const std::string& when) const {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "bounds/number/format.hpp"
+#include "model/sees.hpp"
+#include "number/format.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 class RecipeCard {
  public:
@@ -49,4 +50,4 @@ class RecipeCard {
   bool is_inner_ = false;
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -3,10 +3,10 @@
 #include <set>
 #include <vector>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "trace/store/json.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 using nlohmann::json;
@@ -106,4 +106,4 @@ std::string shown(const json& value) {
   return all.size() > 40 ? "a long list" : all;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

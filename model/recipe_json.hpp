@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace plumb {
+#include "model/sees.hpp"
+
+namespace plumb::model {
 
 // Throws Failure, with the place and what was expected, if `text` is no JSON, has a field twice,
 // holds control characters, or nests deeper than any recipe; `where` names the text.
@@ -15,4 +17,4 @@ nlohmann::json recipe_json(const std::string& text, const std::string& where);
 // A value in a sentence: 'text', 4.5, [1,32], an object.
 std::string shown(const nlohmann::json& value);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -1,6 +1,6 @@
 #include "model/recipe.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 std::string in_words(const OperandCast& cast) {
@@ -60,4 +60,4 @@ std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe)
           {"loss scale", recipe.loss_scaling ? "dynamic, bad steps are left out" : "none"}};
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

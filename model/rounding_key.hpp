@@ -7,10 +7,11 @@
 
 #include <string_view>
 
-#include "bounds/number/philox.hpp"
 #include "model/config.hpp"
+#include "model/sees.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // The key is below 2^53, so that an attribute of a promise holds it.
 inline std::uint64_t rounding_key(const Config& config, int step, std::string_view id) {
@@ -24,4 +25,4 @@ inline std::uint64_t dropout_key(const Config& config, int step, std::string_vie
   return key_of(of_step, id) >> 11;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

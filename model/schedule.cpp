@@ -3,7 +3,7 @@
 #include <optional>
 #include <tuple>
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 class Clocks {
@@ -65,4 +65,4 @@ std::vector<std::vector<Task>> schedule(int ranks, int stages, int micro_batches
   return Clocks(ranks, stages, micro_batches).play();
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -9,7 +9,9 @@
 
 #include <vector>
 
-namespace plumb {
+#include "model/sees.hpp"
+
+namespace plumb::model {
 
 struct Task {
   bool backward;
@@ -22,4 +24,4 @@ struct Task {
 // Returns the tasks of each rank in order. Stage s lives on rank s mod `ranks`.
 std::vector<std::vector<Task>> schedule(int ranks, int stages, int micro_batches);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <numbers>
 
-#include "bounds/number/philox.hpp"
-#include "bounds/number/rounding.hpp"
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
+#include "number/philox.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 std::shared_ptr<const Tensor> shared(Tensor tensor) {
@@ -179,4 +179,4 @@ void cast_state(const Config& config, const Recipe& recipe, Values& state) {
   state = std::move(cast);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

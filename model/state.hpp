@@ -13,9 +13,10 @@
 
 #include "model/config.hpp"
 #include "model/recipe.hpp"
+#include "model/sees.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // One tensor that a step leaves to the next: its output is `id`, its leaf is id + "@previous".
 struct Kept {
@@ -53,4 +54,4 @@ Values next_state(const Config& config, const Recipe& recipe, const Values& step
 // dropped, and all are cast.
 void cast_state(const Config& config, const Recipe& recipe, Values& state);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -2,11 +2,11 @@
 
 #include <map>
 
-#include "bounds/outcome.hpp"
 #include "model/rank.hpp"
 #include "model/schedule.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // One rank's share of a model, and its messages.
@@ -302,4 +302,4 @@ Holdings holdings(const Config& c, const Recipe& r, const Layout& l, int rank) {
   return all;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

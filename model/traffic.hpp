@@ -14,8 +14,9 @@
 #include "model/config.hpp"
 #include "model/layout.hpp"
 #include "model/recipe.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct Travel {
   std::string what;  // the module, or the part of the step
@@ -38,4 +39,4 @@ struct Holdings {
 };
 Holdings holdings(const Config& config, const Recipe& recipe, const Layout& layout, int rank);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -4,8 +4,9 @@
 #include "model/config.hpp"
 #include "model/layout.hpp"
 #include "model/recipe.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct Training {
   Config config;
@@ -16,4 +17,4 @@ struct Training {
   bool traced = true;
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

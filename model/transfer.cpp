@@ -2,7 +2,7 @@
 
 #include "model/rank.hpp"
 
-namespace plumb {
+namespace plumb::model {
 Event transfer(Overlap& overlap, Lane lane, Tensor from, const std::shared_ptr<Tensor>& onto) {
   const auto source = std::make_shared<const Tensor>(std::move(from));
   Event last;
@@ -59,4 +59,4 @@ Tensor Shuttle::take(const std::string& name) {
   return rank_.l.offload_optimizer ? *ride.x : std::move(*ride.x);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -9,8 +9,9 @@
 #include <string>
 
 #include "model/overlap.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 class Rank;
 
@@ -64,4 +65,4 @@ class Shuttle {
   std::map<std::string, Ride> rides_;
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

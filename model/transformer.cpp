@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "bounds/outcome.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/operand.hpp"
 #include "model/optimizer.hpp"
@@ -10,9 +9,10 @@
 #include "model/plan.hpp"
 #include "model/state.hpp"
 #include "model/zero.hpp"
+#include "number/outcome.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 using Shared = std::shared_ptr<const Tensor>;
@@ -196,4 +196,4 @@ Trace reference_trace(const Training& run, Values values) {
   return trace;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

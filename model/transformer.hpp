@@ -13,11 +13,12 @@
 #include "kernels/backend.hpp"
 #include "model/joints/joints.hpp"
 #include "model/leftovers.hpp"
+#include "model/sees.hpp"
 #include "model/training.hpp"
 #include "trace/trace.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Computes one step from the leaves (state and data, as in plan) on layout.world_size() ranks.
 // Returns the trace with its promise, if the run is traced; where each process has one rank, rank 0
@@ -35,4 +36,4 @@ Trace reference_trace(const Training& run, Values values);
 Manifest manifest_of(const Training& run);
 Training run_from(const Manifest& manifest);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -5,7 +5,7 @@
 #include "model/state.hpp"
 #include "model/transformer.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 void same_nodes(const Graph& stored, const Graph& planned) {
@@ -121,4 +121,4 @@ Merged merge_verified(const Trace& trace) {
   return merged;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

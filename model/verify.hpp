@@ -7,9 +7,10 @@
 // TESTED   tests/cli/verbs_test.cpp
 #pragma once
 
+#include "model/sees.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Throws Failure with one sentence if it is not.
 void verify(const Trace& trace, const Merged& merged);
@@ -18,4 +19,4 @@ void verify(const Trace& trace, const Merged& merged);
 // (plan/shards.hpp). A trace without a promise is merged as it is. Throws Failure as `verify` does.
 Merged merge_verified(const Trace& trace);
 
-}  // namespace plumb
+}  // namespace plumb::model

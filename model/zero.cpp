@@ -1,6 +1,6 @@
 #include "model/zero.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // Appends a row, or makes the last piece taller.
@@ -68,4 +68,4 @@ Shard shard_of(const Rank& rank, const Tensor& share, const Parameter& p, const 
   return shard;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -7,8 +7,9 @@
 #pragma once
 
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct LocalShape {
   std::size_t rows, cols;
@@ -27,4 +28,4 @@ Tensor gathered(const Rank& rank, const Tensor& share, const Parameter& p);   //
 Shard shard_of(const Rank& rank, const Tensor& share, const Parameter& p, const Placement& slice,
                const Format& format);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "experiments/table.hpp"
+#include "paper_repro/sees.hpp"
 
-namespace plumb {
+namespace plumb::paper_repro {
 
 struct Answer {
   std::string ours;
@@ -32,4 +33,4 @@ Table committed_rows(std::string_view experiment);
 // The claim table as Markdown: published and ours side by side.
 std::string claim_table();
 
-}  // namespace plumb
+}  // namespace plumb::paper_repro

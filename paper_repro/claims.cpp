@@ -2,11 +2,11 @@
 
 #include <array>
 
-#include "bounds/outcome.hpp"
 #include "experiments/experiment.hpp"
+#include "number/outcome.hpp"
 #include "paper_repro/claim.hpp"
 
-namespace plumb {
+namespace plumb::paper_repro {
 
 std::span<const std::pair<std::string_view, std::string_view>> committed_results();  // embedded
 
@@ -46,4 +46,4 @@ std::string claim_table() {
   return out;
 }
 
-}  // namespace plumb
+}  // namespace plumb::paper_repro

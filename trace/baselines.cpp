@@ -6,10 +6,10 @@
 #include <optional>
 #include <string_view>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "trace/difference.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 constexpr double flat_tolerance = 0.0829;  // 4 * 1.03^33 * 2^-7 [Megatron-LM 74bec5be]
@@ -73,4 +73,4 @@ Baseline baseline(const std::string& rule, const std::string& id, const Tensor& 
   return {over(error, tolerance), tolerance <= 0.5, detail};
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -5,9 +5,10 @@
 
 #include <string>
 
+#include "trace/sees.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 struct Baseline {
   double ratio = 0;  // error / tolerance
@@ -21,4 +22,4 @@ Baseline baseline(const std::string& rule, const std::string& id, const Tensor& 
                   const Tensor& candidate, const Values& perturbed, double margin,
                   const Manifest& manifest);
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -5,7 +5,7 @@
 
 #include "trace/decisions.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 bool makes_scales(const Node& node) { return node.op == "amax_scale" || node.op == "block_scales"; }
@@ -147,4 +147,4 @@ Meeting meet(const Graph& reference_graph, const Values& reference, const Graph&
   return SideBySide(reference_graph, reference, graph, candidate, seed, k).run(extent);
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

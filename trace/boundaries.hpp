@@ -22,8 +22,9 @@
 #include <vector>
 
 #include "trace/execute.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // The logarithm of the norm of n independent flips scatters by 1 / (2 sqrt n); for n = 20 that is
 // half of ln 1.25: norms of fewer cannot be foretold within 1.25 in 95 of 100 cases.
@@ -43,4 +44,4 @@ struct Meeting {
 Meeting meet(const Graph& reference_graph, const Values& reference, const Graph& graph,
              const Values* candidate, std::uint64_t seed, int k, Extent extent = {});
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "bounds/words.hpp"
+#include "number/words.hpp"
 #include "trace/baselines.hpp"
 #include "trace/decisions.hpp"
 #include "trace/difference.hpp"
@@ -13,7 +13,7 @@
 #include "trace/structure.hpp"
 #include "trace/twins.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 // What two runs of one training may say otherwise in their manifests: how they are spread over
@@ -311,7 +311,7 @@ class Check {
   const Merged& r_;
   const Merged& c_;
   Selection select_;
-  Order order_;
+  DataflowOrder order_;
   Merged perturbed_;  // empty without its rule
   Verdict verdict_;
   std::map<std::string, Line> lines_;
@@ -357,4 +357,4 @@ Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions
   return check(reference, merge(reference), candidate, merge(candidate), options);
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -25,10 +25,11 @@
 
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
+#include "trace/sees.hpp"
 #include "trace/store/spreads_file.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 struct CheckOptions {
   std::vector<std::string> rules = {"twins", "replay"};
@@ -86,4 +87,4 @@ std::vector<std::string> all_rules();
 // Throws Failure, listing the known, on a name that is none of them.
 void refuse_unknown_rules(const std::vector<std::string>& rules);
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -2,7 +2,7 @@
 
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 std::size_t rows_that_differ(const Tensor& a, const Tensor& b) {
@@ -55,4 +55,4 @@ Forced forced(const Graph& graph, const Values& reference, const Values& candida
   return result;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -12,8 +12,9 @@
 #include <set>
 
 #include "trace/merge.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 bool is_decision(const Node& node);
 
@@ -30,4 +31,4 @@ Forced forced(const Graph& reference_graph, const Values& reference, const Value
 // The choices that were made, as outputs for replay.
 std::set<std::string> decisions_of(const Graph& graph);
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 
-#include "bounds/number/lanes.hpp"
+#include "number/lanes.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 constexpr std::size_t block = 16 * lanes;      // FP32 sums stay this short
@@ -123,4 +123,4 @@ Difference difference(std::span<const float> a, std::span<const float> b, const 
   return sum;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

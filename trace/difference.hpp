@@ -22,7 +22,9 @@
 #include <cstdint>
 #include <span>
 
-namespace plumb {
+#include "trace/sees.hpp"
+
+namespace plumb::trace {
 
 // The tolerance that PyTorch's assert_close has for bfloat16 [PyTorch-close].
 struct Closeness {
@@ -45,4 +47,4 @@ struct Difference {
 Difference difference(std::span<const float> a, std::span<const float> b,
                       const Closeness& close = {});
 
-}  // namespace plumb
+}  // namespace plumb::trace

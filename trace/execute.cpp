@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "bounds/number/philox.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 // Names draw k of a node in a random key.
@@ -164,4 +164,4 @@ Values perturbed(const Graph& graph, const Values& leaves, const std::string& wh
   return values;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

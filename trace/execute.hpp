@@ -13,9 +13,10 @@
 #include <functional>
 #include <memory>
 
+#include "trace/sees.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 template <class T>
 using MakeRoundings = std::function<std::unique_ptr<Roundings<T>>(const Node&)>;
@@ -62,4 +63,4 @@ Values with_replaced(const Graph& graph, const Values& base, const Values& other
 Values perturbed(const Graph& graph, const Values& leaves, const std::string& where,
                  std::uint64_t seed, Extent extent = {});
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -3,7 +3,9 @@
 
 #include <string>
 
-namespace plumb {
+#include "trace/sees.hpp"
+
+namespace plumb::trace {
 
 struct Finding {
   std::string id;  // canonical id of the tensor
@@ -13,4 +15,4 @@ struct Finding {
   std::string detail;  // one sentence with coordinates and numbers
 };
 
-}  // namespace plumb
+}  // namespace plumb::trace

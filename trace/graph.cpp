@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace plumb {
+namespace plumb::trace {
 
 std::vector<std::string> leaves_of(const Graph& graph) {
   std::set<std::string> known;
@@ -89,4 +89,4 @@ std::string kind_of(const std::string& id) {
   return kind;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "bounds/operation.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 enum class Phase { forward, backward, reduce, optimizer };
 
@@ -50,4 +51,4 @@ std::string without_micro_batch(const std::string& id);
 // micro-batches.
 std::string kind_of(const std::string& id);
 
-}  // namespace plumb
+}  // namespace plumb::trace

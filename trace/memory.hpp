@@ -8,9 +8,11 @@
 #include <malloc.h>
 
 #include <climits>
+
+#include "trace/sees.hpp"
 #endif
 
-namespace plumb {
+namespace plumb::trace {
 
 // Called once, by a program's main. The process then holds its peak to the end. Does nothing
 // without glibc.
@@ -21,4 +23,4 @@ inline void keep_freed_memory() {
 #endif
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -241,4 +241,4 @@ Merged merge(const Trace& trace) {
   return merged;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "trace/finding.hpp"
+#include "trace/sees.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 struct Merged {
   Values values;
@@ -32,4 +33,4 @@ std::string why_not_whole(const Merged& merged, const std::string& id);
 // Where replicas disagree the lowest rank's values are kept. Costs one pass over all shards.
 Merged merge(const Trace& trace);
 
-}  // namespace plumb
+}  // namespace plumb::trace

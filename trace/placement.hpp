@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
-namespace plumb {
+#include "trace/sees.hpp"
+
+namespace plumb::trace {
 
 struct Block {
   std::size_t row = 0, col = 0, rows = 0, cols = 0;
@@ -52,4 +54,4 @@ inline Placement column_slice(std::size_t rows, std::size_t cols, std::size_t fi
   return {rows, cols, {{{0, first, rows, last - first}, {0, 0, rows, last - first}}}};
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <limits>
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 // Are they equal bit by bit, but for the payload of a NaN?
@@ -123,4 +123,4 @@ Replayed replay(const Graph& graph, const Values& values,
   return out;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

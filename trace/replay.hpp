@@ -18,9 +18,10 @@
 #include <vector>
 
 #include "trace/finding.hpp"
+#include "trace/sees.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 struct Replayed {
   std::map<std::string, double> ratios;  // error / tolerance per output; 0 where bits are equal
@@ -32,4 +33,4 @@ struct Replayed {
 Replayed replay(const Graph& graph, const Values& values,
                 const std::function<bool(const std::string&)>& wanted);
 
-}  // namespace plumb
+}  // namespace plumb::trace

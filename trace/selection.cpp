@@ -2,9 +2,9 @@
 
 #include <re2/re2.h>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 Pattern::Pattern(const std::string& text, const std::string& option) {
   if (text.empty()) return;
@@ -23,4 +23,4 @@ bool Pattern::matches(const std::string& id) const {
   return expression_ != nullptr && re2::RE2::PartialMatch(id, *expression_);
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -9,12 +9,13 @@
 #include <string>
 
 #include "trace/graph.hpp"
+#include "trace/sees.hpp"
 
 namespace re2 {
 class RE2;
 }
 
-namespace plumb {
+namespace plumb::trace {
 
 // A user's regular expression, in RE2: time linear in the text whatever the expression is, and no
 // recursion, so that it can neither hang nor overflow. No text matches nothing.
@@ -44,9 +45,9 @@ class Selection {
 };
 
 // The position of each output in dataflow order; leaves come first.
-class Order {
+class DataflowOrder {
  public:
-  explicit Order(const Graph& graph) {
+  explicit DataflowOrder(const Graph& graph) {
     for (const Node& node : graph.nodes) {
       for (const std::string& id : node.outputs) {
         place_.emplace(id, Place{place_.size() + 1, node.phase});
@@ -72,4 +73,4 @@ class Order {
   std::map<std::string, Place> place_;
 };
 
-}  // namespace plumb
+}  // namespace plumb::trace

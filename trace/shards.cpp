@@ -5,7 +5,7 @@
 
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 // Runs of columns, row by row, as long as they get.
@@ -93,4 +93,4 @@ std::vector<Finding> misplaced(const Trace& trace, const Shards& promised) {
   return findings;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "trace/finding.hpp"
+#include "trace/sees.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 struct PromisedShard {
   Placement lies;     // no pieces: the rank takes part, but has none of its elements
@@ -29,4 +30,4 @@ bool same_elements(const Placement& a, const Placement& b);
 // "structure". Costs a pass over ids and ranks, none over values.
 std::vector<Finding> misplaced(const Trace& trace, const Shards& promised);
 
-}  // namespace plumb
+}  // namespace plumb::trace

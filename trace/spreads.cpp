@@ -6,10 +6,10 @@
 #include <map>
 #include <optional>
 
-#include "bounds/levels.hpp"
 #include "trace/graph.hpp"
+#include "trace/levels.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 constexpr double cap_of_log = 6;    // degrees of a log statistic's t, at most
@@ -275,4 +275,4 @@ std::vector<Judged> judge(const std::vector<Measured>& all, const Learnt* learnt
   return out;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

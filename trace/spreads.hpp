@@ -22,9 +22,10 @@
 #include <string>
 #include <vector>
 
+#include "trace/sees.hpp"
 #include "trace/statistics.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // One tensor's twins and candidate, reduced to numbers.
 struct Measured {
@@ -93,4 +94,4 @@ double moved_on(const std::vector<Measured>& all, const Learnt& learnt);
 // needed.
 std::vector<Judged> judge(const std::vector<Measured>& all, const Learnt* learnt = nullptr);
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -8,9 +8,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "bounds/number/lanes.hpp"
+#include "number/lanes.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 using Wholes = std::int64_t __attribute__((vector_size(8 * doubles)));
@@ -210,4 +210,4 @@ TopRow top_row(const Tensor& a, const Tensor& b) {
   return top;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

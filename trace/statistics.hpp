@@ -19,10 +19,11 @@
 #include <string_view>
 #include <vector>
 
-#include "bounds/number/format.hpp"
-#include "bounds/number/matrix.hpp"
+#include "number/format.hpp"
+#include "number/matrix.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 enum class Statistic { norm, mismatch, scale, row, element };
 inline constexpr std::array all_statistics{Statistic::norm, Statistic::mismatch, Statistic::scale,
@@ -68,4 +69,4 @@ struct TopRow {
 };
 TopRow top_row(const Tensor& a, const Tensor& b);
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -6,7 +6,7 @@
 
 #include "trace/selection.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -140,4 +140,4 @@ std::vector<Finding> structure_findings(const Merged& reference, const Trace& ca
   return findings;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

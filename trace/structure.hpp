@@ -9,8 +9,9 @@
 
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // The tensors that have another shape in another layout: scales of blocks that begin anew on each
 // rank.
@@ -25,4 +26,4 @@ bool left_out(const Graph& graph, const Values& values);
 std::vector<Finding> structure_findings(const Merged& reference, const Trace& candidate,
                                         const Merged& merged, const std::string& allow_unmatched);
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "bounds/number/format.hpp"
-#include "bounds/number/matrix.hpp"
 #include "bounds/operation.hpp"
+#include "number/format.hpp"
+#include "number/matrix.hpp"
 #include "trace/graph.hpp"
 #include "trace/placement.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // Whole tensors by canonical id. Shared, so that runs hold tensors that they have in common once.
 template <class T>
@@ -48,4 +49,4 @@ struct Trace {
   std::vector<RankRecord> ranks;  // by rank number
 };
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 
-#include "bounds/levels.hpp"
 #include "trace/decisions.hpp"
 #include "trace/execute.hpp"
+#include "trace/levels.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -223,4 +223,4 @@ TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& ref
   return Judgement(measured, options).run(reference, candidate, twins);
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -17,9 +17,10 @@
 
 #include "trace/boundaries.hpp"
 #include "trace/check.hpp"
+#include "trace/sees.hpp"
 #include "trace/spreads.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // Does this rule judge the node's outputs? Not the optimizer's, no choices (twins make the
 // reference's), and no copies in a short format: where the scale of a tensor sits between two
@@ -77,4 +78,4 @@ TwinsJudgement conclude(const std::vector<Measured>& measured, const Merged& ref
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
                                const Graph& candidate_graph, const CheckOptions& options);
 
-}  // namespace plumb
+}  // namespace plumb::trace

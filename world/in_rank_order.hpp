@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <span>
 
-#include "bounds/number/rounding.hpp"
+#include "number/rounding.hpp"
+#include "world/sees.hpp"
 
-namespace plumb {
+namespace plumb::world {
 
 // Sets x to the sum of the parts, which lie one after another, in their order; every running sum is
 // rounded to `wire`.
@@ -22,4 +23,4 @@ inline void add_in_rank_order(std::span<const float> parts, std::span<float> x,
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::world

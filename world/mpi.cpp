@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <list>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "world/in_rank_order.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::world {
 namespace {
 
 constexpr std::size_t most_at_once = std::size_t(1) << 30;  // MPI counts in int
@@ -213,4 +213,4 @@ World& mpi() {
   return world;
 }
 
-}  // namespace plumb
+}  // namespace plumb::world

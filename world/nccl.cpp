@@ -8,11 +8,11 @@
 #include <map>
 #include <numeric>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "world/in_rank_order.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::world {
 namespace {
 
 void check(cudaError_t result) {
@@ -196,4 +196,4 @@ World& nccl() {
   return world;
 }
 
-}  // namespace plumb
+}  // namespace plumb::world

@@ -9,10 +9,10 @@
 #include <thread>
 #include <tuple>
 
-#include "bounds/number/rounding.hpp"
+#include "number/rounding.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::world {
 namespace {
 
 // The state that ranks of one group share: a slot each, a barrier, and messages under way.
@@ -222,4 +222,4 @@ World& threads() {
   return world;
 }
 
-}  // namespace plumb
+}  // namespace plumb::world

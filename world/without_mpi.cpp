@@ -1,7 +1,7 @@
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::world {
 
 World& mpi() {
   throw Failure(
@@ -9,4 +9,4 @@ World& mpi() {
       "build again, or use --world threads");
 }
 
-}  // namespace plumb
+}  // namespace plumb::world

@@ -1,7 +1,7 @@
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::world {
 
 std::string why_no_nccl() {
   return "this plumb was built without NCCL; install the CUDA Toolkit and NCCL, remove build/ and "
@@ -10,4 +10,4 @@ std::string why_no_nccl() {
 
 World& nccl() { throw Failure(why_no_nccl()); }
 
-}  // namespace plumb
+}  // namespace plumb::world

@@ -14,10 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "bounds/number/format.hpp"
-#include "bounds/number/matrix.hpp"
+#include "number/format.hpp"
+#include "number/matrix.hpp"
+#include "world/sees.hpp"
 
-namespace plumb {
+namespace plumb::world {
 
 struct RankLost : std::runtime_error {
   RankLost() : std::runtime_error("another rank failed") {}
@@ -79,4 +80,4 @@ World& nccl();
 // can. Throws Failure where there are GPUs and CUDA fails.
 std::string why_no_nccl();
 
-}  // namespace plumb
+}  // namespace plumb::world

@@ -14,10 +14,11 @@
 #include <random>
 #include <string_view>
 
-#include "bounds/number/matrix.hpp"
-#include "bounds/number/rounding.hpp"
+#include "bounds/sees.hpp"
+#include "number/matrix.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 inline constexpr std::array input_kinds{"plain",    "cancelling", "spread", "tiny",
                                         "positive", "powers",     "huge"};
@@ -73,4 +74,4 @@ class Draw {
   std::normal_distribution<double> normal_;
 };
 
-}  // namespace plumb
+}  // namespace plumb::bounds

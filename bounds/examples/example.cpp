@@ -4,9 +4,9 @@
 #include <array>
 
 #include "bounds/examples/routed.hpp"
-#include "bounds/number/term.hpp"
+#include "bounds/proof/term.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 Matrix<double> row_maxima(const Matrix<double>& x, double above) {
@@ -362,4 +362,4 @@ void judge(const Example& e, const std::vector<Matrix<float>>& outputs, Comparis
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

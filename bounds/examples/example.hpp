@@ -9,8 +9,9 @@
 
 #include "bounds/examples/draw.hpp"
 #include "bounds/operation.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 struct Example {
   std::string id;
@@ -55,4 +56,4 @@ struct Comparison {
 void judge(const Example& e, const std::vector<Matrix<float>>& outputs, Comparison& verdict,
            Mode mode = Mode::deterministic, double delta = 1e-3);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "bounds/examples/shaped.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // Fills an example of rows x cols.
 class Maker {
@@ -45,4 +46,4 @@ class Maker {
   Example& e_;
 };
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "bounds/examples/maker.hpp"
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // The inputs of an operation, in order, by letter:
@@ -160,4 +160,4 @@ void routed(Maker& m, Example& e) {
       e, n, table, logits, [](std::size_t t) { return t * 7 / 3; }, false);
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "bounds/examples/example.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 class Maker;
 
@@ -15,4 +16,4 @@ void routed(Example& e, Draw& draw, const Format& in);
 // operations; two experts take each token.
 void routed(Maker& m, Example& e);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -8,12 +8,12 @@
 
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/routed.hpp"
-#include "bounds/number/blocks.hpp"
-#include "bounds/number/philox.hpp"
-#include "bounds/outcome.hpp"
-#include "bounds/words.hpp"
+#include "number/blocks.hpp"
+#include "number/outcome.hpp"
+#include "number/philox.hpp"
+#include "number/words.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // A bound is computed from all of its values in FP64, beside the values themselves.
@@ -346,4 +346,4 @@ Example shaped_example(const std::string& operation, const std::string& shape, c
   return e;
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

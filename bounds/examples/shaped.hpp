@@ -15,8 +15,9 @@
 #include <vector>
 
 #include "bounds/examples/example.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // Returns the number at a place of an input, before it is rounded to the format of the inputs.
 using DrawAt = std::function<double(std::uint64_t input, std::uint64_t element)>;
@@ -32,4 +33,4 @@ std::vector<std::string> shaped_operations();
 // A shape that fits the operation.
 std::string usual_shape(const std::string& operation);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

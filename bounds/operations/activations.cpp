@@ -9,10 +9,10 @@
 //   evaluate   each step in FP32; one rounding to the output format
 #include <cmath>
 
-#include "bounds/number/exponential.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/exponential.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 constexpr double two_c = 1.5957691216057308;  // 2 sqrt(2/pi)
@@ -174,4 +174,4 @@ extern const Operation swiglu_grad{"swiglu_grad",
                                    tolerance_by<swiglu_backward<Near>, swiglu_backward<Moment>>,
                                    SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

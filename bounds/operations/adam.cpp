@@ -11,7 +11,7 @@
 
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // Is this step to be left out?
@@ -62,4 +62,4 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 extern const Operation adam{"adam",          evaluate<float>, evaluate<double>,
                             evaluate<Truth>, tolerance,       SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

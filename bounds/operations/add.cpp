@@ -3,7 +3,7 @@
 //   inputs   a, b        a, b, y (N, M)
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -23,4 +23,4 @@ extern const Operation add{"add",
                            tolerance_by<evaluate<Near>, evaluate<Moment>>,
                            SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -16,7 +16,7 @@
 #include "bounds/collective.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 using Algorithm = Collective::Algorithm;
@@ -160,4 +160,4 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 extern const Operation all_reduce{"all_reduce",    evaluate<float>, evaluate<double>,
                                   evaluate<Truth>, tolerance,       SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

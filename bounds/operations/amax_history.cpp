@@ -7,7 +7,7 @@
 
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 double size_of(float x) { return std::fabs(static_cast<double>(x)); }
@@ -40,4 +40,4 @@ extern const Operation amax_history{"amax_history",
                                     tolerance_by<evaluate<Near>, evaluate<Moment>>,
                                     SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

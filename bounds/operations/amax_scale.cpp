@@ -11,7 +11,7 @@
 
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 float nearest(float x) { return x; }
@@ -46,4 +46,4 @@ extern const Operation amax_scale{"amax_scale",
                                   tolerance_by<evaluate<Near>, evaluate<Moment>>,
                                   SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -23,11 +23,11 @@
 #include <cmath>
 #include <optional>
 
-#include "bounds/number/exponential.hpp"
 #include "bounds/operations/ring_attention.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/exponential.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -242,4 +242,4 @@ extern const Operation attention_grad{
     "attention_grad", grad<float>, grad<double>, grad<Truth>,
     tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -9,10 +9,11 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "bounds/number/product.hpp"
 #include "bounds/operation.hpp"
+#include "bounds/sees.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // The first columns of heads.
 struct PackedHeads {
@@ -73,4 +74,4 @@ void softmax_with_error(const double* score, const double* score_error, std::siz
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call);
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -29,7 +29,7 @@
 #include "bounds/operations/attention.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 constexpr double u = 0x1p-24 * (1 + 0x1p-10);  // enlarged: squares of u, FP64 steps, exp's series
@@ -275,4 +275,4 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
   return finished(std::move(results), call);
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -8,7 +8,7 @@
 
 #include "bounds/operations/stacked.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -50,4 +50,4 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 extern const Operation batched_gemm{"batched_gemm",  evaluate<float>, evaluate<double>,
                                     evaluate<Truth>, tolerance,       SumOrder::any};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

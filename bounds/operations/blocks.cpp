@@ -19,11 +19,11 @@
 //                largest
 #include <cmath>
 
-#include "bounds/number/blocks.hpp"
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/blocks.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 struct Grid {
@@ -148,4 +148,4 @@ extern const Operation quantize_blocks{"quantize_blocks",
                                        tolerance_by<quantized<Near>, quantized<Moment>>,
                                        SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

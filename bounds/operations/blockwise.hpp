@@ -3,10 +3,11 @@
 
 #include <type_traits>
 
-#include "bounds/number/near.hpp"
-#include "bounds/number/product.hpp"
+#include "bounds/proof/near.hpp"
+#include "bounds/sees.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // c += a b, for Near too, which has no packed product.
 template <class T>
@@ -50,4 +51,4 @@ bool may_exceed(const T& a, const T& b) {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -4,7 +4,7 @@
 //   attributes   key (optional): rounded stochastically, element e with random_word(key, e)
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -23,4 +23,4 @@ extern const Operation cast{"cast",
                             tolerance_by<evaluate<Near>, evaluate<Moment>>,
                             SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

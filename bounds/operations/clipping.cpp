@@ -8,7 +8,7 @@
 
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -81,4 +81,4 @@ extern const Operation scale{"scale",
                              tolerance_by<scaled<Near>, scaled<Moment>>,
                              SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

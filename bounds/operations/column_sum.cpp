@@ -5,7 +5,7 @@
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -22,4 +22,4 @@ extern const Operation column_sum{"column_sum",
                                   tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
                                   SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

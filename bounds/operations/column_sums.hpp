@@ -6,8 +6,9 @@
 #pragma once
 
 #include "bounds/operation.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 template <class T>
 Matrix<T> column_sums(const Matrix<T>& x, const Parting& parted, const Evaluation& how,
@@ -30,4 +31,4 @@ Matrix<T> column_sums(const Matrix<T>& x, const Evaluation& how, Roundings<T>& r
   return column_sums(x, parting(x.rows, how), how, roundings);
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

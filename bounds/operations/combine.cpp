@@ -17,7 +17,7 @@
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -100,4 +100,4 @@ extern const Operation combine_weight_grad{
     tolerance_by<weight_grad<Near>, weight_grad<Moment>, 0, 1>,
     SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -13,10 +13,10 @@
 //                s: what the loss is scaled with, so that small gradients survive a narrow range
 #include <cmath>
 
-#include "bounds/number/exponential.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/exponential.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // Sums of each row of logits, over the slices of the vocabulary that ranks have.        // (T, 1)
@@ -104,4 +104,4 @@ extern const Operation cross_entropy_grad{"cross_entropy_grad",
                                           tolerance_by<grad<Near>, grad<Moment>>,
                                           SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -9,7 +9,7 @@
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -56,4 +56,4 @@ extern const Operation dispatch_grad{"dispatch_grad",
                                      tolerance_by<grad<Near>, grad<Moment>, 0>,
                                      SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

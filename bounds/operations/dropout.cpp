@@ -4,10 +4,10 @@
 //   attributes   rate: of elements left out, in [0, 1); key: element e of the whole tensor is kept
 //                where uniform(key, e) >= rate, so that no layout changes a mask
 //   evaluate     one product with the FP32 number next to 1 / (1 - rate), one rounding
-#include "bounds/number/philox.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -32,4 +32,4 @@ extern const Operation dropout{"dropout",
                                tolerance_by<evaluate<Near>, evaluate<Moment>>,
                                SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -5,7 +5,7 @@
 //   evaluate   a row is copied: exact in every layout; with positions one addition, one rounding
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -35,4 +35,4 @@ extern const Operation embedding{"embedding",
                                  tolerance_by<evaluate<Near>, evaluate<Moment>>,
                                  SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -5,7 +5,7 @@
 //   evaluate     tokens in `parts` slices; each a chain of FP32 additions in token order
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -38,4 +38,4 @@ extern const Operation embedding_grad{"embedding_grad",
                                       tolerance_by<evaluate<Near>, evaluate<Moment>, 1>,
                                       SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -8,7 +8,7 @@
 // SOURCES  bounds/SOURCES.md [DeepSeek-V3] 2.1.2
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -35,4 +35,4 @@ extern const Operation expert_bias{"expert_bias",
                                    tolerance_by<evaluate<Near>, evaluate<Moment>>,
                                    SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

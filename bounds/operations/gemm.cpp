@@ -18,11 +18,11 @@
 
 #include <cmath>
 
-#include "bounds/number/product.hpp"
 #include "bounds/ordered.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -228,4 +228,4 @@ Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Par
 extern const Operation gemm{"gemm",          evaluate<float>, evaluate<double>,
                             evaluate<Truth>, tolerance,       SumOrder::any};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -6,8 +6,9 @@
 #pragma once
 
 #include "bounds/operation.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // The attribute `chain`: 0 without one.
 std::size_t chain_of(const Attributes& attributes);
@@ -16,4 +17,4 @@ template <class T>
 std::vector<Matrix<T>> parted_gemm(const Call<T>& call, const Parting& of);
 Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Parting& of);
 
-}  // namespace plumb
+}  // namespace plumb::bounds

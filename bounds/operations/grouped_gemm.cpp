@@ -12,14 +12,14 @@
 //   evaluate     each product and each sum as gemm and column_sum promise it; the parts of all
 //                experts travel together. Of dealt tokens a rank has the copies of its own.
 //   tolerance    gemm's of each, a probability shared equally among them; of sums column_sum's
-#include "bounds/number/product.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/operations/gemm.hpp"
 #include "bounds/operations/routing.hpp"
 #include "bounds/operations/stacked.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -180,4 +180,4 @@ extern const Operation grouped_wgrad{"grouped_wgrad", products<float>,    produc
 extern const Operation grouped_column_sum{"grouped_column_sum", sums<float>,    sums<double>,
                                           sums<Truth>,          sums_tolerance, SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

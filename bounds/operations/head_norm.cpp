@@ -16,7 +16,7 @@
 #include "bounds/operations/rms.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // A kind of heads of packed qkv: the queries, or the keys.
@@ -128,4 +128,4 @@ extern const Operation head_norm_grad{"head_norm_grad",
 extern const Operation head_norm_wgrad{"head_norm_wgrad", wgrad<float>, wgrad<double>, wgrad<Truth>,
                                        tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 3>};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

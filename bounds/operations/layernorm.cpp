@@ -17,11 +17,11 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "bounds/number/rows.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/rows.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -174,4 +174,4 @@ extern const Operation layernorm_wgrad{"layernorm_wgrad",
                                        tolerance_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
                                        SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -9,7 +9,7 @@
 //   tolerance    0 for powers of two
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -41,4 +41,4 @@ extern const Operation loss_scale{"loss_scale",
                                   tolerance_by<evaluate<Near>, evaluate<Moment>>,
                                   SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

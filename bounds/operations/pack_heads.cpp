@@ -19,7 +19,7 @@
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // Columns of packed qkv that lie together in another tensor, too.
@@ -124,4 +124,4 @@ extern const Operation shared_key_grad{"shared_key_grad",
                                        tolerance_by<sum_of_shared<Near>, sum_of_shared<Moment>, 0>,
                                        SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -8,7 +8,7 @@
 //                largest; without `saturate` it is refused: pick s from the largest |x|.
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -30,4 +30,4 @@ extern const Operation quantize{"quantize",
                                 tolerance_by<evaluate<Near>, evaluate<Moment>>,
                                 SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -22,12 +22,13 @@
 
 #include <cmath>
 
-#include "bounds/number/exponential.hpp"
-#include "bounds/number/philox.hpp"
 #include "bounds/operations/attention.hpp"
 #include "bounds/operations/blockwise.hpp"
+#include "bounds/sees.hpp"
+#include "number/exponential.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 template <class T>
 class Ring {
@@ -268,4 +269,4 @@ class Ring {
   std::vector<std::vector<std::vector<std::size_t>>> tokens_;  // by rank and sequence
 };
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -7,10 +7,11 @@
 
 #include <cmath>
 
-#include "bounds/number/near.hpp"
 #include "bounds/operation.hpp"
+#include "bounds/proof/near.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 template <class T>
 T inverse_rms(const T* x, std::size_t n, double eps) {
@@ -57,4 +58,4 @@ Matrix<T> rms_weight_terms(const Matrix<T>& x, Matrix<T> dy, double eps) {
   return dy;
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

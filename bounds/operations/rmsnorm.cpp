@@ -12,7 +12,7 @@
 #include "bounds/operations/rms.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -56,4 +56,4 @@ extern const Operation rmsnorm_wgrad{"rmsnorm_wgrad",
                                      tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
                                      SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

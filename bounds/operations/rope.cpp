@@ -13,7 +13,7 @@
 #include "bounds/operations/attention.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -78,4 +78,4 @@ extern const Operation rope{"rope",
                             tolerance_by<evaluate<Near>, evaluate<Moment>>,
                             SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -16,10 +16,10 @@
 #include <functional>
 #include <stdexcept>
 
-#include "bounds/number/rows.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/rows.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -80,4 +80,4 @@ extern const Operation router{"router",
                               tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
                               SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

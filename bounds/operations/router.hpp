@@ -9,9 +9,10 @@
 
 #include <vector>
 
-#include "bounds/number/matrix.hpp"
+#include "bounds/sees.hpp"
+#include "number/matrix.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // Returns the rows whose choice is not decided if each logit may be off by `logit_error` (one
 // number a row) and each margin by `margin_error`: there two sound runs may differ, elsewhere not.
@@ -19,4 +20,4 @@ std::vector<std::size_t> undecided(const Matrix<double>& margins,        // (T, 
                                    const Matrix<double>& logit_error,    // (T, 1)
                                    const Matrix<double>& margin_error);  // (T, 1)
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -24,7 +24,7 @@
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 template <class T>
@@ -104,4 +104,4 @@ extern const Operation router_grad{"router_grad",
                                    tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
                                    SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "bounds/operation.hpp"
+#include "bounds/sees.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 // Throws std::invalid_argument if the id is none of `experts`.
 template <class T>
@@ -77,4 +78,4 @@ inline Parting parted_rows(const Routing& routing, const Slice& rows, const Part
   return own;
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -14,12 +14,12 @@
 //              rounding to the output format, which l does not get: it stays FP32.
 #include <cmath>
 
-#include "bounds/number/exponential.hpp"
-#include "bounds/number/rows.hpp"
-#include "bounds/order.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/exponential.hpp"
+#include "number/order.hpp"
+#include "number/rows.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 constexpr Order pairwise{Order::Kind::pairwise};
@@ -131,4 +131,4 @@ extern const Operation softmax_merge{"softmax_merge",
                                      tolerance_by<merge<Near>, merge<Moment>>,
                                      SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -1,6 +1,6 @@
 #include "bounds/operations/stacked.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // Keeps the larger share of each term, by name.
@@ -47,4 +47,4 @@ void StackedTolerance::add_exact(std::size_t rows, std::size_t cols) {
   if (call_.mode == Mode::moments) put_below(all_.bias[0], none);
 }
 
-}  // namespace plumb
+}  // namespace plumb::bounds

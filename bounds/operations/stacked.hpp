@@ -5,9 +5,10 @@
 
 #include <optional>
 
+#include "bounds/sees.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 
 template <class T>
 void put_below(Matrix<T>& stacked, const Matrix<T>& block) {
@@ -44,4 +45,4 @@ class StackedTolerance {
   std::size_t added_ = 0;
 };
 
-}  // namespace plumb
+}  // namespace plumb::bounds

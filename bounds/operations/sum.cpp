@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "bounds/number/philox.hpp"
 #include "bounds/tolerance.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // Orders of n inputs in which `ranks` equal slices are the parts. Input 0 stays the first, as in
@@ -71,4 +71,4 @@ extern const Operation sum{"sum",
                            tolerance_by<evaluate<Near>, evaluate<Moment>>,
                            SumOrder::chain};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

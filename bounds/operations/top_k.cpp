@@ -19,7 +19,7 @@
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 // The number that FP32 holds where an evaluation runs; the same for every type, so that all choose
@@ -97,4 +97,4 @@ extern const Operation expert_count{"expert_count",
                                     tolerance_by<counted<Near>, counted<Moment>>,
                                     SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -9,7 +9,7 @@
 
 #include "bounds/tolerance.hpp"
 
-namespace plumb {
+namespace plumb::bounds {
 namespace {
 
 bool finite(float x) { return std::isfinite(x); }
@@ -46,4 +46,4 @@ extern const Operation unscale{"unscale",
                                tolerance_by<evaluate<Near>, evaluate<Moment>>,
                                SumOrder::none};
 
-}  // namespace plumb
+}  // namespace plumb::bounds

@@ -4,21 +4,21 @@
 #include <optional>
 
 #include "bounds/mma.hpp"
-#include "bounds/number/rounding.hpp"
 #include "bounds/tolerance.hpp"
 #include "experiments/distributions.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/healthy.hpp"
 #include "kernels/mma/product.hpp"
 #include "kernels/ordered/product.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr double sigmas = 6;    // of the moments
 constexpr double delta = 1e-9;  // of probabilistic
 
-Table::Row row_of(const std::vector<std::string>& key, std::size_t outputs, const Seen& seen,
+Table::Row row_of(const std::vector<std::string>& key, std::size_t outputs, const Compared& seen,
                   const std::string& refused) {
   std::vector<std::string> row = key;
   row.push_back(std::to_string(outputs));
@@ -176,4 +176,4 @@ extern const Experiment bound_tightness{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

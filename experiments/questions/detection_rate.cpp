@@ -4,7 +4,7 @@
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 // Structure needs no rule: what a rule adds are its own findings, in dataflow order.
@@ -86,4 +86,4 @@ extern const Experiment detection_rate{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -8,7 +8,7 @@
 #include "model/data/text.hpp"
 #include "trace/twins.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr std::array levels{0.5, 0.1, 0.01, 0.001};
@@ -122,4 +122,4 @@ extern const Experiment false_alarms{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

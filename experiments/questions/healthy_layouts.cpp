@@ -8,16 +8,16 @@
 #include <sstream>
 #include <string_view>
 
-#include "bounds/number/philox.hpp"
 #include "experiments/distance.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/training.hpp"
 #include "model/data/text.hpp"
 #include "model/plan.hpp"
+#include "number/philox.hpp"
 #include "trace/decisions.hpp"
 #include "trace/twins.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr int seeds = 3;
@@ -248,4 +248,4 @@ extern const Experiment healthy_layouts{
     .trained_states = "of the same small models: seed 1, 600 steps of 32 sequences of 32, bf16",
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -4,15 +4,15 @@
 #include <cmath>
 
 #include "bounds/examples/shaped.hpp"
-#include "bounds/levels.hpp"
 #include "bounds/mma.hpp"
 #include "bounds/on_machine.hpp"
 #include "experiments/distributions.hpp"
 #include "experiments/experiment.hpp"
 #include "kernels/mma/product.hpp"
 #include "kernels/ordered/product.hpp"
+#include "trace/levels.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr std::size_t scores = 50'000;  // of a row, times the effort
@@ -150,4 +150,4 @@ extern const Experiment moments{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -6,14 +6,14 @@
 // sequential.
 #include <cmath>
 
-#include "bounds/number/rounding.hpp"
 #include "bounds/on_machine.hpp"
 #include "bounds/tolerance.hpp"
 #include "experiments/distributions.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/healthy.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr double delta = 1e-9;  // of probabilistic
@@ -74,8 +74,8 @@ std::vector<std::string> key_of(const std::string& rule, const Case& c) {
 }
 
 // `zeros`: how many elements of an output of nothing but zeros the rule would accept.
-void add(std::vector<Table::Row>& rows, const std::string& rule, const Case& c, const Seen& seen,
-         std::size_t zeros, const std::string& source) {
+void add(std::vector<Table::Row>& rows, const std::string& rule, const Case& c,
+         const Compared& seen, std::size_t zeros, const std::string& source) {
   std::vector<std::string> row = key_of(rule, c);
   row.push_back(std::to_string(c.truth.size()));
   row.push_back(cell(seen.looseness));
@@ -177,4 +177,4 @@ extern const Experiment others_tolerances{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -15,7 +15,7 @@
 #include "trace/execute.hpp"
 #include "trace/statistics.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr int draws = 3;
@@ -179,4 +179,4 @@ extern const Experiment precision_recipes{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -14,7 +14,7 @@
 #include "trace/selection.hpp"
 #include "trace/twins.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr double level = 1e-3;
@@ -33,7 +33,7 @@ class Scene {
     manifest_ = reference.manifest;
     reference_ = merge(reference);
     many_ = plan(start.run.config, start.run.recipe, start.run.layout, start.run.step);
-    healthy_ = plumb::reference(many_, start.leaves, {Phase::reduce});
+    healthy_ = trace::reference(many_, start.leaves, {Phase::reduce});
     CheckOptions options;
     options.seed = start.run.config.seed;
     twins_ = make_twins(one_, reference_.values, many_, options);
@@ -196,4 +196,4 @@ extern const Experiment smallest_fault{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

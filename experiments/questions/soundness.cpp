@@ -10,7 +10,7 @@
 #include "kernels/mma/product.hpp"
 #include "kernels/ordered/product.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr std::array modes{Mode::deterministic, Mode::probabilistic, Mode::moments};
@@ -204,4 +204,4 @@ extern const Experiment soundness{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -5,7 +5,7 @@
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 constexpr int steps = 200, together = 10;
@@ -55,4 +55,4 @@ extern const Experiment training{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -15,7 +15,7 @@
 #include "trace/statistics.hpp"
 #include "trace/twins.hpp"
 
-namespace plumb {
+namespace plumb::experiments {
 namespace {
 
 struct Shares {
@@ -175,4 +175,4 @@ extern const Experiment twin_spread{
     .run = run,
 };
 
-}  // namespace plumb
+}  // namespace plumb::experiments

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug amax_not_reduced_over_tp{
     .id = "amax-not-reduced-over-tp",
@@ -27,4 +27,4 @@ extern const Bug amax_not_reduced_over_tp{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug bias_before_row_parallel_reduce{
     .id = "bias-before-row-parallel-reduce",
@@ -20,4 +20,4 @@ extern const Bug bias_before_row_parallel_reduce{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

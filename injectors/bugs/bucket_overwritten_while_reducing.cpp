@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug bucket_overwritten_while_reducing{
     .id = "bucket-overwritten-while-reducing",
@@ -23,4 +23,4 @@ extern const Bug bucket_overwritten_while_reducing{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

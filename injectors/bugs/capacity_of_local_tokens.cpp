@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug capacity_of_local_tokens{
     .id = "capacity-of-local-tokens",
@@ -21,4 +21,4 @@ extern const Bug capacity_of_local_tokens{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug clip_coefficient_max_not_min{
     .id = "clip-coefficient-max-not-min",
@@ -22,4 +22,4 @@ extern const Bug clip_coefficient_max_not_min{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug clip_norm_misses_sharded_params{
     .id = "clip-norm-misses-sharded-params",
@@ -23,4 +23,4 @@ extern const Bug clip_norm_misses_sharded_params{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

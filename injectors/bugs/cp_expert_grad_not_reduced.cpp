@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug cp_expert_grad_not_reduced{
     .id = "cp-expert-grad-not-reduced",
@@ -26,4 +26,4 @@ extern const Bug cp_expert_grad_not_reduced{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

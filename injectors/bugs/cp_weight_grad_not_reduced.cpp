@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug cp_weight_grad_not_reduced{
     .id = "cp-weight-grad-not-reduced",
@@ -23,4 +23,4 @@ extern const Bug cp_weight_grad_not_reduced{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

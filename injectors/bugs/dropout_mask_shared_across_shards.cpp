@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug dropout_mask_shared_across_shards{
     .id = "dropout-mask-shared-across-shards",
@@ -22,4 +22,4 @@ extern const Bug dropout_mask_shared_across_shards{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug embedding_mask_on_shifted_ids{
     .id = "embedding-mask-on-shifted-ids",
@@ -24,4 +24,4 @@ extern const Bug embedding_mask_on_shifted_ids{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug ep_gather_detaches_router{
     .id = "ep-gather-detaches-router",
@@ -27,4 +27,4 @@ extern const Bug ep_gather_detaches_router{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

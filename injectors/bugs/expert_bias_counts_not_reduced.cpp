@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug expert_bias_counts_not_reduced{
     .id = "expert-bias-counts-not-reduced",
@@ -21,4 +21,4 @@ extern const Bug expert_bias_counts_not_reduced{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug expert_grad_ep_factor{
     .id = "expert-grad-ep-factor",
@@ -23,4 +23,4 @@ extern const Bug expert_grad_ep_factor{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

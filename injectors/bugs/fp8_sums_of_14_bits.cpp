@@ -3,7 +3,7 @@
 
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 namespace {
 
 // Keeps a sum as FP8 matrix units without promotion do: 14 significant bits, cut toward zero.
@@ -48,4 +48,4 @@ extern const Bug fp8_sums_of_14_bits{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

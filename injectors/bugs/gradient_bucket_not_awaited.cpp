@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug gradient_bucket_not_awaited{
     .id = "gradient-bucket-not-awaited",
@@ -27,4 +27,4 @@ extern const Bug gradient_bucket_not_awaited{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug isend_buffer_reused{
     .id = "isend-buffer-reused",
@@ -26,4 +26,4 @@ extern const Bug isend_buffer_reused{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

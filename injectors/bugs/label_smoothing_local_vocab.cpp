@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug label_smoothing_local_vocab{
     .id = "label-smoothing-local-vocab",
@@ -21,4 +21,4 @@ extern const Bug label_smoothing_local_vocab{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug mean_of_means_loss{
     .id = "mean-of-means-loss",
@@ -22,4 +22,4 @@ extern const Bug mean_of_means_loss{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

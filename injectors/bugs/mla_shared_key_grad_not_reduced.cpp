@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug mla_shared_key_grad_not_reduced{
     .id = "mla-shared-key-grad-not-reduced",
@@ -25,4 +25,4 @@ extern const Bug mla_shared_key_grad_not_reduced{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug moe_count_not_reduced_over_cp{
     .id = "moe-count-not-reduced-over-cp",
@@ -22,4 +22,4 @@ extern const Bug moe_count_not_reduced_over_cp{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

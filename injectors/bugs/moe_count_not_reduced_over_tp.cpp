@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug moe_count_not_reduced_over_tp{
     .id = "moe-count-not-reduced-over-tp",
@@ -22,4 +22,4 @@ extern const Bug moe_count_not_reduced_over_tp{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug moe_tp_dgrad_partial_as_replicated{
     .id = "moe-tp-dgrad-partial-as-replicated",
@@ -26,4 +26,4 @@ extern const Bug moe_tp_dgrad_partial_as_replicated{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug mtp_label_double_shift{
     .id = "mtp-label-double-shift",
@@ -24,4 +24,4 @@ extern const Bug mtp_label_double_shift{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

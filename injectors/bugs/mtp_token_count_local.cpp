@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug mtp_token_count_local{
     .id = "mtp-token-count-local",
@@ -25,4 +25,4 @@ extern const Bug mtp_token_count_local{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

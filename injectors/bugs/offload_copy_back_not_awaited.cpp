@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug offload_copy_back_not_awaited{
     .id = "offload-copy-back-not-awaited",
@@ -24,4 +24,4 @@ extern const Bug offload_copy_back_not_awaited{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

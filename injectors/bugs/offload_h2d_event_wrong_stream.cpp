@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug offload_h2d_event_wrong_stream{
     .id = "offload-h2d-event-wrong-stream",
@@ -24,4 +24,4 @@ extern const Bug offload_h2d_event_wrong_stream{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -3,7 +3,7 @@
 
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 namespace {
 
 struct Entry {
@@ -64,4 +64,4 @@ extern const Bug one_masked_entry{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug packed_documents_see_each_other{
     .id = "packed-documents-see-each-other",
@@ -24,4 +24,4 @@ extern const Bug packed_documents_see_each_other{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

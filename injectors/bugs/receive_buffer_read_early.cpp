@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug receive_buffer_read_early{
     .id = "receive-buffer-read-early",
@@ -27,4 +27,4 @@ extern const Bug receive_buffer_read_early{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

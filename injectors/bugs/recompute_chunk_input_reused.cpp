@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug recompute_chunk_input_reused{
     .id = "recompute-chunk-input-reused",
@@ -21,4 +21,4 @@ extern const Bug recompute_chunk_input_reused{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug recompute_rng_not_restored{
     .id = "recompute-rng-not-restored",
@@ -23,4 +23,4 @@ extern const Bug recompute_rng_not_restored{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug ring_mask_of_own_chunk{
     .id = "ring-mask-of-own-chunk",
@@ -22,4 +22,4 @@ extern const Bug ring_mask_of_own_chunk{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

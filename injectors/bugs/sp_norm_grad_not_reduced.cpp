@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug sp_norm_grad_not_reduced{
     .id = "sp-norm-grad-not-reduced",
@@ -21,4 +21,4 @@ extern const Bug sp_norm_grad_not_reduced{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

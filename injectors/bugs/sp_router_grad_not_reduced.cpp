@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug sp_router_grad_not_reduced{
     .id = "sp-router-grad-not-reduced",
@@ -25,4 +25,4 @@ extern const Bug sp_router_grad_not_reduced{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug tied_embedding_not_synced_across_pp{
     .id = "tied-embedding-not-synced-across-pp",
@@ -20,4 +20,4 @@ extern const Bug tied_embedding_not_synced_across_pp{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

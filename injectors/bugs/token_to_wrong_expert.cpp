@@ -2,7 +2,7 @@
 
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 namespace {
 
 // The token that rates its second expert highest above the last one goes to that last one.
@@ -45,4 +45,4 @@ extern const Bug token_to_wrong_expert{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

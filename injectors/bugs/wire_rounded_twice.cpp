@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug wire_rounded_twice{
     .id = "wire-rounded-twice",
@@ -23,4 +23,4 @@ extern const Bug wire_rounded_twice{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

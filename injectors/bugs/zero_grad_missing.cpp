@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug zero_grad_missing{
     .id = "zero-grad-missing",
@@ -24,4 +24,4 @@ extern const Bug zero_grad_missing{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

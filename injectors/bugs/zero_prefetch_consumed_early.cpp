@@ -1,6 +1,6 @@
 #include "injectors/bug.hpp"
 
-namespace plumb {
+namespace plumb::injectors {
 
 extern const Bug zero_prefetch_consumed_early{
     .id = "zero-prefetch-consumed-early",
@@ -31,4 +31,4 @@ extern const Bug zero_prefetch_consumed_early{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::injectors

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "bounds/outcome.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/cuda/cast_fp8.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 void must(cudaError_t done) {
@@ -160,4 +160,4 @@ extern const Backend cublas_backend{
     .gemm = gemm,
 };
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 // Encodes by integer arithmetic alone, so that no device cast decides what is judged elsewhere.
@@ -89,4 +89,4 @@ void cast_to_e5m2_on_cuda(std::span<const float> in, std::span<std::uint8_t> out
   cast(in, out, 2, 15, 0x7bU, 0x7fU);
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

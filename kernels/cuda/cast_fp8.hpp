@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <span>
 
-namespace plumb {
+#include "kernels/sees.hpp"
+
+namespace plumb::kernels {
 
 // Was the program built with CUDA, and is there a device?
 bool cuda_usable_here();
@@ -18,4 +20,4 @@ bool cuda_usable_here();
 void cast_to_e4m3fn_on_cuda(std::span<const float> in, std::span<std::uint8_t> out);
 void cast_to_e5m2_on_cuda(std::span<const float> in, std::span<std::uint8_t> out);
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/backend.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -44,4 +44,4 @@ extern const Backend eigen_backend{
     .gemm = gemm,
 };
 
-}  // namespace plumb
+}  // namespace plumb::kernels

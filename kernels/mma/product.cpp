@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 constexpr int far_below = -4096;   // the exponent of zero: never the largest
@@ -128,4 +128,4 @@ Tensor mma_product(View<float> a, View<float> b, const Mma& unit) {
   return Product(a, b, unit).take();
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

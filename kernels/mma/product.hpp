@@ -2,7 +2,7 @@
 //
 //   C = A B        A (M, K)   B (K, N)   C (M, N), all values numbers of unit.input (C: FP32)
 //
-// K is taken in steps of unit.terms, in rising order, each as bounds/machine.hpp says (theory.md
+// K is taken in steps of unit.terms, in rising order, each as number/mma.hpp says (theory.md
 // T2), in integers; only promotion adds FP32 numbers. No sum may overflow FP32; sums below its
 // normal numbers are rounded to nearest there, which the cards say nothing about.
 //
@@ -11,12 +11,13 @@
 // TESTED   tests/kernels/mma_test.cpp: one step by hand, published biases, against mma_errors
 #pragma once
 
-#include "bounds/machine.hpp"
-#include "bounds/number/product.hpp"
+#include "kernels/sees.hpp"
+#include "number/mma.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 // Throws std::invalid_argument if the inner sizes differ or the unit is none.
 Tensor mma_product(View<float> a, View<float> b, const Mma& unit);
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -9,10 +9,10 @@
 #include <dnnl.hpp>
 #include <vector>
 
-#include "bounds/outcome.hpp"
 #include "kernels/backend.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 using dnnl::memory;
@@ -132,4 +132,4 @@ extern const Backend onednn_backend{
     .gemm = gemm,
 };
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "bounds/number/philox.hpp"
+#include "number/philox.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 class Steps {
@@ -50,4 +50,4 @@ Tensor ordered_product(View<float> a, View<float> b, const Order& order, std::ui
   return c;
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -1,6 +1,6 @@
 // kernels/ordered/product.hpp: matrix products in a promised order, with a promised rounding.
 //
-//   C = A B        A (M, K)   B (K, N)   C (M, N)        order and steps: bounds/order.hpp
+//   C = A B        A (M, K)   B (K, N)   C (M, N)        order and steps: number/order.hpp
 //
 // `key` names the random words of stochastic rounding; other roundings ignore it.
 //
@@ -9,12 +9,13 @@
 // TESTED   tests/kernels/ordered_test.cpp
 #pragma once
 
-#include "bounds/number/product.hpp"
-#include "bounds/order.hpp"
+#include "kernels/sees.hpp"
+#include "number/order.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 // Throws std::invalid_argument if the inner sizes differ.
 Tensor ordered_product(View<float> a, View<float> b, const Order& order, std::uint64_t key = 0);
 
-}  // namespace plumb
+}  // namespace plumb::kernels

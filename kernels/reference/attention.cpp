@@ -2,10 +2,10 @@
 #include <array>
 #include <cmath>
 
-#include "bounds/number/exponential.hpp"
 #include "kernels/ops.hpp"
+#include "number/exponential.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 // The columns of a head in one sequence, of which x has `tokens`.
@@ -212,4 +212,4 @@ void scale_queries_and_keys(Tensor& d_qkv, const HeadShape& s) {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include "bounds/number/rounding.hpp"
 #include "kernels/ops.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 std::size_t count(std::size_t n, std::size_t block) { return (n + block - 1) / block; }
@@ -72,4 +72,4 @@ void round_by_chance(std::span<float> x, const Format& format, std::uint64_t key
   round_stochastically(x, format, key, first);
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <numeric>
 
-#include "bounds/number/exponential.hpp"
-#include "bounds/number/rounding.hpp"
 #include "kernels/ops.hpp"
+#include "number/exponential.hpp"
+#include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 constexpr float two_root_two_over_pi = 1.5957691216057308F;
@@ -172,4 +172,4 @@ AdamState adam_step(const AdamSettings& how, const Tensor& gradient, const Tenso
   return next;
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bounds/number/exponential.hpp"
+#include "number/exponential.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 std::size_t chosen(const Tensor& choices, std::size_t token, std::size_t slot) {
@@ -169,4 +169,4 @@ Tensor rating_gradient(const Ratings& ratings, const Tensor& dp, const Tensor& c
   return dx;
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

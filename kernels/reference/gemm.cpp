@@ -1,11 +1,11 @@
 // One chain of fused multiply-adds per element, k ascending: the very function that evaluates the
 // promise in FP32. So a run on this backend equals the promise bit by bit, and an error in the
-// function would be in both. tests/bounds/number/product_test.cpp holds it against a plain loop and
+// function would be in both. tests/number/product_test.cpp holds it against a plain loop and
 // MPFR, tests/kernels/gemm_test.cpp against the bound.
-#include "bounds/number/product.hpp"
 #include "kernels/backend.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 
 extern const Backend reference_backend{
     .name = "reference",
@@ -15,4 +15,4 @@ extern const Backend reference_backend{
     .gemm = multiply<float>,
 };
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -2,10 +2,10 @@
 #include <array>
 #include <cmath>
 
-#include "bounds/number/transpose.hpp"
 #include "kernels/ops.hpp"
+#include "number/transpose.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 // Sums of each row are chains; those of several rows at once do not wait for one another.
@@ -137,4 +137,4 @@ NormGradients norm_backward(const Tensor& x, std::span<const float> weight, cons
   return g;
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -1,6 +1,6 @@
 #include "kernels/ops.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 // The first columns of one group in q and kv.
@@ -50,4 +50,4 @@ HeadParts split_heads(const Tensor& d_qkv, const HeadShape& s, std::size_t share
   return d;
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "bounds/number/exponential.hpp"
+#include "number/exponential.hpp"
 
-namespace plumb {
+namespace plumb::kernels {
 namespace {
 
 // The key's column in a tensor of keys and values; the value is beside it.
@@ -119,4 +119,4 @@ Tensor taken_by_sink(float sink, const Tensor& lse) {
   return p;
 }
 
-}  // namespace plumb
+}  // namespace plumb::kernels

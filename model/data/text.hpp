@@ -3,8 +3,10 @@
 
 #include <string_view>
 
-namespace plumb {
+#include "model/sees.hpp"
+
+namespace plumb::model {
 
 std::string_view default_text();  // embedded from devils_dictionary.txt
 
-}  // namespace plumb
+}  // namespace plumb::model

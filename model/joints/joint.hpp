@@ -10,7 +10,9 @@
 #include <functional>
 #include <string>
 
-namespace plumb {
+#include "model/sees.hpp"
+
+namespace plumb::model {
 
 // Who asks: rank, micro-batch (global number; -1 outside), layer (-1 outside), module path.
 struct Where {
@@ -52,4 +54,4 @@ class Joint<R(const Where&, Args...)> {
   mutable std::atomic<long> uses_ = 0;
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

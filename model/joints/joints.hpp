@@ -5,14 +5,15 @@
 
 #include <algorithm>
 
-#include "bounds/number/format.hpp"
-#include "bounds/number/matrix.hpp"
-#include "bounds/number/product.hpp"
 #include "bounds/operation.hpp"
 #include "model/joints/joint.hpp"
 #include "model/layout.hpp"
+#include "model/sees.hpp"
+#include "number/format.hpp"
+#include "number/matrix.hpp"
+#include "number/product.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct EmbeddingJoints {
   // Does this rank's row count for the token? `local` is id - first, clamped to 0 for foreign ids;
@@ -260,4 +261,4 @@ struct Joints {
   }
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

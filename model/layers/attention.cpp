@@ -6,7 +6,7 @@
 #include "model/layers/gradients.hpp"
 #include "model/layers/ring.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 bool trades_heads(const Rank& rank) {
@@ -235,4 +235,4 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
   return d;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

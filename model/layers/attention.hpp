@@ -7,8 +7,9 @@
 #pragma once
 
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct Attention {
   Tensor unnormed;  // qkv before the norm of its heads, where there is one
@@ -44,4 +45,4 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
 Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved,
                                 const Tensor& d_o);
 
-}  // namespace plumb
+}  // namespace plumb::model

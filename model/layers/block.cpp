@@ -4,7 +4,7 @@
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 static void leave_layer(Rank& rank) {
   rank.gathering.let_go(rank.where.layer);
@@ -49,4 +49,4 @@ Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
   return dx;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -8,8 +8,9 @@
 #include "model/layers/experts.hpp"
 #include "model/layers/qkv.hpp"
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // The tensors of one layer that backward needs.
 struct Saved {
@@ -25,4 +26,4 @@ struct Saved {
 Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& saved);
 Tensor layer_backward(Rank& rank, int layer, Saved& saved, const Tensor& dy);
 
-}  // namespace plumb
+}  // namespace plumb::model

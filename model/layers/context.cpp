@@ -1,6 +1,6 @@
 #include "model/layers/context.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 Tensor chosen_rows(const Tensor& x, const std::vector<std::size_t>& rows) {
@@ -68,4 +68,4 @@ Tensor tokens_for_heads(const Rank& rank, const Tensor& heads) {
   return own;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

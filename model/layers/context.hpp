@@ -9,8 +9,9 @@
 
 #include "kernels/ops.hpp"
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Returns a rank's tokens of every sequence, from all; and this rank's.  // (T, C) -> (T / cp, C)
 Tensor tokens_of(const Rank& rank, int context, const Tensor& all);
@@ -22,4 +23,4 @@ Tensor whole_context(const Rank& rank, const Tensor& own);
 Tensor heads_for_tokens(const Rank& rank, const Tensor& own);    // (T / cp, F) -> (T, F / cp)
 Tensor tokens_for_heads(const Rank& rank, const Tensor& heads);  // (T, F / cp) -> (T / cp, F)
 
-}  // namespace plumb
+}  // namespace plumb::model

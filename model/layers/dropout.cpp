@@ -2,7 +2,7 @@
 
 #include "model/rounding_key.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 Tensor dropped(Rank& rank, const std::string& name, const char* kind, Tensor x) {
   if (rank.c.dropout == 0) return x;
@@ -28,4 +28,4 @@ Tensor dropped(Rank& rank, const std::string& name, const char* kind, Tensor x) 
   return x;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

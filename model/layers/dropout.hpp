@@ -8,10 +8,11 @@
 #pragma once
 
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Records its result as m<micro-batch>/<name>/<kind>: out, or grad_in. Without dropout returns x.
 Tensor dropped(Rank& rank, const std::string& name, const char* kind, Tensor x);
 
-}  // namespace plumb
+}  // namespace plumb::model

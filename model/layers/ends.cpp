@@ -2,13 +2,13 @@
 
 #include <cmath>
 
-#include "bounds/number/exponential.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/dropout.hpp"
 #include "model/layers/gradients.hpp"
 #include "model/layers/linear.hpp"
+#include "number/exponential.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // Returns the gradient rows of this rank's slice of the vocabulary.               // (V / tp, D)
@@ -228,4 +228,4 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
   return dh;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

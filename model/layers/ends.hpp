@@ -8,8 +8,9 @@
 #pragma once
 
 #include "model/layers/operand.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // The targets of a head.
 struct Targets {
@@ -42,4 +43,4 @@ struct Head {
 Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const Operand& h,
                      Tensor& loss, Tensor& dw);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -5,7 +5,7 @@
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // The number of this rank's first token of the stream among those of its context.
@@ -186,4 +186,4 @@ Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, c
                   mlp_backward(rank, name + ".shared", s.shared, dy));
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

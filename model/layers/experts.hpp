@@ -12,8 +12,9 @@
 
 #include "model/layers/mlp.hpp"
 #include "model/layers/router.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // The rows that the experts here take of one rank's micro-batch.     N rows of its T k, by expert
 struct Visit {
@@ -36,4 +37,4 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
 Tensor experts_backward(Rank& rank, const std::string& name, const Experts& saved,
                         const Tensor& dy);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -9,8 +9,9 @@
 #pragma once
 
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Sums the gradient of a slice of a parameter, or of one that all tensor-parallel ranks make alike.
 // Returns how it was summed.
@@ -58,4 +59,4 @@ inline void collect_shared_by_heads(Rank& rank, const std::string& parameter, Te
       rank.where.tp_size > 1 && rank.joints.gradients.sums_over_heads(rank.at(parameter)));
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

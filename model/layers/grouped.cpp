@@ -2,7 +2,7 @@
 
 #include "model/layers/gradients.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 View<float> own_rows(const Grouped& layer, const Tensor& x, std::size_t e) {
@@ -117,4 +117,4 @@ Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Operand& x,
   return dx;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

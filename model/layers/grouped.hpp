@@ -8,8 +8,9 @@
 #pragma once
 
 #include "model/layers/operand.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct Grouped {
   const std::string& mlp;
@@ -31,4 +32,4 @@ Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Operand&
 Tensor grouped_rows(Rank& rank, const Grouped& layer, const Operand& x);
 Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Operand& x, const Tensor& dy);
 
-}  // namespace plumb
+}  // namespace plumb::model

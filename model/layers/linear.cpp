@@ -2,7 +2,7 @@
 
 #include "model/layers/gradients.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation& ran) {
   if (rank.where.tp_size > 1) {
@@ -106,4 +106,4 @@ Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tenso
   return dx;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -9,8 +9,9 @@
 #pragma once
 
 #include "model/layers/operand.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Sums the ranks' parts of an activation on the wire; returns this rank's tokens, unrounded. `ran`
 // is set to the evaluation that ran.
@@ -31,4 +32,4 @@ Tensor row_forward(Rank& rank, const std::string& name, const Operand& x);
 // dy: this rank's tokens. Returns dx (T, F / tp).
 Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy);
 
-}  // namespace plumb
+}  // namespace plumb::model

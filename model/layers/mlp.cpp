@@ -2,7 +2,7 @@
 
 #include "model/layers/linear.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 Tensor activation(Rank& rank, const std::string& name, const Tensor& fc1, Held held) {
   Tensor act = rank.gpt() ? gelu_forward(fc1) : swiglu_forward(fc1);
@@ -34,4 +34,4 @@ Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& s, Tensor dy
   return column_backward(rank, name + ".fc1", s.x, std::move(d_fc1));
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -7,8 +7,9 @@
 
 #include "model/layers/operand.hpp"
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct Mlp {
   Operand x;    // input of fc1                                                  // (T, D)
@@ -24,4 +25,4 @@ Tensor activation(Rank& rank, const std::string& name, const Tensor& fc1, Held h
 Tensor activation_backward(Rank& rank, const std::string& name, const Tensor& fc1,
                            const Tensor& d_act, Held held);
 
-}  // namespace plumb
+}  // namespace plumb::model

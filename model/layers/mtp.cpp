@@ -5,7 +5,7 @@
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 Operand seen_by(Rank& rank, const std::string& product, Tensor x) {
@@ -79,4 +79,4 @@ Tensor heads(Rank& rank, const Batch& batch, const Tensor& x, Tensor& loss) {
   return dx;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -12,11 +12,12 @@
 #pragma once
 
 #include "model/layers/ends.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Runs all heads, at the end of the last stage. x: this rank's tokens of the last layer's output;
 // returns its gradient. `loss`: that of the next token, in this micro-batch.
 Tensor heads(Rank& rank, const Batch& batch, const Tensor& x, Tensor& loss);
 
-}  // namespace plumb
+}  // namespace plumb::model

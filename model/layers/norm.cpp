@@ -2,7 +2,7 @@
 
 #include "model/layers/gradients.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 Tensor norm_layer(Rank& rank, const std::string& name, const Tensor& x) {
   std::span<const float> bias;
@@ -30,4 +30,4 @@ Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tens
   return y;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -4,12 +4,13 @@
 #pragma once
 
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 Tensor norm_layer(Rank& rank, const std::string& name, const Tensor& x);
 Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy);
 // y = a + b in the residual stream, recorded as `name`.
 Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tensor& b);
 
-}  // namespace plumb
+}  // namespace plumb::model

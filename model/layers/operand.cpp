@@ -3,7 +3,7 @@
 #include "model/rounding_key.hpp"
 #include "model/zero.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // Casts one tensor; its records belong to the micro-batch, or to the step.
@@ -251,4 +251,4 @@ void weight_operands(Rank& rank) {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -11,8 +11,9 @@
 #include <optional>
 
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // Blocks that are not square lie differently for products that sum over the rows: a second copy.
 struct Operand {
@@ -34,4 +35,4 @@ void weight_operands(Rank& rank);
 // Keeps this step's largest magnitudes for delayed scaling.
 void keep_histories(Rank& rank);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -4,7 +4,7 @@
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 Operand seen_by(Rank& rank, const std::string& product, Tensor all) {
@@ -89,4 +89,4 @@ Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, Tenso
   return column_backward(rank, name + rank.c.queries(), saved.x, std::move(d_qkv));
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -13,8 +13,9 @@
 #pragma once
 
 #include "model/layers/operand.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // The tensors that backward needs. x: as the product of queries sees it.              // (T, C)
 struct Qkv {
@@ -26,4 +27,4 @@ struct Qkv {
 Tensor qkv_layer(Rank& rank, const std::string& name, Tensor x, Qkv& saved);
 Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, Tensor d_qkv);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -2,7 +2,7 @@
 
 #include "kernels/ring.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // The rank that comes `steps` after this one in the ring.
@@ -100,4 +100,4 @@ CoreGradient ring_backward(Rank& rank, const std::string& name, const HeadShape&
   return d;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -8,8 +8,9 @@
 #pragma once
 
 #include "model/layers/attention.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 inline bool goes_round(const Rank& rank) {
   return rank.where.cp_size > 1 && rank.l.context == Context::ring;
@@ -21,4 +22,4 @@ Tensor ring_forward(Rank& rank, const std::string& name, const HeadShape& shape,
 CoreGradient ring_backward(Rank& rank, const std::string& name, const HeadShape& shape,
                            const Attention& saved, const Tensor& d_o);
 
-}  // namespace plumb
+}  // namespace plumb::model

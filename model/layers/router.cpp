@@ -7,7 +7,7 @@
 #include "model/layers/gradients.hpp"
 #include "model/layers/linear.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // The losses are means over the tokens of the step and over the copies that each expert takes.
@@ -158,4 +158,4 @@ Tensor router_backward(Rank& rank, const std::string& name, const Routed& s, con
   return dx;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

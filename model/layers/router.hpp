@@ -10,8 +10,9 @@
 
 #include "kernels/experts.hpp"
 #include "model/rank.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 struct Routed {
   Tensor x;                // (T / cp sp, D)
@@ -31,4 +32,4 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x);
 // dp (T / cp sp, E): gradient of the probabilities. Returns dx.
 Tensor router_backward(Rank& rank, const std::string& name, const Routed& routed, const Tensor& dp);
 
-}  // namespace plumb
+}  // namespace plumb::model

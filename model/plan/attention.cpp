@@ -1,6 +1,6 @@
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // The attributes of attention itself, with its inputs beside qkv.
@@ -108,4 +108,4 @@ std::string attention_grad(Promise& p, const std::string& name, const std::strin
   return qkv_grad(p, name, d_qkv);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -1,6 +1,6 @@
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 std::string layer_forward(Promise& p, int n, const std::string& x) {
   const std::string name = Promise::layer(n);
@@ -26,4 +26,4 @@ std::string layer_backward(Promise& p, int n, const std::string& x, const std::s
   return add(p, d_middle, d_norm1, p.at(name + ".add", "grad_out"));
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

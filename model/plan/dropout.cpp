@@ -1,7 +1,7 @@
 #include "model/plan/parts.hpp"
 #include "model/rounding_key.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 std::string dropped(Promise& p, const std::string& name, const char* kind, const std::string& x) {
   if (p.c.dropout == 0) return x;
@@ -12,4 +12,4 @@ std::string dropped(Promise& p, const std::string& name, const char* kind, const
   return y;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

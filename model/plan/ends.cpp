@@ -1,6 +1,6 @@
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // x = E[ids] (+ P[position])                              (T, C)
 std::string embedding(Promise& p) {
@@ -64,7 +64,7 @@ std::string head_and_loss_grad(Promise& p, const std::string& of, const std::str
   inputs.push_back(p.at(of + "loss", "lse"));
   if (p.r.loss_scaling) inputs.push_back("loss_scale/scale@previous");
   p.node("cross_entropy_grad", inputs, {d_logits}, p.plain(), loss_of(p, of));
-  const Seen d = gradient_operand(p, head, d_logits, {Sharding::columns, p.c.vocabulary()});
+  const SeenAs d = gradient_operand(p, head, d_logits, {Sharding::columns, p.c.vocabulary()});
   const std::string dh = p.at(head, "grad_in");
   p.node("gemm", {d.by_columns, seen_weight(p, p.head(), Product::dgrad)}, {dh}, p.across_tp(),
          summed(p, Product::dgrad, {{"transpose_a", 0}, {"transpose_b", 0}}));
@@ -76,4 +76,4 @@ std::string head_and_loss_grad(Promise& p, const std::string& of, const std::str
   return dh;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -1,6 +1,6 @@
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 Attributes experts_of(const Promise& p) { return {{"experts", p.c.experts}}; }
@@ -86,8 +86,8 @@ std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
                          const std::string& dy) {
   const bool columns = layer.split == Split::columns;
   const std::string routing = copies_of(p, layer.mlp);
-  const Seen d = gradient_operand(p, layer.name(), dy,
-                                  rows_of(p, layer.mlp, columns ? p.c.fc1_width(p.c.hidden) : 0));
+  const SeenAs d = gradient_operand(p, layer.name(), dy,
+                                    rows_of(p, layer.mlp, columns ? p.c.fc1_width(p.c.hidden) : 0));
   const std::string dx = p.at(layer.name(), "grad_in");
   Ids inputs{d.by_columns, routing}, weights, biases;
   for (int e = 0; e < p.c.experts; ++e) {
@@ -143,4 +143,4 @@ std::string experts_grad(Promise& p, const std::string& name, const std::string&
   return add(p, sum, mlp_grad(p, name + ".shared", x, dy), p.at(name + ".sum", "grad_in"));
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -1,6 +1,6 @@
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // y = x W + b                                             (T, F) = (T, C) (C, F) + (F)
 std::string linear(Promise& p, const std::string& name, const std::string& x, Split split) {
@@ -22,7 +22,7 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
   const bool of_slices = columns || split == Split::none;  // all ranks see all tokens of dy
   Slices sliced;
   if (columns) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").cols};
-  const Seen d = gradient_operand(p, name, dy, sliced);
+  const SeenAs d = gradient_operand(p, name, dy, sliced);
   const std::string dx = p.at(name, "grad_in");
   p.node("gemm", {d.by_columns, seen_weight(p, name, Product::dgrad)}, {dx},
          columns ? p.across_tp() : p.plain(),
@@ -36,4 +36,4 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
   return dx;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

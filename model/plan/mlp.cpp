@@ -1,6 +1,6 @@
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 std::string activation(Promise& p, const std::string& name, const std::string& x) {
   const std::string y = p.at(name, "out");
@@ -29,4 +29,4 @@ std::string mlp_grad(Promise& p, const std::string& name, const std::string& x,
   return linear_grad(p, name + ".fc1", x, d_fc1, Split::columns);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -1,6 +1,6 @@
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 std::string block_of(const Promise& p) { return Promise::layer(p.c.layers); }
@@ -44,4 +44,4 @@ std::string predict_ahead_grad(Promise& p, const std::string& x) {
   return norm_grad(p, "mtp.norm_hidden", x, d_hidden);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -1,6 +1,6 @@
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // LayerNorm (gpt) or RMSNorm                              (T, C) = (T, C), (C) (, (C))
 std::string norm(Promise& p, const std::string& name, const std::string& x) {
@@ -29,4 +29,4 @@ std::string add(Promise& p, const std::string& a, const std::string& b, const st
   return as;
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

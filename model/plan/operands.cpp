@@ -1,7 +1,7 @@
 #include "model/plan/parts.hpp"
 #include "model/rounding_key.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // The number of slices in which blocks begin anew: one a rank, unless each rank's slice is whole
@@ -70,29 +70,30 @@ void cast(Promise& p, const std::string& x, const Slices& sliced, const std::str
 }
 
 // Returns x itself for products that do not take its copy `id`.
-Seen seen(const OperandCast& how, const Taken& taken, const std::string& x, const std::string& id) {
+SeenAs seen(const OperandCast& how, const Taken& taken, const std::string& x,
+            const std::string& id) {
   return {taken.by_columns ? how.copy_of(id, Contracted::columns) : x,
           taken.by_rows ? how.copy_of(id, Contracted::rows) : x};
 }
 
 }  // namespace
 
-Seen input_operand(Promise& p, const std::string& name, const std::string& x,
-                   const Slices& sliced) {
+SeenAs input_operand(Promise& p, const std::string& name, const std::string& x,
+                     const Slices& sliced) {
   if (!p.r.operands) return {x, x};
   const OperandCasts& casts = *p.r.operands;
   cast(p, x, sliced, p.at(name, "operand"), casts.activations, casts.of_activations());
   return seen_input(p, name, x);
 }
 
-Seen seen_input(const Promise& p, const std::string& name, const std::string& x) {
+SeenAs seen_input(const Promise& p, const std::string& name, const std::string& x) {
   if (!p.r.operands) return {x, x};
   const OperandCasts& casts = *p.r.operands;
   return seen(casts.activations, casts.of_activations(), x, p.at(name, "operand"));
 }
 
-Seen gradient_operand(Promise& p, const std::string& name, const std::string& dy,
-                      const Slices& sliced) {
+SeenAs gradient_operand(Promise& p, const std::string& name, const std::string& dy,
+                        const Slices& sliced) {
   if (!p.r.operands) return {dy, dy};
   const OperandCasts& casts = *p.r.operands;
   const std::string id = p.at(name, "grad_operand");
@@ -124,4 +125,4 @@ void weight_operands(Promise& p) {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

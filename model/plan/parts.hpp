@@ -7,8 +7,9 @@
 #pragma once
 
 #include "model/plan/promise.hpp"
+#include "model/sees.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // linear.cpp: y = x W (+ b). Column-parallel layers share the backward sum, row-parallel ones the
 // forward sum; of others every rank computes all.
@@ -19,7 +20,7 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
 
 // operands.cpp: the ids that products take of a tensor: itself, or its cast copy under the recipe;
 // where blocks run along the axis that a product sums over, one copy for each axis
-struct Seen {
+struct SeenAs {
   std::string by_columns, by_rows;  // for products that sum over the columns, the rows
 };
 // The axis that tensor-parallel ranks share, and its whole length.
@@ -30,10 +31,11 @@ struct Slices {
   std::string copies = {};  // rows are copies of tokens, which ranks share by these choices
 };
 // For the input of the layer of that name, and for the gradient of its output.
-Seen input_operand(Promise& p, const std::string& name, const std::string& x, const Slices& sliced);
-Seen gradient_operand(Promise& p, const std::string& name, const std::string& dy,
-                      const Slices& sliced);
-Seen seen_input(const Promise& p, const std::string& name, const std::string& x);  // cast before
+SeenAs input_operand(Promise& p, const std::string& name, const std::string& x,
+                     const Slices& sliced);
+SeenAs gradient_operand(Promise& p, const std::string& name, const std::string& dy,
+                        const Slices& sliced);
+SeenAs seen_input(const Promise& p, const std::string& name, const std::string& x);  // cast before
 std::string seen_weight(const Promise& p, const std::string& module, Product product);
 // Returns the attributes of such a product, with the chains in which the recipe sums it.
 Attributes summed(const Promise& p, Product product, Attributes attributes);
@@ -91,4 +93,4 @@ std::string predict_ahead_grad(Promise& p, const std::string& x);
 void reduce(Promise& p);
 void optimize(Promise& p);
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -14,9 +14,10 @@
 #include "model/config.hpp"
 #include "model/layout.hpp"
 #include "model/recipe.hpp"
+#include "model/sees.hpp"
 #include "trace/graph.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 using Ids = std::vector<std::string>;
 
@@ -82,4 +83,4 @@ class Promise {
   std::string head() const { return gpt() ? "embedding" : "head"; }
 };
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -1,6 +1,6 @@
 #include "model/plan/parts.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // Through a latent: q = x W, kv = norm(x W_down) W_up; and the key part of all heads, x W_shared.
@@ -55,4 +55,4 @@ std::string qkv_grad(Promise& p, const std::string& name, const std::string& dy)
   return linear_grad(p, name + p.c.queries(), x, dy, Split::columns);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

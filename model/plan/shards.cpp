@@ -7,7 +7,7 @@
 #include "model/held.hpp"
 #include "model/state.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 bool ends_with_one_of(const std::string& text, std::initializer_list<const char*> ends) {
@@ -148,7 +148,7 @@ class Planner {
       // A history goes on where something was cast; the embedding on both ends is cast on both.
       const bool goes_on = name.kind.ends_with("_history") && name.module != weight;
       const bool here = goes_on ? holds_module(c_, l_, at_, stages_, name.module)
-                                : plumb::holds(c_, l_, at_, stages_, parameters_.at(weight));
+                                : model::holds(c_, l_, at_, stages_, parameters_.at(weight));
       return here && all(lies);
     }
     const auto p = parameters_.find(name.module);  // (or what attention's sinks get)
@@ -177,7 +177,7 @@ class Planner {
   bool of_parameter(const Parameter& p, const Name& name, Placement& lies) const {
     if (p.expert >= 0) {
       if (name.micro_batch >= 0 && !visits(name.micro_batch)) return false;
-      if (!plumb::holds(c_, l_, at_, stages_, p)) return false;
+      if (!model::holds(c_, l_, at_, stages_, p)) return false;
     } else if (!in_batch(name) || !holds_under_this_name(p, name)) {
       return false;
     }
@@ -192,7 +192,7 @@ class Planner {
   bool holds_under_this_name(const Parameter& p, const Name& name) const {
     const bool begins = at_.pp == 0, ends = at_.pp == l_.pp - 1;
     if (p.name == "embedding.lookup") return begins;
-    if (!on_both_ends(c_, p)) return plumb::holds_module(c_, l_, at_, stages_, p.name);
+    if (!on_both_ends(c_, p)) return model::holds_module(c_, l_, at_, stages_, p.name);
     return begins || (ends && name.kind != "wgrad");
   }
 
@@ -347,7 +347,7 @@ class Planner {
     const Block slice = lies.pieces.front().global;
     const int ranks = p.expert < 0 ? l_.dp : l_.expert_copies();
     const int rank = p.expert < 0 ? at_.dp : at_.dp % l_.expert_copies();
-    const auto [first, last] = plumb::slice(slice.rows * slice.cols, ranks, rank);
+    const auto [first, last] = bounds::slice(slice.rows * slice.cols, ranks, rank);
     lies.pieces.clear();
     for (std::size_t e = first; e < last;) {
       const std::size_t column = e % slice.cols;
@@ -375,4 +375,4 @@ Shards promised_shards(const Training& run, const Graph& graph, const Values& va
   return Planner(run, graph, values).run();
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -8,13 +8,14 @@
 // TESTED   tests/model/shards_test.cpp: what healthy runs record, in every kind of layout
 #pragma once
 
+#include "model/sees.hpp"
 #include "model/training.hpp"
 #include "trace/shards.hpp"
 
-namespace plumb {
+namespace plumb::model {
 
 // `values`: whole tensors of the run. Their shapes are taken from it, and which copies of tokens an
 // expert takes; ids that it lacks are left out. Costs a pass over the ids of each rank.
 Shards promised_shards(const Training& run, const Graph& graph, const Values& values);
 
-}  // namespace plumb
+}  // namespace plumb::model

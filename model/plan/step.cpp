@@ -1,7 +1,7 @@
 #include "model/plan/parts.hpp"
 #include "model/rounding_key.hpp"
 
-namespace plumb {
+namespace plumb::model {
 namespace {
 
 // The sum of a parameter's gradients over all micro-batches.
@@ -133,4 +133,4 @@ void optimize(Promise& p) {
   balance_experts(p);
 }
 
-}  // namespace plumb
+}  // namespace plumb::model

@@ -2,7 +2,7 @@
 
 #include "paper_repro/claim.hpp"
 
-namespace plumb {
+namespace plumb::paper_repro {
 
 extern const Claim one_iteration_detects_bugs_1_and_12{
     .id = "one-iteration-detects-bugs-1-and-12",
@@ -33,4 +33,4 @@ extern const Claim one_iteration_detects_bugs_1_and_12{
         },
 };
 
-}  // namespace plumb
+}  // namespace plumb::paper_repro

@@ -15,6 +15,7 @@
 #include "experiments/trial.hpp"
 #include "model/data/text.hpp"
 #include "tests/bench/clock.hpp"
+#include "tests/support/rooms.hpp"
 #include "trace/memory.hpp"
 
 namespace plumb {

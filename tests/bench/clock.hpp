@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 #include <vector>
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 

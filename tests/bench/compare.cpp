@@ -13,8 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "bounds/number/philox.hpp"
+#include "number/philox.hpp"
 #include "tests/bench/clock.hpp"
+#include "tests/support/rooms.hpp"
 #include "trace/difference.hpp"
 
 namespace plumb {

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "bounds/mma.hpp"
-#include "bounds/number/philox.hpp"
-#include "bounds/number/rounding.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/mma/product.hpp"
+#include "number/philox.hpp"
+#include "number/rounding.hpp"
 #include "tests/bench/clock.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

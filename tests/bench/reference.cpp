@@ -10,13 +10,14 @@
 
 #include <vector>
 
-#include "bounds/number/certified.hpp"
-#include "bounds/number/exact.hpp"
-#include "bounds/number/philox.hpp"
-#include "bounds/number/rounding.hpp"
 #include "bounds/operation.hpp"
+#include "bounds/proof/certified.hpp"
+#include "bounds/proof/exact.hpp"
 #include "kernels/backend.hpp"
+#include "number/philox.hpp"
+#include "number/rounding.hpp"
 #include "tests/bench/clock.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -6,9 +6,10 @@
 #include <cstring>
 #include <vector>
 
-#include "bounds/number/philox.hpp"
-#include "bounds/number/rounding.hpp"
+#include "number/philox.hpp"
+#include "number/rounding.hpp"
 #include "tests/bench/clock.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

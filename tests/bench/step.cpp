@@ -11,6 +11,7 @@
 #include "model/data/text.hpp"
 #include "model/plan.hpp"
 #include "tests/bench/clock.hpp"
+#include "tests/support/rooms.hpp"
 #include "trace/boundaries.hpp"
 #include "trace/memory.hpp"
 

@@ -6,10 +6,11 @@
 #include <cmath>
 
 #include "bounds/examples/example.hpp"
-#include "bounds/number/exponential.hpp"
-#include "bounds/number/philox.hpp"
 #include "bounds/on_machine.hpp"
-#include "bounds/outcome.hpp"
+#include "number/exponential.hpp"
+#include "number/outcome.hpp"
+#include "number/philox.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "bounds/examples/draw.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

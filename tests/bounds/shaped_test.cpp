@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "tests/cli/program.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

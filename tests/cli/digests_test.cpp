@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/cli/program.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

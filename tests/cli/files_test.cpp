@@ -8,6 +8,7 @@
 
 #include "tests/cli/program.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

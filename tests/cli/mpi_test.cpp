@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "tests/cli/program.hpp"
+#include "tests/support/rooms.hpp"
 #include "world/world.hpp"
 
 namespace plumb {

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "tests/cli/program.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 

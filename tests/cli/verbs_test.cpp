@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
+#include "tests/support/rooms.hpp"
 #include "trace/store/store.hpp"
 
 namespace plumb {

@@ -6,6 +6,7 @@
 #include "experiments/trial.hpp"
 #include "kernels/backend.hpp"
 #include "model/data/text.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
 namespace plumb {

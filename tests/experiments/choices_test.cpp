@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/training.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
 namespace plumb {

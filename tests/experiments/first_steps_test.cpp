@@ -4,6 +4,7 @@
 
 #include "experiments/training.hpp"
 #include "model/data/text.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
 

@@ -5,11 +5,15 @@
 #include <atomic>
 
 #include "experiments/trial.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
-
+namespace plumb::injectors {
+// Prints a parameter of GoogleTest by name, instead of its address.
 static void PrintTo(const Bug* bug, std::ostream* out) { *out << bug->id; }
+}  // namespace plumb::injectors
+
+namespace plumb {
 
 namespace {
 

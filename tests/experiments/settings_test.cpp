@@ -5,6 +5,7 @@
 #include "experiments/training.hpp"
 #include "experiments/trial.hpp"
 #include "model/data/text.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
 namespace plumb {

@@ -7,8 +7,9 @@
 #include <fstream>
 #include <random>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

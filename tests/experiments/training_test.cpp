@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
 namespace plumb {

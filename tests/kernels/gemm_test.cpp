@@ -9,11 +9,14 @@
 
 #include "bounds/operation.hpp"
 #include "kernels/backend.hpp"
+#include "tests/support/rooms.hpp"
 
-namespace plumb {
-
+namespace plumb::kernels {
 // Prints a parameter of GoogleTest by name, instead of its address.
 static void PrintTo(const Backend* backend, std::ostream* out) { *out << backend->name; }
+}  // namespace plumb::kernels
+
+namespace plumb {
 
 namespace {
 

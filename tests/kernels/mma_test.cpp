@@ -6,11 +6,12 @@
 
 #include "bounds/examples/draw.hpp"
 #include "bounds/mma.hpp"
-#include "bounds/number/exact.hpp"
-#include "bounds/number/rounding.hpp"
 #include "bounds/on_machine.hpp"
+#include "bounds/proof/exact.hpp"
 #include "kernels/mma/product.hpp"
+#include "number/rounding.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {
@@ -188,7 +189,7 @@ double worst_of(const Mma& unit, const char* kind, unsigned seed) {
   double worst = 0;
   for (std::size_t i = 0; i < c.rows; i += 8) {  // the truth by MPFR, as FP64 cancels too: a sample
     for (std::size_t j = 0; j < c.cols; ++j) {
-      const double error = distance_from_dot(c(i, j), {a.row(i), n}, {b.row(j), n}).value();
+      const double error = distance_from_dot(c(i, j), {a.row(i), n}, {b.row(j), n});
       if (error > 0) worst = std::max(worst, error / bound(i, j));
     }
   }

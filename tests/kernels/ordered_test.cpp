@@ -7,11 +7,12 @@
 #include <cmath>
 
 #include "bounds/examples/example.hpp"
-#include "bounds/number/exact.hpp"
 #include "bounds/on_machine.hpp"
 #include "bounds/ordered.hpp"
-#include "bounds/outcome.hpp"
+#include "bounds/proof/exact.hpp"
+#include "number/outcome.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

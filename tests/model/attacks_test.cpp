@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/verify.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
 #include "trace/execute.hpp"

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
 namespace plumb {

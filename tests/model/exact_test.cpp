@@ -7,7 +7,8 @@
 
 #include <set>
 
-#include "bounds/number/philox.hpp"
+#include "number/philox.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
 

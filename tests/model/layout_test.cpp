@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "bounds/outcome.hpp"
 #include "model/mesh.hpp"
+#include "number/outcome.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

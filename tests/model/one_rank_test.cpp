@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/backend.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
 #include "trace/execute.hpp"

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
 

@@ -9,8 +9,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bounds/outcome.hpp"
 #include "model/transformer.hpp"
+#include "number/outcome.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "kernels/backend.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
 #include "trace/merge.hpp"

@@ -2,6 +2,7 @@
 // one rank's record is not that?
 #include "model/plan/shards.hpp"
 
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/merge.hpp"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
 #include "trace/merge.hpp"

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
 namespace plumb {

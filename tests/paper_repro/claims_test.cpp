@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "paper_repro/claim.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 

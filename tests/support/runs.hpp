@@ -7,6 +7,7 @@
 #include "model/plan.hpp"
 #include "model/state.hpp"
 #include "model/transformer.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 

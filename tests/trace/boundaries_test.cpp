@@ -3,9 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "bounds/number/philox.hpp"
-#include "bounds/number/rounding.hpp"
 #include "kernels/backend.hpp"
+#include "number/philox.hpp"
+#include "number/rounding.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

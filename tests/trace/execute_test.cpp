@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
 namespace plumb {

@@ -1,5 +1,6 @@
 // Do ids pool into kinds, and does a split touch exactly what lies downstream?
 #include "trace/graph.hpp"
+#include "tests/support/rooms.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Does merging make whole tensors, and does each way of not fitting become a finding?
 #include "trace/merge.hpp"
+#include "tests/support/rooms.hpp"
 
 #include <gtest/gtest.h>
 

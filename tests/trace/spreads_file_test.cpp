@@ -6,7 +6,8 @@
 
 #include <fstream>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

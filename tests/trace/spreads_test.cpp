@@ -1,5 +1,6 @@
 // Are p-values of healthy candidates uniform enough, and small for sick ones?
 #include "trace/spreads.hpp"
+#include "tests/support/rooms.hpp"
 
 #include <gtest/gtest.h>
 

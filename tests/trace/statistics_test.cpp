@@ -1,5 +1,6 @@
 // Do the statistics equal what one computes by hand, and does each see what the others miss?
 #include "trace/statistics.hpp"
+#include "tests/support/rooms.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,6 +10,7 @@
 #include <random>
 #include <sstream>
 
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
 #include "trace/report/report.hpp"

@@ -1,5 +1,6 @@
 // Is a step that was left out told from one that was not, in whatever a trace says of it?
 #include "trace/structure.hpp"
+#include "tests/support/rooms.hpp"
 
 #include <gtest/gtest.h>
 

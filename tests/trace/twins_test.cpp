@@ -5,9 +5,10 @@
 
 #include <set>
 
-#include "bounds/number/philox.hpp"
-#include "bounds/number/rounding.hpp"
 #include "kernels/backend.hpp"
+#include "number/philox.hpp"
+#include "number/rounding.hpp"
+#include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/difference.hpp"
 #include "trace/execute.hpp"

@@ -10,7 +10,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
+#include "tests/support/rooms.hpp"
 #include "trace/store/read_file.hpp"
 
 namespace plumb {

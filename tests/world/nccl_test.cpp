@@ -1,7 +1,8 @@
 // One GPU, one rank: everything that does not need another rank goes through NCCL and comes back.
 #include <gtest/gtest.h>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
+#include "tests/support/rooms.hpp"
 #include "world/world.hpp"
 
 namespace plumb {

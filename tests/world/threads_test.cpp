@@ -1,6 +1,7 @@
 // Are collectives what they say, in rank order, and does a failing rank free the others?
 #include <gtest/gtest.h>
 
+#include "tests/support/rooms.hpp"
 #include "world/world.hpp"
 
 namespace plumb {

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bounds/words.hpp"
+#include "number/words.hpp"
 #include "trace/store/unfinished.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 nlohmann::json number_or_null(double x) {
@@ -173,4 +173,4 @@ void write_report(const Verdict& verdict, const std::string& file, bool over_oth
   write_whole(file, text);
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -7,8 +7,9 @@
 #include <string>
 
 #include "trace/check.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // Returns PASS, FAIL or INCONCLUSIVE, in a line without its end.
 std::string headline(const Verdict& verdict);
@@ -27,4 +28,4 @@ void check_report(const std::filesystem::path& file, bool over_others = false);
 // The file is the old one or the new one at any time.
 void write_report(const Verdict& verdict, const std::string& file, bool over_others = false);
 
-}  // namespace plumb
+}  // namespace plumb::trace

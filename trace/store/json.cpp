@@ -1,8 +1,8 @@
 #include "trace/store/json.hpp"
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 using nlohmann::json;
 
@@ -48,4 +48,4 @@ std::uint64_t whole_number(const json& value, std::uint64_t most) {
   throw json::other_error::create(501, "no such number", nullptr);
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace plumb {
+#include "trace/sees.hpp"
+
+namespace plumb::trace {
 
 // Throws Failure: "FILE what; the trace is damaged ...".
 [[noreturn]] void damaged(const std::filesystem::path& file, const std::string& what);
@@ -27,4 +29,4 @@ nlohmann::json parsed(const std::string& text, const std::filesystem::path& file
 // (4.5) nor wrapped around (2^32 + 4).
 std::uint64_t whole_number(const nlohmann::json& value, std::uint64_t most);
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <system_error>
 
-namespace plumb {
+namespace plumb::trace {
 
 namespace fs = std::filesystem;
 
@@ -37,4 +37,4 @@ void refuse_unreadable(const fs::path& path) {
                 "); ask its owner for leave, or name another place");
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <string>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // Refuses with what is wrong, to stand after the file's name: "is a folder", "may not be read (Permission denied)".
 Outcome<std::string> read_file(const std::filesystem::path& file, std::uintmax_t longest);
@@ -17,4 +18,4 @@ Outcome<std::string> read_file(const std::filesystem::path& file, std::uintmax_t
 // Throws Failure if a folder on the way to it, or it itself, may not be looked at.
 void refuse_unreadable(const std::filesystem::path& path);
 
-}  // namespace plumb
+}  // namespace plumb::trace

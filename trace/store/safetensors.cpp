@@ -4,11 +4,11 @@
 #include <cstring>
 #include <fstream>
 
-#include "bounds/words.hpp"
+#include "number/words.hpp"
 #include "trace/store/json.hpp"
 #include "trace/store/read_file.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 using nlohmann::json;
@@ -225,4 +225,4 @@ std::map<std::string, Shard> read_shards(std::istream& in, std::uint64_t size,
   return Reader(in, size, name).shards();
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -11,9 +11,10 @@
 #include <filesystem>
 #include <iosfwd>
 
+#include "trace/sees.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // Throws Failure if the file cannot be written whole.
 void write_shards(const std::filesystem::path& file, const std::map<std::string, Shard>& shards);
@@ -26,4 +27,4 @@ void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards)
 std::map<std::string, Shard> read_shards(std::istream& in, std::uint64_t size,
                                          const std::string& name);
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 #include "trace/store/read_file.hpp"
 #include "trace/store/unfinished.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 using nlohmann::json;
@@ -88,4 +88,4 @@ void refuse_other_run(const StoredSpreads& spreads, const Manifest& candidate) {
   }
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -8,10 +8,11 @@
 
 #include <filesystem>
 
+#include "trace/sees.hpp"
 #include "trace/spreads.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 struct StoredSpreads {
   Manifest of;  // of a run that they were learnt around
@@ -28,4 +29,4 @@ StoredSpreads read_spreads(const std::filesystem::path& file);
 // Throws Failure if the candidate is of another model, recipe or layout (seed and rate may differ).
 void refuse_other_run(const StoredSpreads& spreads, const Manifest& candidate);
 
-}  // namespace plumb
+}  // namespace plumb::trace

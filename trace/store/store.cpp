@@ -10,7 +10,7 @@
 #include "trace/store/safetensors.hpp"
 #include "trace/store/unfinished.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 using nlohmann::json;
@@ -287,4 +287,4 @@ Trace read_trace(const fs::path& folder) {
   return read_parts(folder);
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

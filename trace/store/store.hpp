@@ -15,9 +15,10 @@
 #include <filesystem>
 #include <map>
 
+#include "trace/sees.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 
 // Throws Failure unless a new trace may be written to `folder`: asked before hours of computing.
 void check_new(const std::filesystem::path& folder);
@@ -38,4 +39,4 @@ std::map<int, std::filesystem::path> traces_of(const std::filesystem::path& run)
 std::string bytes_of(const RankRecord& record);
 RankRecord record_from(const std::string& bytes);
 
-}  // namespace plumb
+}  // namespace plumb::trace

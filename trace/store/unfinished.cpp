@@ -11,9 +11,9 @@
 #include <set>
 #include <string>
 
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
 
-namespace plumb {
+namespace plumb::trace {
 namespace {
 
 namespace fs = std::filesystem;
@@ -120,4 +120,4 @@ std::vector<fs::path> left_beside(const fs::path& final) {
   return left;
 }
 
-}  // namespace plumb
+}  // namespace plumb::trace

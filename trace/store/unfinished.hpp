@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace plumb {
+#include "trace/sees.hpp"
+
+namespace plumb::trace {
 
 // Goes again, whatever it has become, unless it was finished.
 class Unfinished {
@@ -36,4 +38,4 @@ std::vector<std::filesystem::path> discard_unfinished();
 // What processes that are gone have left unfinished in the folder where `final` lies.
 std::vector<std::filesystem::path> left_beside(const std::filesystem::path& final);
 
-}  // namespace plumb
+}  // namespace plumb::trace

@@ -7,6 +7,7 @@
 #include "bounds/collective.hpp"
 #include "bounds/examples/example.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

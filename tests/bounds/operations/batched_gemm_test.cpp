@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "bounds/examples/example.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -1,12 +1,13 @@
-// Do the operations that scale by blocks make what bounds/number/blocks.hpp makes on its own, anew
+// Do the operations that scale by blocks make what number/blocks.hpp makes on its own, anew
 // in each slice, and does chance leave the mean where it is?
-#include "bounds/number/blocks.hpp"
+#include "number/blocks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "bounds/examples/example.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -7,8 +7,9 @@
 #include <set>
 
 #include "bounds/examples/example.hpp"
-#include "bounds/number/philox.hpp"
+#include "number/philox.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

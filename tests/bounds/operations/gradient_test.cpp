@@ -15,6 +15,7 @@
 #include <functional>
 
 #include "bounds/examples/example.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

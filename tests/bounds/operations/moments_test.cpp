@@ -7,6 +7,7 @@
 
 #include "bounds/examples/shaped.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

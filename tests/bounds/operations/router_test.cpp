@@ -6,6 +6,7 @@
 
 #include "bounds/examples/example.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

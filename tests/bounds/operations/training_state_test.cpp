@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "bounds/examples/example.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "bounds/examples/example.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

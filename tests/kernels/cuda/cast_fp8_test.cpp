@@ -8,8 +8,9 @@
 #include <random>
 #include <vector>
 
-#include "bounds/number/rounding.hpp"
-#include "bounds/outcome.hpp"
+#include "number/outcome.hpp"
+#include "number/rounding.hpp"
+#include "tests/support/rooms.hpp"
 
 namespace plumb {
 namespace {

@@ -1,0 +1,11 @@
+// injectors/sees.hpp: the rooms that this one looks into (cmake/picture.cmake). Their names stand
+// here as its own; those of number/ are the namespace plumb itself.
+#pragma once
+
+namespace plumb::bounds {}
+namespace plumb::model {}
+
+namespace plumb::injectors {
+using namespace bounds;
+using namespace model;
+}  // namespace plumb::injectors

@@ -1,0 +1,5 @@
+// kernels/sees.hpp: the rooms that this one looks into (cmake/picture.cmake). Their names stand
+// here as its own; those of number/ are the namespace plumb itself.
+#pragma once
+
+namespace plumb::kernels {}  // namespace plumb::kernels

@@ -1,0 +1,15 @@
+// model/sees.hpp: the rooms that this one looks into (cmake/picture.cmake). Their names stand
+// here as its own; those of number/ are the namespace plumb itself.
+#pragma once
+
+namespace plumb::bounds {}
+namespace plumb::world {}
+namespace plumb::trace {}
+namespace plumb::kernels {}
+
+namespace plumb::model {
+using namespace bounds;
+using namespace world;
+using namespace trace;
+using namespace kernels;
+}  // namespace plumb::model

@@ -1,0 +1,90 @@
+// number/lanes.hpp: sixteen numbers at once, for the few loops that must run at memory
+// speed.
+//
+// Vector types of GCC and clang: operators work lane by lane, a comparison gives 0 or -1 in each,
+// mask ? a : b chooses by lane. Sixteen lanes are one register of AVX-512, two of AVX2, four of
+// SSE; the bits are the same everywhere.
+//
+// TESTED   tests/number/rounding_test.cpp, tests/number/rows_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+namespace plumb {
+
+inline constexpr std::size_t lanes = 16;
+using Floats = float __attribute__((vector_size(4 * lanes)));
+using Ints = std::int32_t __attribute__((vector_size(4 * lanes)));
+using Words = std::uint32_t __attribute__((vector_size(4 * lanes)));
+using Longs = std::uint64_t __attribute__((vector_size(4 * lanes)));  // eight
+
+// Eight numbers of FP64.
+inline constexpr std::size_t doubles = 8;
+using Doubles = double __attribute__((vector_size(8 * doubles)));
+inline double total_of(const Doubles& c) {
+  return ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+}
+inline double largest_of(const Doubles& c) {
+  double largest = c[0];
+  for (std::size_t l = 1; l < doubles; ++l) largest = c[l] > largest ? c[l] : largest;
+  return largest;
+}
+
+// product = (low halves of a) m. For `(a & 0xffffffff) * m` GCC 12 makes the full product of 64
+// bits, three times the work; clang needs no help. (The mask keeps all lanes: GCC warns that the
+// plain form in its own header uses uninitialised values. Nothing here returns a vector: without
+// AVX-512 that would change the calling convention.)
+inline void multiply_low(const Longs& a, std::uint32_t m, Longs& product) {
+#if defined(__AVX512F__) && !defined(__clang__)
+  product = (Longs)_mm512_maskz_mul_epu32(0xff, (__m512i)a, _mm512_set1_epi64(m));
+#else
+  product = (a & 0xffffffffU) * std::uint64_t{m};
+#endif
+}
+
+// wide = eight numbers of FP32, which GCC 12 widens in halves.
+inline void widen(const float* x, Doubles& wide) {
+#if defined(__AVX512F__) && !defined(__clang__)
+  wide = (Doubles)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x));
+#else
+  using Half = float __attribute__((vector_size(4 * doubles)));
+  Half narrow;
+  std::memcpy(&narrow, x, sizeof narrow);
+  wide = __builtin_convertvector(narrow, Doubles);
+#endif
+}
+
+// Prefetches, where the processor's own prefetching does not hide memory's latency. Measured for
+// rounding to FP8 in place: 0.72 to 0.96 of memcpy's speed in cache, 0.84 to 1.1 beyond; half as
+// far ahead 0.83 beyond, where this distance has 0.87 (medians of seven runs, on a day of slow
+// memory). Nothing is accessed: any address will do.
+inline void fetch_ahead(const float* x) {
+  constexpr std::uintptr_t ahead = 4096;  // bytes
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) + ahead), 1);
+}
+
+// Calls f(sixteen values, index of the first) for all values and stores what it leaves; the last
+// call gets zeros beyond the end.
+template <class F>
+inline void by_lanes(float* x, std::size_t n, const F& f) {
+  Floats v;
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    fetch_ahead(x + i);
+    std::memcpy(&v, x + i, sizeof v);
+    f(v, i);
+    std::memcpy(x + i, &v, sizeof v);
+  }
+  if (i == n) return;
+  v = Floats{};
+  std::memcpy(&v, x + i, (n - i) * sizeof(float));
+  f(v, i);
+  std::memcpy(x + i, &v, (n - i) * sizeof(float));
+}
+
+}  // namespace plumb
