@@ -40,7 +40,6 @@ void ModelOptions::add_to(CLI::App& verb) {
       ->check(whole_numbers(0, std::numeric_limits<std::uint64_t>::max()));
   for (const Size& size : model::sizes()) add_size(verb, size);
 }
-
 void ModelOptions::add_size(CLI::App& verb, const Size& size) {
   int& given = sizes[size.name] = -1;
   if (size.unit == Size::Unit::flag) {

@@ -143,7 +143,7 @@ Values next_state(const Config& config, const Recipe& recipe, const Values& step
     const auto found = step.find(k.id);
     const auto rows = static_cast<std::size_t>(k.rows), cols = static_cast<std::size_t>(k.cols);
     if (found == step.end() || found->second->rows != rows || found->second->cols != cols) {
-      throw Failure("there is no '" + k.id + "' of " + size_of(rows, cols) +
+      throw Failure("there is no '" + k.id + "' of " + trace::size_of(rows, cols) +
                     " to go on from; load a trace of a whole step");
     }
     state[k.id + "@previous"] = found->second;

@@ -6,6 +6,7 @@
 #include "model/config.hpp"
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
+#include "tests/support/runs.hpp"
 
 namespace plumb {
 namespace {
