@@ -13,7 +13,7 @@ std::string needs_of(const Bug& bug) {
     needs += " moe";
   for (const auto& [name, value] : bug.needs.settings) {
     needs += fmt::format(" {}", name);
-    if (size_of(name).unit != Size::Unit::flag) needs += fmt::format(" {}", value);
+    if (setting_named(name).unit != Size::Unit::flag) needs += fmt::format(" {}", value);
   }
   return needs;
 }

@@ -5,6 +5,7 @@
 
 #include "cli/verbs.hpp"
 #include "model/verify.hpp"
+#include "number/words.hpp"
 #include "trace/report/report.hpp"
 
 namespace plumb::cli {
@@ -40,13 +41,14 @@ void tell(const Bug& bug, const Start& start, const Trial& t) {
   fmt::print("planted: {} ({})\n", bug.id, bug.title);
   fmt::print("run: {} {} {}, step {}\n", family_of(start.run.config), start.run.recipe.id,
              name_of(start.run.layout), step_of(bug, start));
-  fmt::print("healthy run: {} findings\n", t.healthy.findings.size());
+  fmt::print("healthy run: {}\n", how_many(t.healthy.findings.size(), "finding"));
   fmt::print("reached: {}   changed: {}   largest change: {:.3g} at {}\n", t.reached ? "yes" : "no",
              t.changed ? "yes" : "no", t.effect, t.effect_at.empty() ? "-" : t.effect_at);
   if (v.findings.empty()) {
     fmt::print("caught: no\n");
   } else {
-    fmt::print("caught: yes, {} findings in {} tensors\n", v.findings.size(), v.lines.size());
+    fmt::print("caught: yes, {} in {}\n", how_many(v.findings.size(), "finding"),
+               how_many(v.lines.size(), "tensor"));
     fmt::print("blamed: {}\n", v.blamed);
     const auto first = std::ranges::find(v.findings, v.blamed, &Finding::id);
     fmt::print("by: {}: {}\n", first->statistic, first->detail);

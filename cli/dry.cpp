@@ -8,6 +8,7 @@
 #include "model/dry.hpp"
 #include "model/mesh.hpp"
 #include "model/traffic.hpp"
+#include "number/words.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -119,9 +120,9 @@ void tell_ranks(const json& plan) {
 }
 
 void tell(const json& plan) {
-  fmt::print("{} in {} over {}: {} ranks\n{:.4g} parameters, {:.4g} tokens a step\n",
+  fmt::print("{} in {} over {}: {}\n{:.4g} parameters, {:.4g} tokens a step\n",
              plan["family"].get<std::string>(), plan["recipe"].get<std::string>(),
-             plan["layout"].get<std::string>(), plan["ranks"].get<int>(),
+             plan["layout"].get<std::string>(), how_many(plan["ranks"].get<std::size_t>(), "rank"),
              plan["parameters"].get<double>(), plan["tokens"].get<double>());
   tell_ranks(plan);
   fmt::print("\n{:<34} {:>14} {:>14}  sliced\n", "placements", "whole", "on a rank");

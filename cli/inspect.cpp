@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/verbs.hpp"
+#include "number/words.hpp"
 #include "trace/selection.hpp"
 #include "trace/store/store.hpp"
 
@@ -37,8 +38,9 @@ void add_inspect(CLI::App& app, Verb& chosen) {
         throw Failure("--only '" + only + "' matches no id of " + folder +
                       "; without it all are listed");
       }
-      fmt::print("producer {}, {} ranks, step {}\n", trace.manifest.producer,
-                 trace.manifest.world_size, trace.manifest.step);
+      const auto ranks = static_cast<std::size_t>(trace.manifest.world_size);
+      fmt::print("producer {}, {}, step {}\n", trace.manifest.producer, how_many(ranks, "rank"),
+                 trace.manifest.step);
       for (const auto& [key, value] : trace.manifest.settings) fmt::print("  {} {}\n", key, value);
       for (const auto& [id, tensor] : merged.values) {
         if (select(id)) print(id, *tensor, merged.formats.at(id));

@@ -16,11 +16,14 @@ void tell(const Recipe& recipe) {
 
 void differences(const Recipe& a, const Recipe& b) {
   const auto of_a = described(a), of_b = described(b);
+  bool any = false;
   for (std::size_t i = 0; i < of_a.size(); ++i) {
     if (of_a[i].second == of_b[i].second) continue;
+    any = true;
     fmt::print("{}\n  {:<16} {}\n  {:<16} {}\n", of_a[i].first, a.id, of_a[i].second, b.id,
                of_b[i].second);
   }
+  if (!any) fmt::print("{} and {} are equal\n", a.id, b.id);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/verbs.hpp"
+#include "number/words.hpp"
 #include "trace/replay.hpp"
 #include "trace/report/report.hpp"
 #include "trace/structure.hpp"
@@ -26,9 +27,9 @@ void tell(const Replayed& seen) {
     outside += ratio > 1 ? 1 : 0;
   }
   fmt::print(
-      "{} tensors replayed: {} equal to the promise bit by bit, {} within their local tolerance, "
+      "{} replayed: {} equal to the promise bit by bit, {} within their local tolerance, "
       "{} outside; {} not judged\n",
-      seen.ratios.size(), equal, seen.ratios.size() - equal - outside, outside,
+      how_many(seen.ratios.size(), "tensor"), equal, seen.ratios.size() - equal - outside, outside,
       seen.not_judged.size());
   for (const Finding& f : seen.findings) {
     fmt::print("  {} {} ratio {}: {}\n", f.id, f.statistic, ratio_text(f.ratio), f.detail);

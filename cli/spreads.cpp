@@ -6,6 +6,7 @@
 #include "experiments/learn.hpp"
 #include "model/transformer.hpp"
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 #include "trace/store/spreads_file.hpp"
 
 namespace plumb::cli {
@@ -38,7 +39,7 @@ void add_spreads(CLI::App& app, Verb& chosen) {
       });
       talk("");
       write_spreads({manifest_of(start.run), batches, twins, learnt}, out);
-      fmt::print("spreads of {} tensors in {}\n", learnt.tensors().size(), out);
+      fmt::print("spreads of {} in {}\n", how_many(learnt.tensors().size(), "tensor"), out);
       return 0;
     };
   });

@@ -6,6 +6,7 @@
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/training.hpp"
+#include "number/words.hpp"
 #include "trace/store/store.hpp"
 
 namespace plumb::cli {
@@ -165,7 +166,8 @@ void TrainCommand::resync() {
     write_trace(trace, trace_of_step(out_, step));
     fmt::print("step {} from {}\n", step, folder.string());
   }
-  if (world_->rank() == 0) fmt::print("traces of {} steps in {}\n", traces.size(), out_);
+  if (world_->rank() == 0)
+    fmt::print("traces of {} in {}\n", how_many(traces.size(), "step"), out_);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ enum class Expected { T, T_late, R, neg, blind, floor };
 // as text_of() writes it.
 struct Setting {
   std::string_view name, value;
-  int number() const { return setting_from(size_of(name), value).value(); }
+  int number() const { return setting_from(setting_named(name), value).value(); }
 };
 
 struct Needs {

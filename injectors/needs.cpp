@@ -6,7 +6,9 @@
 namespace plumb::injectors {
 namespace {
 
-int& field_of(Config& config, std::string_view setting) { return config.*size_of(setting).field; }
+int& field_of(Config& config, std::string_view setting) {
+  return config.*setting_named(setting).field;
+}
 
 }  // namespace
 
@@ -44,7 +46,7 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
     if (field_of(config, name) > 0) continue;
     std::string option = "--" + std::string(name);
     std::ranges::replace(option, '_', '-');
-    if (size_of(name).unit != Size::Unit::flag) option.append(" ").append(value);
+    if (setting_named(name).unit != Size::Unit::flag) option.append(" ").append(value);
     no("needs " + std::string(name) + "; say " + option);
   }
   const Recipe recipe = find_recipe(std::string(bug.needs.recipe));

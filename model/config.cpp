@@ -153,7 +153,7 @@ Config config_of(const std::string& family) {
 
 std::span<const Size> sizes() { return all_sizes; }
 
-const Size& size_of(std::string_view name) {
+const Size& setting_named(std::string_view name) {
   const auto* found = std::ranges::find(all_sizes, name, &Size::name);
   if (found != std::end(all_sizes)) return *found;
   throw Failure("the model has no setting " + std::string(name));

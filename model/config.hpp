@@ -108,7 +108,7 @@ struct Size {
 };
 std::span<const Size> sizes();
 // Throws Failure if there is none of that name.
-const Size& size_of(std::string_view name);
+const Size& setting_named(std::string_view name);
 
 // 100'000 millionths are 0.1: the number nearest to it, as a compiler reads "0.1".
 inline double fraction(int millionths) { return millionths / 1e6; }

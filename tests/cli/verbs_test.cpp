@@ -297,5 +297,22 @@ TEST_F(Cli, ATraceOfAnOlderVersionIsReadInItsUnits) {
   refused("check " + at("new") + " " + at("old"), "dropout");
 }
 
+TEST_F(Cli, OneIsSingularAndEqualRecipesAreToldSo) {
+  EXPECT_EQ(plumb("recipes fp32 fp32").out, "fp32 and fp32 are equal\n");
+  EXPECT_NE(plumb("recipes fp32 bf16").out.find("compute"), std::string::npos);
+  const std::string only = " --only '^m0/head/out$'";
+  EXPECT_TRUE(plumb("inspect " + at("ref") + only).out.starts_with("producer plumb, 1 rank, step"));
+  const Said check = plumb("check " + at("ref") + " " + at("healthy") + only + " --rule flat");
+  EXPECT_NE(check.out.find(" in 1 tensor\n"), std::string::npos) << check.out;
+}
+
+TEST_F(Cli, RunWithAnUnknownCommandIsTrouble) {
+  const Said said = plumb("", PLUMB_SOURCE_DIR "/run nonsense 2>&1 >/dev/null; exit $?; ");
+  EXPECT_EQ(said.code, 2);
+  EXPECT_TRUE(said.out.starts_with("run: there is no 'nonsense'")) << said.out;
+  EXPECT_NE(said.out.find("./run demo"), std::string::npos);
+  EXPECT_EQ(plumb("", PLUMB_SOURCE_DIR "/run help; exit $?; ").code, 0);
+}
+
 }  // namespace
 }  // namespace plumb

@@ -55,7 +55,7 @@ TEST(SettingsOfALoadedState, AreTheCallersWhereTheWeightsDoNotDecide) {
   const Config asked = small_run("llama+dropout=0.3", "bf16").config;
   const Config now = start_of(asked, earlier.recipe, {}, text, &trace).run.config;
   EXPECT_EQ(now.mtp, 1);
-  EXPECT_EQ(now.dropout, 30);
+  EXPECT_EQ(now.dropout, 300000);  // millionths
   EXPECT_EQ(now.label_smoothing, 0);
 }
 

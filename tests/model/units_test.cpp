@@ -28,7 +28,7 @@ TEST(Units, AFractionIsTheNumberThatItsFormerUnitMade) {
 // The copies that an expert takes at most, as they were counted in per cent.
 TEST(Units, ACapacityIsAsManyCopiesAsBefore) {
   Config c = config_of("gpt-moe");
-  const Size& capacity = size_of("capacity");
+  const Size& capacity = setting_named("capacity");
   for (int percent = 1; percent <= 300; ++percent) {
     c.capacity = setting_from(capacity, std::to_string(percent)).value();
     const int copies = c.tokens() * c.top_k * percent;
@@ -38,18 +38,18 @@ TEST(Units, ACapacityIsAsManyCopiesAsBefore) {
 }
 
 TEST(Units, TextsAreShortAndExact) {
-  const Size& dropout = size_of("dropout");
+  const Size& dropout = setting_named("dropout");
   EXPECT_EQ(setting_from(dropout, "0.1"), 100'000);
   EXPECT_EQ(setting_from(dropout, "10"), 100'000);
   EXPECT_EQ(text_of(dropout, 100'000), "0.1");
-  EXPECT_EQ(text_of(size_of("capacity"), 1'000'000), "1.0");
-  EXPECT_EQ(text_of(size_of("balance_bias"), 1'000), "0.001");
-  EXPECT_EQ(text_of(size_of("layers"), 4), "4");
+  EXPECT_EQ(text_of(setting_named("capacity"), 1'000'000), "1.0");
+  EXPECT_EQ(text_of(setting_named("balance_bias"), 1'000), "0.001");
+  EXPECT_EQ(text_of(setting_named("layers"), 4), "4");
   for (const char* text : {"", ".", "0.", ".5", "1.0", "-0.1", "0.1234567", "1e-1", "0.1x", "nan",
                            "100", "99999999999"}) {
     EXPECT_FALSE(setting_from(dropout, text)) << text;
   }
-  EXPECT_FALSE(setting_from(size_of("layers"), "4.0"));
+  EXPECT_FALSE(setting_from(setting_named("layers"), "4.0"));
 }
 
 // Manifests of before: per cent and thousandths, and flags as 1.

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "number/words.hpp"
-
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::trace {
