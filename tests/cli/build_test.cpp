@@ -26,7 +26,7 @@ class Build : public InFolder {
 TEST_F(Build, VersionSaysCommitLibrariesAndBackends) {
   const std::string out = plumb("--version").out;
   const std::regex form(
-      "plumb 0\\.1\\.0\ncommit (unknown|\\S*[0-9a-f]{7,}(-dirty)?)\nfound when built: .+\n"
+      "plumb \\d+\\.\\d+\\.\\d+\ncommit (unknown|\\S*[0-9a-f]{7,}(-dirty)?)\nfound when built: .+\n"
       "backends that run here: reference.*\n");
   EXPECT_TRUE(std::regex_match(out, form)) << out;
   EXPECT_EQ(plumb("-V").out, out);
