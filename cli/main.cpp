@@ -6,6 +6,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/build.hpp"
+#include "cli/help.hpp"
 #include "cli/stop.hpp"
 #include "cli/verbs.hpp"
 #include "number/outcome.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 int run(int argc, char** argv) {
   CLI::App app{"plumb tells a bug from rounding in distributed, low-precision training", "plumb"};
+  app.formatter(help_format());
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", build_text);
   Verb chosen;
@@ -24,7 +26,7 @@ int run(int argc, char** argv) {
         add_bound, add_recipes, add_spreads, add_run, add_dry, add_paper}) {
     add(app, chosen);
   }
-  app.footer("A first look: plumb demo. One verb: plumb VERB --help.");
+  give_examples(app);
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "help") {
     words.erase(words.begin());

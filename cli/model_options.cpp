@@ -21,35 +21,56 @@ std::string option_of(const Size& size) {
   return name;
 }
 
+// The heading in --help under which an option stands.
+const char* group_of(const Size& size) {
+  switch (size.of) {
+    case Size::Of::model:
+      return "Model";
+    case Size::Of::experts:
+      return "Experts (families -moe)";
+    case Size::Of::data:
+      return "Data";
+    case Size::Of::training:
+      return "Training";
+  }
+  return "Model";
+}
+
 }  // namespace
 
 void ModelOptions::add_to(CLI::App& verb) {
-  verb.add_option("--family", family, "gpt, llama, gpt-moe or llama-moe (gpt)");
   verb.add_option(
-      "--recipe", recipe,
-      "a recipe (list: plumb recipes), or a file of one's own that ends in .json (bf16)");
+          "--recipe", recipe,
+          "a recipe (list: plumb recipes), or a file of one's own that ends in .json (bf16)")
+      ->group("Run");
   verb.add_option(
-      "--layout", layout,
-      "parts with commas between: dpN, tpN, sp, cpN[:allgather|:ulysses|:ring], ppN[:3+1], vppN, "
-      "epN, zero1 to zero3, recompute[:uniformN|:selective], "
-      "offload[:activations|:optimizer], overlap:SEED");
-  verb.add_option("--data", data, "train on this text instead of the default one");
-  verb.add_option("--load", load, "start from the state of this trace (its model wins)");
+          "--layout", layout,
+          "parts with commas between: dpN, tpN, sp, cpN[:allgather|:ulysses|:ring], ppN[:3+1], vppN, "
+          "epN, zero1 to zero3, recompute[:uniformN|:selective], "
+          "offload[:activations|:optimizer], overlap:SEED")
+      ->group("Run");
+  verb.add_option("--load", load, "start from the state of this trace (its model wins)")
+      ->group("Run");
   verb.add_option("--seed", seed, "of weights and data")
       ->capture_default_str()
+      ->group("Run")
       ->check(whole_numbers(0, std::numeric_limits<std::uint64_t>::max()));
+  verb.add_option("--family", family, "gpt, llama, gpt-moe or llama-moe (gpt)")->group("Model");
   for (const Size& size : model::sizes()) add_size(verb, size);
+  verb.add_option("--data", data, "train on this text instead of the default one")->group("Data");
 }
 void ModelOptions::add_size(CLI::App& verb, const Size& size) {
   int& given = sizes[size.name] = -1;
   if (size.unit == Size::Unit::flag) {
     verb.add_flag_callback(
-        option_of(size), [&given] { given = 1; }, size.what);
+            option_of(size), [&given] { given = 1; }, size.what)
+        ->group(group_of(size));
     return;
   }
   CLI::Option* option = verb.add_option(option_of(size), given, size.what);
+  option->group(group_of(size));
   if (size.unit == Size::Unit::fraction) {
-    option->transform(fractions(size));
+    option->transform(fractions(size))->type_name("FRACTION");
   } else {
     option->check(whole_numbers(static_cast<std::uint64_t>(size.least),
                                 static_cast<std::uint64_t>(size.most)));

@@ -51,21 +51,26 @@ void TrainCommand::add_to(CLI::App& verb) {
   auto* every = verb.add_flag("--every-step", every_step_,
                               "trace every step, each from what the run itself made of the one "
                               "before; the folder gets a trace for each");
+  steps->group("Steps");
+  every->group("Steps");
   auto* layout = verb.get_option("--layout");
   auto* of_bug =
       verb.add_option("--bug", bug_, "plant this bug (list: plumb bugs); needs --layout");
-  add_dose(verb, dose_)->needs(of_bug);
+  of_bug->group("Bug");
+  add_dose(verb, dose_)->needs(of_bug)->group("Bug");
   verb.add_option(
           "--backend", backend_,
           "what multiplies matrices: reference, eigen, onednn (BF16 units of the processor) or "
           "cublas (of a GPU); needs --layout")
       ->capture_default_str()
+      ->group("What runs it")
       ->needs(layout);
   verb.add_option("--world", world_name_,
                   "threads; mpi: one rank a process, started by mpirun; nccl: a GPU for each "
                   "rank; needs --layout")
       ->capture_default_str()
       ->check(CLI::IsMember({"threads", "mpi", "nccl"}))
+      ->group("What runs it")
       ->needs(layout);
   auto* perturb =
       verb.add_option("--perturb", perturb_,
@@ -78,6 +83,8 @@ void TrainCommand::add_to(CLI::App& verb) {
                       "reference's state: late bugs show, drift does not; needs --layout")
           ->needs(layout)
           ->excludes(steps, every, perturb);
+  perturb->group("Steps");
+  resync->group("Steps");
   for (CLI::Option* option : of_model) resync->excludes(option);
   verb.add_option("-o,--output", out_, "folder to write the trace to")
       ->required()
@@ -179,7 +186,9 @@ void add_train(CLI::App& app, Verb& chosen) {
   verb->footer(
       "With MPI: mpirun -n 4 plumb train --layout dp2,tp2 --world mpi -o TRACE writes, bit by bit, "
       "what threads do (on fewer cores than ranks: mpirun --oversubscribe -n 4 ...).\n"
-      "Without --layout the promise is executed on one device: the reference.");
+      "Without --layout the promise is executed on one device: the reference.\n"
+      "--resync RUN takes recipe, model, data and steps from RUN: options for these do not go with "
+      "it.");
   verb->callback([&chosen] { chosen = [] { return command.run(); }; });
 }
 

@@ -136,6 +136,31 @@ TEST(Readme, CommandsOfTheDemoPrintWhatItSays) {
   EXPECT_GE(lines, 5);
 }
 
+TEST(Readme, ExamplesOfTheHelpRunOneAfterTheOtherAndEveryVerbHasOne) {
+  const Folder folder("help");
+  ASSERT_EQ(folder.run("plumb --help"), 0);
+  const std::string help = folder.printed(), minutes = "--minutes 5";
+  std::istringstream in(help.substr(help.find("Examples:")));
+  std::string verbs;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("  plumb ")) continue;
+    const std::string verb = line.substr(8, line.find(' ', 8) - 8);
+    verbs += verb + " ";
+    const std::string end = line.substr(line.size() - std::min(line.size(), minutes.size()));
+    if (end == minutes) line.replace(line.size() - 1, 1, "0.001");  // no test has five
+    EXPECT_EQ(folder.run(line), verb == "catch" ? 1 : 0) << line << "\n" << folder.printed();
+    EXPECT_EQ(folder.run("plumb " + verb + " --help"), 0);
+    EXPECT_NE(folder.printed().find("Example:\n  plumb " + verb), help.npos) << verb;
+  }
+  std::istringstream listed(help.substr(help.find("Subcommands:")));
+  std::string line;
+  for (std::getline(listed, line); std::getline(listed, line) && !line.empty();) {
+    std::istringstream verb(line);
+    verb >> line;
+    EXPECT_NE(verbs.find(line + " "), verbs.npos) << line;
+  }
+}
+
 TEST(Readme, NamesEveryRoomAndBothCommandsInOnePage) {
   const std::string text = text_of(source / "README.md");
   for (const char* word :
