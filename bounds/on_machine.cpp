@@ -144,12 +144,12 @@ bool covers(SumOrder sums, const Order& order) {
 
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input) {
-  if (machine.collective && operation.id == "all_reduce") return of_ranks(call, machine, operation);
+  if (machine.collective && operation.traits.of_ranks) return of_ranks(call, machine, operation);
   const std::optional<Order> order = machine.order();
   const auto refuse = [&](const std::string& why) {
     return Refusal{Why::unsupported, "machine '" + machine.id + "': " + why};
   };
-  const bool product = operation.id == "gemm";
+  const bool product = operation.traits.one_product;
   if (machine.is_ieee() && !(order && product)) {
     const SumOrder sums = operation.sums_in(call.mode);
     if (!order || covers(sums, *order)) return operation.tolerance(call);

@@ -140,6 +140,31 @@ enum class SumOrder {
 // "sums one after the other" and the like.
 std::string_view name_of(SumOrder order);
 
+// What an operation is for. Tables of experiments book its roundings under it.
+enum class Kind {
+  other,
+  product,    // a matrix product, or several: sums that kernels take in orders of their own
+  attention,  // attention, and what turns its queries and keys
+  residual,   // makes or adds to the residual stream
+};
+
+// What rooms above ask of an operation. Each card says it of itself; nobody compares ids.
+struct Traits {
+  Kind kind = Kind::other;
+  bool choice = false;           // its first output is a choice, made of margins, and has no error
+  bool makes_scales = false;     // its outputs scale a tensor, and nothing else
+  bool short_copy = false;       // its output holds the numbers of a scaled short format
+  bool scales_output = false;    // `output` is the format of scaled elements; what it makes is FP32
+  bool shaped_by_parts = false;  // the shape of its outputs depends on the Evaluation
+  bool may_saturate = false;     // attribute saturate: the largest number for what lies beyond
+  bool says_left_out = false;    // its last output is not 0 where the step is to be left out
+  bool keeps_history = false;    // input and output 0: the latest magnitudes of a tensor
+  bool adds_inputs = false;      // its terms are whole inputs, dealt to the parts
+  bool of_ranks = false;         // its inputs are the ranks': a machine's collective adds them
+  bool one_product = false;      // of two matrices: a machine's card may know its steps
+  bool exact = false;            // its bound is 0 in every call
+};
+
 struct Operation {
   std::string_view id;
   std::vector<Matrix<float>> (*evaluate)(const Call<float>&);
@@ -147,6 +172,7 @@ struct Operation {
   std::vector<Matrix<Truth>> (*truth)(const Call<Truth>&);
   Outcome<Tolerance> (*tolerance)(const ToleranceCall&);
   SumOrder sums = SumOrder::own;
+  Traits traits = {};
 
   SumOrder sums_in(Mode mode) const {
     return sums == SumOrder::any && mode != Mode::deterministic ? SumOrder::chain : sums;

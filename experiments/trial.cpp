@@ -23,7 +23,7 @@ void calibrate(Start& start) {
   Values step = reference(plan(start.run.config, by_itself, {}, start.run.step), start.leaves);
   const Graph delayed = plan(start.run.config, start.run.recipe, {}, start.run.step);
   for (const Node& node : delayed.nodes) {
-    if (node.op != "amax_history") continue;
+    if (!traits_of(node).keeps_history) continue;
     const float latest = start.leaves.at(node.inputs.front())->values.front();
     if (latest != 0) continue;
     const Values made = reference(Graph{{node}}, step);

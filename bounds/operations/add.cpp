@@ -21,6 +21,7 @@ extern const Operation add{"add",
                            evaluate<double>,
                            evaluate<Truth>,
                            tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                           SumOrder::none};
+                           SumOrder::none,
+                           {.kind = Kind::residual}};
 
 }  // namespace plumb::bounds

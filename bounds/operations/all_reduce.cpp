@@ -157,7 +157,7 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation all_reduce{"all_reduce",    evaluate<float>, evaluate<double>,
-                                  evaluate<Truth>, tolerance,       SumOrder::none};
+extern const Operation all_reduce{"all_reduce", evaluate<float>, evaluate<double>,  evaluate<Truth>,
+                                  tolerance,    SumOrder::none,  {.of_ranks = true}};
 
 }  // namespace plumb::bounds

@@ -38,6 +38,7 @@ extern const Operation amax_history{"amax_history",
                                     evaluate<double>,
                                     evaluate<Truth>,
                                     tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                    SumOrder::none};
+                                    SumOrder::none,
+                                    {.keeps_history = true, .exact = true}};
 
 }  // namespace plumb::bounds

@@ -44,6 +44,7 @@ extern const Operation amax_scale{"amax_scale",
                                   evaluate<double>,
                                   evaluate<Truth>,
                                   tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                  SumOrder::none};
+                                  SumOrder::none,
+                                  {.makes_scales = true, .exact = true}};
 
 }  // namespace plumb::bounds

@@ -237,9 +237,15 @@ extern const Operation attention{
     forward<double>,
     forward<Truth>,
     tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>,
-    SumOrder::chain};
+    SumOrder::chain,
+    {.kind = Kind::attention}};
 extern const Operation attention_grad{
-    "attention_grad", grad<float>, grad<double>, grad<Truth>,
-    tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>};
+    "attention_grad",
+    grad<float>,
+    grad<double>,
+    grad<Truth>,
+    tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>,
+    SumOrder::own,
+    {.kind = Kind::attention}};
 
 }  // namespace plumb::bounds

@@ -47,7 +47,8 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation batched_gemm{"batched_gemm",  evaluate<float>, evaluate<double>,
-                                    evaluate<Truth>, tolerance,       SumOrder::any};
+extern const Operation batched_gemm{"batched_gemm",         evaluate<float>, evaluate<double>,
+                                    evaluate<Truth>,        tolerance,       SumOrder::any,
+                                    {.kind = Kind::product}};
 
 }  // namespace plumb::bounds

@@ -135,17 +135,20 @@ std::vector<Matrix<T>> quantized(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation block_scales{"block_scales",
-                                    scales<float>,
-                                    scales<double>,
-                                    scales<Truth>,
-                                    tolerance_by<scales<Near>, scales<Moment>>,
-                                    SumOrder::none};
+extern const Operation block_scales{
+    "block_scales",
+    scales<float>,
+    scales<double>,
+    scales<Truth>,
+    tolerance_by<scales<Near>, scales<Moment>>,
+    SumOrder::none,
+    {.makes_scales = true, .scales_output = true, .shaped_by_parts = true, .exact = true}};
 extern const Operation quantize_blocks{"quantize_blocks",
                                        quantized<float>,
                                        quantized<double>,
                                        quantized<Truth>,
                                        tolerance_by<quantized<Near>, quantized<Moment>>,
-                                       SumOrder::none};
+                                       SumOrder::none,
+                                       {.short_copy = true, .scales_output = true}};
 
 }  // namespace plumb::bounds

@@ -48,7 +48,8 @@ extern const Operation dispatch{"dispatch",
                                 forward<double>,
                                 forward<Truth>,
                                 tolerance_by<forward<Near>, forward<Moment>>,
-                                SumOrder::none};
+                                SumOrder::none,
+                                {.exact = true}};
 extern const Operation dispatch_grad{"dispatch_grad",
                                      grad<float>,
                                      grad<double>,

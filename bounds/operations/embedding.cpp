@@ -33,6 +33,7 @@ extern const Operation embedding{"embedding",
                                  evaluate<double>,
                                  evaluate<Truth>,
                                  tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                 SumOrder::none};
+                                 SumOrder::none,
+                                 {.kind = Kind::residual}};
 
 }  // namespace plumb::bounds

@@ -225,7 +225,12 @@ Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Par
   return tolerance_in_order(same, of.begins);
 }
 
-extern const Operation gemm{"gemm",          evaluate<float>, evaluate<double>,
-                            evaluate<Truth>, tolerance,       SumOrder::any};
+extern const Operation gemm{"gemm",
+                            evaluate<float>,
+                            evaluate<double>,
+                            evaluate<Truth>,
+                            tolerance,
+                            SumOrder::any,
+                            {.kind = Kind::product, .one_product = true}};
 
 }  // namespace plumb::bounds

@@ -173,10 +173,12 @@ Outcome<Tolerance> sums_tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation grouped_gemm{"grouped_gemm",  evaluate<float>, evaluate<double>,
-                                    evaluate<Truth>, tolerance,       SumOrder::any};
-extern const Operation grouped_wgrad{"grouped_wgrad", products<float>,    products<double>,
-                                     products<Truth>, products_tolerance, SumOrder::any};
+extern const Operation grouped_gemm{"grouped_gemm",         evaluate<float>, evaluate<double>,
+                                    evaluate<Truth>,        tolerance,       SumOrder::any,
+                                    {.kind = Kind::product}};
+extern const Operation grouped_wgrad{"grouped_wgrad",        products<float>,    products<double>,
+                                     products<Truth>,        products_tolerance, SumOrder::any,
+                                     {.kind = Kind::product}};
 extern const Operation grouped_column_sum{"grouped_column_sum", sums<float>,    sums<double>,
                                           sums<Truth>,          sums_tolerance, SumOrder::chain};
 

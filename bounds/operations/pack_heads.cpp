@@ -108,15 +108,20 @@ std::vector<Matrix<T>> sum_of_shared(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation pack_heads{
-    "pack_heads",  pack<float>, pack<double>, pack<Truth>, tolerance_by<pack<Near>, pack<Moment>>,
-    SumOrder::none};
+extern const Operation pack_heads{"pack_heads",
+                                  pack<float>,
+                                  pack<double>,
+                                  pack<Truth>,
+                                  tolerance_by<pack<Near>, pack<Moment>>,
+                                  SumOrder::none,
+                                  {.exact = true}};
 extern const Operation split_heads{"split_heads",
                                    split<float>,
                                    split<double>,
                                    split<Truth>,
                                    tolerance_by<split<Near>, split<Moment>>,
-                                   SumOrder::none};
+                                   SumOrder::none,
+                                   {.exact = true}};
 extern const Operation shared_key_grad{"shared_key_grad",
                                        sum_of_shared<float>,
                                        sum_of_shared<double>,

@@ -28,6 +28,7 @@ extern const Operation quantize{"quantize",
                                 evaluate<double>,
                                 evaluate<Truth>,
                                 tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                SumOrder::none};
+                                SumOrder::none,
+                                {.short_copy = true, .scales_output = true, .may_saturate = true}};
 
 }  // namespace plumb::bounds

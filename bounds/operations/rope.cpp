@@ -76,6 +76,7 @@ extern const Operation rope{"rope",
                             evaluate<double>,
                             evaluate<Truth>,
                             tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                            SumOrder::none};
+                            SumOrder::none,
+                            {.kind = Kind::attention}};
 
 }  // namespace plumb::bounds

@@ -69,6 +69,7 @@ extern const Operation sum{"sum",
                            evaluate<double>,
                            evaluate<Truth>,
                            tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                           SumOrder::chain};
+                           SumOrder::chain,
+                           {.adds_inputs = true}};
 
 }  // namespace plumb::bounds

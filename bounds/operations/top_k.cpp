@@ -83,18 +83,21 @@ extern const Operation top_k{"top_k",
                              chosen<double>,
                              chosen<Truth>,
                              tolerance_by<chosen<Near>, chosen<Moment>>,
-                             SumOrder::none};
+                             SumOrder::none,
+                             {.choice = true, .exact = true}};
 extern const Operation within_capacity{"within_capacity",
                                        within<float>,
                                        within<double>,
                                        within<Truth>,
                                        tolerance_by<within<Near>, within<Moment>>,
-                                       SumOrder::none};
+                                       SumOrder::none,
+                                       {.exact = true}};
 extern const Operation expert_count{"expert_count",
                                     counted<float>,
                                     counted<double>,
                                     counted<Truth>,
                                     tolerance_by<counted<Near>, counted<Moment>>,
-                                    SumOrder::none};
+                                    SumOrder::none,
+                                    {.exact = true}};
 
 }  // namespace plumb::bounds

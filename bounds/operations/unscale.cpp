@@ -44,6 +44,7 @@ extern const Operation unscale{"unscale",
                                evaluate<double>,
                                evaluate<Truth>,
                                tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                               SumOrder::none};
+                               SumOrder::none,
+                               {.says_left_out = true}};
 
 }  // namespace plumb::bounds
