@@ -1,56 +1,126 @@
-// Does every command of the README do what its comment says?
+// Do the front page and the pages of docs/ say what the program does?
+//
+// In a block of kind `console` a line "$ COMMAND  # exit N" is run, in a folder of its page's own;
+// what stands below it has to be in its output, line by line (after " ..." anything may follow).
+// A block behind a line "`NAME`:" is a file of that name in the folder.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 namespace {
 
 namespace fs = std::filesystem;
 
-TEST(Readme, CommandsLeaveTheExitCodesThatItSays) {
-  const fs::path folder = fs::temp_directory_path() / ("plumb-readme-" + std::to_string(getpid()));
-  fs::create_directories(folder);
-  std::ifstream readme(fs::path(PLUMB_SOURCE_DIR) / "README.md");
-  const std::string prompt = "$ plumb ", exit = "# exit ";
-  int commands = 0;
-  for (std::string line; std::getline(readme, line);) {
-    if (!line.starts_with(prompt)) continue;
-    const std::size_t comment = line.find(exit);
-    ASSERT_NE(comment, std::string::npos) << "no exit code: " << line;
-    ++commands;
-    const std::string arguments = line.substr(prompt.size(), comment - prompt.size());
-    const std::string shell =
-        "cd " + folder.string() + " && " + PLUMB_PROGRAM + " " + arguments + " >out.txt 2>&1";
-    EXPECT_EQ(WEXITSTATUS(std::system(shell.c_str())),
-              std::stoi(line.substr(comment + exit.size())))
-        << line;
-  }
-  EXPECT_GE(commands, 10);
-  fs::remove_all(folder);
+const fs::path source = PLUMB_SOURCE_DIR;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Words with single blanks between.
+// Words with single blanks between, and one at each end: only whole words are found.
 std::string words(const std::string& text) {
   std::istringstream in(text);
-  std::string all;
+  std::string all = " ";
   for (std::string word; in >> word;) all += word + ' ';
   return all;
 }
 
+// What a line of a page says that the program prints: up to three dots at its end.
+std::string shown(const std::string& line) { return words(line.substr(0, line.find(" ..."))); }
+
+class Folder {
+ public:
+  explicit Folder(const std::string& name)
+      : path_(fs::temp_directory_path() / ("plumb-" + name + "-" + std::to_string(getpid()))) {
+    fs::create_directories(path_ / "bin");
+    fs::create_symlink(PLUMB_PROGRAM, path_ / "bin/plumb");
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  // The exit code; what it prints lies in printed() then.
+  int run(const std::string& command) const {
+    const std::string shell = "cd " + path_.string() + " && PATH=$PWD/bin:$PATH && " + command +
+                              " >" + (path_ / "bin/out.txt").string() + " 2>&1";
+    return WEXITSTATUS(std::system(shell.c_str()));
+  }
+  std::string printed() const { return text_of(path_ / "bin/out.txt"); }
+
+ private:
+  fs::path path_;
+};
+
+// Runs the blocks of a page and returns how many commands they have.
+int run_blocks(const fs::path& page) {
+  SCOPED_TRACE(page.filename().string());
+  const Folder folder(page.stem().string());
+  std::istringstream in(text_of(page));
+  const std::string comment = "# exit ";
+  std::string kind, printed, name;
+  std::ofstream file;
+  int commands = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("```")) {
+      kind = kind.empty() ? line.substr(3) + " " : "";
+      printed.clear();
+      file.close();
+      if (!kind.empty() && !name.empty()) file.open(folder.path() / name);
+      name.clear();
+    } else if (file.is_open()) {
+      file << line << "\n";
+    } else if (kind.empty() && line.starts_with("`") && line.ends_with("`:")) {
+      name = line.substr(1, line.size() - 3);
+    } else if (kind.empty() && !line.empty()) {
+      name.clear();
+    } else if (kind == "console " && line.starts_with("$ ")) {
+      const std::size_t end = line.find(comment);
+      if (end == line.npos) {
+        ADD_FAILURE() << "no exit code: " << line;
+        continue;
+      }
+      ++commands;
+      EXPECT_EQ(folder.run(line.substr(2, end - 2)), std::stoi(line.substr(end + comment.size())))
+          << line << "\n"
+          << folder.printed();
+      printed = words(folder.printed());
+    } else if (kind == "console " && line != "...") {
+      EXPECT_NE(printed.find(shown(line)), printed.npos) << line << "\n" << folder.printed();
+    }
+  }
+  EXPECT_TRUE(kind.empty()) << "a block has no end";
+  return commands;
+}
+
+TEST(Readme, CommandsLeaveTheExitCodesThatItSays) {
+  EXPECT_GE(run_blocks(source / "README.md"), 4);
+}
+
+TEST(Readme, CommandsOfEveryPageLeaveTheExitCodesAndPrintWhatItSays) {
+  std::vector<fs::path> pages;
+  for (const auto& entry : fs::directory_iterator(source / "docs")) {
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  }
+  std::ranges::sort(pages);
+  int commands = 0;
+  for (const fs::path& page : pages) commands += run_blocks(page);
+  EXPECT_GE(commands, 30);
+}
+
 TEST(Readme, CommandsOfTheDemoPrintWhatItSays) {
-  const fs::path folder = fs::temp_directory_path() / ("plumb-demo-" + std::to_string(getpid()));
-  fs::create_directories(folder);
-  const std::string shell =
-      "cd " + folder.string() + " && " + PLUMB_PROGRAM + " demo >out.txt 2>&1";
-  ASSERT_EQ(std::system(shell.c_str()), 0);
-  std::ifstream out(folder / "out.txt");
-  const std::string printed = words({std::istreambuf_iterator<char>(out), {}});
-  std::ifstream readme(fs::path(PLUMB_SOURCE_DIR) / "README.md");
+  const Folder folder("demo");
+  ASSERT_EQ(folder.run("plumb demo"), 0);
+  const std::string printed = words(folder.printed());
+  std::istringstream readme(text_of(source / "README.md"));
   std::string line;
   while (std::getline(readme, line) && line != "`./run demo` ends like this:") {
   }
@@ -59,21 +129,31 @@ TEST(Readme, CommandsOfTheDemoPrintWhatItSays) {
     if (line == "```") {
       ++fences;
     } else if (fences == 1 && line != "...") {
-      ++lines;  // what follows three dots at the end of a line is left out
-      EXPECT_NE(printed.find(words(line.substr(0, line.find(" ...")))), std::string::npos) << line;
+      ++lines;
+      EXPECT_NE(printed.find(shown(line)), printed.npos) << line;
     }
   }
   EXPECT_GE(lines, 5);
-  fs::remove_all(folder);
 }
 
-TEST(Readme, NamesEveryRoomAndBothCommands) {
-  std::ifstream readme(fs::path(PLUMB_SOURCE_DIR) / "README.md");
-  const std::string text((std::istreambuf_iterator<char>(readme)), {});
-  for (const char* word : {"./run demo", "./run test", "./run test all", "./run bench",
-                           "./run paper", "`bounds/`", "`world/`", "`kernels/`", "`trace/`",
-                           "`model/`", "`injectors/`", "`experiments/`", "`paper_repro/`"}) {
+TEST(Readme, NamesEveryRoomAndBothCommandsInOnePage) {
+  const std::string text = text_of(source / "README.md");
+  for (const char* word :
+       {"./run demo", "./run test", "./run test all", "./run bench", "./run paper", "`number/`",
+        "`bounds/`", "`world/`", "`kernels/`", "`trace/`", "`model/`", "`injectors/`",
+        "`experiments/`", "`paper_repro/`", "`cli/`"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word;
+  }
+  EXPECT_LE(std::ranges::count(text, '\n'), 120);
+}
+
+TEST(Readme, LinksToEveryPage) {
+  const std::string text = text_of(source / "README.md");
+  const std::string site = text_of(source / "mkdocs.yml");
+  for (const auto& entry : fs::directory_iterator(source / "docs")) {
+    const std::string page = "docs/" + entry.path().filename().string();
+    EXPECT_NE(text.find("(" + page + ")"), text.npos) << page;
+    EXPECT_NE(site.find(" " + page + "\n"), site.npos) << page << " is not in mkdocs.yml";
   }
 }
 
