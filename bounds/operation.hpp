@@ -8,7 +8,8 @@
 //   truth          the same in 300 bits, for tests and certificates
 //   tolerance      how far an evaluation as promised may lie from `value`, given the inputs
 //
-// The inputs, outputs and attributes of each operation stand at the top of its file.
+// and its schema: inputs, outputs and attributes by name. What they mean stands at the top of its
+// file.
 //
 // TESTED   tests/bounds/operations/*_test.cpp
 #pragma once
@@ -23,6 +24,7 @@
 
 #include "bounds/proof/truth.hpp"
 #include "bounds/roundings.hpp"
+#include "bounds/schema.hpp"
 #include "bounds/sees.hpp"
 #include "number/format.hpp"
 #include "number/matrix.hpp"
@@ -165,6 +167,16 @@ struct Traits {
   bool exact = false;            // its bound is 0 in every call
 };
 
+class RandomCall;
+class Maker;
+
+// How to make calls of an operation: bounds/examples.
+struct Examples {
+  void (*random)(RandomCall&) = nullptr;  // inputs of the draw's kind, of random sizes
+  void (*shaped)(Maker&) = nullptr;       // in a shape that somebody asks for
+  std::string_view usual = "16x4096";     // a shape that fits
+};
+
 struct Operation {
   std::string_view id;
   std::vector<Matrix<float>> (*evaluate)(const Call<float>&);
@@ -173,6 +185,8 @@ struct Operation {
   Outcome<Tolerance> (*tolerance)(const ToleranceCall&);
   SumOrder sums = SumOrder::own;
   Traits traits = {};
+  Schema schema = {};
+  Examples examples = {};
 
   SumOrder sums_in(Mode mode) const {
     return sums == SumOrder::any && mode != Mode::deterministic ? SumOrder::chain : sums;

@@ -83,6 +83,14 @@ Matrix<double> value_of_softmax(const Matrix<double>& x) {
   return p;
 }
 
+void keep_known_attributes(Example& e) {
+  const Schema& schema = find_operation(e.id)->schema;
+  std::erase_if(e.attributes, [&](const auto& attribute) {
+    return std::ranges::none_of(
+        schema.attributes, [&](const Attribute& known) { return known.name == attribute.first; });
+  });
+}
+
 Example example_of(std::string_view id, Draw& draw) {
   Example e{std::string(id), {}, {}, {}};
   constexpr std::array parts{1, 2, 4};
@@ -308,6 +316,7 @@ Example example_of(std::string_view id, Draw& draw) {
   add_sinks(e, draw);
   add_documents(e, draw);
   turn_some(e, draw);
+  keep_known_attributes(e);
   return e;
 }
 

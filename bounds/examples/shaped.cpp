@@ -343,6 +343,7 @@ Example shaped_example(const std::string& operation, const std::string& shape, c
   }
   Maker maker(n[0], n[1], inputs, draw, e);
   form.make(maker, e);
+  keep_known_attributes(e);
   return e;
 }
 

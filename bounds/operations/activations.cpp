@@ -124,54 +124,77 @@ std::vector<Matrix<T>> swiglu_backward(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation gelu{"gelu",
-                            gelu_forward<float>,
-                            gelu_forward<double>,
-                            gelu_forward<Truth>,
-                            tolerance_by<gelu_forward<Near>, gelu_forward<Moment>>,
-                            SumOrder::none};
-extern const Operation gelu_grad{"gelu_grad",
-                                 gelu_backward<float>,
-                                 gelu_backward<double>,
-                                 gelu_backward<Truth>,
-                                 tolerance_by<gelu_backward<Near>, gelu_backward<Moment>>,
-                                 SumOrder::none};
-extern const Operation gelu_erf{"gelu_erf",
-                                gelu_erf_forward<float>,
-                                gelu_erf_forward<double>,
-                                gelu_erf_forward<Truth>,
-                                tolerance_by<gelu_erf_forward<Near>, gelu_erf_forward<Moment>>,
-                                SumOrder::none};
+extern const Operation gelu{
+    .id = "gelu",
+    .evaluate = gelu_forward<float>,
+    .value = gelu_forward<double>,
+    .truth = gelu_forward<Truth>,
+    .tolerance = tolerance_by<gelu_forward<Near>, gelu_forward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+};
+extern const Operation gelu_grad{
+    .id = "gelu_grad",
+    .evaluate = gelu_backward<float>,
+    .value = gelu_backward<double>,
+    .truth = gelu_backward<Truth>,
+    .tolerance = tolerance_by<gelu_backward<Near>, gelu_backward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
+};
+extern const Operation gelu_erf{
+    .id = "gelu_erf",
+    .evaluate = gelu_erf_forward<float>,
+    .value = gelu_erf_forward<double>,
+    .truth = gelu_erf_forward<Truth>,
+    .tolerance = tolerance_by<gelu_erf_forward<Near>, gelu_erf_forward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+};
 extern const Operation gelu_erf_grad{
-    "gelu_erf_grad",
-    gelu_erf_backward<float>,
-    gelu_erf_backward<double>,
-    gelu_erf_backward<Truth>,
-    tolerance_by<gelu_erf_backward<Near>, gelu_erf_backward<Moment>>,
-    SumOrder::none};
-extern const Operation silu{"silu",
-                            silu_forward<float>,
-                            silu_forward<double>,
-                            silu_forward<Truth>,
-                            tolerance_by<silu_forward<Near>, silu_forward<Moment>>,
-                            SumOrder::none};
-extern const Operation silu_grad{"silu_grad",
-                                 silu_backward<float>,
-                                 silu_backward<double>,
-                                 silu_backward<Truth>,
-                                 tolerance_by<silu_backward<Near>, silu_backward<Moment>>,
-                                 SumOrder::none};
-extern const Operation swiglu{"swiglu",
-                              swiglu_forward<float>,
-                              swiglu_forward<double>,
-                              swiglu_forward<Truth>,
-                              tolerance_by<swiglu_forward<Near>, swiglu_forward<Moment>>,
-                              SumOrder::none};
-extern const Operation swiglu_grad{"swiglu_grad",
-                                   swiglu_backward<float>,
-                                   swiglu_backward<double>,
-                                   swiglu_backward<Truth>,
-                                   tolerance_by<swiglu_backward<Near>, swiglu_backward<Moment>>,
-                                   SumOrder::none};
+    .id = "gelu_erf_grad",
+    .evaluate = gelu_erf_backward<float>,
+    .value = gelu_erf_backward<double>,
+    .truth = gelu_erf_backward<Truth>,
+    .tolerance = tolerance_by<gelu_erf_backward<Near>, gelu_erf_backward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
+};
+extern const Operation silu{
+    .id = "silu",
+    .evaluate = silu_forward<float>,
+    .value = silu_forward<double>,
+    .truth = silu_forward<Truth>,
+    .tolerance = tolerance_by<silu_forward<Near>, silu_forward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+};
+extern const Operation silu_grad{
+    .id = "silu_grad",
+    .evaluate = silu_backward<float>,
+    .value = silu_backward<double>,
+    .truth = silu_backward<Truth>,
+    .tolerance = tolerance_by<silu_backward<Near>, silu_backward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
+};
+extern const Operation swiglu{
+    .id = "swiglu",
+    .evaluate = swiglu_forward<float>,
+    .value = swiglu_forward<double>,
+    .truth = swiglu_forward<Truth>,
+    .tolerance = tolerance_by<swiglu_forward<Near>, swiglu_forward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "2 H"}}, .outputs = {{"y", "N", "H"}}},
+};
+extern const Operation swiglu_grad{
+    .id = "swiglu_grad",
+    .evaluate = swiglu_backward<float>,
+    .value = swiglu_backward<double>,
+    .truth = swiglu_backward<Truth>,
+    .tolerance = tolerance_by<swiglu_backward<Near>, swiglu_backward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "2 H"}, {"dy", "N", "H"}}, .outputs = {{"dx", "N", "2 H"}}},
+};
 
 }  // namespace plumb::bounds

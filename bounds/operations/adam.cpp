@@ -59,7 +59,21 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation adam{"adam",          evaluate<float>, evaluate<double>,
-                            evaluate<Truth>, tolerance,       SumOrder::none};
+extern const Operation adam{
+    .id = "adam",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"w", "N", "M"},
+                          {"m", "N", "M"},
+                          {"v", "N", "M"},
+                          {"g", "N", "M"},
+                          optional({"skip", "1", "1"})},
+               .outputs = {{"m", "N", "M"}, {"v", "N", "M"}, {"w", "N", "M"}},
+               .attributes = {real("lr"), real("beta1"), real("beta2"), real("eps"), count("step"),
+                              or_else(real("weight_decay"))}},
+};
 
 }  // namespace plumb::bounds

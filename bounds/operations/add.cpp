@@ -16,12 +16,15 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation add{"add",
-                           evaluate<float>,
-                           evaluate<double>,
-                           evaluate<Truth>,
-                           tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                           SumOrder::none,
-                           {.kind = Kind::residual}};
+extern const Operation add{
+    .id = "add",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.kind = Kind::residual},
+    .schema = {.inputs = {{"a", "N", "M"}, {"b", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+};
 
 }  // namespace plumb::bounds

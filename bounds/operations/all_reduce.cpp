@@ -157,7 +157,17 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation all_reduce{"all_reduce", evaluate<float>, evaluate<double>,  evaluate<Truth>,
-                                  tolerance,    SumOrder::none,  {.of_ranks = true}};
+extern const Operation all_reduce{
+    .id = "all_reduce",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance,
+    .sums = SumOrder::none,
+    .traits = {.of_ranks = true},
+    .schema = {.inputs = {repeated({"x", "N", "M"})},
+               .outputs = {{"y", "N", "M"}},
+               .attributes = {count("algorithm", 0, 3), or_else(count("rotation", 0))}},
+};
 
 }  // namespace plumb::bounds

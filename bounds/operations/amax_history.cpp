@@ -33,12 +33,16 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation amax_history{"amax_history",
-                                    evaluate<float>,
-                                    evaluate<double>,
-                                    evaluate<Truth>,
-                                    tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                    SumOrder::none,
-                                    {.keeps_history = true, .exact = true}};
+extern const Operation amax_history{
+    .id = "amax_history",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.keeps_history = true, .exact = true},
+    .schema = {.inputs = {{"h", "N", "1"}, repeated({"x", "*", "*"})},
+               .outputs = {{"h", "N", "1"}}},
+};
 
 }  // namespace plumb::bounds

@@ -39,12 +39,17 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation amax_scale{"amax_scale",
-                                  evaluate<float>,
-                                  evaluate<double>,
-                                  evaluate<Truth>,
-                                  tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                  SumOrder::none,
-                                  {.makes_scales = true, .exact = true}};
+extern const Operation amax_scale{
+    .id = "amax_scale",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.makes_scales = true, .exact = true},
+    .schema = {.inputs = {{"x", "N", "M"}},
+               .outputs = {{"s", "1", "1"}},
+               .attributes = {real("largest")}},
+};
 
 }  // namespace plumb::bounds

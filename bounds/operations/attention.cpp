@@ -232,20 +232,40 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 }  // namespace
 
 extern const Operation attention{
-    "attention",
-    forward<float>,
-    forward<double>,
-    forward<Truth>,
-    tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>,
-    SumOrder::chain,
-    {.kind = Kind::attention}};
+    .id = "attention",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>,
+    .sums = SumOrder::chain,
+    .traits = {.kind = Kind::attention},
+    .schema = {.inputs = {{"qkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
+                          given({"sinks", "heads", "1"}, "sinks"),
+                          given({"places", "sequence n", "1"}, "documents")},
+               .outputs = {{"o", "sequence n", "heads head_dim"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
+                              count("sequence"), or_else(flag("sinks")),
+                              or_else(flag("documents"))},
+               .dealt = "sequence n"},
+};
 extern const Operation attention_grad{
-    "attention_grad",
-    grad<float>,
-    grad<double>,
-    grad<Truth>,
-    tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>,
-    SumOrder::own,
-    {.kind = Kind::attention}};
+    .id = "attention_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>,
+    .sums = SumOrder::own,
+    .traits = {.kind = Kind::attention},
+    .schema = {.inputs = {{"qkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
+                          {"do", "sequence n", "heads head_dim"},
+                          given({"sinks", "heads", "1"}, "sinks"),
+                          given({"places", "sequence n", "1"}, "documents")},
+               .outputs = {{"dqkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
+                           given({"dsinks", "sequence n", "heads"}, "sinks")},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
+                              count("sequence"), or_else(flag("sinks")),
+                              or_else(flag("documents"))},
+               .dealt = "sequence n"},
+};
 
 }  // namespace plumb::bounds

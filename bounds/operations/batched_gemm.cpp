@@ -47,8 +47,18 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation batched_gemm{"batched_gemm",         evaluate<float>, evaluate<double>,
-                                    evaluate<Truth>,        tolerance,       SumOrder::any,
-                                    {.kind = Kind::product}};
+extern const Operation batched_gemm{
+    .id = "batched_gemm",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance,
+    .sums = SumOrder::any,
+    .traits = {.kind = Kind::product},
+    .schema = {.inputs = {where({"A", "batch M", "K"}, "transpose_a", "batch K", "M"),
+                          where({"B", "batch K", "N"}, "transpose_b", "batch N", "K")},
+               .outputs = {{"C", "batch M", "N"}},
+               .attributes = {count("batch"), flag("transpose_a"), flag("transpose_b")}},
+};
 
 }  // namespace plumb::bounds

@@ -136,19 +136,35 @@ std::vector<Matrix<T>> quantized(const Call<T>& call) {
 }  // namespace
 
 extern const Operation block_scales{
-    "block_scales",
-    scales<float>,
-    scales<double>,
-    scales<Truth>,
-    tolerance_by<scales<Near>, scales<Moment>>,
-    SumOrder::none,
-    {.makes_scales = true, .scales_output = true, .shaped_by_parts = true, .exact = true}};
-extern const Operation quantize_blocks{"quantize_blocks",
-                                       quantized<float>,
-                                       quantized<double>,
-                                       quantized<Truth>,
-                                       tolerance_by<quantized<Near>, quantized<Moment>>,
-                                       SumOrder::none,
-                                       {.short_copy = true, .scales_output = true}};
+    .id = "block_scales",
+    .evaluate = scales<float>,
+    .value = scales<double>,
+    .truth = scales<Truth>,
+    .tolerance = tolerance_by<scales<Near>, scales<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.makes_scales = true, .scales_output = true, .shaped_by_parts = true, .exact = true},
+    .schema = {.inputs = {where({"x", "T", "M"}, "experts", "T k", "M"),
+                          given({"ids", "T", "k"}, "experts")},
+               .outputs = {{"s", "*", "*"}, given({"t", "1", "1"}, "rule", 4)},
+               .attributes = {count("rows"), count("cols"), count("rule", 0, 4),
+                              flag("sliced_rows"), or_else(count("experts"))},
+               .dealt = "T"},
+};
+extern const Operation quantize_blocks{
+    .id = "quantize_blocks",
+    .evaluate = quantized<float>,
+    .value = quantized<double>,
+    .truth = quantized<Truth>,
+    .tolerance = tolerance_by<quantized<Near>, quantized<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.short_copy = true, .scales_output = true},
+    .schema = {.inputs = {where({"x", "T", "M"}, "experts", "T k", "M"),
+                          {"s", "*", "*"},
+                          given({"ids", "T", "k"}, "experts")},
+               .outputs = {where({"y", "T", "M"}, "experts", "T k", "M")},
+               .attributes = {count("rows"), count("cols"), flag("sliced_rows"),
+                              or_else(count("experts")), or_else(key("key"))},
+               .dealt = "T"},
+};
 
 }  // namespace plumb::bounds

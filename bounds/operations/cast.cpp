@@ -16,11 +16,16 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation cast{"cast",
-                            evaluate<float>,
-                            evaluate<double>,
-                            evaluate<Truth>,
-                            tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                            SumOrder::none};
+extern const Operation cast{
+    .id = "cast",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}},
+               .outputs = {{"y", "N", "M"}},
+               .attributes = {or_else(key("key"))}},
+};
 
 }  // namespace plumb::bounds

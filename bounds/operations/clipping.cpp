@@ -66,19 +66,34 @@ std::vector<Matrix<T>> scaled(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation grad_norm{"grad_norm", norm<float>,    norm<double>,
-                                 norm<Truth>, norm_tolerance, SumOrder::none};
-extern const Operation clip{"clip",
-                            coefficient<float>,
-                            coefficient<double>,
-                            coefficient<Truth>,
-                            tolerance_by<coefficient<Near>, coefficient<Moment>>,
-                            SumOrder::none};
-extern const Operation scale{"scale",
-                             scaled<float>,
-                             scaled<double>,
-                             scaled<Truth>,
-                             tolerance_by<scaled<Near>, scaled<Moment>>,
-                             SumOrder::none};
+extern const Operation grad_norm{
+    .id = "grad_norm",
+    .evaluate = norm<float>,
+    .value = norm<double>,
+    .truth = norm<Truth>,
+    .tolerance = norm_tolerance,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {repeated({"x", "*", "*"})}, .outputs = {{"g", "1", "1"}}},
+};
+extern const Operation clip{
+    .id = "clip",
+    .evaluate = coefficient<float>,
+    .value = coefficient<double>,
+    .truth = coefficient<Truth>,
+    .tolerance = tolerance_by<coefficient<Near>, coefficient<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"g", "1", "1"}},
+               .outputs = {{"c", "1", "1"}},
+               .attributes = {real("max_norm")}},
+};
+extern const Operation scale{
+    .id = "scale",
+    .evaluate = scaled<float>,
+    .value = scaled<double>,
+    .truth = scaled<Truth>,
+    .tolerance = tolerance_by<scaled<Near>, scaled<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}, {"c", "1", "1"}}, .outputs = {{"y", "N", "M"}}},
+};
 
 }  // namespace plumb::bounds

@@ -15,11 +15,14 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation column_sum{"column_sum",
-                                  evaluate<float>,
-                                  evaluate<double>,
-                                  evaluate<Truth>,
-                                  tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
-                                  SumOrder::chain};
+extern const Operation column_sum{
+    .id = "column_sum",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"y", "N", "1"}}, .dealt = "T"},
+};
 
 }  // namespace plumb::bounds

@@ -91,17 +91,35 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation cross_entropy{"cross_entropy",
-                                     forward<float>,
-                                     forward<double>,
-                                     forward<Truth>,
-                                     tolerance_by<forward<Near>, forward<Moment>, 0>,
-                                     SumOrder::chain};
-extern const Operation cross_entropy_grad{"cross_entropy_grad",
-                                          grad<float>,
-                                          grad<double>,
-                                          grad<Truth>,
-                                          tolerance_by<grad<Near>, grad<Moment>>,
-                                          SumOrder::none};
+extern const Operation cross_entropy{
+    .id = "cross_entropy",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"logits", "T", "V"},
+                          {"labels", "T", "1"},
+                          {"mask", "T", "1"},
+                          {"count", "1", "1"}},
+               .outputs = {{"lse", "T", "1"}, {"loss", "1", "1"}},
+               .attributes = {or_else(real("smoothing")), or_else(real("weight"), 1)}},
+};
+extern const Operation cross_entropy_grad{
+    .id = "cross_entropy_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"logits", "T", "V"},
+                          {"labels", "T", "1"},
+                          {"mask", "T", "1"},
+                          {"count", "1", "1"},
+                          {"lse", "T", "1"},
+                          optional({"s", "1", "1"})},
+               .outputs = {{"dx", "T", "V"}},
+               .attributes = {or_else(real("smoothing")), or_else(real("weight"), 1)}},
+};
 
 }  // namespace plumb::bounds

@@ -28,12 +28,19 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation embedding{"embedding",
-                                 evaluate<float>,
-                                 evaluate<double>,
-                                 evaluate<Truth>,
-                                 tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                 SumOrder::none,
-                                 {.kind = Kind::residual}};
+extern const Operation embedding{
+    .id = "embedding",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.kind = Kind::residual},
+    .schema = {.inputs = {{"ids", "T", "1"},
+                          {"table", "V", "D"},
+                          optional({"positions", "S", "D"}),
+                          optional({"places", "T", "1"})},
+               .outputs = {{"y", "T", "D"}}},
+};
 
 }  // namespace plumb::bounds

@@ -31,11 +31,17 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation embedding_grad{"embedding_grad",
-                                      evaluate<float>,
-                                      evaluate<double>,
-                                      evaluate<Truth>,
-                                      tolerance_by<evaluate<Near>, evaluate<Moment>, 1>,
-                                      SumOrder::chain};
+extern const Operation embedding_grad{
+    .id = "embedding_grad",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>, 1>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"keys", "T", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dtable", "rows", "D"}},
+               .attributes = {count("rows"), count("period", 0)},
+               .dealt = "T"},
+};
 
 }  // namespace plumb::bounds

@@ -28,11 +28,16 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation expert_bias{"expert_bias",
-                                   evaluate<float>,
-                                   evaluate<double>,
-                                   evaluate<Truth>,
-                                   tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                   SumOrder::none};
+extern const Operation expert_bias{
+    .id = "expert_bias",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"b", "E", "1"}, {"n", "E", "1"}},
+               .outputs = {{"b", "E", "1"}},
+               .attributes = {real("rate")}},
+};
 
 }  // namespace plumb::bounds

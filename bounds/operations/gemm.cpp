@@ -225,12 +225,20 @@ Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Par
   return tolerance_in_order(same, of.begins);
 }
 
-extern const Operation gemm{"gemm",
-                            evaluate<float>,
-                            evaluate<double>,
-                            evaluate<Truth>,
-                            tolerance,
-                            SumOrder::any,
-                            {.kind = Kind::product, .one_product = true}};
+extern const Operation gemm{
+    .id = "gemm",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance,
+    .sums = SumOrder::any,
+    .traits = {.kind = Kind::product, .one_product = true},
+    .schema = {.inputs = {where({"A", "M", "K"}, "transpose_a", "K", "M"),
+                          where({"B", "K", "N"}, "transpose_b", "N", "K"),
+                          optional({"bias", "N", "1"})},
+               .outputs = {{"C", "M", "N"}},
+               .attributes = {flag("transpose_a"), flag("transpose_b"), or_else(count("chain"))},
+               .dealt = "K"},
+};
 
 }  // namespace plumb::bounds

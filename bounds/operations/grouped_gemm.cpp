@@ -173,13 +173,45 @@ Outcome<Tolerance> sums_tolerance(const ToleranceCall& call) {
 
 }  // namespace
 
-extern const Operation grouped_gemm{"grouped_gemm",         evaluate<float>, evaluate<double>,
-                                    evaluate<Truth>,        tolerance,       SumOrder::any,
-                                    {.kind = Kind::product}};
-extern const Operation grouped_wgrad{"grouped_wgrad",        products<float>,    products<double>,
-                                     products<Truth>,        products_tolerance, SumOrder::any,
-                                     {.kind = Kind::product}};
-extern const Operation grouped_column_sum{"grouped_column_sum", sums<float>,    sums<double>,
-                                          sums<Truth>,          sums_tolerance, SumOrder::chain};
+extern const Operation grouped_gemm{
+    .id = "grouped_gemm",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance,
+    .sums = SumOrder::any,
+    .traits = {.kind = Kind::product},
+    .schema = {.inputs = {{"A", "T k", "K"},
+                          {"ids", "T", "k"},
+                          counted(where({"B", "K", "F"}, "transpose_b", "F", "K"), "experts"),
+                          counted({"bias", "F", "1"}, "experts", true)},
+               .outputs = {{"C", "T k", "F"}},
+               .attributes = {count("experts"), flag("transpose_b"), or_else(count("chain"))}},
+};
+extern const Operation grouped_wgrad{
+    .id = "grouped_wgrad",
+    .evaluate = products<float>,
+    .value = products<double>,
+    .truth = products<Truth>,
+    .tolerance = products_tolerance,
+    .sums = SumOrder::any,
+    .traits = {.kind = Kind::product},
+    .schema = {.inputs = {{"A", "T k", "K"}, {"dC", "T k", "F"}, {"ids", "T", "k"}},
+               .outputs = {counted({"dB", "K", "F"}, "experts")},
+               .attributes = {count("experts"), or_else(count("chain"))},
+               .dealt = "T"},
+};
+extern const Operation grouped_column_sum{
+    .id = "grouped_column_sum",
+    .evaluate = sums<float>,
+    .value = sums<double>,
+    .truth = sums<Truth>,
+    .tolerance = sums_tolerance,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"dC", "T k", "F"}, {"ids", "T", "k"}},
+               .outputs = {counted({"dbias", "F", "1"}, "experts")},
+               .attributes = {count("experts")},
+               .dealt = "T"},
+};
 
 }  // namespace plumb::bounds

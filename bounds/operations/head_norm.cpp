@@ -113,19 +113,46 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation head_norm{"head_norm",
-                                 forward<float>,
-                                 forward<double>,
-                                 forward<Truth>,
-                                 tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
-                                 SumOrder::chain};
-extern const Operation head_norm_grad{"head_norm_grad",
-                                      grad<float>,
-                                      grad<double>,
-                                      grad<Truth>,
-                                      tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 3>,
-                                      SumOrder::chain};
-extern const Operation head_norm_wgrad{"head_norm_wgrad", wgrad<float>, wgrad<double>, wgrad<Truth>,
-                                       tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 3>};
+extern const Operation head_norm{
+    .id = "head_norm",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"},
+                          {"wq", "head_dim", "1"},
+                          {"wk", "head_dim", "1"}},
+               .outputs = {{"y", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"), real("eps")}},
+};
+extern const Operation head_norm_grad{
+    .id = "head_norm_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 3>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"},
+                          {"wq", "head_dim", "1"},
+                          {"wk", "head_dim", "1"},
+                          {"dy", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .outputs = {{"dqkv", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"), real("eps")}},
+};
+extern const Operation head_norm_wgrad{
+    .id = "head_norm_wgrad",
+    .evaluate = wgrad<float>,
+    .value = wgrad<double>,
+    .truth = wgrad<Truth>,
+    .tolerance = tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 3>,
+    .schema = {.inputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"},
+                          {"wq", "head_dim", "1"},
+                          {"wk", "head_dim", "1"},
+                          {"dy", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .outputs = {{"dwq", "head_dim", "1"}, {"dwk", "head_dim", "1"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"), real("eps")},
+               .dealt = "T"},
+};
 
 }  // namespace plumb::bounds

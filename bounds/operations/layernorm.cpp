@@ -155,23 +155,39 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation layernorm{"layernorm",
-                                 forward<float>,
-                                 forward<double>,
-                                 forward<Truth>,
-                                 tolerance_by<forward<Near>, forward<Moment>, 0>,
-                                 SumOrder::chain};
-extern const Operation layernorm_grad{"layernorm_grad",
-                                      grad<float>,
-                                      grad<double>,
-                                      grad<Truth>,
-                                      tolerance_by<grad<Near>, grad<Moment>, 0, 2>,
-                                      SumOrder::chain};
-extern const Operation layernorm_wgrad{"layernorm_wgrad",
-                                       wgrad<float>,
-                                       wgrad<double>,
-                                       wgrad<Truth>,
-                                       tolerance_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
-                                       SumOrder::chain};
+extern const Operation layernorm{
+    .id = "layernorm",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"b", "D", "1"}},
+               .outputs = {{"y", "T", "D"}},
+               .attributes = {real("eps"), or_else(flag("one_pass")), or_else(flag("welford"))}},
+};
+extern const Operation layernorm_grad{
+    .id = "layernorm_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 2>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dx", "T", "D"}},
+               .attributes = {real("eps")}},
+};
+extern const Operation layernorm_wgrad{
+    .id = "layernorm_wgrad",
+    .evaluate = wgrad<float>,
+    .value = wgrad<double>,
+    .truth = wgrad<Truth>,
+    .tolerance = tolerance_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dw", "D", "1"}, {"db", "D", "1"}},
+               .attributes = {real("eps")},
+               .dealt = "T"},
+};
 
 }  // namespace plumb::bounds

@@ -34,11 +34,16 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation loss_scale{"loss_scale",
-                                  evaluate<float>,
-                                  evaluate<double>,
-                                  evaluate<Truth>,
-                                  tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                  SumOrder::none};
+extern const Operation loss_scale{
+    .id = "loss_scale",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"s", "1", "1"}, {"g", "1", "1"}, {"f", "1", "1"}},
+               .outputs = {{"s", "1", "1"}, {"g", "1", "1"}},
+               .attributes = {real("growth"), real("backoff"), real("interval")}},
+};
 
 }  // namespace plumb::bounds

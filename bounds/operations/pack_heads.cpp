@@ -108,25 +108,45 @@ std::vector<Matrix<T>> sum_of_shared(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation pack_heads{"pack_heads",
-                                  pack<float>,
-                                  pack<double>,
-                                  pack<Truth>,
-                                  tolerance_by<pack<Near>, pack<Moment>>,
-                                  SumOrder::none,
-                                  {.exact = true}};
-extern const Operation split_heads{"split_heads",
-                                   split<float>,
-                                   split<double>,
-                                   split<Truth>,
-                                   tolerance_by<split<Near>, split<Moment>>,
-                                   SumOrder::none,
-                                   {.exact = true}};
-extern const Operation shared_key_grad{"shared_key_grad",
-                                       sum_of_shared<float>,
-                                       sum_of_shared<double>,
-                                       sum_of_shared<Truth>,
-                                       tolerance_by<sum_of_shared<Near>, sum_of_shared<Moment>, 0>,
-                                       SumOrder::chain};
+extern const Operation pack_heads{
+    .id = "pack_heads",
+    .evaluate = pack<float>,
+    .value = pack<double>,
+    .truth = pack<Truth>,
+    .tolerance = tolerance_by<pack<Near>, pack<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.exact = true},
+    .schema = {.inputs = {{"q", "T", "heads head_dim"},
+                          {"kv", "T", "2 kv_heads head_dim - kv_heads s"},
+                          optional({"shared", "T", "s"}, "s")},
+               .outputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim")}},
+};
+extern const Operation split_heads{
+    .id = "split_heads",
+    .evaluate = split<float>,
+    .value = split<double>,
+    .truth = split<Truth>,
+    .tolerance = tolerance_by<split<Near>, split<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.exact = true},
+    .schema = {.inputs = {{"dqkv", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .outputs = {{"dq", "T", "heads head_dim"},
+                           {"dkv", "T", "2 kv_heads head_dim - kv_heads shared"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
+                              count("shared", 0)}},
+};
+extern const Operation shared_key_grad{
+    .id = "shared_key_grad",
+    .evaluate = sum_of_shared<float>,
+    .value = sum_of_shared<double>,
+    .truth = sum_of_shared<Truth>,
+    .tolerance = tolerance_by<sum_of_shared<Near>, sum_of_shared<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"dqkv", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .outputs = {{"dshared", "T", "shared"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
+                              count("shared", 0)}},
+};
 
 }  // namespace plumb::bounds

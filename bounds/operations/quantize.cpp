@@ -23,12 +23,17 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation quantize{"quantize",
-                                evaluate<float>,
-                                evaluate<double>,
-                                evaluate<Truth>,
-                                tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                SumOrder::none,
-                                {.short_copy = true, .scales_output = true, .may_saturate = true}};
+extern const Operation quantize{
+    .id = "quantize",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.short_copy = true, .scales_output = true, .may_saturate = true},
+    .schema = {.inputs = {{"x", "N", "M"}, {"s", "1", "1"}},
+               .outputs = {{"y", "N", "M"}},
+               .attributes = {or_else(flag("saturate"))}},
+};
 
 }  // namespace plumb::bounds

@@ -37,23 +37,39 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation rmsnorm{"rmsnorm",
-                               forward<float>,
-                               forward<double>,
-                               forward<Truth>,
-                               tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
-                               SumOrder::chain};
-extern const Operation rmsnorm_grad{"rmsnorm_grad",
-                                    grad<float>,
-                                    grad<double>,
-                                    grad<Truth>,
-                                    tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 2>,
-                                    SumOrder::chain};
-extern const Operation rmsnorm_wgrad{"rmsnorm_wgrad",
-                                     wgrad<float>,
-                                     wgrad<double>,
-                                     wgrad<Truth>,
-                                     tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
-                                     SumOrder::chain};
+extern const Operation rmsnorm{
+    .id = "rmsnorm",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}},
+               .outputs = {{"y", "T", "D"}},
+               .attributes = {real("eps")}},
+};
+extern const Operation rmsnorm_grad{
+    .id = "rmsnorm_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 2>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dx", "T", "D"}},
+               .attributes = {real("eps")}},
+};
+extern const Operation rmsnorm_wgrad{
+    .id = "rmsnorm_wgrad",
+    .evaluate = wgrad<float>,
+    .value = wgrad<double>,
+    .truth = wgrad<Truth>,
+    .tolerance = tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dw", "D", "1"}},
+               .attributes = {real("eps")},
+               .dealt = "T"},
+};
 
 }  // namespace plumb::bounds

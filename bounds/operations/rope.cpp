@@ -71,12 +71,20 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation rope{"rope",
-                            evaluate<float>,
-                            evaluate<double>,
-                            evaluate<Truth>,
-                            tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                            SumOrder::none,
-                            {.kind = Kind::attention}};
+extern const Operation rope{
+    .id = "rope",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.kind = Kind::attention},
+    .schema = {.inputs = {{"qkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
+                          optional({"places", "sequence n", "1"})},
+               .outputs = {{"y", "sequence n", "heads head_dim + 2 kv_heads head_dim"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
+                              count("sequence"), real("base"), flag("inverse"),
+                              or_else(count("rotated"))}},
+};
 
 }  // namespace plumb::bounds

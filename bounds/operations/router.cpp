@@ -73,11 +73,16 @@ std::vector<std::size_t> undecided(const Matrix<double>& margins, const Matrix<d
   return rows;
 }
 
-extern const Operation router{"router",
-                              evaluate<float>,
-                              evaluate<double>,
-                              evaluate<Truth>,
-                              tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
-                              SumOrder::chain};
+extern const Operation router{
+    .id = "router",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "E"}, optional({"b", "E", "1"})},
+               .outputs = {{"p", "T", "E"}, {"m", "T", "1"}, {"l", "T", "1"}},
+               .attributes = {count("k")}},
+};
 
 }  // namespace plumb::bounds

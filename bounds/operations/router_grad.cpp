@@ -88,20 +88,43 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation balance_loss{"balance_loss", balanced<float>, balanced<double>,
-                                    balanced<Truth>,
-                                    tolerance_by<balanced<Near>, balanced<Moment>, 0>};
-extern const Operation z_loss{"z_loss",
-                              squared<float>,
-                              squared<double>,
-                              squared<Truth>,
-                              tolerance_of_squares_by<squared<Near>, squared<Moment>, 0>,
-                              SumOrder::chain};
-extern const Operation router_grad{"router_grad",
-                                   grad<float>,
-                                   grad<double>,
-                                   grad<Truth>,
-                                   tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
-                                   SumOrder::chain};
+extern const Operation balance_loss{
+    .id = "balance_loss",
+    .evaluate = balanced<float>,
+    .value = balanced<double>,
+    .truth = balanced<Truth>,
+    .tolerance = tolerance_by<balanced<Near>, balanced<Moment>, 0>,
+    .schema = {.inputs = {{"p", "T", "E"}, {"n", "E", "1"}},
+               .outputs = {{"l", "1", "1"}},
+               .attributes = {real("balance"), or_else(real("z"))},
+               .dealt = "T"},
+};
+extern const Operation z_loss{
+    .id = "z_loss",
+    .evaluate = squared<float>,
+    .value = squared<double>,
+    .truth = squared<Truth>,
+    .tolerance = tolerance_of_squares_by<squared<Near>, squared<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"lse", "T", "1"}},
+               .outputs = {{"l", "1", "1"}},
+               .attributes = {real("z"), or_else(real("balance"))},
+               .dealt = "T"},
+};
+extern const Operation router_grad{
+    .id = "router_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"p", "T", "E"},
+                          {"dp", "T", "E"},
+                          {"n", "E", "1"},
+                          {"lse", "T", "1"},
+                          optional({"s", "1", "1"})},
+               .outputs = {{"dx", "T", "E"}},
+               .attributes = {real("balance"), real("z")}},
+};
 
 }  // namespace plumb::bounds

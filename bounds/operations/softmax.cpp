@@ -106,29 +106,42 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation softmax{"softmax",
-                               forward<float>,
-                               forward<double>,
-                               forward<Truth>,
-                               tolerance_by<forward<Near>, forward<Moment>, 0>,
-                               SumOrder::tree};
-extern const Operation softmax_grad{"softmax_grad",
-                                    grad<float>,
-                                    grad<double>,
-                                    grad<Truth>,
-                                    tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
-                                    SumOrder::chain};
-extern const Operation log_sum_exp{"log_sum_exp",
-                                   log_sum<float>,
-                                   log_sum<double>,
-                                   log_sum<Truth>,
-                                   tolerance_by<log_sum<Near>, log_sum<Moment>, 0>,
-                                   SumOrder::tree};
-extern const Operation softmax_merge{"softmax_merge",
-                                     merge<float>,
-                                     merge<double>,
-                                     merge<Truth>,
-                                     tolerance_by<merge<Near>, merge<Moment>>,
-                                     SumOrder::chain};
+extern const Operation softmax{
+    .id = "softmax",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::tree,
+    .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"p", "T", "N"}}},
+};
+extern const Operation softmax_grad{
+    .id = "softmax_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"p", "T", "N"}, {"dp", "T", "N"}}, .outputs = {{"dx", "T", "N"}}},
+};
+extern const Operation log_sum_exp{
+    .id = "log_sum_exp",
+    .evaluate = log_sum<float>,
+    .value = log_sum<double>,
+    .truth = log_sum<Truth>,
+    .tolerance = tolerance_by<log_sum<Near>, log_sum<Moment>, 0>,
+    .sums = SumOrder::tree,
+    .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"l", "T", "1"}}},
+};
+extern const Operation softmax_merge{
+    .id = "softmax_merge",
+    .evaluate = merge<float>,
+    .value = merge<double>,
+    .truth = merge<Truth>,
+    .tolerance = tolerance_by<merge<Near>, merge<Moment>>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {repeated({"o", "T", "D"}), repeated({"l", "T", "1"})},
+               .outputs = {{"o", "T", "D"}, {"l", "T", "1"}}},
+};
 
 }  // namespace plumb::bounds

@@ -64,12 +64,15 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation sum{"sum",
-                           evaluate<float>,
-                           evaluate<double>,
-                           evaluate<Truth>,
-                           tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                           SumOrder::chain,
-                           {.adds_inputs = true}};
+extern const Operation sum{
+    .id = "sum",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::chain,
+    .traits = {.adds_inputs = true},
+    .schema = {.inputs = {repeated({"x", "N", "M"})}, .outputs = {{"y", "N", "M"}}},
+};
 
 }  // namespace plumb::bounds

@@ -78,26 +78,41 @@ std::vector<Matrix<T>> counted(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation top_k{"top_k",
-                             chosen<float>,
-                             chosen<double>,
-                             chosen<Truth>,
-                             tolerance_by<chosen<Near>, chosen<Moment>>,
-                             SumOrder::none,
-                             {.choice = true, .exact = true}};
-extern const Operation within_capacity{"within_capacity",
-                                       within<float>,
-                                       within<double>,
-                                       within<Truth>,
-                                       tolerance_by<within<Near>, within<Moment>>,
-                                       SumOrder::none,
-                                       {.exact = true}};
-extern const Operation expert_count{"expert_count",
-                                    counted<float>,
-                                    counted<double>,
-                                    counted<Truth>,
-                                    tolerance_by<counted<Near>, counted<Moment>>,
-                                    SumOrder::none,
-                                    {.exact = true}};
+extern const Operation top_k{
+    .id = "top_k",
+    .evaluate = chosen<float>,
+    .value = chosen<double>,
+    .truth = chosen<Truth>,
+    .tolerance = tolerance_by<chosen<Near>, chosen<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.choice = true, .exact = true},
+    .schema = {.inputs = {{"x", "T", "E"}, optional({"b", "E", "1"})},
+               .outputs = {{"ids", "T", "k"}},
+               .attributes = {count("k")}},
+};
+extern const Operation within_capacity{
+    .id = "within_capacity",
+    .evaluate = within<float>,
+    .value = within<double>,
+    .truth = within<Truth>,
+    .tolerance = tolerance_by<within<Near>, within<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.exact = true},
+    .schema = {.inputs = {{"ids", "T", "k"}},
+               .outputs = {{"ids", "T", "k"}},
+               .attributes = {count("experts"), count("most", 0)}},
+};
+extern const Operation expert_count{
+    .id = "expert_count",
+    .evaluate = counted<float>,
+    .value = counted<double>,
+    .truth = counted<Truth>,
+    .tolerance = tolerance_by<counted<Near>, counted<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.exact = true},
+    .schema = {.inputs = {{"ids", "T", "k"}},
+               .outputs = {{"n", "experts", "1"}},
+               .attributes = {count("experts")}},
+};
 
 }  // namespace plumb::bounds

@@ -39,12 +39,16 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation unscale{"unscale",
-                               evaluate<float>,
-                               evaluate<double>,
-                               evaluate<Truth>,
-                               tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                               SumOrder::none,
-                               {.says_left_out = true}};
+extern const Operation unscale{
+    .id = "unscale",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.says_left_out = true},
+    .schema = {.inputs = {{"s", "1", "1"}, repeated({"g", "*", "*"})},
+               .outputs = {repeated({"y", "*", "*"}), {"f", "1", "1"}}},
+};
 
 }  // namespace plumb::bounds
