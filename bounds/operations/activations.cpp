@@ -9,6 +9,8 @@
 //   evaluate   each step in FP32; one rounding to the output format
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/exponential.hpp"
 
@@ -122,6 +124,17 @@ std::vector<Matrix<T>> swiglu_backward(const Call<T>& call) {
   return {std::move(dx)};
 }
 
+// The gradient of swiglu's output.
+void half_a_table(RandomCall& c) {
+  const bool cubes = c.draw.kind() == "huge";
+  cubes ? c.moderate(c.rows, c.cols / 2, 1e9) : c.give(c.rows, c.cols / 2);
+}
+
+void gated(Maker& m) {
+  m.need_columns(2, "an even number of columns: gate and up");
+  m.table();
+}
+
 }  // namespace
 
 extern const Operation gelu{
@@ -132,6 +145,7 @@ extern const Operation gelu{
     .tolerance = tolerance_by<gelu_forward<Near>, gelu_forward<Moment>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+    .examples = {.random = table_to_cube, .shaped = one_table},
 };
 extern const Operation gelu_grad{
     .id = "gelu_grad",
@@ -141,6 +155,7 @@ extern const Operation gelu_grad{
     .tolerance = tolerance_by<gelu_backward<Near>, gelu_backward<Moment>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
+    .examples = {.random = tables_to_cube, .shaped = two_tables},
 };
 extern const Operation gelu_erf{
     .id = "gelu_erf",
@@ -150,6 +165,7 @@ extern const Operation gelu_erf{
     .tolerance = tolerance_by<gelu_erf_forward<Near>, gelu_erf_forward<Moment>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+    .examples = {.random = table_to_cube, .shaped = one_table},
 };
 extern const Operation gelu_erf_grad{
     .id = "gelu_erf_grad",
@@ -159,6 +175,7 @@ extern const Operation gelu_erf_grad{
     .tolerance = tolerance_by<gelu_erf_backward<Near>, gelu_erf_backward<Moment>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
+    .examples = {.random = tables_to_cube, .shaped = two_tables},
 };
 extern const Operation silu{
     .id = "silu",
@@ -168,6 +185,7 @@ extern const Operation silu{
     .tolerance = tolerance_by<silu_forward<Near>, silu_forward<Moment>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+    .examples = {.random = table_to_cube, .shaped = one_table},
 };
 extern const Operation silu_grad{
     .id = "silu_grad",
@@ -177,6 +195,7 @@ extern const Operation silu_grad{
     .tolerance = tolerance_by<silu_backward<Near>, silu_backward<Moment>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
+    .examples = {.random = tables_to_cube, .shaped = two_tables},
 };
 extern const Operation swiglu{
     .id = "swiglu",
@@ -186,6 +205,7 @@ extern const Operation swiglu{
     .tolerance = tolerance_by<swiglu_forward<Near>, swiglu_forward<Moment>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "2 H"}}, .outputs = {{"y", "N", "H"}}},
+    .examples = {.random = table_to_cube, .shaped = gated},
 };
 extern const Operation swiglu_grad{
     .id = "swiglu_grad",
@@ -195,6 +215,8 @@ extern const Operation swiglu_grad{
     .tolerance = tolerance_by<swiglu_backward<Near>, swiglu_backward<Moment>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "2 H"}, {"dy", "N", "H"}}, .outputs = {{"dx", "N", "2 H"}}},
+    .examples = {.random = [](RandomCall& c) { table_to_cube(c), half_a_table(c); },
+                 .shaped = [](Maker& m) { gated(m), m.drawn(m.rows, m.cols / 2); }},
 };
 
 }  // namespace plumb::bounds

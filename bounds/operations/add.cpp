@@ -1,6 +1,8 @@
 // add: y = a + b, one rounding
 //
 //   inputs   a, b        a, b, y (N, M)
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -25,6 +27,7 @@ extern const Operation add{
     .sums = SumOrder::none,
     .traits = {.kind = Kind::residual},
     .schema = {.inputs = {{"a", "N", "M"}, {"b", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+    .examples = {.random = two_tables, .shaped = two_tables},
 };
 
 }  // namespace plumb::bounds

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -37,6 +39,15 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {Matrix<T>(1, 1, T(power(std::bit_cast<float>(amax), call.attribute("largest"))))};
 }
 
+void random(RandomCall& c) {
+  c.table();
+  c.e.attributes = {{"largest", c.draw.coin() ? e4m3fn.largest() : e5m2.largest()}};
+}
+void shaped(Maker& m) {
+  m.table();
+  m.e.attributes = {{"largest", e4m3fn.largest()}};
+}
+
 }  // namespace
 
 extern const Operation amax_scale{
@@ -50,6 +61,7 @@ extern const Operation amax_scale{
     .schema = {.inputs = {{"x", "N", "M"}},
                .outputs = {{"s", "1", "1"}},
                .attributes = {real("largest")}},
+    .examples = {.random = random, .shaped = shaped},
 };
 
 }  // namespace plumb::bounds

@@ -17,8 +17,11 @@
 //   evaluate     x / s in FP32, rounded to the output format, saturating; times s in FP32
 //   tolerance    of y against x itself; a number that saturates is off by what it has beyond the
 //                largest
+#include <array>
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/blocks.hpp"
@@ -133,6 +136,53 @@ std::vector<Matrix<T>> quantized(const Call<T>& call) {
   return alone(std::move(y));
 }
 
+// Fills a call of block_scales.
+void random_scales(RandomCall& c) {
+  constexpr std::array parts{1, 2, 4};
+  constexpr std::array elements{e4m3fn, e5m2, e2m1, e2m3};
+  c.table();
+  c.e.attributes = {{"rows", c.draw.between(1, 4)},
+                    {"cols", c.draw.between(1, 20)},
+                    {"rule", c.draw.between(0, 4)},
+                    {"sliced_rows", c.draw.coin()}};
+  c.e.how = {parts[c.draw.between(0, 2)], fp32, elements[c.draw.between(0, 3)]};
+  const bool of_experts = c.draw.between(0, 3) == 0;
+  const Matrix<double> ids = c.draw.whole(c.rows, 4);
+  if (!of_experts) return;
+  c.e.attributes["experts"] = 4;
+  c.e.attributes["sliced_rows"] = 0;
+  c.e.how.deal.groups = static_cast<int>(c.draw.between(1, 2));
+  if (c.rows % 4 == 0 && c.draw.coin()) {
+    c.e.how.deal.ranks = 2;
+    c.e.how.deal.sequence = static_cast<int>(c.rows);
+  }
+  c.add(ids);
+}
+// Adds the scales of a call of block_scales, as its second input.
+void add_scales(Example& e) {
+  e.inputs.insert(e.inputs.begin() + 1,
+                  value_of({"block_scales", e.inputs, e.attributes, e.how})[0]);
+}
+void random_quantized(RandomCall& c) {
+  random_scales(c);
+  add_scales(c.e);
+  if (c.draw.coin()) c.e.attributes["key"] = c.whole(0, 1U << 30);
+}
+
+// As MXFP8: 32 numbers and a power of two.
+void shaped_scales(Maker& m) {
+  m.table();
+  m.e.attributes = {{"rows", 1},
+                    {"cols", 32},
+                    {"rule", static_cast<double>(ScaleRule::ceil)},
+                    {"sliced_rows", 0}};
+  m.e.how.output = e4m3fn;
+}
+void shaped_quantized(Maker& m) {
+  shaped_scales(m);
+  add_scales(m.e);
+}
+
 }  // namespace
 
 extern const Operation block_scales{
@@ -149,6 +199,7 @@ extern const Operation block_scales{
                .attributes = {count("rows"), count("cols"), count("rule", 0, 4),
                               flag("sliced_rows"), or_else(count("experts"))},
                .dealt = "T"},
+    .examples = {.random = random_scales, .shaped = shaped_scales},
 };
 extern const Operation quantize_blocks{
     .id = "quantize_blocks",
@@ -165,6 +216,7 @@ extern const Operation quantize_blocks{
                .attributes = {count("rows"), count("cols"), flag("sliced_rows"),
                               or_else(count("experts")), or_else(key("key"))},
                .dealt = "T"},
+    .examples = {.random = random_quantized, .shaped = shaped_quantized},
 };
 
 }  // namespace plumb::bounds

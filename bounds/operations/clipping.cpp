@@ -6,6 +6,8 @@
 //   scale       y = x c                            inputs x, c (1, 1)
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -64,6 +66,28 @@ std::vector<Matrix<T>> scaled(const Call<T>& call) {
   return {std::move(y)};
 }
 
+void random_clip(RandomCall& c) {
+  const double norm = std::fabs(c.draw.normal()) * 2 + 1e-3;
+  c.e.attributes = {{"max_norm", 1}};
+  c.add(Matrix<double>(1, 1, static_cast<double>(static_cast<float>(norm))));
+}
+// A norm above max_norm.
+void shaped_clip(Maker& m) {
+  m.drawn(1, 1);
+  double& norm = m.e.inputs.back().values[0];
+  norm = round_to(1 + std::fabs(norm), fp32);
+  m.e.attributes = {{"max_norm", 1}};
+}
+
+void random_scale(RandomCall& c) {
+  c.table();
+  c.moderate(1, 1, 1);
+}
+void shaped_scale(Maker& m) {
+  m.table();
+  m.filled(1, 1, 0.75);
+}
+
 }  // namespace
 
 extern const Operation grad_norm{
@@ -74,6 +98,7 @@ extern const Operation grad_norm{
     .tolerance = norm_tolerance,
     .sums = SumOrder::none,
     .schema = {.inputs = {repeated({"x", "*", "*"})}, .outputs = {{"g", "1", "1"}}},
+    .examples = {.random = two_tables, .shaped = one_table},
 };
 extern const Operation clip{
     .id = "clip",
@@ -85,6 +110,7 @@ extern const Operation clip{
     .schema = {.inputs = {{"g", "1", "1"}},
                .outputs = {{"c", "1", "1"}},
                .attributes = {real("max_norm")}},
+    .examples = {.random = random_clip, .shaped = shaped_clip, .usual = "1x1"},
 };
 extern const Operation scale{
     .id = "scale",
@@ -94,6 +120,7 @@ extern const Operation scale{
     .tolerance = tolerance_by<scaled<Near>, scaled<Moment>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}, {"c", "1", "1"}}, .outputs = {{"y", "N", "M"}}},
+    .examples = {.random = random_scale, .shaped = shaped_scale},
 };
 
 }  // namespace plumb::bounds

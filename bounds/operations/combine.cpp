@@ -14,6 +14,7 @@
 //   evaluate     a chain of FP32 fused multiply-adds along d
 #include <cmath>
 
+#include "bounds/examples/routed.hpp"
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -92,6 +93,9 @@ extern const Operation combine{
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"o", "T k", "D"}, {"p", "T", "E"}, {"ids", "T", "k"}},
                .outputs = {{"y", "T", "D"}}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "rpi"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "rpi"}); },
+                 .usual = "256x64"},
 };
 extern const Operation combine_grad{
     .id = "combine_grad",
@@ -102,6 +106,9 @@ extern const Operation combine_grad{
     .sums = SumOrder::none,
     .schema = {.inputs = {{"dy", "T", "D"}, {"p", "T", "E"}, {"ids", "T", "k"}},
                .outputs = {{"do", "T k", "D"}}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "xpi"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "xpi"}); },
+                 .usual = "256x64"},
 };
 extern const Operation combine_weight_grad{
     .id = "combine_weight_grad",
@@ -113,6 +120,9 @@ extern const Operation combine_weight_grad{
     .schema = {.inputs = {{"dy", "T", "D"}, {"o", "T k", "D"}, {"ids", "T", "k"}},
                .outputs = {{"dp", "T", "experts"}},
                .attributes = {count("experts")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "xri"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "xri"}); },
+                 .usual = "16x4096"},
 };
 
 }  // namespace plumb::bounds

@@ -6,6 +6,7 @@
 // dispatch_grad: dx_t = sum_j drows of token t's copy in slot j
 //   inputs       drows (T k, D), ids (T, k)            outputs   dx (T, D)
 //   evaluate     slots added in their order in FP32; one rounding to the output format
+#include "bounds/examples/routed.hpp"
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -54,6 +55,9 @@ extern const Operation dispatch{
     .schema = {.inputs = {{"x", "T", "D"}, {"ids", "T", "k"}},
                .outputs = {{"rows", "T k", "D"}},
                .attributes = {count("experts")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "xi"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "xi"}); },
+                 .usual = "256x64"},
 };
 extern const Operation dispatch_grad{
     .id = "dispatch_grad",
@@ -65,6 +69,9 @@ extern const Operation dispatch_grad{
     .schema = {.inputs = {{"drows", "T k", "D"}, {"ids", "T", "k"}},
                .outputs = {{"dx", "T", "D"}},
                .attributes = {count("experts")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "ri"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "ri"}); },
+                 .usual = "256x64"},
 };
 
 }  // namespace plumb::bounds

@@ -3,6 +3,8 @@
 //   inputs       keys (T, 1): ids, or positions; dy (T, D)        dTable (V, D)
 //   attributes   rows: V; period: 0 takes the key from the input, S > 0 takes t mod S
 //   evaluate     tokens in `parts` slices; each a chain of FP32 additions in token order
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -29,6 +31,23 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {std::move(table)};
 }
 
+void random(RandomCall& c) {
+  c.add(c.draw.whole(c.rows, 7));
+  c.table();
+  c.e.attributes = {{"rows", 7}, {"period", c.draw.coin() ? 0 : 7}};
+  c.deal(c.rows);
+}
+
+// ROWS tokens of a table with as many rows.
+void shaped(Maker& m) {
+  m.filled(m.rows, 1, 0);
+  for (std::size_t t = 0; t < m.rows; ++t) {
+    m.e.inputs.back().values[t] = static_cast<double>(t * 7 % m.rows);
+  }
+  m.table();
+  m.e.attributes = {{"rows", static_cast<double>(m.rows)}, {"period", 0}};
+}
+
 }  // namespace
 
 extern const Operation embedding_grad{
@@ -42,6 +61,7 @@ extern const Operation embedding_grad{
                .outputs = {{"dtable", "rows", "D"}},
                .attributes = {count("rows"), count("period", 0)},
                .dealt = "T"},
+    .examples = {.random = random, .shaped = shaped},
 };
 
 }  // namespace plumb::bounds

@@ -6,6 +6,7 @@
 //                +-rate
 //
 // SOURCES  bounds/SOURCES.md [DeepSeek-V3] 2.1.2
+#include "bounds/examples/routed.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -38,6 +39,9 @@ extern const Operation expert_bias{
     .schema = {.inputs = {{"b", "E", "1"}, {"n", "E", "1"}},
                .outputs = {{"b", "E", "1"}},
                .attributes = {real("rate")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "oc"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "oc"}); },
+                 .usual = "256x64"},
 };
 
 }  // namespace plumb::bounds

@@ -18,6 +18,8 @@
 
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/ordered.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/product.hpp"
@@ -225,6 +227,33 @@ Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Par
   return tolerance_in_order(same, of.begins);
 }
 
+namespace {
+
+void random(RandomCall& c) {
+  const std::size_t k = c.draw.between(4, c.draw.between(0, 9) == 0 ? 1500 : 100);
+  const bool ta = c.draw.coin();
+  const bool tb = c.draw.coin();
+  c.e.attributes = {{"transpose_a", ta}, {"transpose_b", tb}};
+  if (c.draw.between(0, 2) == 0) c.e.attributes["chain"] = c.whole(1, k);
+  ta ? c.give(k, c.rows) : c.give(c.rows, k);
+  tb ? c.give(c.cols, k) : c.give(k, c.cols);
+  if (c.draw.coin()) c.give(c.cols, 1);
+  if (ta && !tb) c.deal(k);
+}
+
+void shaped(Maker& m) {
+  const std::size_t rows = m.sizes[0], inner = m.sizes[1], cols = m.sizes[2];
+  m.limit_products({rows, inner, cols});
+  m.limit_values({rows, inner});
+  m.limit_values({inner, cols});
+  m.limit_values({rows, cols});
+  m.drawn(rows, inner);
+  m.drawn(inner, cols);
+  m.e.attributes = {{"transpose_a", 0}, {"transpose_b", 0}};
+}
+
+}  // namespace
+
 extern const Operation gemm{
     .id = "gemm",
     .evaluate = evaluate<float>,
@@ -239,6 +268,7 @@ extern const Operation gemm{
                .outputs = {{"C", "M", "N"}},
                .attributes = {flag("transpose_a"), flag("transpose_b"), or_else(count("chain"))},
                .dealt = "K"},
+    .examples = {.random = random, .shaped = shaped, .usual = "32x4096x32"},
 };
 
 }  // namespace plumb::bounds

@@ -12,6 +12,7 @@
 //   evaluate     each product and each sum as gemm and column_sum promise it; the parts of all
 //                experts travel together. Of dealt tokens a rank has the copies of its own.
 //   tolerance    gemm's of each, a probability shared equally among them; of sums column_sum's
+#include "bounds/examples/routed.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/operations/gemm.hpp"
 #include "bounds/operations/routing.hpp"
@@ -187,6 +188,11 @@ extern const Operation grouped_gemm{
                           counted({"bias", "F", "1"}, "experts", true)},
                .outputs = {{"C", "T k", "F"}},
                .attributes = {count("experts"), flag("transpose_b"), or_else(count("chain"))}},
+    .examples = {
+        .random =
+            [](RandomCall& c) { routed(c, {.inputs = "riwb", .parted = true, .chained = true}); },
+        .shaped = [](Maker& m) { routed(m, {.inputs = "riwb", .parted = true, .chained = true}); },
+        .usual = "64x1024"},
 };
 extern const Operation grouped_wgrad{
     .id = "grouped_wgrad",
@@ -200,6 +206,14 @@ extern const Operation grouped_wgrad{
                .outputs = {counted({"dB", "K", "F"}, "experts")},
                .attributes = {count("experts"), or_else(count("chain"))},
                .dealt = "T"},
+    .examples = {
+        .random =
+            [](RandomCall& c) {
+              routed(c, {.inputs = "rhi", .parted = true, .chained = true});
+              c.deal(c.e.inputs.back().rows);
+            },
+        .shaped = [](Maker& m) { routed(m, {.inputs = "rhi", .parted = true, .chained = true}); },
+        .usual = "1024x16"},
 };
 extern const Operation grouped_column_sum{
     .id = "grouped_column_sum",
@@ -212,6 +226,13 @@ extern const Operation grouped_column_sum{
                .outputs = {counted({"dbias", "F", "1"}, "experts")},
                .attributes = {count("experts")},
                .dealt = "T"},
+    .examples = {.random =
+                     [](RandomCall& c) {
+                       routed(c, {.inputs = "ri", .parted = true});
+                       c.deal(c.e.inputs.back().rows);
+                     },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "ri", .parted = true}); },
+                 .usual = "4096x16"},
 };
 
 }  // namespace plumb::bounds

@@ -15,6 +15,8 @@
 //   inputs       dqkv (T, F)                          outputs   dshared (T, s)
 //   evaluate     key/value heads in `parts` slices; each a chain of FP32 additions; parts combined
 //                on the wire
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/operations/attention.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
@@ -106,6 +108,54 @@ std::vector<Matrix<T>> sum_of_shared(const Call<T>& call) {
   return alone(std::move(sums));
 }
 
+// Adds attributes; with parts each rank has a key.
+void random_heads(RandomCall& c, std::size_t least_shared) {
+  const std::size_t kv = static_cast<std::size_t>(c.e.how.parts) * c.draw.between(1, 3);
+  const std::size_t heads = kv * c.draw.between(1, 2), dim = 2 * c.draw.between(1, 4);
+  const std::size_t shared = c.draw.between(least_shared, dim - 1);
+  c.e.attributes = {{"heads", heads}, {"kv_heads", kv}, {"head_dim", dim}, {"shared", shared}};
+}
+std::size_t size(const Example& e, const char* name) {
+  return static_cast<std::size_t>(e.attributes.at(name));
+}
+void give_packed(RandomCall& c) {
+  c.give(c.rows, (size(c.e, "heads") + 2 * size(c.e, "kv_heads")) * size(c.e, "head_dim"));
+}
+
+void random_pack(RandomCall& c) {
+  c.one_part();
+  random_heads(c, 0);
+  const std::size_t dim = size(c.e, "head_dim"), shared = size(c.e, "shared");
+  c.give(c.rows, size(c.e, "heads") * dim);
+  c.give(c.rows, size(c.e, "kv_heads") * (2 * dim - shared));
+  if (shared > 0) c.give(c.rows, shared);
+}
+void random_split(RandomCall& c) {
+  c.one_part();
+  random_heads(c, 0);
+  give_packed(c);
+}
+void random_shared(RandomCall& c) {
+  random_heads(c, 1);
+  give_packed(c);
+}
+
+// Heads of two columns; of a key the second is shared.
+void shaped_heads(Maker& m) {
+  m.need_columns(6, "ROWSxF with F = 6 heads");
+  const auto n = static_cast<double>(m.cols / 6);
+  m.e.attributes = {{"heads", n}, {"kv_heads", n}, {"head_dim", 2}, {"shared", 1}};
+}
+void shaped_split(Maker& m) {
+  shaped_heads(m);
+  m.table();
+}
+void shaped_pack(Maker& m) {
+  shaped_heads(m);
+  const std::size_t n = m.cols / 6;
+  for (const std::size_t columns : {2 * n, 3 * n, std::size_t(1)}) m.drawn(m.rows, columns);
+}
+
 }  // namespace
 
 extern const Operation pack_heads{
@@ -121,6 +171,7 @@ extern const Operation pack_heads{
                           optional({"shared", "T", "s"}, "s")},
                .outputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"}},
                .attributes = {count("heads"), count("kv_heads"), count("head_dim")}},
+    .examples = {.random = random_pack, .shaped = shaped_pack, .usual = "256x192"},
 };
 extern const Operation split_heads{
     .id = "split_heads",
@@ -135,6 +186,7 @@ extern const Operation split_heads{
                            {"dkv", "T", "2 kv_heads head_dim - kv_heads shared"}},
                .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
                               count("shared", 0)}},
+    .examples = {.random = random_split, .shaped = shaped_split, .usual = "256x192"},
 };
 extern const Operation shared_key_grad{
     .id = "shared_key_grad",
@@ -147,6 +199,7 @@ extern const Operation shared_key_grad{
                .outputs = {{"dshared", "T", "shared"}},
                .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
                               count("shared", 0)}},
+    .examples = {.random = random_shared, .shaped = shaped_split, .usual = "256x192"},
 };
 
 }  // namespace plumb::bounds

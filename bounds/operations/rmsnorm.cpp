@@ -8,6 +8,8 @@
 //   dx = r (dy w - xhat c),  c = sum_j dy_j w_j xhat_j / D,  xhat = x r          inputs x, w, dy
 //   dw_j = sum_t dy_tj xhat_tj, tokens in `parts` slices                         inputs x, w, dy
 // The norm of each query and key head of packed qkv: bounds/operations/head_norm.cpp.
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/operations/rms.hpp"
 #include "bounds/tolerance.hpp"
@@ -35,6 +37,35 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
   return {column_sums(terms, call.how, call.roundings)};
 }
 
+void random_forward(RandomCall& c) {
+  c.e.attributes = {{"eps", 1e-5}};
+  c.table();
+  c.moderate(c.cols, 1, 0.3, 1);
+  c.one_part();
+}
+void random_wgrad(RandomCall& c) {
+  c.e.attributes = {{"eps", 1e-5}};
+  c.table();
+  c.moderate(c.cols, 1, 0.3, 1);
+  c.table();
+}
+void random_grad(RandomCall& c) {
+  random_wgrad(c);
+  c.one_part();
+}
+
+void shaped_forward(Maker& m) {
+  m.e.attributes = {{"eps", 1e-5}};
+  m.table();
+  m.weights(m.cols);
+}
+void shaped_grad(Maker& m) {
+  m.e.attributes = {{"eps", 1e-5}};
+  m.table();
+  m.weights(m.cols);
+  m.table();
+}
+
 }  // namespace
 
 extern const Operation rmsnorm{
@@ -47,6 +78,7 @@ extern const Operation rmsnorm{
     .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}},
                .outputs = {{"y", "T", "D"}},
                .attributes = {real("eps")}},
+    .examples = {.random = random_forward, .shaped = shaped_forward},
 };
 extern const Operation rmsnorm_grad{
     .id = "rmsnorm_grad",
@@ -58,6 +90,7 @@ extern const Operation rmsnorm_grad{
     .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
                .outputs = {{"dx", "T", "D"}},
                .attributes = {real("eps")}},
+    .examples = {.random = random_grad, .shaped = shaped_grad},
 };
 extern const Operation rmsnorm_wgrad{
     .id = "rmsnorm_wgrad",
@@ -70,6 +103,9 @@ extern const Operation rmsnorm_wgrad{
                .outputs = {{"dw", "D", "1"}},
                .attributes = {real("eps")},
                .dealt = "T"},
+    .examples = {.random = [](RandomCall& c) { random_wgrad(c), c.deal(c.rows); },
+                 .shaped = shaped_grad,
+                 .usual = "4096x16"},
 };
 
 }  // namespace plumb::bounds

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "bounds/examples/heads.hpp"
 #include "bounds/operations/attention.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -69,6 +70,15 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {std::move(y)};
 }
 
+void random(RandomCall& c) {
+  const HeadsSize size = random_heads(c);
+  c.give(size.tokens, size.cols);
+  c.documents(static_cast<std::size_t>(c.e.attributes["sequence"]));
+  if (c.draw.coin()) return;  // half of the rotations leave a head's first columns alone
+  const auto pairs = static_cast<std::size_t>(c.e.attributes["head_dim"]) / 2;
+  c.e.attributes["rotated"] = static_cast<double>(2 * c.draw.between(1, pairs));
+}
+
 }  // namespace
 
 extern const Operation rope{
@@ -85,6 +95,7 @@ extern const Operation rope{
                .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
                               count("sequence"), real("base"), flag("inverse"),
                               or_else(count("rotated"))}},
+    .examples = {.random = random, .shaped = shaped_heads, .usual = "256x192"},
 };
 
 }  // namespace plumb::bounds

@@ -16,6 +16,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "bounds/examples/routed.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/rows.hpp"
 
@@ -83,6 +84,9 @@ extern const Operation router{
     .schema = {.inputs = {{"x", "T", "E"}, optional({"b", "E", "1"})},
                .outputs = {{"p", "T", "E"}, {"m", "T", "1"}, {"l", "T", "1"}},
                .attributes = {count("k")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "lv", .as_many = true}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "lv", .as_many = true}); },
+                 .usual = "256x64"},
 };
 
 }  // namespace plumb::bounds

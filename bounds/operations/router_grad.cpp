@@ -21,6 +21,7 @@
 // SOURCES  bounds/SOURCES.md [Switch] [ST-MoE]
 #include <cmath>
 
+#include "bounds/examples/routed.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -98,6 +99,14 @@ extern const Operation balance_loss{
                .outputs = {{"l", "1", "1"}},
                .attributes = {real("balance"), or_else(real("z"))},
                .dealt = "T"},
+    .examples = {
+        .random =
+            [](RandomCall& c) {
+              routed(c, {.inputs = "pn", .parted = true, .as_many = true});
+              c.deal(c.e.inputs[0].rows);
+            },
+        .shaped = [](Maker& m) { routed(m, {.inputs = "pn", .parted = true, .as_many = true}); },
+        .usual = "4096x8"},
 };
 extern const Operation z_loss{
     .id = "z_loss",
@@ -110,6 +119,13 @@ extern const Operation z_loss{
                .outputs = {{"l", "1", "1"}},
                .attributes = {real("z"), or_else(real("balance"))},
                .dealt = "T"},
+    .examples = {.random =
+                     [](RandomCall& c) {
+                       routed(c, {.inputs = "s", .parted = true});
+                       c.deal(c.e.inputs[0].rows);
+                     },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "s", .parted = true}); },
+                 .usual = "4096x1"},
 };
 extern const Operation router_grad{
     .id = "router_grad",
@@ -125,6 +141,9 @@ extern const Operation router_grad{
                           optional({"s", "1", "1"})},
                .outputs = {{"dx", "T", "E"}},
                .attributes = {real("balance"), real("z")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "pgnsf", .as_many = true}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "pgnsf", .as_many = true}); },
+                 .usual = "256x64"},
 };
 
 }  // namespace plumb::bounds

@@ -14,6 +14,8 @@
 //              rounding to the output format, which l does not get: it stays FP32.
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/exponential.hpp"
 #include "number/order.hpp"
@@ -104,6 +106,33 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
   return {std::move(o), std::move(l)};
 }
 
+void random_logits(RandomCall& c) {
+  c.logits(c.cols);
+  c.one_part();
+}
+void random_grad(RandomCall& c) {
+  c.add(value_of_softmax(c.draw.moderate(c.rows, c.cols, 3)));
+  c.table();
+}
+void random_merge(RandomCall& c) {
+  for (std::size_t r = c.draw.between(1, 5); r > 0; --r) {
+    c.table();
+    c.moderate(c.rows, 1, 3);
+  }
+}
+
+void shaped_grad(Maker& m) {
+  m.table();
+  m.e.inputs[0] = value_of_softmax(m.e.inputs[0]);
+  m.table();
+}
+void shaped_merge(Maker& m) {
+  for (int rank = 0; rank < 2; ++rank) {
+    m.table();
+    m.drawn(m.rows, 1);
+  }
+}
+
 }  // namespace
 
 extern const Operation softmax{
@@ -114,6 +143,7 @@ extern const Operation softmax{
     .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
     .sums = SumOrder::tree,
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"p", "T", "N"}}},
+    .examples = {.random = random_logits, .shaped = one_table},
 };
 extern const Operation softmax_grad{
     .id = "softmax_grad",
@@ -123,6 +153,7 @@ extern const Operation softmax_grad{
     .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"p", "T", "N"}, {"dp", "T", "N"}}, .outputs = {{"dx", "T", "N"}}},
+    .examples = {.random = random_grad, .shaped = shaped_grad},
 };
 extern const Operation log_sum_exp{
     .id = "log_sum_exp",
@@ -132,6 +163,7 @@ extern const Operation log_sum_exp{
     .tolerance = tolerance_by<log_sum<Near>, log_sum<Moment>, 0>,
     .sums = SumOrder::tree,
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"l", "T", "1"}}},
+    .examples = {.random = random_logits, .shaped = one_table},
 };
 extern const Operation softmax_merge{
     .id = "softmax_merge",
@@ -142,6 +174,7 @@ extern const Operation softmax_merge{
     .sums = SumOrder::chain,
     .schema = {.inputs = {repeated({"o", "T", "D"}), repeated({"l", "T", "1"})},
                .outputs = {{"o", "T", "D"}, {"l", "T", "1"}}},
+    .examples = {.random = random_merge, .shaped = shaped_merge},
 };
 
 }  // namespace plumb::bounds

@@ -16,6 +16,7 @@
 // SOURCES  bounds/SOURCES.md [Switch]: capacity
 #include <numeric>
 
+#include "bounds/examples/routed.hpp"
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -89,6 +90,9 @@ extern const Operation top_k{
     .schema = {.inputs = {{"x", "T", "E"}, optional({"b", "E", "1"})},
                .outputs = {{"ids", "T", "k"}},
                .attributes = {count("k")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "lv", .as_many = true}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "lv", .as_many = true}); },
+                 .usual = "256x64"},
 };
 extern const Operation within_capacity{
     .id = "within_capacity",
@@ -101,6 +105,9 @@ extern const Operation within_capacity{
     .schema = {.inputs = {{"ids", "T", "k"}},
                .outputs = {{"ids", "T", "k"}},
                .attributes = {count("experts"), count("most", 0)}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "i", .drops = false}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "i", .drops = false}); },
+                 .usual = "256x64"},
 };
 extern const Operation expert_count{
     .id = "expert_count",
@@ -113,6 +120,9 @@ extern const Operation expert_count{
     .schema = {.inputs = {{"ids", "T", "k"}},
                .outputs = {{"n", "experts", "1"}},
                .attributes = {count("experts")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "i"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "i"}); },
+                 .usual = "256x64"},
 };
 
 }  // namespace plumb::bounds
