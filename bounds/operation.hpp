@@ -96,13 +96,13 @@ struct Call {
 enum class Mode { deterministic, probabilistic, moments };
 std::string_view name_of(Mode mode);
 
-// A share of a tolerance by its cause (bounds/proof/near.hpp: SHARES). An element's shares add up to its
-// bound. The words are those of the cause, also where gemm and attention derive the share by a
-// formula of their own.
+// A share of the largest bound of an output. The shares, in their order, add up to that bound
+// exactly, in a machine's moments their squares. Causes: bounds/proof/near.hpp, SHARES. gemm and
+// attention derive a share by a formula of their own, and say it with its numbers.
 struct Term {
   std::string name;     // of the cause
-  std::string formula;  // the cause in words
-  double largest;       // largest share over the elements (absolute)
+  std::string formula;  // of the proof, or the cause in words
+  double largest;       // what it is of the largest bound (absolute)
 };
 
 // How far each element of each output may be from `value`. It is as far from `truth`, but for

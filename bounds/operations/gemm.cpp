@@ -157,6 +157,19 @@ Outcome<Tolerance> moments(const ToleranceCall& call, const Begins& begins) {
       finished<Moment>(std::move(parts), {inputs, call.attributes, call.how, roundings}), call);
 }
 
+// The bound of the sums with its numbers.
+std::string words_of(const Begins& begins) {
+  std::size_t most = 0;
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
+    most = std::max(most, begins[p + 1] - begins[p]);
+  }
+  const double ku = static_cast<double>(most) * 0x1p-24;
+  char text[160];
+  std::snprintf(text, sizeof text, "gamma_K S + K t: K = %zu, gamma_K = K u / (1 - K u) = %.4g",
+                most, ku / (1 - ku));
+  return begins.size() == 2 ? text : std::string(text) + ", summed over the parts";
+}
+
 Outcome<Tolerance> tolerance_in_order(const ToleranceCall& call, const Begins& begins) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
@@ -180,7 +193,7 @@ Outcome<Tolerance> tolerance_in_order(const ToleranceCall& call, const Begins& b
   if (call.inputs.size() == 3) inputs.push_back(&bias);
   const auto outputs =
       finished<Near>(std::move(parts), {inputs, call.attributes, call.how, roundings});
-  return tolerance_of(outputs, call, repeated);
+  return tolerance_of(outputs, call, repeated, {{Share::sums, words_of(begins)}});
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
