@@ -8,7 +8,8 @@
 //   truth          the same in 300 bits, for tests and certificates
 //   tolerance      how far an evaluation as promised may lie from `value`, given the inputs
 //
-// The inputs, outputs and attributes of each operation stand at the top of its file.
+// and its schema: inputs, outputs and attributes by name. What they mean stands at the top of its
+// file.
 //
 // TESTED   tests/bounds/operations/*_test.cpp
 #pragma once
@@ -23,6 +24,7 @@
 
 #include "bounds/proof/truth.hpp"
 #include "bounds/roundings.hpp"
+#include "bounds/schema.hpp"
 #include "bounds/sees.hpp"
 #include "number/format.hpp"
 #include "number/matrix.hpp"
@@ -94,13 +96,13 @@ struct Call {
 enum class Mode { deterministic, probabilistic, moments };
 std::string_view name_of(Mode mode);
 
-// A share of a tolerance by its cause (bounds/proof/near.hpp: SHARES). An element's shares add up to its
-// bound. The words are those of the cause, also where gemm and attention derive the share by a
-// formula of their own.
+// A share of the largest bound of an output. The shares, in their order, add up to that bound
+// exactly, in a machine's moments their squares. Causes: bounds/proof/near.hpp, SHARES. gemm and
+// attention derive a share by a formula of their own, and say it with its numbers.
 struct Term {
   std::string name;     // of the cause
-  std::string formula;  // the cause in words
-  double largest;       // largest share over the elements (absolute)
+  std::string formula;  // of the proof, or the cause in words
+  double largest;       // what it is of the largest bound (absolute)
 };
 
 // How far each element of each output may be from `value`. It is as far from `truth`, but for
@@ -165,6 +167,16 @@ struct Traits {
   bool exact = false;            // its bound is 0 in every call
 };
 
+class RandomCall;
+class Maker;
+
+// How to make calls of an operation: bounds/examples.
+struct Examples {
+  void (*random)(RandomCall&) = nullptr;  // inputs of the draw's kind, of random sizes
+  void (*shaped)(Maker&) = nullptr;       // in a shape that somebody asks for
+  std::string_view usual = "16x4096";     // a shape that fits
+};
+
 struct Operation {
   std::string_view id;
   std::vector<Matrix<float>> (*evaluate)(const Call<float>&);
@@ -173,6 +185,8 @@ struct Operation {
   Outcome<Tolerance> (*tolerance)(const ToleranceCall&);
   SumOrder sums = SumOrder::own;
   Traits traits = {};
+  Schema schema = {};
+  Examples examples = {};
 
   SumOrder sums_in(Mode mode) const {
     return sums == SumOrder::any && mode != Mode::deterministic ? SumOrder::chain : sums;

@@ -152,8 +152,10 @@ void tell(const BoundCommand& asked, const Answer& answer) {
   }
   if (answer.sums != name_of(SumOrder::none)) fmt::print("  assumes {}\n", answer.sums);
   if (!asked.explain) return;
+  std::size_t width = 60;
+  for (const Term& t : answer.terms) width = std::max(width, t.formula.size());
   for (const Term& t : answer.terms) {
-    fmt::print("  {:<14} {:<60} {:.4g}\n", t.name, t.formula, t.largest);
+    fmt::print("  {:<14} {:<{}} {:.4g}\n", t.name, t.formula, width, t.largest);
   }
 }
 
@@ -243,7 +245,7 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->add_option("--parts", asked.parts, "ranks that share the sum")
       ->capture_default_str()
       ->check(whole_numbers(1, 64));
-  verb->add_flag("--explain", asked.explain, "each term at its largest, and what it is");
+  verb->add_flag("--explain", asked.explain, "the terms of the largest bound, and what they are");
   verb->add_flag("--json", asked.as_json, "as JSON (bounds/bound-table.schema.json)");
   verb->footer(
       fmt::format("Operations: {}.\nattention and rope take SEQUENCExF with F = 3 head_dim: "

@@ -65,6 +65,22 @@ foreach(room IN LISTS rooms ITEMS tests)
   endforeach()
 endforeach()
 
+# An operation stands in the file of its name, or in that of its stem: rmsnorm_grad in rmsnorm.cpp.
+file(GLOB files RELATIVE ${root} ${root}/bounds/operations/*.cpp)
+file(STRINGS ${root}/bounds/operations.inc catalogue REGEX "^OPERATION")
+foreach(file IN LISTS files)
+  get_filename_component(stem ${file} NAME_WE)
+  file(STRINGS ${root}/${file} cards REGEX "^extern const Operation ")
+  foreach(card IN LISTS cards)
+    string(REGEX REPLACE "^extern const Operation ([a-z0-9_]+).*" "\\1" id "${card}")
+    if(NOT id STREQUAL stem AND NOT id MATCHES "^${stem}_")
+      complain("${id} belongs into bounds/operations/${id}.cpp, or into the file of its stem")
+    elseif(NOT "OPERATION(${id})" IN_LIST catalogue)
+      complain("${id} has no line in bounds/operations.inc")
+    endif()
+  endforeach()
+endforeach()
+
 # Comparisons of a node's operation with a name, and of an operation's id outside of its room.
 set(compares "[.>]op *[!=]= *\"|[.>]op\\.(starts_with|ends_with|r?find|substr|compare)\\(")
 set(compares "${compares}|(^|[^a-z_.>])op *[!=]= *\"|(^|[^a-z_])op\\.(starts_with|ends_with|r?find)\\(|operation(->|\\.)id *[!=]= *\"")
