@@ -16,6 +16,11 @@ struct Wording {
   std::string name, worst, likely;
 };
 
+// What the bound of one element is made of.
+struct Shown {
+  double sums = 0, stored = 0, judge = 0;
+};
+
 class Finish {
  public:
   Finish(const ToleranceCall& call, const Wording& wording, bool repeated)
@@ -31,14 +36,15 @@ class Finish {
     t.bound = {Matrix<double>(value.rows, value.cols)};
     if (call_.mode == Mode::moments) t.bias = {errors.bias};
     for (std::size_t e = 0; e < value.size(); ++e) t.bound[0].values[e] = one(errors, e);
-    t.terms = {{{wording_.name, by_chance_ ? wording_.likely : wording_.worst, sums_}}};
-    if (stored_ > 0) {
-      t.terms[0].push_back(
-          {"stored", "half a spacing of " + std::string(call_.how.output.name), stored_});
-    }
-    if (judge_ > 0) {
-      t.terms[0].push_back({"judge", "|value as given - value mirrored|", judge_});
-    }
+    t.terms = {{{wording_.name, by_chance_ ? wording_.likely : wording_.worst, shown_.sums}}};
+    const auto add = [&](const std::string& name, const std::string& formula, double share) {
+      if (share > 0) t.terms[0].push_back({name, formula, share});
+    };
+    add("stored", "half a spacing of " + std::string(call_.how.output.name), shown_.stored);
+    add("judge", "|value as given - value mirrored|", shown_.judge);
+    if (call_.mode == Mode::moments) return t;  // whose terms add up in squares
+    add("slack", "for the last operations of FP64: 2^-50 of the rest",
+        largest_ - (shown_.sums + shown_.stored + shown_.judge));
     return t;
   }
 
@@ -48,28 +54,35 @@ class Finish {
     const double size = std::fabs(call_.values[0].values[e]) + worst;
     const double cast = call_.how.output == fp32 ? 0 : ulp(size, call_.how.output) / 2;
     if (call_.mode == Mode::moments) {
-      sums_ = std::max(sums_, std::sqrt(errors.variance.values[e]));
-      stored_ = std::max(stored_, cast / std::sqrt(3.0));
-      return std::sqrt(errors.variance.values[e] + cast * cast / 3);
+      const double all = std::sqrt(errors.variance.values[e] + cast * cast / 3);
+      show(all, {std::sqrt(errors.variance.values[e]), cast / std::sqrt(3.0), 0});
+      return all;
     }
     double bound = worst;
     if (call_.mode == Mode::probabilistic && !repeated_) {
       bound = errors.likely(e, lambda_);
       by_chance_ = by_chance_ || bound < worst;
     }
-    sums_ = std::max(sums_, bound);
-    stored_ = std::max(stored_, cast);
     // The value as given and the sum from which errors are counted: two orders of FP64.
     const double judge =
         term<"on_machine.judge">(std::fabs(errors.sum.values[e] - call_.values[0].values[e]));
-    judge_ = std::max(judge_, judge);
-    return (bound + judge + term<"on_machine.stored">(cast)) * (1 + 0x1p-50);
+    const double all = (bound + judge + term<"on_machine.stored">(cast)) * (1 + 0x1p-50);
+    show(all, {bound, cast, judge});
+    return all;
+  }
+
+  // Keeps the shares of the element with the largest bound.
+  void show(double bound, const Shown& shares) {
+    if (!(bound > largest_)) return;
+    largest_ = bound;
+    shown_ = shares;
   }
 
   const ToleranceCall& call_;
   const Wording& wording_;
   bool repeated_, by_chance_ = false;
-  double lambda_ = 0, sums_ = 0, stored_ = 0, judge_ = 0;
+  double lambda_ = 0, largest_ = 0;
+  Shown shown_;
 };
 
 Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
@@ -144,12 +157,12 @@ bool covers(SumOrder sums, const Order& order) {
 
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input) {
-  if (machine.collective && operation.id == "all_reduce") return of_ranks(call, machine, operation);
+  if (machine.collective && operation.traits.of_ranks) return of_ranks(call, machine, operation);
   const std::optional<Order> order = machine.order();
   const auto refuse = [&](const std::string& why) {
     return Refusal{Why::unsupported, "machine '" + machine.id + "': " + why};
   };
-  const bool product = operation.id == "gemm";
+  const bool product = operation.traits.one_product;
   if (machine.is_ieee() && !(order && product)) {
     const SumOrder sums = operation.sums_in(call.mode);
     if (!order || covers(sums, *order)) return operation.tolerance(call);

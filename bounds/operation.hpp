@@ -8,7 +8,8 @@
 //   truth          the same in 300 bits, for tests and certificates
 //   tolerance      how far an evaluation as promised may lie from `value`, given the inputs
 //
-// The inputs, outputs and attributes of each operation stand at the top of its file.
+// and its schema: inputs, outputs and attributes by name. What they mean stands at the top of its
+// file.
 //
 // TESTED   tests/bounds/operations/*_test.cpp
 #pragma once
@@ -23,6 +24,7 @@
 
 #include "bounds/proof/truth.hpp"
 #include "bounds/roundings.hpp"
+#include "bounds/schema.hpp"
 #include "bounds/sees.hpp"
 #include "number/format.hpp"
 #include "number/matrix.hpp"
@@ -94,13 +96,13 @@ struct Call {
 enum class Mode { deterministic, probabilistic, moments };
 std::string_view name_of(Mode mode);
 
-// A share of a tolerance by its cause (bounds/proof/near.hpp: SHARES). An element's shares add up to its
-// bound. The words are those of the cause, also where gemm and attention derive the share by a
-// formula of their own.
+// A share of the largest bound of an output. The shares, in their order, add up to that bound
+// exactly, in a machine's moments their squares. Causes: bounds/proof/near.hpp, SHARES. gemm and
+// attention derive a share by a formula of their own, and say it with its numbers.
 struct Term {
   std::string name;     // of the cause
-  std::string formula;  // the cause in words
-  double largest;       // largest share over the elements (absolute)
+  std::string formula;  // of the proof, or the cause in words
+  double largest;       // what it is of the largest bound (absolute)
 };
 
 // How far each element of each output may be from `value`. It is as far from `truth`, but for
@@ -140,6 +142,41 @@ enum class SumOrder {
 // "sums one after the other" and the like.
 std::string_view name_of(SumOrder order);
 
+// What an operation is for. Tables of experiments book its roundings under it.
+enum class Kind {
+  other,
+  product,    // a matrix product, or several: sums that kernels take in orders of their own
+  attention,  // attention, and what turns its queries and keys
+  residual,   // makes or adds to the residual stream
+};
+
+// What rooms above ask of an operation. Each card says it of itself; nobody compares ids.
+struct Traits {
+  Kind kind = Kind::other;
+  bool choice = false;           // its first output is a choice, made of margins, and has no error
+  bool makes_scales = false;     // its outputs scale a tensor, and nothing else
+  bool short_copy = false;       // its output holds the numbers of a scaled short format
+  bool scales_output = false;    // `output` is the format of scaled elements; what it makes is FP32
+  bool shaped_by_parts = false;  // the shape of its outputs depends on the Evaluation
+  bool may_saturate = false;     // attribute saturate: the largest number for what lies beyond
+  bool says_left_out = false;    // its last output is not 0 where the step is to be left out
+  bool keeps_history = false;    // input and output 0: the latest magnitudes of a tensor
+  bool adds_inputs = false;      // its terms are whole inputs, dealt to the parts
+  bool of_ranks = false;         // its inputs are the ranks': a machine's collective adds them
+  bool one_product = false;      // of two matrices: a machine's card may know its steps
+  bool exact = false;            // its bound is 0 in every call
+};
+
+class RandomCall;
+class Maker;
+
+// How to make calls of an operation: bounds/examples.
+struct Examples {
+  void (*random)(RandomCall&) = nullptr;  // inputs of the draw's kind, of random sizes
+  void (*shaped)(Maker&) = nullptr;       // in a shape that somebody asks for
+  std::string_view usual = "16x4096";     // a shape that fits
+};
+
 struct Operation {
   std::string_view id;
   std::vector<Matrix<float>> (*evaluate)(const Call<float>&);
@@ -147,6 +184,9 @@ struct Operation {
   std::vector<Matrix<Truth>> (*truth)(const Call<Truth>&);
   Outcome<Tolerance> (*tolerance)(const ToleranceCall&);
   SumOrder sums = SumOrder::own;
+  Traits traits = {};
+  Schema schema = {};
+  Examples examples = {};
 
   SumOrder sums_in(Mode mode) const {
     return sums == SumOrder::any && mode != Mode::deterministic ? SumOrder::chain : sums;

@@ -62,29 +62,34 @@ struct Rule {
   bool repeated;
 };
 
-class Terms {
- public:
-  void add(std::size_t term, double share) { largest_[term] = std::max(largest_[term], share); }
-  std::vector<Term> listed() const {
-    std::vector<Term> terms;
-    for (std::size_t s = 0; s < shares; ++s) {
-      if (largest_[s] > 0) terms.push_back({cause[s].name, cause[s].formula, largest_[s]});
-    }
-    if (largest_[likely] > 0) {
-      terms.push_back({"roundings", "lambda (common + sqrt energy) + drift", largest_[likely]});
-    }
-    if (largest_[judge] > 0) {
-      terms.push_back({"judge", "|value as given - value mirrored|", largest_[judge]});
-    }
-    return terms;
-  }
-  static constexpr std::size_t likely = shares, judge = shares + 1;
-
- private:
-  std::array<double, shares + 2> largest_{};
+// What the bound of one element is made of.
+struct Parts {
+  std::array<double, shares + 2> share{};
+  double bound = 0;
 };
+constexpr std::size_t likely_share = shares, judge_share = shares + 1;
 
-double bound_of(const Near& y, double value, const Rule& rule, Terms& terms) {
+// The terms in the words of their causes, or in those of the operation's own proof. They add up to
+// the bound: what outward rounding has enlarged it by is one of them.
+std::vector<Term> terms_of(const Parts& parts, const std::vector<Formula>& own) {
+  std::vector<Term> terms;
+  double sum = 0;
+  const auto add = [&](const std::string& name, const std::string& formula, double share) {
+    if (share > 0) terms.push_back({name, formula, share});
+    sum += share;
+  };
+  for (std::size_t s = 0; s < shares; ++s) {
+    const auto said = std::ranges::find(own, static_cast<Share>(s), &Formula::share);
+    add(cause[s].name, said == own.end() ? cause[s].formula : said->text, parts.share[s]);
+  }
+  add("roundings", "lambda (common + sqrt energy) + drift", parts.share[likely_share]);
+  add("judge", "|value as given - value mirrored|", parts.share[judge_share]);
+  add("slack", "for the last operations of FP64: 2^-40 of the rest", parts.bound - sum);
+  return terms;
+}
+
+Parts bound_of(const Near& y, double value, const Rule& rule) {
+  Parts parts;
   const double stored = y[Share::stored];
   const double judge = term<"tolerance.judge">(std::fabs(y.value - value));
   const double worst = y.worst() - stored;
@@ -94,13 +99,14 @@ double bound_of(const Near& y, double value, const Rule& rule, Terms& terms) {
       y.drift * outward;
   const bool by_chance = rule.mode == Mode::probabilistic && !rule.repeated && likely < worst;
   if (by_chance) {
-    terms.add(Terms::likely, likely);
+    parts.share[likely_share] = likely;
   } else {
-    for (std::size_t s = 0; s + 1 < shares; ++s) terms.add(s, y.share[s]);
+    std::copy_n(y.share.begin(), shares, parts.share.begin());
   }
-  terms.add(static_cast<std::size_t>(Share::stored), stored);
-  terms.add(Terms::judge, judge);
-  return ((by_chance ? likely : worst * outward) + stored + judge) * outward;
+  parts.share[static_cast<std::size_t>(Share::stored)] = stored;
+  parts.share[judge_share] = judge;
+  parts.bound = ((by_chance ? likely : worst * outward) + stored + judge) * outward;
+  return parts;
 }
 
 bool finite(const Matrix<double>& x) {
@@ -161,7 +167,7 @@ std::vector<Refusal> refusals_before(const ToleranceCall& call) {
 }
 
 Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
-                                bool dependent) {
+                                bool dependent, const std::vector<Formula>& own) {
   Tolerance tolerance{call.mode, call.mode == Mode::probabilistic ? call.delta : 0, {}, {}, {}};
   double elements = 0;
   for (const Matrix<Near>& y : outputs) elements += static_cast<double>(y.size());
@@ -173,10 +179,12 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const 
       throw std::invalid_argument("a tolerance needs the values of the same call");
     }
     Matrix<double> bound(y.rows, y.cols);
-    Terms terms;
+    Parts largest;
     for (std::size_t e = 0; e < y.size(); ++e) {
-      bound.values[e] =
-          bound_of(y.values[e], call.values[o].values[e], {call.mode, lambda, dependent}, terms);
+      const Parts parts =
+          bound_of(y.values[e], call.values[o].values[e], {call.mode, lambda, dependent});
+      bound.values[e] = parts.bound;
+      if (parts.bound > largest.bound) largest = parts;
       if (!std::isfinite(bound.values[e])) {
         return Refusal{Why::may_overflow, "element " + std::to_string(e) + " of output " +
                                               std::to_string(o) + ", about " +
@@ -185,7 +193,7 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const 
       }
     }
     tolerance.bound.push_back(std::move(bound));
-    tolerance.terms.push_back(terms.listed());
+    tolerance.terms.push_back(terms_of(largest, own));
   }
   return tolerance;
 }

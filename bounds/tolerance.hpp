@@ -49,11 +49,17 @@ struct Proofs {
   MomentEvaluation moments;
 };
 
+// What a proof of its own says of a share, with its numbers.
+struct Formula {
+  Share share;
+  std::string text;
+};
+
 // Returns the tolerance that the outputs' errors add up to; where roundings depend on each other,
-// the worst case.
+// the worst case. Its terms are those of the element with the largest bound.
 // REFUSES  may_overflow  if an element or a step may leave the range of its format.
 Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
-                                bool dependent);
+                                bool dependent, const std::vector<Formula>& own = {});
 
 // The sentence that refuses moments of data that repeat.
 inline constexpr std::string_view data_repeat =

@@ -59,16 +59,16 @@ double largest_of(const Matrix<double>& m) {
 // A card that knows the order of a product's sums says it by its name.
 std::string_view sums_of(const BoundCommand& asked, const std::string& op, Mode mode) {
   const Machine& machine = machine_from(asked.machine);
-  if (op == "gemm" && machine.order()) return "sums in the order of the machine";
-  if (op == "gemm" && !machine.is_ieee()) return "the steps of the matrix unit";
-  return name_of(find_operation(op)->sums_in(mode));
+  const Operation& operation = *find_operation(op);
+  const bool described = operation.traits.one_product;
+  if (described && machine.order()) return "sums in the order of the machine";
+  if (described && !machine.is_ieee()) return "the steps of the matrix unit";
+  return name_of(operation.sums_in(mode));
 }
-
-constexpr std::array products{"gemm", "batched_gemm", "grouped_gemm", "grouped_wgrad"};
 
 // Why the numbers of an operation would be those of another recipe; empty: they are not.
 std::string why_not(const Recipe& recipe, const std::string& op) {
-  if (!recipe.operands || std::ranges::find(products, op) == products.end()) return "";
+  if (!recipe.operands || find_operation(op)->traits.kind != Kind::product) return "";
   return fmt::format(
       "recipe '{}' multiplies short copies of its operands, which bound does not know yet; ask "
       "with --recipe {} for a product of {} numbers, and for the copies with bound quantize",
@@ -90,17 +90,17 @@ void refuse_idle_parts(const BoundCommand& asked, const Recipe& recipe, Example 
   e.how.parts = 1;
   const auto whole = tolerance_of(asked, recipe, e, mode, values);
   if (!whole || whole->bound != parted.bound) return;
-  throw Failure(fmt::format("{} has no sum that --parts would share among ranks{}; leave it out",
-                            e.id, e.id == "all_reduce" ? " (its inputs are the ranks')" : ""));
+  throw Failure(
+      fmt::format("{} has no sum that --parts would share among ranks{}; leave it out", e.id,
+                  find_operation(e.id)->traits.of_ranks ? " (its inputs are the ranks')" : ""));
 }
 
 Answer answer_to(const BoundCommand& asked, const std::string& op, const std::string& shape,
                  Mode mode) {
   const Recipe recipe = recipe_from(asked.recipe);
   Example e = shaped_example(op, shape, recipe.compute);
-  const bool to_short =
-      op.find("quantize") == 0 || op == "block_scales";  // has a result format of its own
-  e.how = {asked.parts, recipe.wire, to_short ? e.how.output : recipe.compute};
+  const bool own_format = find_operation(op)->traits.scales_output;
+  e.how = {asked.parts, recipe.wire, own_format ? e.how.output : recipe.compute};
   const std::vector<Matrix<double>> values = value_of(e);
   Answer answer{op, shape, mode, 0, largest_of(values[0]), 0, 0, {}, {}};
   answer.refused = why_not(recipe, op);
@@ -152,8 +152,10 @@ void tell(const BoundCommand& asked, const Answer& answer) {
   }
   if (answer.sums != name_of(SumOrder::none)) fmt::print("  assumes {}\n", answer.sums);
   if (!asked.explain) return;
+  std::size_t width = 60;
+  for (const Term& t : answer.terms) width = std::max(width, t.formula.size());
   for (const Term& t : answer.terms) {
-    fmt::print("  {:<14} {:<60} {:.4g}\n", t.name, t.formula, t.largest);
+    fmt::print("  {:<14} {:<{}} {:.4g}\n", t.name, t.formula, width, t.largest);
   }
 }
 
@@ -243,7 +245,7 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->add_option("--parts", asked.parts, "ranks that share the sum")
       ->capture_default_str()
       ->check(whole_numbers(1, 64));
-  verb->add_flag("--explain", asked.explain, "each term at its largest, and what it is");
+  verb->add_flag("--explain", asked.explain, "the terms of the largest bound, and what they are");
   verb->add_flag("--json", asked.as_json, "as JSON (bounds/bound-table.schema.json)");
   verb->footer(
       fmt::format("Operations: {}.\nattention and rope take SEQUENCExF with F = 3 head_dim: "

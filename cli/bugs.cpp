@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/verbs.hpp"
+#include "injectors/bug.hpp"
 
 namespace plumb::cli {
 namespace {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/verbs.hpp"
+#include "experiments/trial.hpp"
 #include "model/verify.hpp"
 #include "number/words.hpp"
 #include "trace/report/report.hpp"

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/verbs.hpp"
+#include "experiments/trial.hpp"
 #include "model/data/text.hpp"
 #include "model/verify.hpp"
 #include "trace/report/report.hpp"

@@ -5,7 +5,8 @@
 #include "cli/stop.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
-#include "experiments/training.hpp"
+#include "experiments/trial.hpp"
+#include "model/run/training.hpp"
 #include "number/words.hpp"
 #include "trace/store/store.hpp"
 

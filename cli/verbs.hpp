@@ -9,7 +9,8 @@
 #include <string>
 
 #include "cli/sees.hpp"
-#include "experiments/trial.hpp"
+#include "model/run/start.hpp"
+#include "trace/check.hpp"
 
 namespace plumb::cli {
 

@@ -2,7 +2,8 @@
 #
 # A room looks only into the rooms that picture.cmake names, and spells the path from the root. A
 # library stands behind one door: the files that may include its headers are listed below. The text
-# of comments and documents holds: check_text.cmake.
+# of comments and documents holds: check_text.cmake. What an operation is, its card says
+# (bounds/operation.hpp: Traits): other rooms compare no ids of operations.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/picture.cmake)
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
@@ -60,6 +61,35 @@ foreach(room IN LISTS rooms ITEMS tests)
           complain("<${header}> is allowed only in ${${door}_in}")
         endif()
       endforeach()
+    endforeach()
+  endforeach()
+endforeach()
+
+# An operation stands in the file of its name, or in that of its stem: rmsnorm_grad in rmsnorm.cpp.
+file(GLOB files RELATIVE ${root} ${root}/bounds/operations/*.cpp)
+file(STRINGS ${root}/bounds/operations.inc catalogue REGEX "^OPERATION")
+foreach(file IN LISTS files)
+  get_filename_component(stem ${file} NAME_WE)
+  file(STRINGS ${root}/${file} cards REGEX "^extern const Operation ")
+  foreach(card IN LISTS cards)
+    string(REGEX REPLACE "^extern const Operation ([a-z0-9_]+).*" "\\1" id "${card}")
+    if(NOT id STREQUAL stem AND NOT id MATCHES "^${stem}_")
+      complain("${id} belongs into bounds/operations/${id}.cpp, or into the file of its stem")
+    elseif(NOT "OPERATION(${id})" IN_LIST catalogue)
+      complain("${id} has no line in bounds/operations.inc")
+    endif()
+  endforeach()
+endforeach()
+
+# Comparisons of a node's operation with a name, and of an operation's id outside of its room.
+set(compares "[.>]op *[!=]= *\"|[.>]op\\.(starts_with|ends_with|r?find|substr|compare)\\(")
+set(compares "${compares}|(^|[^a-z_.>])op *[!=]= *\"|(^|[^a-z_])op\\.(starts_with|ends_with|r?find)\\(|operation(->|\\.)id *[!=]= *\"")
+foreach(room IN LISTS rooms)
+  file(GLOB_RECURSE files RELATIVE ${root} ${root}/${room}/*.hpp ${root}/${room}/*.cpp)
+  foreach(file IN LISTS files)
+    file(STRINGS ${root}/${file} found REGEX "${compares}")
+    foreach(line IN LISTS found)
+      complain("asks for an operation by its name, its card has traits: ${line}")
     endforeach()
   endforeach()
 endforeach()

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/file_lock.hpp"
 #include "experiments/sees.hpp"
+#include "trace/store/file_lock.hpp"
 
 namespace plumb::experiments {
 

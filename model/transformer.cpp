@@ -180,9 +180,7 @@ Trace reference_trace(const Training& run, Values values) {
   std::map<std::string, Format> formats;
   for (const Node& node : trace.graph->nodes) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      // Scales, and tensors scaled back from a short format, are held in FP32.
-      const bool scaled = node.op.starts_with("quantize") || node.op == "block_scales";
-      formats[node.outputs[i]] = scaled ? fp32 : node.how.output;
+      formats[node.outputs[i]] = traits_of(node).scales_output ? fp32 : node.how.output;
       record.ran[node.outputs[i]] = node.how;
     }
   }

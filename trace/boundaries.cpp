@@ -8,11 +8,9 @@
 namespace plumb::trace {
 namespace {
 
-bool makes_scales(const Node& node) { return node.op == "amax_scale" || node.op == "block_scales"; }
-
 // The cast of a node, saturating: with a scale that was followed its largest number may lie beyond.
 Node saturating(Node node) {
-  if (node.op == "quantize") node.attributes["saturate"] = 1;
+  if (traits_of(node).may_saturate) node.attributes["saturate"] = 1;
   return node;
 }
 
@@ -36,7 +34,7 @@ Flips flips(const Node& node, const Tensor& a, const Tensor& b) {
   Flips seen;
   seen.few = shaped_alike(a, b);
   const std::size_t most = std::max(a.size() / 16, static_cast<std::size_t>(fewest_flips));
-  const bool copy = node.op.starts_with("quantize");
+  const bool copy = traits_of(node).short_copy;
   const double typical = root_mean_square(a);
   double squares = 0, fourths = 0;
   for (std::size_t e = 0; seen.few && e < a.size(); ++e) {
@@ -86,7 +84,7 @@ class SideBySide {
       changed_.insert(node.outputs.begin(), node.outputs.end());
     }
     // Blocks that begin anew on each rank have scales of their own.
-    const bool scales = makes_scales(node) && of_reference.how == node.how;
+    const bool scales = traits_of(node).makes_scales && of_reference.how == node.how;
     if (!is_decision(node) && !scales) {
       for (std::size_t k = 0; k < out_.twins.size(); ++k) {
         draw(saturating(node), out_.twins[k], seed_, static_cast<int>(k + 1));

@@ -23,7 +23,7 @@ Tensor choice(const Node& node, const Values& values) {
 
 }  // namespace
 
-bool is_decision(const Node& node) { return node.op == "top_k"; }
+bool is_decision(const Node& node) { return traits_of(node).choice; }
 
 std::set<std::string> decisions_of(const Graph& graph) {
   std::set<std::string> ids;

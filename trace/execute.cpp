@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "number/philox.hpp"
+#include "trace/check_graph.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -27,6 +28,11 @@ void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings) {
                     "' is made from; record it, or trace again");
     }
     call.inputs.push_back(found->second.get());
+  }
+  const std::string wrong = wrong_with(node, *operation, call.inputs);
+  if (!wrong.empty()) {
+    throw Failure("'" + node.outputs.front() + "' cannot be made as promised, " + wrong +
+                  "; the trace is damaged or of another program");
   }
   std::vector<Matrix<T>> outputs;
   if constexpr (std::is_same_v<T, float>) {

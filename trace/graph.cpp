@@ -5,6 +5,12 @@
 
 namespace plumb::trace {
 
+const Traits& traits_of(const Node& node) {
+  static constexpr Traits none;
+  const Operation* operation = find_operation(node.op);
+  return operation == nullptr ? none : operation->traits;
+}
+
 std::vector<std::string> leaves_of(const Graph& graph) {
   std::set<std::string> known;
   std::vector<std::string> leaves;
@@ -21,7 +27,7 @@ namespace {
 
 // Is it a sum of two terms in two parts, joined in FP32, and so the chain itself?
 bool chain_of_two(const Node& n) {
-  return n.op == "sum" && n.inputs.size() == 2 &&
+  return traits_of(n).adds_inputs && n.inputs.size() == 2 &&
          (n.how.parts == 1 || (n.how.parts == 2 && n.how.wire == fp32));
 }
 
@@ -57,9 +63,7 @@ std::set<std::string> touched(const Graph& one, const Graph& other) {
 
 Graph in_any_order(Graph graph) {
   for (Node& node : graph.nodes) {
-    const bool product =
-        node.op == "gemm" || node.op == "grouped_gemm" || node.op == "grouped_wgrad";
-    if (product && node.how.parts == 1) {
+    if (traits_of(node).kind == Kind::product && node.how.parts == 1) {
       node.how.parts = 2;
       node.how.wire = fp32;
     }

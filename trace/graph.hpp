@@ -31,6 +31,9 @@ struct Graph {
   std::vector<Node> nodes;
 };
 
+// Returns what the operation of a node says of itself; of an unknown operation nothing.
+const Traits& traits_of(const Node& node);
+
 // Returns the ids that nodes read and no node makes, in order of first use.
 std::vector<std::string> leaves_of(const Graph& graph);
 

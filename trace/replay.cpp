@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "trace/check_graph.hpp"
+
 namespace plumb::trace {
 namespace {
 
@@ -30,6 +32,8 @@ class Replay {
       if (found == values_.end()) return skip("its input '" + id + "' was not recorded");
       call.inputs.push_back(found->second.get());
     }
+    const std::string wrong = wrong_with(node_, *operation, call.inputs);
+    if (!wrong.empty()) return skip(wrong);
     const std::vector<Tensor> promised = operation->evaluate(call);
     bool equal = true;
     for (std::size_t i = 0; i < promised.size(); ++i) {

@@ -81,7 +81,7 @@ std::string updated_from(const std::string& id) {
 
 bool left_out(const Graph& graph, const Values& values) {
   for (const Node& node : graph.nodes) {
-    if (node.op != "unscale") continue;
+    if (!traits_of(node).says_left_out) continue;
     const auto decision = values.find(node.outputs.back());
     if (decision == values.end()) continue;
     const Tensor& says = *decision->second;  // of a damaged trace: any size
@@ -96,7 +96,7 @@ std::set<std::string> shaped_by_layout(const Trace& candidate) {
   for (const Node& node : candidate.graph->nodes) {
     const Deal& deal = node.how.deal;
     const bool sliced = node.how.parts > 1 || deal.ranks > 1 || deal.groups > 1;
-    if (node.op == "block_scales" && sliced) ids.insert(node.outputs.front());
+    if (traits_of(node).shaped_by_parts && sliced) ids.insert(node.outputs.front());
   }
   return ids;
 }

@@ -164,8 +164,9 @@ void refuse_outgrown(double ratio) {
 }  // namespace
 
 bool judged_by_twins(const Node& node) {
-  return node.phase <= Phase::reduce && !node.op.starts_with("quantize") &&
-         node.op != "amax_scale" && node.op != "block_scales" && !is_decision(node);
+  const Traits& traits = traits_of(node);
+  return node.phase <= Phase::reduce && !traits.short_copy && !traits.makes_scales &&
+         !traits.choice;
 }
 
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,

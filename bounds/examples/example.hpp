@@ -23,6 +23,9 @@ struct Example {
 // A call with inputs of the draw's kind and random sizes, parts, wire and output formats.
 Example example_of(std::string_view id, Draw& draw);
 
+// Leaves out the attributes that the operation does not have.
+void keep_known_attributes(Example& e);
+
 template <class T, class R>
 std::vector<Matrix<T>> run(const Example& e, R&& roundings,
                            std::vector<Matrix<T>> (*what)(const Call<T>&)) {

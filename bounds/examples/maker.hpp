@@ -1,49 +1,51 @@
-// bounds/examples/maker.hpp: fills an example of a shape that somebody asks for.
+// bounds/examples/maker.hpp: what a card needs to make a call of itself in a shape that somebody
+// asks for.
 #pragma once
 
-#include <cmath>
+#include <initializer_list>
+#include <string>
 
 #include "bounds/examples/shaped.hpp"
 #include "bounds/sees.hpp"
 
 namespace plumb::bounds {
 
-// Fills an example of rows x cols.
 class Maker {
  public:
-  Maker(std::size_t rows, std::size_t cols, const Format& format, const DrawAt& draw, Example& e)
-      : rows_(rows), cols_(cols), format_(format), draw_(draw), e_(e) {}
+  Maker(std::vector<std::size_t> of_shape, const Format& format, const DrawAt& draw,
+        Example& example)
+      : sizes(std::move(of_shape)),
+        rows(sizes[0]),
+        cols(sizes[1]),
+        e(example),
+        format_(format),
+        draw_(draw) {}
 
-  void drawn(std::size_t rows, std::size_t cols) {
-    Matrix<double> m(rows, cols);
-    for (std::size_t i = 0; i < m.size(); ++i) {
-      m.values[i] = round_to(draw_(e_.inputs.size(), i), format_, {.saturate = true});
-    }
-    e_.inputs.push_back(std::move(m));
-  }
-  void table() { drawn(rows_, cols_); }
-  void weights() {
-    Matrix<double> w(cols_, 1);
-    for (std::size_t i = 0; i < cols_; ++i) {
-      w.values[i] = round_to(1 + 0.1 * normal_at(100 + e_.inputs.size(), i), format_);
-    }
-    e_.inputs.push_back(std::move(w));
-  }
-  void filled(std::size_t rows, std::size_t cols, double with) {
-    e_.inputs.emplace_back(rows, cols, with);
-  }
-  void labels() {
-    filled(rows_, 1, 0);
-    for (std::size_t t = 0; t < rows_; ++t)
-      e_.inputs.back().values[t] = static_cast<double>(t % cols_);
-  }
+  std::vector<std::size_t> sizes;  // as asked for
+  std::size_t rows, cols;          // the first two of them
+  Example& e;
 
-  std::size_t rows_, cols_;
+  // Adds what is drawn, in the inputs' format.
+  void drawn(std::size_t n, std::size_t m);
+  void table() { drawn(rows, cols); }
+  // Adds n numbers about one.                                                        // (n, 1)
+  void weights(std::size_t n);
+  void filled(std::size_t n, std::size_t m, double with) { e.inputs.emplace_back(n, m, with); }
+
+  // Throws Failure where the product of the sizes is more than a bound can be computed of. A bound
+  // is computed from all of its values in FP64, beside the values themselves.
+  void limit_values(std::initializer_list<std::size_t> of_matrix,
+                    const std::string& what = "values in a matrix") const;
+  void limit_products(std::initializer_list<std::size_t> of_operation) const;
+  // Throws Failure, saying `takes`, unless the columns are a multiple of n.
+  void need_columns(std::size_t n, const std::string& takes) const;
 
  private:
   const Format& format_;
   const DrawAt& draw_;
-  Example& e_;
 };
+
+void one_table(Maker& m);
+void two_tables(Maker& m);
 
 }  // namespace plumb::bounds

@@ -1,47 +1,12 @@
 #include "bounds/examples/routed.hpp"
 
-#include <array>
 #include <cmath>
 #include <numeric>
 
-#include "bounds/examples/maker.hpp"
 #include "number/outcome.hpp"
 
 namespace plumb::bounds {
 namespace {
-
-// The inputs of an operation, in order, by letter:
-//   l logits   p probabilities   g their gradients   n counts   s one number a token
-//   o one number an expert   c unequal counts   x tokens   r rows of experts
-//   h rows of another width   i ids   w an expert's matrices
-// and where the draw says so
-//   b biases   v a bias of the logits   f a factor of the loss
-struct Takes {
-  std::string_view id, inputs;
-};
-constexpr std::array all_takes{
-    Takes{"router", "lv"},
-    Takes{"router_grad", "pgnsf"},
-    Takes{"balance_loss", "pn"},
-    Takes{"z_loss", "s"},
-    Takes{"top_k", "lv"},
-    Takes{"within_capacity", "i"},
-    Takes{"expert_count", "i"},
-    Takes{"expert_bias", "oc"},
-    Takes{"dispatch", "xi"},
-    Takes{"dispatch_grad", "ri"},
-    Takes{"grouped_gemm", "riwb"},
-    Takes{"grouped_wgrad", "rhi"},
-    Takes{"grouped_column_sum", "ri"},
-    Takes{"combine", "rpi"},
-    Takes{"combine_grad", "xpi"},
-    Takes{"combine_weight_grad", "xri"},
-};
-
-const Takes* takes_of(std::string_view id) {
-  const auto found = std::ranges::find(all_takes, id, &Takes::id);
-  return found == all_takes.end() ? nullptr : &*found;
-}
 
 struct Sizes {
   std::size_t tokens, width, other, experts, k;
@@ -68,10 +33,9 @@ Matrix<double> counts_of(const Sizes& n, const First& first) {
 }
 
 // Drops the copies beyond an equal share.
-void drop_copies(Example& e) {
-  const std::string_view inputs = takes_of(e.id)->inputs;
-  const std::size_t ids = inputs.find('i');
-  if (ids == inputs.npos || e.id == "within_capacity") return;
+void drop_copies(Example& e, const Routed& with) {
+  const std::size_t ids = with.inputs.find('i');
+  if (ids == with.inputs.npos || !with.drops) return;
   e.inputs[ids] = value_of({"within_capacity", {e.inputs[ids]}, e.attributes, {}})[0];
 }
 
@@ -85,14 +49,14 @@ void attributes_of(Example& e, const Sizes& n) {
                        {"z", 0.001 / tokens}});
 }
 
-// Adds inputs by the letters of Takes; `table(rows, cols)` makes numbers of the inputs' format, and
+// Adds inputs by the letters of Routed; `table(rows, cols)` makes numbers of the inputs' format, and
 // `fp32s` numbers of FP32, of the logits' size.
 template <class Table, class Fp32, class First>
-void fill(Example& e, const Sizes& n, const Table& table, const Fp32& fp32s, const First& first,
-          bool biases) {
+void fill(Example& e, const Routed& with, const Sizes& n, const Table& table, const Fp32& fp32s,
+          const First& first, bool biases) {
   attributes_of(e, n);
   const bool transposed = e.attributes.contains("transpose_b") && e.attributes["transpose_b"] != 0;
-  for (const char kind : takes_of(e.id)->inputs) {
+  for (const char kind : with.inputs) {
     if (kind == 'l') e.inputs.push_back(fp32s(n.tokens, n.experts));
     if (kind == 'p') e.inputs.push_back(value_of_softmax(fp32s(n.tokens, n.experts)));
     if (kind == 'g') table(n.tokens, n.experts);
@@ -114,41 +78,34 @@ void fill(Example& e, const Sizes& n, const Table& table, const Fp32& fp32s, con
 
 }  // namespace
 
-bool is_routed(std::string_view id) { return takes_of(id) != nullptr; }
-
-void routed(Example& e, Draw& draw, const Format& in) {
+void routed(RandomCall& c, const Routed& with) {
+  Draw& draw = c.draw;
   const std::size_t experts = draw.between(2, 6);
   const Sizes n{draw.between(1, 12), 2 * draw.between(1, 24), 2 * draw.between(1, 8), experts,
                 draw.between(1, experts - 1)};
-  if (e.id == "grouped_gemm") e.attributes["transpose_b"] = draw.coin();
-  const bool products = e.id == "grouped_gemm" || e.id == "grouped_wgrad";
-  if (products && draw.between(0, 2) == 0) {
-    e.attributes["chain"] = static_cast<double>(draw.between(1, 16));
-  }
-  const bool split = e.id.starts_with("grouped") || e.id.ends_with("_loss");
-  if (!split) e.how.parts = 1;
-  const auto table = [&](std::size_t rows, std::size_t cols) {
-    e.inputs.push_back(draw.matrix(rows, cols, in));
-  };
+  if (with.inputs.find('w') != with.inputs.npos) c.e.attributes["transpose_b"] = draw.coin();
+  if (with.chained && draw.between(0, 2) == 0) c.e.attributes["chain"] = c.whole(1, 16);
+  if (!with.parted) c.one_part();
+  const auto table = [&](std::size_t rows, std::size_t cols) { c.give(rows, cols); };
   const auto logits = [&](std::size_t rows, std::size_t cols) {
     if (draw.kind() == "tiny") return draw.matrix(rows, cols);
     return draw.moderate(rows, cols, draw.kind() == "spread" ? 40 : 3);
   };
-  fill(
-      e, n, table, logits, [&](std::size_t) { return draw.between(0, experts - 1); }, draw.coin());
-  if (draw.between(0, 2) == 0) drop_copies(e);
+  const auto first = [&](std::size_t) { return draw.between(0, experts - 1); };
+  const bool biases = draw.coin();
+  fill(c.e, with, n, table, logits, first, biases);
+  if (draw.between(0, 2) == 0) drop_copies(c.e, with);
 }
 
-void routed(Maker& m, Example& e) {
-  const bool of_logits = takes_of(e.id)->inputs.find_first_of("lpg") != std::string_view::npos &&
-                         !e.id.starts_with("combine");
-  if (of_logits && m.cols_ < 2) {
+void routed(Maker& m, const Routed& with) {
+  Example& e = m.e;
+  if (with.as_many && m.cols < 2) {
     throw Failure(e.id + " takes TOKENSxEXPERTS, two experts at least");
   }
-  const std::size_t experts = of_logits ? m.cols_ : 4;
-  const Sizes n{m.rows_, m.cols_, m.cols_ < 64 ? m.cols_ : 16, experts,
+  const std::size_t experts = with.as_many ? m.cols : 4;
+  const Sizes n{m.rows, m.cols, m.cols < 64 ? m.cols : 16, experts,
                 std::min<std::size_t>(2, experts - 1)};
-  if (e.id == "grouped_gemm") e.attributes["transpose_b"] = 0;
+  if (with.inputs.find('w') != with.inputs.npos) e.attributes["transpose_b"] = 0;
   const auto table = [&](std::size_t rows, std::size_t cols) { m.drawn(rows, cols); };
   const auto logits = [&](std::size_t rows, std::size_t cols) {
     m.drawn(rows, cols);
@@ -156,8 +113,8 @@ void routed(Maker& m, Example& e) {
     e.inputs.pop_back();
     return made;
   };
-  fill(
-      e, n, table, logits, [](std::size_t t) { return t * 7 / 3; }, false);
+  const auto first = [](std::size_t t) { return t * 7 / 3; };
+  fill(e, with, n, table, logits, first, false);
 }
 
 }  // namespace plumb::bounds

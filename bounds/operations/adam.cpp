@@ -7,8 +7,11 @@
 //                weight_decay w; default 0)
 //   evaluate     each step in FP32, nothing is cast. Where `skip` is not 0 the step is left out:
 //                all outputs are what they were, whatever the gradient holds.
+#include <algorithm>
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -57,9 +60,50 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   return derived(without);
 }
 
+void random(RandomCall& c) {
+  c.e.attributes = {
+      {"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"step", c.whole(1, 50)}};
+  if (c.draw.coin()) c.e.attributes["weight_decay"] = 0.1;
+  for (int i = 0; i < 4; ++i) c.table();
+  for (double& v : c.e.inputs[2].values) {
+    v = static_cast<double>(static_cast<float>(std::min(v * v, 1e30)));
+  }
+  if (c.draw.coin()) c.add(Matrix<double>(1, 1, c.draw.between(0, 9) == 0 ? 1 : 0));
+}
+
+// In its tenth step.
+void shaped(Maker& m) {
+  m.table();
+  for (const double power : {1.0, 2.0}) {
+    m.filled(m.rows, m.cols, 0);
+    Matrix<double>& state = m.e.inputs.back();
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      const double g = std::fabs(normal_at(100 + m.e.inputs.size(), i)) + 0.1;
+      state.values[i] = round_to(std::pow(0.3 * g, power), fp32);
+    }
+  }
+  m.table();
+  m.e.attributes = {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"step", 10}};
+}
+
 }  // namespace
 
-extern const Operation adam{"adam",          evaluate<float>, evaluate<double>,
-                            evaluate<Truth>, tolerance,       SumOrder::none};
+extern const Operation adam{
+    .id = "adam",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"w", "N", "M"},
+                          {"m", "N", "M"},
+                          {"v", "N", "M"},
+                          {"g", "N", "M"},
+                          optional({"skip", "1", "1"})},
+               .outputs = {{"m", "N", "M"}, {"v", "N", "M"}, {"w", "N", "M"}},
+               .attributes = {real("lr"), real("beta1"), real("beta2"), real("eps"), count("step"),
+                              or_else(real("weight_decay"))}},
+    .examples = {.random = random, .shaped = shaped},
+};
 
 }  // namespace plumb::bounds

@@ -1,6 +1,8 @@
 // add: y = a + b, one rounding
 //
 //   inputs   a, b        a, b, y (N, M)
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -16,11 +18,16 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation add{"add",
-                           evaluate<float>,
-                           evaluate<double>,
-                           evaluate<Truth>,
-                           tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                           SumOrder::none};
+extern const Operation add{
+    .id = "add",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.kind = Kind::residual},
+    .schema = {.inputs = {{"a", "N", "M"}, {"b", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+    .examples = {.random = two_tables, .shaped = two_tables},
+};
 
 }  // namespace plumb::bounds

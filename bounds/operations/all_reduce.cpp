@@ -14,6 +14,8 @@
 #include <stdexcept>
 
 #include "bounds/collective.hpp"
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -155,9 +157,32 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   return *widest;
 }
 
+void random(RandomCall& c) {
+  const std::size_t ranks = c.draw.between(1, 9), algorithm = c.draw.between(0, 3);
+  c.e.attributes = {{"algorithm", algorithm}};
+  if (algorithm == 0 && c.draw.coin()) c.e.attributes["rotation"] = c.whole(0, ranks - 1);
+  for (std::size_t i = 0; i < ranks; ++i) c.table();
+}
+// Eight ranks in a ring.
+void shaped(Maker& m) {
+  for (int rank = 0; rank < 8; ++rank) m.table();
+  m.e.attributes = {{"algorithm", 0}};
+}
+
 }  // namespace
 
-extern const Operation all_reduce{"all_reduce",    evaluate<float>, evaluate<double>,
-                                  evaluate<Truth>, tolerance,       SumOrder::none};
+extern const Operation all_reduce{
+    .id = "all_reduce",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance,
+    .sums = SumOrder::none,
+    .traits = {.of_ranks = true},
+    .schema = {.inputs = {repeated({"x", "N", "M"})},
+               .outputs = {{"y", "N", "M"}},
+               .attributes = {count("algorithm", 0, 3), or_else(count("rotation", 0))}},
+    .examples = {.random = random, .shaped = shaped},
+};
 
 }  // namespace plumb::bounds

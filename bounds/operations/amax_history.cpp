@@ -5,6 +5,8 @@
 //   tolerance  0: nothing is rounded
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -31,13 +33,30 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return alone(std::move(history));
 }
 
+void random(RandomCall& c) {
+  c.give(c.draw.between(1, 6), 1);
+  for (double& v : c.e.inputs[0].values) v = std::fabs(v);
+  for (std::size_t i = c.draw.between(1, 3); i > 0; --i) c.table();
+}
+// Of two steps.
+void shaped(Maker& m) {
+  m.filled(2, 1, 1);
+  m.table();
+}
+
 }  // namespace
 
-extern const Operation amax_history{"amax_history",
-                                    evaluate<float>,
-                                    evaluate<double>,
-                                    evaluate<Truth>,
-                                    tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                    SumOrder::none};
+extern const Operation amax_history{
+    .id = "amax_history",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.keeps_history = true, .exact = true},
+    .schema = {.inputs = {{"h", "N", "1"}, repeated({"x", "*", "*"})},
+               .outputs = {{"h", "N", "1"}}},
+    .examples = {.random = random, .shaped = shaped},
+};
 
 }  // namespace plumb::bounds

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -37,13 +39,29 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {Matrix<T>(1, 1, T(power(std::bit_cast<float>(amax), call.attribute("largest"))))};
 }
 
+void random(RandomCall& c) {
+  c.table();
+  c.e.attributes = {{"largest", c.draw.coin() ? e4m3fn.largest() : e5m2.largest()}};
+}
+void shaped(Maker& m) {
+  m.table();
+  m.e.attributes = {{"largest", e4m3fn.largest()}};
+}
+
 }  // namespace
 
-extern const Operation amax_scale{"amax_scale",
-                                  evaluate<float>,
-                                  evaluate<double>,
-                                  evaluate<Truth>,
-                                  tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                  SumOrder::none};
+extern const Operation amax_scale{
+    .id = "amax_scale",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.makes_scales = true, .exact = true},
+    .schema = {.inputs = {{"x", "N", "M"}},
+               .outputs = {{"s", "1", "1"}},
+               .attributes = {real("largest")}},
+    .examples = {.random = random, .shaped = shaped},
+};
 
 }  // namespace plumb::bounds

@@ -23,6 +23,7 @@
 #include <cmath>
 #include <optional>
 
+#include "bounds/examples/heads.hpp"
 #include "bounds/operations/ring_attention.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/exponential.hpp"
@@ -229,17 +230,86 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   return derived ? WorstCase(call) : tolerance_by_evaluation(call, {OfRing, Moments}, {0});
 }
 
+void random_qkv(RandomCall& c) {
+  const HeadsSize size = random_heads(c);
+  // Scores beyond some hundreds would leave nothing of a softmax but its largest entry.
+  const std::string_view kind = c.draw.kind();
+  const bool vast = kind == "spread" || kind == "powers" || kind == "huge";
+  vast ? c.moderate(size.tokens, size.cols, 3) : c.give(size.tokens, size.cols);
+}
+
+// Half of the calls over two ranks send keys and values round; half have sinks, half documents.
+void choose(RandomCall& c) {
+  const auto heads = static_cast<std::size_t>(c.e.attributes["heads"]);
+  const auto sequence = static_cast<int>(c.e.attributes["sequence"]);
+  if (sequence % 4 == 0 && !c.draw.coin()) {
+    c.e.how.deal = {2, sequence, 0, true};
+    c.e.how.parts = 2;
+    c.e.how.wire = fp32;
+  }
+  if (!c.draw.coin()) {
+    c.e.attributes["sinks"] = 1;
+    c.moderate(heads, 1, 2);
+  }
+  if (c.documents(static_cast<std::size_t>(sequence))) c.e.attributes["documents"] = 1;
+}
+
+void random(RandomCall& c) {
+  random_qkv(c);
+  choose(c);
+}
+void random_grad(RandomCall& c) {
+  random_qkv(c);
+  const double heads = c.e.attributes["heads"], dim = c.e.attributes["head_dim"];
+  c.give(c.e.inputs[0].rows, static_cast<std::size_t>(heads * dim));
+  c.deal(static_cast<std::size_t>(c.e.attributes["sequence"]));
+  if (c.e.how.parts > 1) c.e.how.wire = fp32;
+  choose(c);
+}
+void shaped_grad(Maker& m) {
+  shaped_heads(m);
+  m.drawn(m.rows, m.cols / 3);
+}
+
 }  // namespace
 
 extern const Operation attention{
-    "attention",
-    forward<float>,
-    forward<double>,
-    forward<Truth>,
-    tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>,
-    SumOrder::chain};
+    .id = "attention",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>,
+    .sums = SumOrder::chain,
+    .traits = {.kind = Kind::attention},
+    .schema = {.inputs = {{"qkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
+                          given({"sinks", "heads", "1"}, "sinks"),
+                          given({"places", "sequence n", "1"}, "documents")},
+               .outputs = {{"o", "sequence n", "heads head_dim"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
+                              count("sequence"), or_else(flag("sinks")),
+                              or_else(flag("documents"))},
+               .dealt = "sequence n"},
+    .examples = {.random = random, .shaped = shaped_heads, .usual = "256x192"},
+};
 extern const Operation attention_grad{
-    "attention_grad", grad<float>, grad<double>, grad<Truth>,
-    tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>};
+    .id = "attention_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>,
+    .sums = SumOrder::own,
+    .traits = {.kind = Kind::attention},
+    .schema = {.inputs = {{"qkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
+                          {"do", "sequence n", "heads head_dim"},
+                          given({"sinks", "heads", "1"}, "sinks"),
+                          given({"places", "sequence n", "1"}, "documents")},
+               .outputs = {{"dqkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
+                           given({"dsinks", "sequence n", "heads"}, "sinks")},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
+                              count("sequence"), or_else(flag("sinks")),
+                              or_else(flag("documents"))},
+               .dealt = "sequence n"},
+    .examples = {.random = random_grad, .shaped = shaped_grad, .usual = "256x192"},
+};
 
 }  // namespace plumb::bounds

@@ -137,7 +137,14 @@ Outcome<Tolerance> finished(std::vector<Matrix<Near>>&& results, const Tolerance
       x[Share::wire] = 0;
     }
   }
-  return tolerance_of(results, call, false);
+  const std::string n = std::to_string(call.count("sequence"));
+  const std::string dim = std::to_string(call.count("head_dim"));
+  return tolerance_of(
+      results, call, false,
+      {{Share::sums, "g(n) (P + E_P) |V| + n t, n = " + n + ", and what gradients have like it"},
+       {Share::functions, "E_p |V|: scores' chains g(d), d = " + dim + ", and exp's ulps, c_e = 2"},
+       {Share::stored, "half an output spacing at P (and dS), carried on, and at |y|"},
+       {Share::steps, "u for each product, quotient and scale beside the chains"}});
 }
 
 // The gradient that a row gives to its sink's logit.

@@ -4,8 +4,11 @@
 //                each (K, M), (N, K)                                           C (batch M, N)
 //   attributes   batch; transpose_a, transpose_b: of each matrix
 //   tolerance    gemm's of each product; a probability is shared equally among them
+#include <algorithm>
 #include <stdexcept>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/operations/stacked.hpp"
 
 namespace plumb::bounds {
@@ -45,9 +48,39 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   return all.whole();
 }
 
+void random(RandomCall& c) {
+  const std::size_t batch = c.draw.between(1, 4), k = c.draw.between(1, 60);
+  const bool ta = c.draw.coin(), tb = c.draw.coin();
+  c.e.attributes = {
+      {"batch", static_cast<double>(batch)}, {"transpose_a", ta}, {"transpose_b", tb}};
+  ta ? c.give(batch * k, c.rows) : c.give(batch * c.rows, k);
+  tb ? c.give(batch * c.cols, k) : c.give(batch * k, c.cols);
+}
+
+// Four products of ROWS x COLUMNS times COLUMNS x ROWS.
+void shaped(Maker& m) {
+  m.limit_products({4, m.rows, m.cols, m.rows});
+  m.limit_values({4, m.rows, std::max(m.rows, m.cols)});
+  m.drawn(4 * m.rows, m.cols);
+  m.drawn(4 * m.rows, m.cols);
+  m.e.attributes = {{"batch", 4}, {"transpose_a", 0}, {"transpose_b", 1}};
+}
+
 }  // namespace
 
-extern const Operation batched_gemm{"batched_gemm",  evaluate<float>, evaluate<double>,
-                                    evaluate<Truth>, tolerance,       SumOrder::any};
+extern const Operation batched_gemm{
+    .id = "batched_gemm",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance,
+    .sums = SumOrder::any,
+    .traits = {.kind = Kind::product},
+    .schema = {.inputs = {where({"A", "batch M", "K"}, "transpose_a", "batch K", "M"),
+                          where({"B", "batch K", "N"}, "transpose_b", "batch N", "K")},
+               .outputs = {{"C", "batch M", "N"}},
+               .attributes = {count("batch"), flag("transpose_a"), flag("transpose_b")}},
+    .examples = {.random = random, .shaped = shaped, .usual = "16x1024"},
+};
 
 }  // namespace plumb::bounds

@@ -2,6 +2,8 @@
 //
 //   inputs       x (N, M)        y (N, M)
 //   attributes   key (optional): rounded stochastically, element e with random_word(key, e)
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -14,13 +16,24 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {std::move(y)};
 }
 
+void random(RandomCall& c) {
+  c.table();
+  if (c.draw.coin()) c.e.attributes["key"] = c.whole(0, 1U << 30);
+}
+
 }  // namespace
 
-extern const Operation cast{"cast",
-                            evaluate<float>,
-                            evaluate<double>,
-                            evaluate<Truth>,
-                            tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                            SumOrder::none};
+extern const Operation cast{
+    .id = "cast",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}},
+               .outputs = {{"y", "N", "M"}},
+               .attributes = {or_else(key("key"))}},
+    .examples = {.random = random, .shaped = one_table},
+};
 
 }  // namespace plumb::bounds

@@ -2,6 +2,8 @@
 //
 //   inputs     x (T, N)        y (N, 1)
 //   evaluate   rows in `parts` slices; each a chain of FP32 additions; parts combined on the wire
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -13,13 +15,22 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {column_sums(call[0], call.how, call.roundings)};
 }
 
+void dealt_table(RandomCall& c) {
+  c.table();
+  c.deal(c.rows);
+}
+
 }  // namespace
 
-extern const Operation column_sum{"column_sum",
-                                  evaluate<float>,
-                                  evaluate<double>,
-                                  evaluate<Truth>,
-                                  tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
-                                  SumOrder::chain};
+extern const Operation column_sum{
+    .id = "column_sum",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"y", "N", "1"}}, .dealt = "T"},
+    .examples = {.random = dealt_table, .shaped = one_table, .usual = "4096x16"},
+};
 
 }  // namespace plumb::bounds

@@ -14,6 +14,7 @@
 //   evaluate     a chain of FP32 fused multiply-adds along d
 #include <cmath>
 
+#include "bounds/examples/routed.hpp"
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -83,21 +84,45 @@ std::vector<Matrix<T>> weight_grad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation combine{"combine",
-                               forward<float>,
-                               forward<double>,
-                               forward<Truth>,
-                               tolerance_by<forward<Near>, forward<Moment>, 0>,
-                               SumOrder::chain};
+extern const Operation combine{
+    .id = "combine",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"o", "T k", "D"}, {"p", "T", "E"}, {"ids", "T", "k"}},
+               .outputs = {{"y", "T", "D"}}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "rpi"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "rpi"}); },
+                 .usual = "256x64"},
+};
 extern const Operation combine_grad{
-    "combine_grad", grad<float>, grad<double>, grad<Truth>, tolerance_by<grad<Near>, grad<Moment>>,
-    SumOrder::none};
+    .id = "combine_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"dy", "T", "D"}, {"p", "T", "E"}, {"ids", "T", "k"}},
+               .outputs = {{"do", "T k", "D"}}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "xpi"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "xpi"}); },
+                 .usual = "256x64"},
+};
 extern const Operation combine_weight_grad{
-    "combine_weight_grad",
-    weight_grad<float>,
-    weight_grad<double>,
-    weight_grad<Truth>,
-    tolerance_by<weight_grad<Near>, weight_grad<Moment>, 0, 1>,
-    SumOrder::chain};
+    .id = "combine_weight_grad",
+    .evaluate = weight_grad<float>,
+    .value = weight_grad<double>,
+    .truth = weight_grad<Truth>,
+    .tolerance = tolerance_by<weight_grad<Near>, weight_grad<Moment>, 0, 1>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"dy", "T", "D"}, {"o", "T k", "D"}, {"ids", "T", "k"}},
+               .outputs = {{"dp", "T", "experts"}},
+               .attributes = {count("experts")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "xri"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "xri"}); },
+                 .usual = "16x4096"},
+};
 
 }  // namespace plumb::bounds

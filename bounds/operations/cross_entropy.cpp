@@ -11,8 +11,11 @@
 //                             mask_t / n (times weight) (times s)
 //   inputs       logits, labels, mask, count, lse, [s (1, 1)]       output   dx (T, V)
 //                s: what the loss is scaled with, so that small gradients survive a narrow range
+#include <algorithm>
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/exponential.hpp"
 
@@ -89,19 +92,86 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   return {std::move(dx)};
 }
 
+void random_forward(RandomCall& c) {
+  const std::size_t vocabulary = c.draw.between(4, 80);
+  c.logits(vocabulary);
+  c.add(c.draw.whole(c.rows, vocabulary));
+  c.add(c.draw.whole(c.rows, 2));
+  c.add(Matrix<double>(1, 1, static_cast<double>(c.rows)));
+  c.e.how.wire = fp32;
+}
+void choose(RandomCall& c) {
+  if (c.draw.between(0, 2) == 0) c.e.attributes["smoothing"] = 0.1;
+  if (c.draw.between(0, 2) == 0) c.e.attributes["weight"] = 0.3;
+}
+// The sums of exponentials are taken to be a little above each row's largest logit.
+void random_backward(RandomCall& c) {
+  random_forward(c);
+  const Matrix<double>& x = c.e.inputs[0];
+  Matrix<double> lse(x.rows, 1);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    const double largest = *std::max_element(x.row(t), x.row(t) + x.cols);
+    lse.values[t] = static_cast<double>(static_cast<float>(largest + 0.5));
+  }
+  c.add(std::move(lse));
+  if (c.draw.coin()) c.add(Matrix<double>(1, 1, 1024));
+  choose(c);
+}
+
+void shaped_forward(Maker& m) {
+  m.table();
+  m.filled(m.rows, 1, 0);
+  for (std::size_t t = 0; t < m.rows; ++t) {
+    m.e.inputs.back().values[t] = static_cast<double>(t % m.cols);
+  }
+  m.filled(m.rows, 1, 1);
+  m.filled(1, 1, static_cast<double>(m.rows));
+}
+void shaped_backward(Maker& m) {
+  shaped_forward(m);
+  m.filled(m.rows, 1, 0);
+  const Matrix<double>& x = m.e.inputs[0];
+  for (std::size_t t = 0; t < m.rows; ++t) {
+    double sum = 0;
+    for (std::size_t v = 0; v < m.cols; ++v) sum += std::exp(x(t, v));
+    m.e.inputs.back().values[t] = static_cast<double>(static_cast<float>(std::log(sum)));
+  }
+}
+
 }  // namespace
 
-extern const Operation cross_entropy{"cross_entropy",
-                                     forward<float>,
-                                     forward<double>,
-                                     forward<Truth>,
-                                     tolerance_by<forward<Near>, forward<Moment>, 0>,
-                                     SumOrder::chain};
-extern const Operation cross_entropy_grad{"cross_entropy_grad",
-                                          grad<float>,
-                                          grad<double>,
-                                          grad<Truth>,
-                                          tolerance_by<grad<Near>, grad<Moment>>,
-                                          SumOrder::none};
+extern const Operation cross_entropy{
+    .id = "cross_entropy",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"logits", "T", "V"},
+                          {"labels", "T", "1"},
+                          {"mask", "T", "1"},
+                          {"count", "1", "1"}},
+               .outputs = {{"lse", "T", "1"}, {"loss", "1", "1"}},
+               .attributes = {or_else(real("smoothing")), or_else(real("weight"), 1)}},
+    .examples = {.random = [](RandomCall& c) { random_forward(c), choose(c); },
+                 .shaped = shaped_forward},
+};
+extern const Operation cross_entropy_grad{
+    .id = "cross_entropy_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"logits", "T", "V"},
+                          {"labels", "T", "1"},
+                          {"mask", "T", "1"},
+                          {"count", "1", "1"},
+                          {"lse", "T", "1"},
+                          optional({"s", "1", "1"})},
+               .outputs = {{"dx", "T", "V"}},
+               .attributes = {or_else(real("smoothing")), or_else(real("weight"), 1)}},
+    .examples = {.random = random_backward, .shaped = shaped_backward},
+};
 
 }  // namespace plumb::bounds

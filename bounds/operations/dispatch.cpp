@@ -6,6 +6,7 @@
 // dispatch_grad: dx_t = sum_j drows of token t's copy in slot j
 //   inputs       drows (T k, D), ids (T, k)            outputs   dx (T, D)
 //   evaluate     slots added in their order in FP32; one rounding to the output format
+#include "bounds/examples/routed.hpp"
 #include "bounds/operations/routing.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -43,17 +44,34 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation dispatch{"dispatch",
-                                forward<float>,
-                                forward<double>,
-                                forward<Truth>,
-                                tolerance_by<forward<Near>, forward<Moment>>,
-                                SumOrder::none};
-extern const Operation dispatch_grad{"dispatch_grad",
-                                     grad<float>,
-                                     grad<double>,
-                                     grad<Truth>,
-                                     tolerance_by<grad<Near>, grad<Moment>, 0>,
-                                     SumOrder::chain};
+extern const Operation dispatch{
+    .id = "dispatch",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_by<forward<Near>, forward<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.exact = true},
+    .schema = {.inputs = {{"x", "T", "D"}, {"ids", "T", "k"}},
+               .outputs = {{"rows", "T k", "D"}},
+               .attributes = {count("experts")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "xi"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "xi"}); },
+                 .usual = "256x64"},
+};
+extern const Operation dispatch_grad{
+    .id = "dispatch_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"drows", "T k", "D"}, {"ids", "T", "k"}},
+               .outputs = {{"dx", "T", "D"}},
+               .attributes = {count("experts")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "ri"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "ri"}); },
+                 .usual = "256x64"},
+};
 
 }  // namespace plumb::bounds

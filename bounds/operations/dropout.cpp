@@ -4,6 +4,10 @@
 //   attributes   rate: of elements left out, in [0, 1); key: element e of the whole tensor is kept
 //                where uniform(key, e) >= rate, so that no layout changes a mask
 //   evaluate     one product with the FP32 number next to 1 / (1 - rate), one rounding
+#include <array>
+
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/philox.hpp"
 
@@ -23,13 +27,30 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return alone(std::move(y));
 }
 
+void random(RandomCall& c) {
+  constexpr std::array rates{0.1, 0.3, 0.6};
+  c.table();
+  c.e.attributes["rate"] = rates[c.draw.between(0, 2)];
+  c.e.attributes["key"] = c.whole(0, 1U << 30);
+}
+void shaped(Maker& m) {
+  m.table();
+  m.e.attributes = {{"rate", 0.1}, {"key", 1}};
+}
+
 }  // namespace
 
-extern const Operation dropout{"dropout",
-                               evaluate<float>,
-                               evaluate<double>,
-                               evaluate<Truth>,
-                               tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                               SumOrder::none};
+extern const Operation dropout{
+    .id = "dropout",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}},
+               .outputs = {{"y", "N", "M"}},
+               .attributes = {real("rate"), key("key")}},
+    .examples = {.random = random, .shaped = shaped},
+};
 
 }  // namespace plumb::bounds

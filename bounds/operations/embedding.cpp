@@ -3,6 +3,8 @@
 //   inputs     ids (T, 1), table (V, D), [positions (S, D), [places (T, 1)]]        y (T, D)
 //              places: which position each token has, where it is not t mod S
 //   evaluate   a row is copied: exact in every layout; with positions one addition, one rounding
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -26,13 +28,38 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {std::move(y)};
 }
 
+void random(RandomCall& c) {
+  c.add(c.draw.whole(c.rows, 7));
+  c.give(7, c.cols);
+  if (c.draw.coin()) c.give(5, c.cols);
+  if (c.e.inputs.size() == 3 && c.draw.coin()) c.add(c.draw.whole(c.rows, 5));
+}
+
+// ROWS tokens of a table with as many rows.
+void shaped(Maker& m) {
+  m.filled(m.rows, 1, 0);
+  for (std::size_t t = 0; t < m.rows; ++t) {
+    m.e.inputs.back().values[t] = static_cast<double>(t * 7 % m.rows);
+  }
+  m.table();
+}
+
 }  // namespace
 
-extern const Operation embedding{"embedding",
-                                 evaluate<float>,
-                                 evaluate<double>,
-                                 evaluate<Truth>,
-                                 tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                 SumOrder::none};
+extern const Operation embedding{
+    .id = "embedding",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.kind = Kind::residual},
+    .schema = {.inputs = {{"ids", "T", "1"},
+                          {"table", "V", "D"},
+                          optional({"positions", "S", "D"}),
+                          optional({"places", "T", "1"})},
+               .outputs = {{"y", "T", "D"}}},
+    .examples = {.random = random, .shaped = shaped},
+};
 
 }  // namespace plumb::bounds

@@ -3,6 +3,8 @@
 //   inputs       keys (T, 1): ids, or positions; dy (T, D)        dTable (V, D)
 //   attributes   rows: V; period: 0 takes the key from the input, S > 0 takes t mod S
 //   evaluate     tokens in `parts` slices; each a chain of FP32 additions in token order
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -29,13 +31,37 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {std::move(table)};
 }
 
+void random(RandomCall& c) {
+  c.add(c.draw.whole(c.rows, 7));
+  c.table();
+  c.e.attributes = {{"rows", 7}, {"period", c.draw.coin() ? 0 : 7}};
+  c.deal(c.rows);
+}
+
+// ROWS tokens of a table with as many rows.
+void shaped(Maker& m) {
+  m.filled(m.rows, 1, 0);
+  for (std::size_t t = 0; t < m.rows; ++t) {
+    m.e.inputs.back().values[t] = static_cast<double>(t * 7 % m.rows);
+  }
+  m.table();
+  m.e.attributes = {{"rows", static_cast<double>(m.rows)}, {"period", 0}};
+}
+
 }  // namespace
 
-extern const Operation embedding_grad{"embedding_grad",
-                                      evaluate<float>,
-                                      evaluate<double>,
-                                      evaluate<Truth>,
-                                      tolerance_by<evaluate<Near>, evaluate<Moment>, 1>,
-                                      SumOrder::chain};
+extern const Operation embedding_grad{
+    .id = "embedding_grad",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>, 1>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"keys", "T", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dtable", "rows", "D"}},
+               .attributes = {count("rows"), count("period", 0)},
+               .dealt = "T"},
+    .examples = {.random = random, .shaped = shaped},
+};
 
 }  // namespace plumb::bounds

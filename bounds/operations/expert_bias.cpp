@@ -6,6 +6,7 @@
 //                +-rate
 //
 // SOURCES  bounds/SOURCES.md [DeepSeek-V3] 2.1.2
+#include "bounds/examples/routed.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -28,11 +29,19 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation expert_bias{"expert_bias",
-                                   evaluate<float>,
-                                   evaluate<double>,
-                                   evaluate<Truth>,
-                                   tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                   SumOrder::none};
+extern const Operation expert_bias{
+    .id = "expert_bias",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"b", "E", "1"}, {"n", "E", "1"}},
+               .outputs = {{"b", "E", "1"}},
+               .attributes = {real("rate")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "oc"}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "oc"}); },
+                 .usual = "256x64"},
+};
 
 }  // namespace plumb::bounds

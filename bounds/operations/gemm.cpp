@@ -18,6 +18,8 @@
 
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/ordered.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/product.hpp"
@@ -155,6 +157,19 @@ Outcome<Tolerance> moments(const ToleranceCall& call, const Begins& begins) {
       finished<Moment>(std::move(parts), {inputs, call.attributes, call.how, roundings}), call);
 }
 
+// The bound of the sums with its numbers.
+std::string words_of(const Begins& begins) {
+  std::size_t most = 0;
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
+    most = std::max(most, begins[p + 1] - begins[p]);
+  }
+  const double ku = static_cast<double>(most) * 0x1p-24;
+  char text[160];
+  std::snprintf(text, sizeof text, "gamma_K S + K t: K = %zu, gamma_K = K u / (1 - K u) = %.4g",
+                most, ku / (1 - ku));
+  return begins.size() == 2 ? text : std::string(text) + ", summed over the parts";
+}
+
 Outcome<Tolerance> tolerance_in_order(const ToleranceCall& call, const Begins& begins) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   const bool repeated = call.mode != Mode::deterministic && (repeats(call[0]) || repeats(call[1]));
@@ -178,7 +193,7 @@ Outcome<Tolerance> tolerance_in_order(const ToleranceCall& call, const Begins& b
   if (call.inputs.size() == 3) inputs.push_back(&bias);
   const auto outputs =
       finished<Near>(std::move(parts), {inputs, call.attributes, call.how, roundings});
-  return tolerance_of(outputs, call, repeated);
+  return tolerance_of(outputs, call, repeated, {{Share::sums, words_of(begins)}});
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
@@ -225,7 +240,48 @@ Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Par
   return tolerance_in_order(same, of.begins);
 }
 
-extern const Operation gemm{"gemm",          evaluate<float>, evaluate<double>,
-                            evaluate<Truth>, tolerance,       SumOrder::any};
+namespace {
+
+void random(RandomCall& c) {
+  const std::size_t k = c.draw.between(4, c.draw.between(0, 9) == 0 ? 1500 : 100);
+  const bool ta = c.draw.coin();
+  const bool tb = c.draw.coin();
+  c.e.attributes = {{"transpose_a", ta}, {"transpose_b", tb}};
+  if (c.draw.between(0, 2) == 0) c.e.attributes["chain"] = c.whole(1, k);
+  ta ? c.give(k, c.rows) : c.give(c.rows, k);
+  tb ? c.give(c.cols, k) : c.give(k, c.cols);
+  if (c.draw.coin()) c.give(c.cols, 1);
+  if (ta && !tb) c.deal(k);
+}
+
+void shaped(Maker& m) {
+  const std::size_t rows = m.sizes[0], inner = m.sizes[1], cols = m.sizes[2];
+  m.limit_products({rows, inner, cols});
+  m.limit_values({rows, inner});
+  m.limit_values({inner, cols});
+  m.limit_values({rows, cols});
+  m.drawn(rows, inner);
+  m.drawn(inner, cols);
+  m.e.attributes = {{"transpose_a", 0}, {"transpose_b", 0}};
+}
+
+}  // namespace
+
+extern const Operation gemm{
+    .id = "gemm",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance,
+    .sums = SumOrder::any,
+    .traits = {.kind = Kind::product, .one_product = true},
+    .schema = {.inputs = {where({"A", "M", "K"}, "transpose_a", "K", "M"),
+                          where({"B", "K", "N"}, "transpose_b", "N", "K"),
+                          optional({"bias", "N", "1"})},
+               .outputs = {{"C", "M", "N"}},
+               .attributes = {flag("transpose_a"), flag("transpose_b"), or_else(count("chain"))},
+               .dealt = "K"},
+    .examples = {.random = random, .shaped = shaped, .usual = "32x4096x32"},
+};
 
 }  // namespace plumb::bounds

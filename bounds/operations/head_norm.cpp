@@ -11,6 +11,8 @@
 //   evaluate     dwq = sum over query heads and tokens, dwk over key heads and tokens, head by
 //                head; in parts: of the tokens of each rank that shares them, the heads in equal
 //                slices
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/operations/attention.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/operations/rms.hpp"
@@ -111,21 +113,83 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
   return outputs;
 }
 
+void random_forward(RandomCall& c) {
+  const std::size_t kv = c.draw.between(1, 2);
+  const std::size_t heads = kv * c.draw.between(1, 3), dim = 2 * c.draw.between(1, 8);
+  c.e.attributes = {{"heads", heads}, {"kv_heads", kv}, {"head_dim", dim}, {"eps", 1e-5}};
+  c.give(c.rows, (heads + 2 * kv) * dim);
+  for (int w = 0; w < 2; ++w) c.moderate(dim, 1, 0.3, 1);
+}
+void random_grad(RandomCall& c) {
+  random_forward(c);
+  c.give(c.rows, c.e.inputs[0].cols);
+}
+
+// A query head, a key and a value, with the weights of a norm of their size.
+void shaped_forward(Maker& m) {
+  m.need_columns(6, "ROWSxF with F = 3 head_dim, head_dim even");
+  const std::size_t dim = m.cols / 3;
+  m.table();
+  for (int w = 0; w < 2; ++w) m.weights(dim);
+  m.e.attributes = {
+      {"heads", 1}, {"kv_heads", 1}, {"head_dim", static_cast<double>(dim)}, {"eps", 1e-5}};
+}
+void shaped_grad(Maker& m) {
+  shaped_forward(m);
+  m.table();
+}
+
 }  // namespace
 
-extern const Operation head_norm{"head_norm",
-                                 forward<float>,
-                                 forward<double>,
-                                 forward<Truth>,
-                                 tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
-                                 SumOrder::chain};
-extern const Operation head_norm_grad{"head_norm_grad",
-                                      grad<float>,
-                                      grad<double>,
-                                      grad<Truth>,
-                                      tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 3>,
-                                      SumOrder::chain};
-extern const Operation head_norm_wgrad{"head_norm_wgrad", wgrad<float>, wgrad<double>, wgrad<Truth>,
-                                       tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 3>};
+extern const Operation head_norm{
+    .id = "head_norm",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"},
+                          {"wq", "head_dim", "1"},
+                          {"wk", "head_dim", "1"}},
+               .outputs = {{"y", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"), real("eps")}},
+    .examples = {.random = [](RandomCall& c) { random_forward(c), c.one_part(); },
+                 .shaped = shaped_forward,
+                 .usual = "256x192"},
+};
+extern const Operation head_norm_grad{
+    .id = "head_norm_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 3>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"},
+                          {"wq", "head_dim", "1"},
+                          {"wk", "head_dim", "1"},
+                          {"dy", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .outputs = {{"dqkv", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"), real("eps")}},
+    .examples = {.random = [](RandomCall& c) { random_grad(c), c.one_part(); },
+                 .shaped = shaped_grad,
+                 .usual = "256x192"},
+};
+extern const Operation head_norm_wgrad{
+    .id = "head_norm_wgrad",
+    .evaluate = wgrad<float>,
+    .value = wgrad<double>,
+    .truth = wgrad<Truth>,
+    .tolerance = tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 3>,
+    .schema = {.inputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"},
+                          {"wq", "head_dim", "1"},
+                          {"wk", "head_dim", "1"},
+                          {"dy", "T", "heads head_dim + 2 kv_heads head_dim"}},
+               .outputs = {{"dwq", "head_dim", "1"}, {"dwk", "head_dim", "1"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"), real("eps")},
+               .dealt = "T"},
+    .examples = {.random = [](RandomCall& c) { random_grad(c), c.deal(c.rows); },
+                 .shaped = shaped_grad,
+                 .usual = "4096x48"},
+};
 
 }  // namespace plumb::bounds

@@ -17,6 +17,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/rows.hpp"
@@ -153,25 +155,79 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
   return {std::move(dw), column_sums(call[2], call.how, call.roundings)};
 }
 
+void random_forward(RandomCall& c) {
+  c.e.attributes = {{"eps", 1e-5}};
+  const std::size_t way = c.draw.between(0, 2);
+  if (way < 2) c.e.attributes[way == 0 ? "one_pass" : "welford"] = 1;
+  c.table();
+  c.moderate(c.cols, 1, 0.3, 1);
+  c.give(c.cols, 1);
+  c.one_part();
+}
+void random_wgrad(RandomCall& c) {
+  c.e.attributes = {{"eps", 1e-5}};
+  c.table();
+  c.moderate(c.cols, 1, 0.3, 1);
+  c.table();
+}
+void random_grad(RandomCall& c) {
+  random_wgrad(c);
+  c.one_part();
+}
+
+void shaped_forward(Maker& m) {
+  m.e.attributes = {{"eps", 1e-5}};
+  m.table();
+  m.weights(m.cols);
+  m.weights(m.cols);
+}
+void shaped_grad(Maker& m) {
+  m.e.attributes = {{"eps", 1e-5}};
+  m.table();
+  m.weights(m.cols);
+  m.table();
+}
+
 }  // namespace
 
-extern const Operation layernorm{"layernorm",
-                                 forward<float>,
-                                 forward<double>,
-                                 forward<Truth>,
-                                 tolerance_by<forward<Near>, forward<Moment>, 0>,
-                                 SumOrder::chain};
-extern const Operation layernorm_grad{"layernorm_grad",
-                                      grad<float>,
-                                      grad<double>,
-                                      grad<Truth>,
-                                      tolerance_by<grad<Near>, grad<Moment>, 0, 2>,
-                                      SumOrder::chain};
-extern const Operation layernorm_wgrad{"layernorm_wgrad",
-                                       wgrad<float>,
-                                       wgrad<double>,
-                                       wgrad<Truth>,
-                                       tolerance_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
-                                       SumOrder::chain};
+extern const Operation layernorm{
+    .id = "layernorm",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"b", "D", "1"}},
+               .outputs = {{"y", "T", "D"}},
+               .attributes = {real("eps"), or_else(flag("one_pass")), or_else(flag("welford"))}},
+    .examples = {.random = random_forward, .shaped = shaped_forward},
+};
+extern const Operation layernorm_grad{
+    .id = "layernorm_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 2>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dx", "T", "D"}},
+               .attributes = {real("eps")}},
+    .examples = {.random = random_grad, .shaped = shaped_grad},
+};
+extern const Operation layernorm_wgrad{
+    .id = "layernorm_wgrad",
+    .evaluate = wgrad<float>,
+    .value = wgrad<double>,
+    .truth = wgrad<Truth>,
+    .tolerance = tolerance_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dw", "D", "1"}, {"db", "D", "1"}},
+               .attributes = {real("eps")},
+               .dealt = "T"},
+    .examples = {.random = [](RandomCall& c) { random_wgrad(c), c.deal(c.rows); },
+                 .shaped = shaped_grad,
+                 .usual = "4096x16"},
+};
 
 }  // namespace plumb::bounds

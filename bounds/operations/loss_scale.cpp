@@ -7,6 +7,10 @@
 //   attributes   growth, backoff, interval (good steps to a growth)
 //   evaluate     s times a factor in FP32; growth that would leave FP32's range is left out
 //   tolerance    0 for powers of two
+#include <cmath>
+
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -32,13 +36,30 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return outputs;
 }
 
+void random(RandomCall& c) {
+  c.e.attributes = {{"growth", 2}, {"backoff", 0.5}, {"interval", 3}};
+  c.e.inputs = {Matrix<double>(1, 1, std::exp2(c.draw.between(0, 126))),
+                Matrix<double>(1, 1, c.whole(0, 2)), Matrix<double>(1, 1, c.draw.coin())};
+}
+// The last step before the scale grows.
+void shaped(Maker& m) {
+  for (const double x : {65536, 1999, 0}) m.filled(1, 1, x);
+  m.e.attributes = {{"growth", 2}, {"backoff", 0.5}, {"interval", 2000}};
+}
+
 }  // namespace
 
-extern const Operation loss_scale{"loss_scale",
-                                  evaluate<float>,
-                                  evaluate<double>,
-                                  evaluate<Truth>,
-                                  tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                                  SumOrder::none};
+extern const Operation loss_scale{
+    .id = "loss_scale",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"s", "1", "1"}, {"g", "1", "1"}, {"f", "1", "1"}},
+               .outputs = {{"s", "1", "1"}, {"g", "1", "1"}},
+               .attributes = {real("growth"), real("backoff"), real("interval")}},
+    .examples = {.random = random, .shaped = shaped, .usual = "1x1"},
+};
 
 }  // namespace plumb::bounds

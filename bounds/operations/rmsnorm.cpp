@@ -8,6 +8,8 @@
 //   dx = r (dy w - xhat c),  c = sum_j dy_j w_j xhat_j / D,  xhat = x r          inputs x, w, dy
 //   dw_j = sum_t dy_tj xhat_tj, tokens in `parts` slices                         inputs x, w, dy
 // The norm of each query and key head of packed qkv: bounds/operations/head_norm.cpp.
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/operations/column_sums.hpp"
 #include "bounds/operations/rms.hpp"
 #include "bounds/tolerance.hpp"
@@ -35,25 +37,75 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
   return {column_sums(terms, call.how, call.roundings)};
 }
 
+void random_forward(RandomCall& c) {
+  c.e.attributes = {{"eps", 1e-5}};
+  c.table();
+  c.moderate(c.cols, 1, 0.3, 1);
+  c.one_part();
+}
+void random_wgrad(RandomCall& c) {
+  c.e.attributes = {{"eps", 1e-5}};
+  c.table();
+  c.moderate(c.cols, 1, 0.3, 1);
+  c.table();
+}
+void random_grad(RandomCall& c) {
+  random_wgrad(c);
+  c.one_part();
+}
+
+void shaped_forward(Maker& m) {
+  m.e.attributes = {{"eps", 1e-5}};
+  m.table();
+  m.weights(m.cols);
+}
+void shaped_grad(Maker& m) {
+  m.e.attributes = {{"eps", 1e-5}};
+  m.table();
+  m.weights(m.cols);
+  m.table();
+}
+
 }  // namespace
 
-extern const Operation rmsnorm{"rmsnorm",
-                               forward<float>,
-                               forward<double>,
-                               forward<Truth>,
-                               tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
-                               SumOrder::chain};
-extern const Operation rmsnorm_grad{"rmsnorm_grad",
-                                    grad<float>,
-                                    grad<double>,
-                                    grad<Truth>,
-                                    tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 2>,
-                                    SumOrder::chain};
-extern const Operation rmsnorm_wgrad{"rmsnorm_wgrad",
-                                     wgrad<float>,
-                                     wgrad<double>,
-                                     wgrad<Truth>,
-                                     tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
-                                     SumOrder::chain};
+extern const Operation rmsnorm{
+    .id = "rmsnorm",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}},
+               .outputs = {{"y", "T", "D"}},
+               .attributes = {real("eps")}},
+    .examples = {.random = random_forward, .shaped = shaped_forward},
+};
+extern const Operation rmsnorm_grad{
+    .id = "rmsnorm_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 2>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dx", "T", "D"}},
+               .attributes = {real("eps")}},
+    .examples = {.random = random_grad, .shaped = shaped_grad},
+};
+extern const Operation rmsnorm_wgrad{
+    .id = "rmsnorm_wgrad",
+    .evaluate = wgrad<float>,
+    .value = wgrad<double>,
+    .truth = wgrad<Truth>,
+    .tolerance = tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
+               .outputs = {{"dw", "D", "1"}},
+               .attributes = {real("eps")},
+               .dealt = "T"},
+    .examples = {.random = [](RandomCall& c) { random_wgrad(c), c.deal(c.rows); },
+                 .shaped = shaped_grad,
+                 .usual = "4096x16"},
+};
 
 }  // namespace plumb::bounds

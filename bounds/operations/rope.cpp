@@ -10,6 +10,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "bounds/examples/heads.hpp"
 #include "bounds/operations/attention.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -69,13 +70,32 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {std::move(y)};
 }
 
+void random(RandomCall& c) {
+  const HeadsSize size = random_heads(c);
+  c.give(size.tokens, size.cols);
+  c.documents(static_cast<std::size_t>(c.e.attributes["sequence"]));
+  if (c.draw.coin()) return;  // half of the rotations leave a head's first columns alone
+  const auto pairs = static_cast<std::size_t>(c.e.attributes["head_dim"]) / 2;
+  c.e.attributes["rotated"] = static_cast<double>(2 * c.draw.between(1, pairs));
+}
+
 }  // namespace
 
-extern const Operation rope{"rope",
-                            evaluate<float>,
-                            evaluate<double>,
-                            evaluate<Truth>,
-                            tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                            SumOrder::none};
+extern const Operation rope{
+    .id = "rope",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.kind = Kind::attention},
+    .schema = {.inputs = {{"qkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
+                          optional({"places", "sequence n", "1"})},
+               .outputs = {{"y", "sequence n", "heads head_dim + 2 kv_heads head_dim"}},
+               .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
+                              count("sequence"), real("base"), flag("inverse"),
+                              or_else(count("rotated"))}},
+    .examples = {.random = random, .shaped = shaped_heads, .usual = "256x192"},
+};
 
 }  // namespace plumb::bounds

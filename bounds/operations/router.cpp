@@ -16,6 +16,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "bounds/examples/routed.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/rows.hpp"
 
@@ -73,11 +74,19 @@ std::vector<std::size_t> undecided(const Matrix<double>& margins, const Matrix<d
   return rows;
 }
 
-extern const Operation router{"router",
-                              evaluate<float>,
-                              evaluate<double>,
-                              evaluate<Truth>,
-                              tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
-                              SumOrder::chain};
+extern const Operation router{
+    .id = "router",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"x", "T", "E"}, optional({"b", "E", "1"})},
+               .outputs = {{"p", "T", "E"}, {"m", "T", "1"}, {"l", "T", "1"}},
+               .attributes = {count("k")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "lv", .as_many = true}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "lv", .as_many = true}); },
+                 .usual = "256x64"},
+};
 
 }  // namespace plumb::bounds

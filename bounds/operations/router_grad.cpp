@@ -1,61 +1,21 @@
-// balance_loss: l = balance sum_e n_e sum_t p_te, small where experts take equal shares
-//
-//   inputs       p (T, E): probabilities, n (E, 1): copies that each expert takes  outputs  l (1,
-//                1)
-//   attributes   balance: coefficient E / (k T^2), over the micro-batches of a step
-//   evaluate     tokens in `parts` slices, each a chain of FP32 additions; parts combined on the
-//                wire; then a chain of fused multiply-adds over the experts, and one product, in
-//                FP32
-// z_loss: l = z sum_t lse_t^2, so that logits stay small
-//   inputs       lse (T, 1)                            outputs   l (1, 1)
-//   attributes   z: coefficient / T, over the micro-batches of a step
-//   evaluate     tokens in `parts` slices, each a chain of FP32 fused multiply-adds; parts combined
-//                on the wire; one product, in FP32
 // router_grad: dx_te = p_te (g_te - sum_i p_ti g_ti + 2 z lse_t),  g_te = dp_te + balance n_e
+//
 //   inputs       p, dp (T, E), n (E, 1), lse (T, 1), [s (1, 1)]        outputs   dx (T, E)
-//                s: what the loss is scaled with; balance and z above are times s here
-//   attributes   balance, z: as above; the counts are constants to the gradient
+//                s: what the loss is scaled with; balance and z are times s here
+//   attributes   balance, z: as balance_loss and z_loss have them; the counts are constants to the
+//                gradient
 //   evaluate     the sum along e a chain of FP32 fused multiply-adds; each step rounded to FP32;
 //                one rounding to the output format
 //
 // SOURCES  bounds/SOURCES.md [Switch] [ST-MoE]
 #include <cmath>
+#include <type_traits>
 
-#include "bounds/operations/column_sums.hpp"
+#include "bounds/examples/routed.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
 namespace {
-
-template <class T>
-std::vector<Matrix<T>> balanced(const Call<T>& call) {
-  using std::fma;
-  const Evaluation in_fp32{call.how.parts, call.how.wire, fp32, call.how.deal};
-  const Matrix<T> sums = column_sums(call[0], in_fp32, call.roundings);
-  T loss = 0;
-  for (std::size_t e = 0; e < sums.rows; ++e) {
-    loss = fma(call[1].values[e], sums.values[e], loss);
-  }
-  return alone(Matrix<T>(1, 1, static_cast<T>(call.attribute("balance")) * loss));
-}
-
-template <class T>
-std::vector<Matrix<T>> squared(const Call<T>& call) {
-  using std::fma;
-  const auto [order, begins] = parting(call[0].rows, call.how);
-  std::vector<Matrix<T>> parts;
-  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
-    T sum = 0;
-    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
-      const T lse = call[0].values[order[i]];  // one number, used twice: Moment takes note
-      sum = fma(lse, lse, sum);
-    }
-    parts.emplace_back(1, 1, sum);
-  }
-  Matrix<T> loss = combined(std::move(parts), call.how, call.roundings);
-  loss.values[0] = static_cast<T>(call.attribute("z")) * loss.values[0];
-  return alone(std::move(loss));
-}
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
@@ -88,20 +48,23 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 
 }  // namespace
 
-extern const Operation balance_loss{"balance_loss", balanced<float>, balanced<double>,
-                                    balanced<Truth>,
-                                    tolerance_by<balanced<Near>, balanced<Moment>, 0>};
-extern const Operation z_loss{"z_loss",
-                              squared<float>,
-                              squared<double>,
-                              squared<Truth>,
-                              tolerance_of_squares_by<squared<Near>, squared<Moment>, 0>,
-                              SumOrder::chain};
-extern const Operation router_grad{"router_grad",
-                                   grad<float>,
-                                   grad<double>,
-                                   grad<Truth>,
-                                   tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
-                                   SumOrder::chain};
+extern const Operation router_grad{
+    .id = "router_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"p", "T", "E"},
+                          {"dp", "T", "E"},
+                          {"n", "E", "1"},
+                          {"lse", "T", "1"},
+                          optional({"s", "1", "1"})},
+               .outputs = {{"dx", "T", "E"}},
+               .attributes = {real("balance"), real("z")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "pgnsf", .as_many = true}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "pgnsf", .as_many = true}); },
+                 .usual = "256x64"},
+};
 
 }  // namespace plumb::bounds

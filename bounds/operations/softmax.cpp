@@ -3,8 +3,6 @@
 //   inputs     x (T, N)                              outputs   p (T, N)
 // softmax_grad: dx_tj = p_tj (dp_tj - sum_i p_ti dp_ti)
 //   inputs     p, dp (T, N)                          outputs   dx (T, N)
-// log_sum_exp: l_t = m_t + ln z_t
-//   inputs     x (T, N)                              outputs   l (T, 1)
 // softmax_merge: what ranks know of their own keys, put together (context parallelism, T = tokens)
 //   l = ln sum_r exp(l_r),  o = sum_r exp(l_r - l) o_r
 //   inputs     o_1 (T, D), l_1 (T, 1), o_2, l_2 ...  outputs   o (T, D), l (T, 1)
@@ -14,34 +12,13 @@
 //              rounding to the output format, which l does not get: it stays FP32.
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
+#include "bounds/operations/softmax_row.hpp"
 #include "bounds/tolerance.hpp"
-#include "number/exponential.hpp"
-#include "number/order.hpp"
-#include "number/rows.hpp"
 
 namespace plumb::bounds {
 namespace {
-
-constexpr Order pairwise{Order::Kind::pairwise};
-
-// Exponentials of a row and their sum. Each goes into the numerator and, with the opposite sign of
-// effect, into the sum: counting its error twice as if independent only widens (1 - p <= 1).
-template <class T>
-struct Row {
-  T largest, sum;
-  std::vector<T> exponentials;
-
-  Row(const T* x, std::size_t n)
-      : largest(largest_of(x, n)), exponentials(plumb::exponentials(x, n, largest)) {
-    if constexpr (std::is_same_v<T, double>) {
-      sum = sum_of(exponentials.data(), n);
-    } else {
-      const auto leaf = [&](const T&, std::size_t j) { return exponentials[j]; };
-      const auto add = [](const T& a, const T& b) { return a + b; };
-      sum = total<T>(pairwise, 0, n, leaf, add);
-    }
-  }
-};
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
@@ -70,18 +47,6 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 }
 
 template <class T>
-std::vector<Matrix<T>> log_sum(const Call<T>& call) {
-  using std::log;
-  const Matrix<T>& x = call[0];
-  Matrix<T> l(x.rows, 1);
-  for (std::size_t t = 0; t < x.rows; ++t) {
-    const Row<T> row(x.row(t), x.cols);
-    l.values[t] = row.largest + log(row.sum);
-  }
-  return {std::move(l)};
-}
-
-template <class T>
 std::vector<Matrix<T>> merge(const Call<T>& call) {
   using std::fma;
   using std::log;
@@ -104,31 +69,68 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
   return {std::move(o), std::move(l)};
 }
 
+void random_logits(RandomCall& c) {
+  c.logits(c.cols);
+  c.one_part();
+}
+
+void random_grad(RandomCall& c) {
+  c.add(value_of_softmax(c.draw.moderate(c.rows, c.cols, 3)));
+  c.table();
+}
+
+void random_merge(RandomCall& c) {
+  for (std::size_t r = c.draw.between(1, 5); r > 0; --r) {
+    c.table();
+    c.moderate(c.rows, 1, 3);
+  }
+}
+
+void shaped_grad(Maker& m) {
+  m.table();
+  m.e.inputs[0] = value_of_softmax(m.e.inputs[0]);
+  m.table();
+}
+
+void shaped_merge(Maker& m) {
+  for (int rank = 0; rank < 2; ++rank) {
+    m.table();
+    m.drawn(m.rows, 1);
+  }
+}
+
 }  // namespace
 
-extern const Operation softmax{"softmax",
-                               forward<float>,
-                               forward<double>,
-                               forward<Truth>,
-                               tolerance_by<forward<Near>, forward<Moment>, 0>,
-                               SumOrder::tree};
-extern const Operation softmax_grad{"softmax_grad",
-                                    grad<float>,
-                                    grad<double>,
-                                    grad<Truth>,
-                                    tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
-                                    SumOrder::chain};
-extern const Operation log_sum_exp{"log_sum_exp",
-                                   log_sum<float>,
-                                   log_sum<double>,
-                                   log_sum<Truth>,
-                                   tolerance_by<log_sum<Near>, log_sum<Moment>, 0>,
-                                   SumOrder::tree};
-extern const Operation softmax_merge{"softmax_merge",
-                                     merge<float>,
-                                     merge<double>,
-                                     merge<Truth>,
-                                     tolerance_by<merge<Near>, merge<Moment>>,
-                                     SumOrder::chain};
+extern const Operation softmax{
+    .id = "softmax",
+    .evaluate = forward<float>,
+    .value = forward<double>,
+    .truth = forward<Truth>,
+    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .sums = SumOrder::tree,
+    .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"p", "T", "N"}}},
+    .examples = {.random = random_logits, .shaped = one_table},
+};
+extern const Operation softmax_grad{
+    .id = "softmax_grad",
+    .evaluate = grad<float>,
+    .value = grad<double>,
+    .truth = grad<Truth>,
+    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"p", "T", "N"}, {"dp", "T", "N"}}, .outputs = {{"dx", "T", "N"}}},
+    .examples = {.random = random_grad, .shaped = shaped_grad},
+};
+extern const Operation softmax_merge{
+    .id = "softmax_merge",
+    .evaluate = merge<float>,
+    .value = merge<double>,
+    .truth = merge<Truth>,
+    .tolerance = tolerance_by<merge<Near>, merge<Moment>>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {repeated({"o", "T", "D"}), repeated({"l", "T", "1"})},
+               .outputs = {{"o", "T", "D"}, {"l", "T", "1"}}},
+    .examples = {.random = random_merge, .shaped = shaped_merge},
+};
 
 }  // namespace plumb::bounds

@@ -1,23 +1,6 @@
 #include "bounds/operations/stacked.hpp"
 
 namespace plumb::bounds {
-namespace {
-
-// Keeps the larger share of each term, by name.
-void merge(std::vector<Term>& terms, const std::vector<Term>& others) {
-  for (const Term& other : others) {
-    const auto same = [&](const Term& t) { return t.name == other.name; };
-    const auto found = std::ranges::find_if(terms, same);
-    if (found != terms.end()) {
-      found->largest = std::max(found->largest, other.largest);
-    } else {
-      terms.push_back(other);
-    }
-  }
-}
-
-}  // namespace
-
 StackedTolerance::StackedTolerance(const ToleranceCall& call)
     : call_(call), all_{call.mode, call.mode == Mode::probabilistic ? call.delta : 0, {}, {}, {}} {
   all_.bound.emplace_back();
@@ -37,7 +20,12 @@ std::optional<Refusal> StackedTolerance::add(std::vector<const Matrix<double>*> 
   }
   put_below(all_.bound[0], one->bound[0]);
   if (call_.mode == Mode::moments) put_below(all_.bias[0], one->bias[0]);
-  merge(all_.terms[0], one->terms[0]);
+  double largest = 0;
+  for (const double b : one->bound[0].values) largest = std::max(largest, b);
+  if (largest > largest_) {
+    largest_ = largest;
+    all_.terms[0] = one->terms[0];
+  }
   return {};
 }
 

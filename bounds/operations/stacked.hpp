@@ -43,6 +43,7 @@ class StackedTolerance {
   const ToleranceCall& call_;
   Tolerance all_;
   std::size_t added_ = 0;
+  double largest_ = 0;  // bound so far, whose terms are told
 };
 
 }  // namespace plumb::bounds

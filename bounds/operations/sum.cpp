@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/philox.hpp"
 
@@ -62,13 +64,23 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {std::move(y)};
 }
 
+// Each rank has an input.
+void random(RandomCall& c) {
+  for (std::size_t i = 4 * c.draw.between(1, 2); i > 0; --i) c.table();
+}
+
 }  // namespace
 
-extern const Operation sum{"sum",
-                           evaluate<float>,
-                           evaluate<double>,
-                           evaluate<Truth>,
-                           tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                           SumOrder::chain};
+extern const Operation sum{
+    .id = "sum",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::chain,
+    .traits = {.adds_inputs = true},
+    .schema = {.inputs = {repeated({"x", "N", "M"})}, .outputs = {{"y", "N", "M"}}},
+    .examples = {.random = random, .shaped = two_tables},
+};
 
 }  // namespace plumb::bounds

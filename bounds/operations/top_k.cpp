@@ -3,20 +3,13 @@
 //   inputs       x (T, E), [b (E, 1)]: b is added to the logits, in FP32, for the choice alone
 //   outputs      ids (T, k), by falling logit; of equal ones the lower id first
 //   attributes   k: so many experts a token, at most E
-// within_capacity: an expert takes its first copies by the order of the tokens, others are dropped
-//   inputs       ids (T, k)                         outputs   ids (T, k), E where a copy is dropped
-//   attributes   experts: E; most: copies that an expert takes at most
-// expert_count: how many copies each expert takes
-//   inputs       ids (T, k)                            outputs   n (E, 1)
-//   attributes   experts: E
-//
-//   evaluate     comparisons and whole numbers below 2^24: exact. How near a choice was to another
-//                is the router's margin: bounds/operations/router.hpp.
-//
-// SOURCES  bounds/SOURCES.md [Switch]: capacity
+//   evaluate     comparisons: exact. How near a choice was to another is the router's margin:
+//                bounds/operations/router.hpp.
 #include <numeric>
+#include <stdexcept>
+#include <string>
 
-#include "bounds/operations/routing.hpp"
+#include "bounds/examples/routed.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -25,9 +18,13 @@ namespace {
 // The number that FP32 holds where an evaluation runs; the same for every type, so that all choose
 // alike.
 double held(float x) { return static_cast<double>(x); }
+
 double held(double x) { return static_cast<double>(static_cast<float>(x)); }
+
 double held(const Near& x) { return held(x.value); }
+
 double held(const Moment& x) { return held(x.held()); }
+
 double held(const Truth& x) { return held(static_cast<double>(x)); }
 
 template <class T>
@@ -53,48 +50,22 @@ std::vector<Matrix<T>> chosen(const Call<T>& call) {
   return alone(std::move(ids));
 }
 
-template <class T>
-std::vector<Matrix<T>> within(const Call<T>& call) {
-  const std::size_t experts = call.count("experts"), most = call.count("most");
-  const Routing routing = routing_of(call[0], experts);
-  Matrix<T> ids = call[0];
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::size_t e = expert_of(ids.values[i], experts + 1);
-    const bool fits = e == experts || routing.rows[i] < routing.first[e] + most;
-    if (!fits) ids.values[i] = static_cast<T>(static_cast<double>(experts));
-  }
-  return alone(std::move(ids));
-}
-
-template <class T>
-std::vector<Matrix<T>> counted(const Call<T>& call) {
-  const Routing routing = routing_of(call[0], call.count("experts"));
-  Matrix<T> n(call.count("experts"), 1);
-  for (std::size_t e = 0; e < n.rows; ++e) {
-    n.values[e] = static_cast<T>(static_cast<double>(routing.first[e + 1] - routing.first[e]));
-  }
-  return alone(std::move(n));
-}
-
 }  // namespace
 
-extern const Operation top_k{"top_k",
-                             chosen<float>,
-                             chosen<double>,
-                             chosen<Truth>,
-                             tolerance_by<chosen<Near>, chosen<Moment>>,
-                             SumOrder::none};
-extern const Operation within_capacity{"within_capacity",
-                                       within<float>,
-                                       within<double>,
-                                       within<Truth>,
-                                       tolerance_by<within<Near>, within<Moment>>,
-                                       SumOrder::none};
-extern const Operation expert_count{"expert_count",
-                                    counted<float>,
-                                    counted<double>,
-                                    counted<Truth>,
-                                    tolerance_by<counted<Near>, counted<Moment>>,
-                                    SumOrder::none};
+extern const Operation top_k{
+    .id = "top_k",
+    .evaluate = chosen<float>,
+    .value = chosen<double>,
+    .truth = chosen<Truth>,
+    .tolerance = tolerance_by<chosen<Near>, chosen<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.choice = true, .exact = true},
+    .schema = {.inputs = {{"x", "T", "E"}, optional({"b", "E", "1"})},
+               .outputs = {{"ids", "T", "k"}},
+               .attributes = {count("k")}},
+    .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "lv", .as_many = true}); },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "lv", .as_many = true}); },
+                 .usual = "256x64"},
+};
 
 }  // namespace plumb::bounds

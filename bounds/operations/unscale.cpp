@@ -7,6 +7,8 @@
 //               refused: there is nothing to bound in a step that is left out
 #include <cmath>
 
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -37,13 +39,28 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return outputs;
 }
 
+void random(RandomCall& c) {
+  c.add(c.draw.coin() ? Matrix<double>(1, 1, 65536) : c.draw.moderate(1, 1, 100, 1000));
+  for (std::size_t i = c.draw.between(1, 3); i > 0; --i) c.table();
+}
+void shaped(Maker& m) {
+  m.filled(1, 1, 65536);
+  m.table();
+}
+
 }  // namespace
 
-extern const Operation unscale{"unscale",
-                               evaluate<float>,
-                               evaluate<double>,
-                               evaluate<Truth>,
-                               tolerance_by<evaluate<Near>, evaluate<Moment>>,
-                               SumOrder::none};
+extern const Operation unscale{
+    .id = "unscale",
+    .evaluate = evaluate<float>,
+    .value = evaluate<double>,
+    .truth = evaluate<Truth>,
+    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.says_left_out = true},
+    .schema = {.inputs = {{"s", "1", "1"}, repeated({"g", "*", "*"})},
+               .outputs = {repeated({"y", "*", "*"}), {"f", "1", "1"}}},
+    .examples = {.random = random, .shaped = shaped},
+};
 
 }  // namespace plumb::bounds

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "experiments/experiment.hpp"
-#include "experiments/training.hpp"
 #include "model/data/text.hpp"
+#include "model/run/training.hpp"
 #include "model/verify.hpp"
 
 namespace plumb::experiments {

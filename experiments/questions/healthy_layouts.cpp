@@ -10,9 +10,9 @@
 
 #include "experiments/distance.hpp"
 #include "experiments/experiment.hpp"
-#include "experiments/training.hpp"
 #include "model/data/text.hpp"
 #include "model/plan.hpp"
+#include "model/run/training.hpp"
 #include "model/verify.hpp"
 #include "number/philox.hpp"
 #include "trace/boundaries.hpp"

@@ -28,9 +28,16 @@ std::string kind_of_node(const Node& node) {
   if (id.find(".weight/operand") != id.npos) return "weights for products" + to;
   if (id.find("/operand") != id.npos) return "activations for products" + to;
   const std::string phase = node.phase == Phase::forward ? "forward " : "backward ";
-  if (node.op == "gemm") return phase + "products" + to;
-  if (node.op.starts_with("attention") || node.op == "rope") return phase + "attention" + to;
-  if (node.op == "add" || node.op == "embedding") return phase + "residual stream" + to;
+  switch (traits_of(node).kind) {
+    case Kind::product:
+      return phase + "products" + to;
+    case Kind::attention:
+      return phase + "attention" + to;
+    case Kind::residual:
+      return phase + "residual stream" + to;
+    case Kind::other:
+      break;
+  }
   return phase + "norms and activations" + to;
 }
 

@@ -1,6 +1,6 @@
 // Does every recipe learn? The same 200 steps of the default text in each; the mean loss of every
 // ten steps. fp32 is the yardstick; a recipe whose curve leaves it is wrong, or hurts.
-#include "experiments/training.hpp"
+#include "model/run/training.hpp"
 
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"

@@ -97,7 +97,7 @@ class Planner {
     }
     for (const auto& [id, how, weight] : delayed_operands(c_, run.recipe)) histories_[id] = weight;
     for (const Node& node : graph.nodes) {
-      if (node.op != "block_scales") continue;
+      if (!traits_of(node).shaped_by_parts) continue;
       scales_.emplace(node.outputs.front(), &node);
     }
   }

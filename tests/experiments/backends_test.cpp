@@ -2,10 +2,10 @@
 // is a bug blamed where it bites, whatever order sums are taken in?
 #include <gtest/gtest.h>
 
-#include "experiments/training.hpp"
 #include "experiments/trial.hpp"
 #include "kernels/backend.hpp"
 #include "model/data/text.hpp"
+#include "model/run/training.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 

@@ -2,7 +2,8 @@
 // be asked to be, and in a ring?
 #include <gtest/gtest.h>
 
-#include "experiments/training.hpp"
+#include "experiments/trial.hpp"
+#include "model/run/training.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 

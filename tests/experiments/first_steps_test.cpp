@@ -2,8 +2,8 @@
 // round alike, and their errors add up.
 #include <gtest/gtest.h>
 
-#include "experiments/training.hpp"
 #include "model/data/text.hpp"
+#include "model/run/training.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"

@@ -2,9 +2,9 @@
 // that share out everything, and is a bug of the extra head blamed?
 #include <gtest/gtest.h>
 
-#include "experiments/training.hpp"
 #include "experiments/trial.hpp"
 #include "model/data/text.hpp"
+#include "model/run/training.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 

@@ -1,5 +1,6 @@
 // Does training lower the loss, and does its rate rise and fall as it says?
-#include "experiments/training.hpp"
+#include "model/run/training.hpp"
+#include "experiments/trial.hpp"
 
 #include <gtest/gtest.h>
 

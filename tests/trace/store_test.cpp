@@ -68,6 +68,36 @@ TEST_F(Store, BringsEveryBitBack) {
   EXPECT_TRUE(touched(*trace.graph, *back.graph).empty());
 }
 
+// Writes a trace whose graph `damage` has changed, and returns what is said when it is read.
+template <class Damage>
+std::string said_of(const Trace& sound, const fs::path& folder, const Damage& damage) {
+  Trace trace = sound;
+  damage(*trace.graph);
+  fs::remove_all(folder);
+  write_trace(trace, folder);
+  try {
+    read_trace(folder);
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+TEST_F(Store, RefusesGraphsThatCannotBeRun) {
+  const Trace trace = made("tp2");
+  const auto says = [&](const auto& damage, const std::string& what) {
+    const std::string said = said_of(trace, folder_ / "t", damage);
+    EXPECT_NE(said.find("graph.json"), said.npos) << said;
+    EXPECT_NE(said.find(what), said.npos) << said;
+  };
+  says([](Graph& g) { g.nodes[2].op = "gem"; }, "'gem' is no operation of the catalogue");
+  says([](Graph& g) { g.nodes[2].attributes["colour"] = 1; }, "has no attribute 'colour'");
+  says([](Graph& g) { g.nodes[2].inputs.clear(); }, "it has 0 inputs, and takes ");
+  says([](Graph& g) { g.nodes[2].outputs.push_back("more"); }, "it makes 2 tensors");
+  says([](Graph& g) { g.nodes[2].inputs[0] = "nowhere"; },
+       "reads 'nowhere', which no node makes and no rank has");
+}
+
 TEST_F(Store, BringsBackHowTermsLieOnRanks) {
   Trace trace = made("tp2");
   const Deal deals[] = {{4, 16}, {4, 16, 0, true}, {1, 0, 0, false, 2}, {4, 16, 0, true, 2}};

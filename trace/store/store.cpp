@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
+#include "trace/check_graph.hpp"
 #include "trace/store/json.hpp"
 #include "trace/store/read_file.hpp"
 #include "trace/store/safetensors.hpp"
@@ -174,6 +176,18 @@ std::vector<std::map<std::string, Evaluation>> ran_from(const json& j, const fs:
   return ranks;
 }
 
+// Refuses a graph that no program can run, and one that reads what the trace does not have.
+void check_whole(const Trace& trace, const fs::path& file) {
+  const auto leaves = check_graph(*trace.graph);
+  if (!leaves) damaged(file, "cannot be run, " + leaves.error().detail);
+  for (const std::string& id : *leaves) {
+    const auto has = [&](const RankRecord& rank) { return rank.shards.contains(id); };
+    if (std::ranges::none_of(trace.ranks, has)) {
+      damaged(file, "reads '" + id + "', which no node makes and no rank has");
+    }
+  }
+}
+
 Trace read_parts(const fs::path& folder) {
   Trace trace;
   trace.manifest = read_as(folder / "manifest.json", manifest_from);
@@ -191,6 +205,7 @@ Trace read_parts(const fs::path& folder) {
     const fs::path file = step / numbered("rank_%05d.safetensors", static_cast<int>(r));
     trace.ranks.push_back({read_shards(file), std::move(ran[r])});
   }
+  if (trace.graph) check_whole(trace, folder / "graph.json");
   return trace;
 }
 

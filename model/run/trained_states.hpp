@@ -1,17 +1,17 @@
-// cli/trained_states.hpp: states of trained models, each made once and kept in a folder.
+// model/run/trained_states.hpp: states of trained models, each made once and kept in a folder.
 #pragma once
 
 #include <functional>
 #include <string>
 
-#include "cli/sees.hpp"
-#include "experiments/trial.hpp"
+#include "model/run/start.hpp"
+#include "model/sees.hpp"
 
-namespace plumb::cli {
+namespace plumb::model {
 
 // The start of such a run on trained weights. `told(what)` says how the training goes; what it
 // throws ends it. Another process that trains the same is waited for.
 Start trained_start(const Recipe& recipe, const Layout& layout, const Config& config,
                     const std::string& cache, const std::function<void(const std::string&)>& told);
 
-}  // namespace plumb::cli
+}  // namespace plumb::model

@@ -1,4 +1,4 @@
-// experiments/training.hpp: many steps. The executor makes trained weights; a candidate repeats the
+// model/run/training.hpp: many steps. The executor makes trained weights; a candidate repeats the
 // last step over ranks.
 //
 // TESTED   tests/experiments/training_test.cpp
@@ -7,10 +7,10 @@
 #include <functional>
 #include <string_view>
 
-#include "experiments/sees.hpp"
-#include "experiments/trial.hpp"
+#include "model/run/start.hpp"
+#include "model/sees.hpp"
 
-namespace plumb::experiments {
+namespace plumb::model {
 
 using Step = std::function<Values(const Start&)>;
 // Goes from `start` through so many steps, each from the state that `step` made of the one before;
@@ -26,4 +26,4 @@ Start start_from(const Trace& trace, const Merged& merged, const Layout& layout)
 Start trained(Start start, std::string_view text, int steps,
               const std::function<void(int, double)>& told);
 
-}  // namespace plumb::experiments
+}  // namespace plumb::model

@@ -1,16 +1,16 @@
-#include "cli/trained_states.hpp"
+#include "model/run/trained_states.hpp"
 
 #include <fmt/format.h>
 
 #include <filesystem>
 
-#include "cli/verbs.hpp"
-#include "experiments/file_lock.hpp"
-#include "experiments/training.hpp"
 #include "model/data/text.hpp"
+#include "model/run/training.hpp"
+#include "model/verify.hpp"
+#include "trace/store/file_lock.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb::cli {
+namespace plumb::model {
 namespace {
 
 constexpr int training_steps = 1500;
@@ -46,6 +46,13 @@ void train(const Config& of, const std::string& model, const std::string& folder
   write_trace(run_reference(start), folder);
 }
 
+// A trace from a disk is untrusted, also one of ours.
+Trace checked(const std::string& folder) {
+  Trace trace = read_trace(folder);
+  verify(trace, merge(trace));
+  return trace;
+}
+
 }  // namespace
 
 Start trained_start(const Recipe& recipe, const Layout& layout, const Config& config,
@@ -57,9 +64,9 @@ Start trained_start(const Recipe& recipe, const Layout& layout, const Config& co
     std::filesystem::create_directories(cache);
     const FileLock lock(folder + ".lock", folder, true);
     if (!std::filesystem::exists(folder)) train(config, model, folder, told);
-    known.emplace(model, load(folder).trace);
+    known.emplace(model, checked(folder));
   }
   return start_of(config, recipe, layout, default_text(), &known.at(model));
 }
 
-}  // namespace plumb::cli
+}  // namespace plumb::model

@@ -1,4 +1,4 @@
-#include "experiments/training.hpp"
+#include "model/run/training.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "model/state.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb::experiments {
+namespace plumb::model {
 namespace {
 
 // Share of the full rate at step i of n (i = 1 ...): rises over the first sixteenth, then falls
@@ -67,4 +67,4 @@ Start trained(Start start, std::string_view text, int steps,
   return last;
 }
 
-}  // namespace plumb::experiments
+}  // namespace plumb::model

@@ -1,4 +1,4 @@
-#include "experiments/file_lock.hpp"
+#include "trace/store/file_lock.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -10,7 +10,7 @@
 
 #include "number/outcome.hpp"
 
-namespace plumb::experiments {
+namespace plumb::trace {
 namespace {
 
 // The owner before may have removed the file that was opened.
@@ -56,4 +56,4 @@ FileLock::~FileLock() {
   close(file_);
 }
 
-}  // namespace plumb::experiments
+}  // namespace plumb::trace

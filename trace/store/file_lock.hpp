@@ -1,13 +1,13 @@
-// experiments/file_lock.hpp: one process at a time. The lock is a file; it goes with its owner, and
+// trace/store/file_lock.hpp: one process at a time. The lock is a file; it goes with its owner, and
 // one that a killed process left locks nobody out.
 // TESTED   tests/experiments/table_test.cpp
 #pragma once
 
 #include <filesystem>
 
-#include "experiments/sees.hpp"
+#include "trace/sees.hpp"
 
-namespace plumb::experiments {
+namespace plumb::trace {
 
 class FileLock {
  public:
@@ -23,4 +23,4 @@ class FileLock {
   int file_ = -1;
 };
 
-}  // namespace plumb::experiments
+}  // namespace plumb::trace

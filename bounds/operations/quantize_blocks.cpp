@@ -1,0 +1,75 @@
+// quantize_blocks: y = cast(x / s) s, the numbers that a tensor of scaled blocks holds
+//
+//   inputs       x (N, M), s, [ids]      y (N, M)
+//   attributes   rows, cols, sliced_rows, experts as block_scales has them; key (optional): rounded
+//                stochastically
+//   evaluate     x / s in FP32, rounded to the output format, saturating; times s in FP32
+//   tolerance    of y against x itself; a number that saturates is off by what it has beyond the
+//                largest
+#include "bounds/operations/block_grid.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb::bounds {
+namespace {
+
+// Calls f with each element and its scale.
+template <class T, class F>
+void for_each(Matrix<T>& y, const Call<T>& call, const F& f) {
+  const Grid grid = grid_of(call, 2);
+  for (std::size_t r = 0; r + 1 < grid.rows.size(); ++r) {
+    for (std::size_t i = grid.rows[r]; i < grid.rows[r + 1]; ++i) {
+      for (std::size_t c = 0; c + 1 < grid.cols.size(); ++c) {
+        for (std::size_t j = grid.cols[c]; j < grid.cols[c + 1]; ++j)
+          f(y(grid.order[i], j), call[1](r, c));
+      }
+    }
+  }
+}
+
+template <class T>
+std::vector<Matrix<T>> quantized(const Call<T>& call) {
+  Matrix<T> y = call[0];
+  for_each(y, call, [](T& x, const T& s) { x /= s; });
+  call.roundings.round_as(y, call.how.output, {true, call.random_key()});
+  for_each(y, call, [](T& x, const T& s) { x *= s; });
+  return alone(std::move(y));
+}
+
+// Adds the scales of a call of block_scales, as its second input.
+void add_scales(Example& e) {
+  e.inputs.insert(e.inputs.begin() + 1,
+                  value_of({"block_scales", e.inputs, e.attributes, e.how})[0]);
+}
+
+void random_quantized(RandomCall& c) {
+  random_scales(c);
+  add_scales(c.e);
+  if (c.draw.coin()) c.e.attributes["key"] = c.whole(0, 1U << 30);
+}
+
+void shaped_quantized(Maker& m) {
+  shaped_scales(m);
+  add_scales(m.e);
+}
+
+}  // namespace
+
+extern const Operation quantize_blocks{
+    .id = "quantize_blocks",
+    .evaluate = quantized<float>,
+    .value = quantized<double>,
+    .truth = quantized<Truth>,
+    .tolerance = tolerance_by<quantized<Near>, quantized<Moment>>,
+    .sums = SumOrder::none,
+    .traits = {.short_copy = true, .scales_output = true},
+    .schema = {.inputs = {where({"x", "T", "M"}, "experts", "T k", "M"),
+                          {"s", "*", "*"},
+                          given({"ids", "T", "k"}, "experts")},
+               .outputs = {where({"y", "T", "M"}, "experts", "T k", "M")},
+               .attributes = {count("rows"), count("cols"), flag("sliced_rows"),
+                              or_else(count("experts")), or_else(key("key"))},
+               .dealt = "T"},
+    .examples = {.random = random_quantized, .shaped = shaped_quantized},
+};
+
+}  // namespace plumb::bounds

@@ -1,0 +1,52 @@
+// silu: y = x sigma(x), sigma(z) = 1 / (1 + exp(-z))
+//
+//   inputs     x (N, M); of the gradient x, dy          outputs   y; of the gradient dx
+//   evaluate   each step in FP32; one rounding to the output format
+#include "bounds/examples/maker.hpp"
+#include "bounds/examples/random.hpp"
+#include "bounds/operations/activations.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb::bounds {
+namespace {
+
+template <class T>
+T silu_slope(T x) {
+  const T s = shared(sigmoid(x));
+  return s + x * s * (T(1) - s);
+}
+
+template <class T>
+std::vector<Matrix<T>> silu_forward(const Call<T>& call) {
+  return each(call, [](const T& x) { return x * sigmoid(x); });
+}
+
+template <class T>
+std::vector<Matrix<T>> silu_backward(const Call<T>& call) {
+  return each_slope(call, [](const T& x) { return silu_slope(x); });
+}
+
+}  // namespace
+
+extern const Operation silu{
+    .id = "silu",
+    .evaluate = silu_forward<float>,
+    .value = silu_forward<double>,
+    .truth = silu_forward<Truth>,
+    .tolerance = tolerance_by<silu_forward<Near>, silu_forward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
+    .examples = {.random = table_to_cube, .shaped = one_table},
+};
+extern const Operation silu_grad{
+    .id = "silu_grad",
+    .evaluate = silu_backward<float>,
+    .value = silu_backward<double>,
+    .truth = silu_backward<Truth>,
+    .tolerance = tolerance_by<silu_backward<Near>, silu_backward<Moment>>,
+    .sums = SumOrder::none,
+    .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
+    .examples = {.random = tables_to_cube, .shaped = two_tables},
+};
+
+}  // namespace plumb::bounds

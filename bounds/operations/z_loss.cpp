@@ -1,0 +1,58 @@
+// z_loss: l = z sum_t lse_t^2, so that logits stay small
+//
+//   inputs       lse (T, 1)                        outputs   l (1, 1)
+//   attributes   z: coefficient / T, over the micro-batches of a step; [balance]: of the loss beside
+//                it, not read
+//   evaluate     tokens in `parts` slices, each a chain of FP32 fused multiply-adds; parts combined
+//                on the wire; one product, in FP32
+//
+// SOURCES  bounds/SOURCES.md [ST-MoE]
+#include <cmath>
+
+#include "bounds/examples/routed.hpp"
+#include "bounds/tolerance.hpp"
+
+namespace plumb::bounds {
+namespace {
+
+template <class T>
+std::vector<Matrix<T>> squared(const Call<T>& call) {
+  using std::fma;
+  const auto [order, begins] = parting(call[0].rows, call.how);
+  std::vector<Matrix<T>> parts;
+  for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
+    T sum = 0;
+    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
+      const T lse = call[0].values[order[i]];  // one number, used twice: Moment takes note
+      sum = fma(lse, lse, sum);
+    }
+    parts.emplace_back(1, 1, sum);
+  }
+  Matrix<T> loss = combined(std::move(parts), call.how, call.roundings);
+  loss.values[0] = static_cast<T>(call.attribute("z")) * loss.values[0];
+  return alone(std::move(loss));
+}
+
+}  // namespace
+
+extern const Operation z_loss{
+    .id = "z_loss",
+    .evaluate = squared<float>,
+    .value = squared<double>,
+    .truth = squared<Truth>,
+    .tolerance = tolerance_of_squares_by<squared<Near>, squared<Moment>, 0>,
+    .sums = SumOrder::chain,
+    .schema = {.inputs = {{"lse", "T", "1"}},
+               .outputs = {{"l", "1", "1"}},
+               .attributes = {real("z"), or_else(real("balance"))},
+               .dealt = "T"},
+    .examples = {.random =
+                     [](RandomCall& c) {
+                       routed(c, {.inputs = "s", .parted = true});
+                       c.deal(c.e.inputs[0].rows);
+                     },
+                 .shaped = [](Maker& m) { routed(m, {.inputs = "s", .parted = true}); },
+                 .usual = "4096x1"},
+};
+
+}  // namespace plumb::bounds
