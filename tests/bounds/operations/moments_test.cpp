@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"attention_grad", "12x30", true}, Kind{"softmax"}, Kind{"softmax_grad"},
                     Kind{"log_sum_exp", "80x30"}, Kind{"softmax_merge", "24x20"}, Kind{"gelu"},
                     Kind{"gelu_grad"}, Kind{"gelu_erf"}, Kind{"gelu_erf_grad"}, Kind{"silu"},
-                    Kind{"silu_grad"}, Kind{"swiglu"}, Kind{"swiglu_grad"},
+                    Kind{"silu_grad"}, Kind{"squared_relu"}, Kind{"swiglu"}, Kind{"swiglu_grad"},
                     Kind{"cross_entropy", "80x30"}, Kind{"cross_entropy_grad"}, Kind{"quantize"},
                     Kind{"scale"}, Kind{"adam"}, Kind{"router"}, Kind{"router_grad"},
                     Kind{"dispatch_grad"}, Kind{"grouped_gemm", "16x60"},

@@ -231,13 +231,14 @@ TEST(Value, OfGeluIsTheTanhForm) {
   }
 }
 
-TEST(Value, OfGeluErfAndSiluAreTheirFormulas) {
+TEST(Value, OfActivationsAreTheirFormulas) {
   for (double x = -6; x < 6; x += 0.37) {
     const auto of = [x](const char* id) {
       return value_of({id, {Matrix<double>(1, 1, x)}, {}, {}})[0].values[0];
     };
     EXPECT_NEAR(of("gelu_erf"), x * std::erfc(-x / std::sqrt(2)) / 2, 1e-15);
     EXPECT_NEAR(of("silu"), x / (1 + std::exp(-x)), 1e-15);
+    EXPECT_EQ(of("squared_relu"), x > 0 ? x * x : 0);
   }
 }
 
