@@ -50,7 +50,7 @@ class Check {
   }
 
   void look_at_structure() {
-    Alike seen = alike(reference_, as_recorded_, candidate_, c_.values);
+    Alike seen = alike(reference_, as_recorded_, candidate_, c_);
     verdict_.rules = options_.rules;
     verdict_.notes = std::move(seen.notes);
     verdict_.identical = seen.identical;
@@ -83,13 +83,23 @@ class Check {
     return judgeable(id) && c_.values.at(id)->size() > 1 && order_.phase_of(id) != Phase::optimizer;
   }
 
+  void refuse_nothing_to_judge() const {
+    if (std::ranges::any_of(c_.values, [&](const auto& v) { return select_(v.first); })) return;
+    if (!options_.only.empty() || !options_.skip.empty()) {
+      throw Failure(
+          "the expressions of --only and --skip leave no tensor to judge; list ids with: "
+          "plumb inspect TRACE");
+    }
+    const std::string why =
+        c_.findings.empty() ? ""
+                            : ": '" + c_.findings.front().id + "': " + c_.findings.front().detail;
+    throw Failure("the candidate has no whole tensor that could be judged" + why);
+  }
+
   void refuse_nonsense() const {
     refuse_unknown_rules(options_.rules);
     if (options_.spreads != nullptr) refuse_other_run(*options_.spreads, candidate_.manifest);
-    if (std::ranges::none_of(c_.values, [&](const auto& v) { return select_(v.first); })) {
-      throw Failure(
-          "--only and --skip leave no tensor to judge; list ids with: plumb inspect TRACE");
-    }
+    refuse_nothing_to_judge();
     const bool needs_graph = std::ranges::any_of(
         options_.rules, [](const auto& rule) { return rule == "twins" || rule == "replay"; });
     if (needs_graph && (!candidate_.graph || !reference_.graph)) {

@@ -55,11 +55,12 @@ void refuse_bad_reference(const Trace& reference, const Merged& merged) {
 }
 
 Alike alike(const Trace& reference, const Values& of_reference, const Trace& candidate,
-            const Values& of_candidate) {
-  const bool equal = std::ranges::all_of(of_candidate, [&](const auto& v) {
-    const auto found = of_reference.find(v.first);
-    return found != of_reference.end() && *found->second == *v.second;
-  });
+            const Merged& of_candidate) {
+  const bool whole = of_candidate.findings.empty();  // replicas that disagree are not equal
+  const bool equal = whole && std::ranges::all_of(of_candidate.values, [&](const auto& v) {
+                       const auto found = of_reference.find(v.first);
+                       return found != of_reference.end() && *found->second == *v.second;
+                     });
   const Manifest &r = reference.manifest, &c = candidate.manifest;
   Alike seen;
   seen.identical =

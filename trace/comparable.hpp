@@ -27,6 +27,6 @@ struct Alike {
   std::vector<std::string> notes;  // sentences: equal bits, swapped, no promise
 };
 Alike alike(const Trace& reference, const Values& of_reference, const Trace& candidate,
-            const Values& of_candidate);
+            const Merged& of_candidate);
 
 }  // namespace plumb::trace

@@ -107,7 +107,7 @@ TEST_F(Results, HaveOneWriterAndTheOtherIsRefusedInOneSentence) {
 
 TEST_F(Results, SayWhetherTheyAreCompleteAndWhatIsLeft) {
   const std::string run = "run soundness -o " + at("said") + " --only ";
-  refused(run + "nomatch", "--only 'nomatch' matches none of the 651 keys, as 'adam moments");
+  refused(run + "nomatch", "--only 'nomatch' matches none of the ");
   EXPECT_FALSE(fs::exists(at("said")));
   const Said early = plumb(run + "'^gemm moments' --effort 50 --minutes 0.001");
   EXPECT_EQ(early.code, 0);

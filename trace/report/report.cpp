@@ -51,7 +51,9 @@ void add_power(const Verdict& v, std::string& out) {
              : "one other bit in a typical tensor (twins are equal bit by bit)";
   if (v.vacuous > 0) {
     out += "; little can be said of " + how_many(v.vacuous, "tensor") +
-           ", which are mostly noise (their tolerance exceeds half of what they hold)";
+           (v.vacuous == 1 ? ", which is mostly noise (its tolerance exceeds half of what it holds)"
+                           : ", which are mostly noise (their tolerance exceeds half of what they "
+                             "hold)");
   }
   out += "\n";
 }
