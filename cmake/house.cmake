@@ -12,18 +12,19 @@ include(picture)
 # Flags of every target. The first two are no matter of taste: a contracted a*b+c has other bits.
 add_library(plumb_rules INTERFACE)
 target_compile_features(plumb_rules INTERFACE cxx_std_20)
-target_include_directories(plumb_rules INTERFACE ${PROJECT_SOURCE_DIR})
+target_include_directories(plumb_rules INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 # Same bits, but loops with a root or a choice in them become vectors: nothing here reads errno, and
 # only bounds/proof/certified.cpp the processor's floating-point flags.
 set(loop_flags -fno-math-errno -fno-trapping-math)
 target_compile_options(plumb_rules INTERFACE
-  "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;${loop_flags};-Wall;-Wextra;-Wpedantic;-Wconversion;-Wno-sign-conversion;-Wshadow>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;${loop_flags}>"
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wno-sign-conversion;-Wshadow>>"
   # GCC 12 sees an overlap in every "text" + std::to_string(n) (its bug 105651).
-  "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>"
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>>"
   # nvcc writes host code of its own that is not pedantic: .cu files get the plain warnings.
   # CMake 3.25 does not know nvcc 13 and passes it no standard of its own.
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-ffp-contract=off,-Wall>"
-  "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PLUMB_WERROR}>>:-Werror>")
+  "$<BUILD_INTERFACE:$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PLUMB_WERROR}>>:-Werror>>")
 set(machine_flags "")
 if(PLUMB_NATIVE)
   # Wider vectors, same bits: without contraction and fast-math a compiler may neither fuse nor
