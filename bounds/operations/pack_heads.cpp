@@ -34,7 +34,7 @@ void random_pack(RandomCall& c) {
 }
 
 void shaped_pack(Maker& m) {
-  shaped_heads(m);
+  shaped_packing(m);
   const std::size_t n = m.cols / 6;
   for (const std::size_t columns : {2 * n, 3 * n, std::size_t(1)}) m.drawn(m.rows, columns);
 }

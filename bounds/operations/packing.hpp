@@ -75,14 +75,14 @@ inline void give_packed(RandomCall& c) {
 }
 
 // Heads of two columns; of a key the second is shared.
-inline void shaped_heads(Maker& m) {
+inline void shaped_packing(Maker& m) {
   m.need_columns(6, "ROWSxF with F = 6 heads");
   const auto n = static_cast<double>(m.cols / 6);
   m.e.attributes = {{"heads", n}, {"kv_heads", n}, {"head_dim", 2}, {"shared", 1}};
 }
 
 inline void shaped_split(Maker& m) {
-  shaped_heads(m);
+  shaped_packing(m);
   m.table();
 }
 
