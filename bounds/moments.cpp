@@ -53,9 +53,10 @@ Outcome<Tolerance> moments_of(const std::vector<Matrix<Moment>>& outputs,
       for (const double v : x.values) most = std::max(most, std::fabs(v));
       return most;
     };
+    const bool asked = call.explained && call.explained->output == o;
     tolerance.terms.push_back(
         {{"roundings", "root of the sum of (sensitivity x deviation)^2 over roundings",
-          largest(deviation)}});
+          asked ? deviation.values.at(call.explained->element) : largest(deviation)}});
     tolerance.bound.push_back(std::move(deviation));
     tolerance.bias.push_back(std::move(bias));
   }

@@ -55,7 +55,7 @@ class Finish {
     const double cast = call_.how.output == fp32 ? 0 : ulp(size, call_.how.output) / 2;
     if (call_.mode == Mode::moments) {
       const double all = std::sqrt(errors.variance.values[e] + cast * cast / 3);
-      show(all, {std::sqrt(errors.variance.values[e]), cast / std::sqrt(3.0), 0});
+      show(e, all, {std::sqrt(errors.variance.values[e]), cast / std::sqrt(3.0), 0});
       return all;
     }
     double bound = worst;
@@ -67,13 +67,13 @@ class Finish {
     const double judge =
         term<"on_machine.judge">(std::fabs(errors.sum.values[e] - call_.values[0].values[e]));
     const double all = (bound + judge + term<"on_machine.stored">(cast)) * (1 + 0x1p-50);
-    show(all, {bound, cast, judge});
+    show(e, all, {bound, cast, judge});
     return all;
   }
 
-  // Keeps the shares of the element with the largest bound.
-  void show(double bound, const Shown& shares) {
-    if (!(bound > largest_)) return;
+  // Keeps the shares of the element that is asked for, or of the one with the largest bound.
+  void show(std::size_t element, double bound, const Shown& shares) {
+    if (call_.explained ? !call_.explains(0, element) : !(bound > largest_)) return;
     largest_ = bound;
     shown_ = shares;
   }
@@ -134,7 +134,8 @@ Outcome<Tolerance> of_ranks(const ToleranceCall& call, const Machine& machine,
                                {1, how.wire, call.how.output},
                                call.mode,
                                call.delta,
-                               call.values});
+                               call.values,
+                               call.explained});
 }
 
 // Does a tolerance for sums of this kind hold where they are taken in that order?

@@ -96,7 +96,8 @@ struct Call {
 enum class Mode { deterministic, probabilistic, moments };
 std::string_view name_of(Mode mode);
 
-// A share of the largest bound of an output. The shares, in their order, add up to that bound
+// A share of the largest bound of an output, or of the bound that was asked for
+// (ToleranceCall::explained). The shares, in their order, add up to that bound
 // exactly, in a machine's moments their squares. Causes: bounds/proof/near.hpp, SHARES. gemm and
 // attention derive a share by a formula of their own, and say it with its numbers.
 struct Term {
@@ -115,6 +116,11 @@ struct Tolerance {
   std::vector<std::vector<Term>> terms;  // per output
 };
 
+// One element of one output.
+struct Place {
+  std::size_t output, element;
+};
+
 struct ToleranceCall {
   std::vector<const Matrix<double>*> inputs;
   const Attributes& attributes;
@@ -122,6 +128,13 @@ struct ToleranceCall {
   Mode mode;
   double delta;                            // asked of probabilistic
   std::span<const Matrix<double>> values;  // what `value` returned for the same inputs
+  // Whose bound the terms of its output add up to; absent: the largest.
+  std::optional<Place> explained = {};
+
+  // Is it this one?
+  bool explains(std::size_t output, std::size_t element) const {
+    return explained && explained->output == output && explained->element == element;
+  }
 
   const Matrix<double>& operator[](std::size_t i) const { return *inputs.at(i); }
   double attribute(std::string_view name) const;

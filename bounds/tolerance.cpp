@@ -179,12 +179,13 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const 
       throw std::invalid_argument("a tolerance needs the values of the same call");
     }
     Matrix<double> bound(y.rows, y.cols);
-    Parts largest;
+    Parts largest, explained;
     for (std::size_t e = 0; e < y.size(); ++e) {
       const Parts parts =
           bound_of(y.values[e], call.values[o].values[e], {call.mode, lambda, dependent});
       bound.values[e] = parts.bound;
       if (parts.bound > largest.bound) largest = parts;
+      if (call.explains(o, e)) explained = parts;
       if (!std::isfinite(bound.values[e])) {
         return Refusal{Why::may_overflow, "element " + std::to_string(e) + " of output " +
                                               std::to_string(o) + ", about " +
@@ -193,7 +194,8 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const 
       }
     }
     tolerance.bound.push_back(std::move(bound));
-    tolerance.terms.push_back(terms_of(largest, own));
+    const bool asked = call.explained && call.explained->output == o;
+    tolerance.terms.push_back(terms_of(asked ? explained : largest, own));
   }
   return tolerance;
 }

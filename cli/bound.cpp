@@ -8,6 +8,7 @@
 
 #include "bounds/examples/shaped.hpp"
 #include "bounds/on_machine.hpp"
+#include "cli/machine_options.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "number/outcome.hpp"
@@ -17,29 +18,12 @@ namespace plumb::cli {
 namespace {
 
 struct BoundCommand {
-  std::string op, shape, recipe = "bf16", machine = "ieee", mode = "deterministic";
+  MachineOptions on;
+  std::string op, shape, recipe = "bf16";
   double delta = 1e-9;
   int parts = 1;
   bool all = false, explain = false, as_json = false;
 };
-
-Mode mode_from(const std::string& name) {
-  for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
-    if (name == name_of(mode)) return mode;
-  }
-  throw Failure(unknown("rule", name, {"deterministic", "probabilistic", "moments"}));
-}
-
-std::vector<std::string> machine_ids() {
-  std::vector<std::string> ids;
-  for (const Machine& machine : all_machines()) ids.push_back(machine.id);
-  return ids;
-}
-
-const Machine& machine_from(const std::string& id) {
-  if (const Machine* card = find_machine(id)) return *card;
-  throw Failure(unknown("machine", id, machine_ids()));
-}
 
 struct Answer {
   std::string op, shape;
@@ -58,7 +42,7 @@ double largest_of(const Matrix<double>& m) {
 
 // A card that knows the order of a product's sums says it by its name.
 std::string_view sums_of(const BoundCommand& asked, const std::string& op, Mode mode) {
-  const Machine& machine = machine_from(asked.machine);
+  const Machine& machine = machine_from(asked.on.machine);
   const Operation& operation = *find_operation(op);
   const bool described = operation.traits.one_product;
   if (described && machine.order()) return "sums in the order of the machine";
@@ -79,7 +63,7 @@ Outcome<Tolerance> tolerance_of(const BoundCommand& asked, const Recipe& recipe,
                                 Mode mode, const std::vector<Matrix<double>>& values) {
   std::vector<const Matrix<double>*> inputs;
   for (const Matrix<double>& input : e.inputs) inputs.push_back(&input);
-  return tolerance_on(machine_from(asked.machine), *find_operation(e.id),
+  return tolerance_on(machine_from(asked.on.machine), *find_operation(e.id),
                       {inputs, e.attributes, e.how, mode, asked.delta, values}, recipe.compute);
 }
 
@@ -126,7 +110,7 @@ nlohmann::json json_of(const BoundCommand& asked, const Answer& answer) {
     terms.push_back({{"name", t.name}, {"formula", t.formula}, {"largest", t.largest}});
   }
   nlohmann::json row{{"operation", answer.op},       {"shape", answer.shape},
-                     {"recipe", asked.recipe},       {"machine", asked.machine},
+                     {"recipe", asked.recipe},       {"machine", asked.on.machine},
                      {"mode", name_of(answer.mode)}, {"largest_value", answer.largest_value}};
   if (!answer.refused.empty()) {
     row["refused"] = answer.refused;
@@ -143,7 +127,7 @@ nlohmann::json json_of(const BoundCommand& asked, const Answer& answer) {
 void tell(const BoundCommand& asked, const Answer& answer) {
   const bool moments = answer.mode == Mode::moments;
   fmt::print("{} {} {} on {}, {}: {} {:.4g} where the result is up to {:.4g}\n", answer.op,
-             answer.shape, asked.recipe, asked.machine, name_of(answer.mode),
+             answer.shape, asked.recipe, asked.on.machine, name_of(answer.mode),
              moments ? "standard deviation up to" : "off by at most", answer.largest_bound,
              answer.largest_value);
   if (answer.largest_bias > 0) fmt::print("  bias up to {:.4g}\n", answer.largest_bias);
@@ -165,7 +149,7 @@ void print_json(const nlohmann::json& rows) {
 }
 
 int one(const BoundCommand& asked) {
-  const Answer answer = answer_to(asked, asked.op, asked.shape, mode_from(asked.mode));
+  const Answer answer = answer_to(asked, asked.op, asked.shape, mode_from(asked.on.mode));
   if (!answer.refused.empty()) {
     throw Failure(asked.op + " refuses this tolerance: " + answer.refused);
   }
@@ -210,8 +194,8 @@ int table(const BoundCommand& asked) {
 
 void refuse_contradictions(const BoundCommand& asked, const CLI::App& verb) {
   const bool named = verb.count("OP") > 0;
-  if (asked.all && (named || verb.count("--rule") > 0)) {
-    throw Failure("--all is every operation and rule; leave OP, SHAPE and --rule out");
+  if (asked.all && (named || verb.count("--mode") > 0)) {
+    throw Failure("--all is every operation and mode; leave OP, SHAPE and --mode out");
   }
   if (asked.all && verb.count("--parts") > 0) {
     throw Failure("--parts is of one operation whose sum ranks share; leave it out of --all");
@@ -219,9 +203,9 @@ void refuse_contradictions(const BoundCommand& asked, const CLI::App& verb) {
   if (!asked.all && verb.count("SHAPE") == 0) {
     throw Failure("bound needs an operation and its shape, e.g. bound gemm 64x4096x64, or --all");
   }
-  if (!asked.all && asked.mode != "probabilistic" && verb.count("--delta") > 0) {
-    throw Failure("--delta is of --rule probabilistic, this is " + asked.mode +
-                  "; change the rule or leave --delta out");
+  if (!asked.all && asked.on.mode != "probabilistic" && verb.count("--delta") > 0) {
+    throw Failure("--delta is of --mode probabilistic, this is " + asked.on.mode +
+                  "; change the mode or leave --delta out");
   }
 }
 
@@ -235,10 +219,7 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->add_flag("--all", asked.all, "every operation in a usual shape, in every mode");
   verb->add_option("--recipe", asked.recipe, "formats of inputs, wire and result")
       ->capture_default_str();
-  verb->add_option("--machine", asked.machine, "machine card: " + listed(machine_ids()))
-      ->capture_default_str();
-  verb->add_option("--rule", asked.mode, "deterministic, probabilistic or moments")
-      ->capture_default_str();
+  asked.on.add_to(*verb, "deterministic, probabilistic or moments");
   verb->add_option("--delta", asked.delta, "failure probability of probabilistic")
       ->capture_default_str()
       ->check(numbers(1e-300, 1));

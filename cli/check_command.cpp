@@ -18,8 +18,10 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--rule", rules,
                   "comma-separated: twins, replay, perturbation, depth-law, flat, assert-close "
                   "(default twins,replay)");
-  verb.add_option("--false-alarm", options.false_alarm,
-                  "chance of any false alarm in a healthy run, of rule twins")
+  verb.add_option(
+          "--false-alarm", options.false_alarm,
+          "chance of any false alarm in a healthy run, of rule twins; of rule replay in the "
+          "mode probabilistic as much again")
       ->capture_default_str()
       ->check(numbers(1e-12, 1));
   verb.add_option("--twins", options.twins,
@@ -30,6 +32,7 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--margin", options.margin, "of rule perturbation")
       ->capture_default_str()
       ->check(numbers(1e-6, 1e6));
+  on.add_to(verb, "of the bounds of rule replay: deterministic or probabilistic");
   verb.add_option("--perturbed", perturbed, "trace of a perturbed reference, of rule perturbation");
   verb.add_option("--only", options.only, "judge only ids that match this regular expression");
   verb.add_option("--skip", options.skip, "do not judge ids that match");
@@ -52,10 +55,13 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   for (const auto& [option, rule] : {std::pair{"--false-alarm", "twins"},
                                      {"--twins", "twins"},
                                      {"--spreads", "twins"},
+                                     {"--machine", "replay"},
+                                     {"--mode", "replay"},
                                      {"--margin", "perturbation"},
                                      {"--perturbed", "perturbation"}}) {
     const bool asked = std::ranges::find(ready.rules, rule) != ready.rules.end();
-    if (asked || verb_->count(option) == 0) continue;
+    const bool by_chance = on.mode == "probabilistic" && option == std::string("--false-alarm");
+    if (asked || by_chance || verb_->count(option) == 0) continue;
     throw Failure(std::string(option) + " is of the rule " + rule +
                   ", which is not asked for; add it to --rule or leave " + option + " out");
   }
@@ -74,6 +80,7 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
     if (verb_->count("--twins") == 0) ready.twins = 2;
   }
   for (const std::string& file : reports) check_report(file, force);
+  ready.replay = replay_options(on, ready.false_alarm);
   ready.progress = talk;
   return ready;
 }
@@ -114,6 +121,7 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
                   of_candidate.begin()->second.string());
   }
   asked.false_alarm /= static_cast<double>(of_reference.size());
+  asked.replay.false_alarm = asked.false_alarm;
   std::vector<StepVerdict> all;
   for (const auto& [step, folder] : of_reference) {
     const Loaded r = load(folder), c = load(of_candidate.at(step));

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "cli/machine_options.hpp"
+#include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "number/words.hpp"
 #include "trace/replay.hpp"
@@ -43,18 +45,29 @@ void add_replay(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand(
       "replay", "compute each operation again from the trace's own inputs; needs no reference");
   static std::string candidate;
+  static MachineOptions on;
+  static ReplayOptions options;
   verb->add_option("CAND", candidate, "trace of the candidate")->required();
+  on.add_to(*verb, "of the bounds: deterministic or probabilistic");
+  auto* level = verb->add_option("--false-alarm", options.false_alarm,
+                                 "chance of any false alarm in a healthy run, of probabilistic");
+  level->capture_default_str()->check(numbers(1e-12, 1));
   verb->footer(verdict_codes);
-  verb->callback([&chosen] {
-    chosen = [] {
+  verb->callback([&chosen, level] {
+    chosen = [level] {
+      options = replay_options(on, options.false_alarm);
+      if (options.mode != Mode::probabilistic && level->count() > 0) {
+        throw Failure("--false-alarm is of --mode probabilistic, this is " + on.mode +
+                      "; change the mode or leave --false-alarm out");
+      }
       const Loaded c = load(candidate);
       if (!c.trace.graph) {
         throw Failure(candidate +
                       " has no promise (graph.json), so nothing can be replayed; trace again");
       }
       refuse_missing(c, candidate);
-      Replayed seen =
-          replay(*c.trace.graph, c.merged.values, [](const std::string&) { return true; });
+      Replayed seen = replay(
+          *c.trace.graph, c.merged, [](const std::string&) { return true; }, options);
       std::vector<Finding> damage = c.merged.findings;  // first: what follows may be made of it
       if (!left_out(*c.trace.graph, c.merged.values)) {
         damage.insert(damage.end(), c.merged.not_finite.begin(), c.merged.not_finite.end());

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "cli/machine_options.hpp"
 #include "cli/sees.hpp"
 #include "model/run/start.hpp"
 #include "trace/check.hpp"
@@ -67,6 +68,7 @@ struct StepVerdict {
 
 struct CheckCommand {
   CheckOptions options;
+  MachineOptions on;
   std::string rules, perturbed, spreads;
   std::vector<std::string> reports;
   bool json = false, force = false;

@@ -162,8 +162,9 @@ class Check {
   }
 
   void apply_replay() {
-    const Replayed seen = replay(*candidate_.graph, c_.values,
-                                 [&](const std::string& id) { return lines_.contains(id); });
+    const Replayed seen = replay(
+        *candidate_.graph, c_, [&](const std::string& id) { return lines_.contains(id); },
+        options_.replay);
     for (const auto& [id, ratio] : seen.ratios) {
       if (lines_.contains(id)) take(lines_.at(id), "replay", ratio);
     }
@@ -180,9 +181,10 @@ class Check {
     if (!candidate_.graph || !replayed_.empty()) return;
     std::set<std::string> taken = decisions_of(*candidate_.graph);
     if (drawn_) taken.insert(drawn_->followed.begin(), drawn_->followed.end());
-    const Replayed seen = replay(*candidate_.graph, c_.values, [&](const std::string& id) {
-      return taken.contains(id) && lines_.contains(id);
-    });
+    const Replayed seen = replay(
+        *candidate_.graph, c_,
+        [&](const std::string& id) { return taken.contains(id) && lines_.contains(id); },
+        options_.replay);
     for (const Finding& f : seen.findings) verdict_.findings.push_back(f);
   }
 
@@ -194,8 +196,9 @@ class Check {
 
   bool replay_passes(const std::string& id) {
     if (!replayed_.contains(id)) {
-      const Replayed again = replay(*candidate_.graph, c_.values,
-                                    [&](const std::string& other) { return other == id; });
+      const Replayed again = replay(
+          *candidate_.graph, c_, [&](const std::string& other) { return other == id; },
+          options_.replay);
       replayed_.insert(again.ratios.begin(), again.ratios.end());
     }
     const auto found = replayed_.find(id);

@@ -25,6 +25,7 @@
 
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
+#include "trace/replay.hpp"
 #include "trace/sees.hpp"
 #include "trace/store/spreads_file.hpp"
 #include "trace/trace.hpp"
@@ -37,6 +38,7 @@ struct CheckOptions : TwinOptions {
   std::vector<std::string> rules = {"twins", "replay"};
   std::vector<double> other_levels = {};  // of false alarms, to judge the same twins at
   double margin = 2;                      // of perturbation
+  ReplayOptions replay = {};              // its level is false_alarm's
   const Trace* perturbed = nullptr;
   std::string only, skip, allow_unmatched;  // regular expressions on ids; empty: all, none, none
 };

@@ -50,7 +50,7 @@ void refuse_bad_reference(const Trace& reference, const Merged& merged) {
   if (!merged.not_finite.empty() && !may_be) distrust(merged.not_finite.front(), "");
   if (!reference.graph) return;
   const Replayed seen =
-      replay(*reference.graph, merged.values, [](const std::string&) { return true; });
+      replay(*reference.graph, merged, [](const std::string&) { return true; });
   if (!seen.findings.empty()) distrust(seen.findings.front(), "is not what its inputs make: ");
 }
 

@@ -1,10 +1,13 @@
 #include "trace/replay.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
+#include "bounds/on_machine.hpp"
+#include "number/outcome.hpp"
 #include "trace/check_graph.hpp"
 
 namespace plumb::trace {
@@ -19,8 +22,8 @@ bool equal_values(const Tensor& a, const Tensor& b) {
 
 class Replay {
  public:
-  Replay(const Node& node, const Values& values, Replayed& out)
-      : node_(node), values_(values), out_(out) {}
+  Replay(const Node& node, const Merged& run, const ReplayOptions& options, Replayed& out)
+      : node_(node), run_(run), values_(run.values), options_(options), out_(out) {}
 
   void run() {
     const Operation* operation = find_operation(node_.op);
@@ -67,26 +70,44 @@ class Replay {
     }
     ExactRoundings none;
     Call<double> call{{}, node_.attributes, node_.how, none};
-    ToleranceCall ask{{}, node_.attributes, node_.how, Mode::deterministic, 0, {}};
+    ToleranceCall ask{{}, node_.attributes, node_.how, options_.mode, options_.false_alarm, {}, {}};
     for (const Matrix<double>& input : wide) {
       call.inputs.push_back(&input);
       ask.inputs.push_back(&input);
     }
     const std::vector<Matrix<double>> truth = operation.value(call);
     ask.values = truth;
-    const Outcome<Tolerance> tolerance = operation.tolerance(ask);
+    const Outcome<Tolerance> tolerance = tolerance_of(operation, ask);
     if (!tolerance) return skip(tolerance.error().detail);
     for (std::size_t i = 0; i < truth.size(); ++i) {
       const auto found = values_.find(node_.outputs[i]);
       if (found == values_.end() || equal_values(*found->second, promised[i])) {
         continue;
       }
-      compare(node_.outputs[i], *found->second, truth[i], tolerance->bound[i]);
+      const std::size_t worst =
+          compare(node_.outputs[i], *found->second, truth[i], tolerance->bound[i]);
+      if (out_.ratios.at(node_.outputs[i]) <= 1) continue;
+      ask.explained = {i, worst};
+      const auto terms = tolerance_of(operation, ask)->terms[i];
+      tell({i, worst}, *found->second, truth[i], tolerance->bound[i], terms);
     }
   }
 
-  void compare(const std::string& id, const Tensor& got, const Matrix<double>& truth,
-               const Matrix<double>& bound) {
+  // Outside of a matrix unit its card says nothing.
+  Outcome<Tolerance> tolerance_of(const Operation& operation, const ToleranceCall& ask) const {
+    const Machine* machine = options_.machine;
+    const bool by_card =
+        machine != nullptr && (machine->is_ieee() || machine->order() ||
+                               operation.traits.one_product || operation.traits.of_ranks);
+    if (!by_card) return operation.tolerance(ask);
+    const auto format = run_.formats.find(node_.inputs.front());
+    return tolerance_on(*machine, operation, ask,
+                        format == run_.formats.end() ? fp32 : format->second);
+  }
+
+  // Returns the element that is furthest out, in units of its bound.
+  std::size_t compare(const std::string& id, const Tensor& got, const Matrix<double>& truth,
+                      const Matrix<double>& bound) {
     double worst = 0;
     std::size_t where = 0;
     for (std::size_t e = 0; e < truth.size(); ++e) {
@@ -99,36 +120,56 @@ class Replay {
       }
     }
     out_.ratios[id] = worst;
-    if (worst <= 1) return;
+    return where;
+  }
+
+  void tell(const Place& place, const Tensor& got, const Matrix<double>& truth,
+            const Matrix<double>& bound, const std::vector<Term>& terms) {
+    const std::string& id = node_.outputs[place.output];
     const std::size_t columns = std::max<std::size_t>(truth.cols, 1);
-    char detail[256];
-    std::snprintf(detail, sizeof detail,
-                  "from the run's own inputs %s gives %.6g +- %.3g at (%zu, %zu); the run has %.6g",
-                  node_.op.c_str(), truth.values[where], bound.values[where], where / columns,
-                  where % columns, static_cast<double>(got.values[where]));
-    Finding finding{id, "replay", worst, detail};
-    finding.at = {where / columns, where % columns};
-    finding.value = static_cast<double>(got.values[where]);
-    finding.expected = truth.values[where];
-    finding.tolerance = bound.values[where];
+    Finding finding{id, "replay", out_.ratios.at(id)};
+    finding.at = {place.element / columns, place.element % columns};
+    finding.value = static_cast<double>(got.values[place.element]);
+    finding.expected = truth.values[place.element];
+    finding.tolerance = bound.values[place.element];
+    finding.detail = fmt::format(
+        "from the run's own inputs {} gives {:.6g} +- {:.3g} at ({}, {}); the run has {:.6g}",
+        node_.op, *finding.expected, *finding.tolerance, finding.at->row, finding.at->column,
+        *finding.value);
+    const auto most = std::ranges::max_element(terms, {}, &Term::largest);
+    if (most != terms.end()) {
+      finding.term = most->formula;
+      finding.detail += fmt::format("; {:.0f} % of the tolerance is {}",
+                                    100 * most->largest / *finding.tolerance, most->formula);
+    }
     out_.findings.push_back(std::move(finding));
   }
 
   const Node& node_;
+  const Merged& run_;
   const Values& values_;
+  const ReplayOptions& options_;
   Replayed& out_;
 };
 
 }  // namespace
 
-Replayed replay(const Graph& graph, const Values& values,
-                const std::function<bool(const std::string&)>& wanted) {
-  Replayed out;
-  for (const Node& node : graph.nodes) {
-    bool any = false;
-    for (const std::string& id : node.outputs) any = any || wanted(id);
-    if (any) Replay(node, values, out).run();
+Replayed replay(const Graph& graph, const Merged& run,
+                const std::function<bool(const std::string&)>& wanted,
+                const ReplayOptions& options) {
+  if (options.mode == Mode::moments) {
+    throw Failure(
+        "moments say how large errors usually are, not how large they may be; replay by the mode "
+        "deterministic or probabilistic");
   }
+  std::vector<const Node*> nodes;
+  for (const Node& node : graph.nodes) {
+    if (std::ranges::any_of(node.outputs, wanted)) nodes.push_back(&node);
+  }
+  ReplayOptions each = options;
+  each.false_alarm /= static_cast<double>(std::max<std::size_t>(nodes.size(), 1));
+  Replayed out;
+  for (const Node* node : nodes) Replay(*node, run, each, out).run();
   return out;
 }
 

@@ -3,8 +3,8 @@
 // blame.
 //
 // An output that equals the promised evaluation bit by bit needs no tolerance: its ratio is 0, and
-// FP64 is not asked. Only the others are computed in FP64 and held against the deterministic bound
-// of their operation. So an error in the evaluation itself is none of replay's findings: the tests
+// FP64 is not asked. Only the others are computed in FP64 and held against the bound of their
+// operation: on the machine and in the mode that are asked for. So an error in the evaluation itself is none of replay's findings: the tests
 // of bounds/ hold evaluations against FP64 and MPFR (bounds/README.md).
 //
 // COSTS    one step; two to four more for nodes that are not bit-equal.
@@ -17,11 +17,23 @@
 #include <string>
 #include <vector>
 
+#include "bounds/machine.hpp"
+#include "bounds/operation.hpp"
 #include "trace/finding.hpp"
+#include "trace/merge.hpp"
 #include "trace/sees.hpp"
 #include "trace/trace.hpp"
 
 namespace plumb::trace {
+
+struct ReplayOptions {
+  // Whose bounds judge; absent: those of the operations alone. A card of a matrix unit speaks of
+  // products alone: what runs outside of the unit is judged as if no card were given. What a card
+  // refuses is not judged.
+  const Machine* machine = nullptr;
+  Mode mode = Mode::deterministic;  // or probabilistic
+  double false_alarm = 1e-2;        // of the whole run, by the probabilistic bounds
+};
 
 struct Replayed {
   std::map<std::string, double> ratios;  // error / tolerance per output; 0 where bits are equal
@@ -29,8 +41,9 @@ struct Replayed {
   std::vector<std::string> not_judged;   // "id: reason"
 };
 
-// `wanted` says which outputs are looked at.
-Replayed replay(const Graph& graph, const Values& values,
-                const std::function<bool(const std::string&)>& wanted);
+// `wanted` says which outputs are looked at. Throws Failure on the mode moments, which is no bound.
+Replayed replay(const Graph& graph, const Merged& run,
+                const std::function<bool(const std::string&)>& wanted,
+                const ReplayOptions& options = {});
 
 }  // namespace plumb::trace

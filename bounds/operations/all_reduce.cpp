@@ -123,10 +123,12 @@ std::vector<Matrix<Near>> in_any_order(const Call<Near>& call) {
   return alone(std::move(y));
 }
 
-void widen(Tolerance& t, const Tolerance& other) {
+void widen(Tolerance& t, const Tolerance& other, const std::optional<Place>& explained) {
   Matrix<double>& bound = t.bound[0];
-  const auto largest = [](const Matrix<double>& m) { return std::ranges::max(m.values); };
-  if (bound.size() > 0 && largest(other.bound[0]) > largest(bound)) t.terms = other.terms;
+  const auto told = [&](const Matrix<double>& m) {
+    return explained ? m.values.at(explained->element) : std::ranges::max(m.values);
+  };
+  if (bound.size() > 0 && told(other.bound[0]) > told(bound)) t.terms = other.terms;
   for (std::size_t e = 0; e < bound.size(); ++e) {
     bound.values[e] = std::max(bound.values[e], other.bound[0].values[e]);
   }
@@ -145,14 +147,15 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   if (!any_rotation) return tolerance_by<evaluate<Near>, evaluate<Moment>>(call);
   Attributes attributes = call.attributes;
   attributes["rotation"] = 0;
-  const ToleranceCall turned{call.inputs, attributes, call.how, call.mode, call.delta, call.values};
+  const ToleranceCall turned{call.inputs, attributes,  call.how,      call.mode,
+                             call.delta,  call.values, call.explained};
   std::optional<Tolerance> widest;
   for (int r = 0; r < how.ranks; ++r) {
     attributes["rotation"] = r;
     const Outcome<Tolerance> t = tolerance_by<evaluate<Near>, evaluate<Moment>>(turned);
     if (!t) return t;
     if (!widest) widest = *t;
-    widen(*widest, *t);
+    widen(*widest, *t, call.explained);
   }
   return *widest;
 }

@@ -32,8 +32,10 @@ Outcome<Tolerance> of_each(const ToleranceCall& call, const Ask& ask) {
   const double delta = call.mode == Mode::probabilistic ? call.delta : 0;
   Tolerance all{call.mode, delta, {}, {}, {}};
   for (std::size_t e = 0; e < experts; ++e) {
+    std::optional<Place> explained;
+    if (call.explained && call.explained->output == e) explained = {0, call.explained->element};
     const Outcome<Tolerance> one =
-        ask(e, std::vector{call.values[e]}, delta / static_cast<double>(experts));
+        ask(e, std::vector{call.values[e]}, delta / static_cast<double>(experts), explained);
     if (!one) {
       return Refusal{one.error().why, "expert " + std::to_string(e) + ": " + one.error().detail};
     }

@@ -35,10 +35,11 @@ std::vector<Matrix<T>> products(const Call<T>& call) {
 Outcome<Tolerance> products_tolerance(const ToleranceCall& call) {
   const Routing routing = routing_of(call[2], call.count("experts"));
   const Attributes attributes = of_products(call.attributes);
-  return of_each(call, [&](std::size_t e, const auto& value, double delta) {
+  return of_each(call, [&](std::size_t e, const auto& value, double delta, const auto& explained) {
     const Matrix<double> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
-    return tolerance_of_parted_gemm({{&a, &dc}, attributes, call.how, call.mode, delta, value},
-                                    of_expert(routing, e, call.how));
+    return tolerance_of_parted_gemm(
+        {{&a, &dc}, attributes, call.how, call.mode, delta, value, explained},
+        of_expert(routing, e, call.how));
   });
 }
 

@@ -12,8 +12,12 @@ std::optional<Refusal> StackedTolerance::add(std::vector<const Matrix<double>*> 
                                              const std::vector<Matrix<double>>& values,
                                              std::size_t products) {
   const double share = all_.delta / static_cast<double>(products);
+  const std::size_t first = all_.bound[0].size(), here = values[0].size();
+  const bool explained = call_.explained && call_.explained->element >= first &&
+                         call_.explained->element - first < here;
   const Outcome<Tolerance> one = find_operation("gemm")->tolerance(
-      {std::move(inputs), call_.attributes, call_.how, call_.mode, share, values});
+      {std::move(inputs), call_.attributes, call_.how, call_.mode, share, values,
+       explained ? std::optional(Place{0, call_.explained->element - first}) : std::nullopt});
   const std::size_t i = added_++;
   if (!one) {
     return Refusal{one.error().why, "product " + std::to_string(i) + ": " + one.error().detail};
@@ -22,7 +26,7 @@ std::optional<Refusal> StackedTolerance::add(std::vector<const Matrix<double>*> 
   if (call_.mode == Mode::moments) put_below(all_.bias[0], one->bias[0]);
   double largest = 0;
   for (const double b : one->bound[0].values) largest = std::max(largest, b);
-  if (largest > largest_) {
+  if (call_.explained ? explained : largest > largest_) {
     largest_ = largest;
     all_.terms[0] = one->terms[0];
   }

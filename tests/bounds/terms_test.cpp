@@ -31,11 +31,13 @@ std::size_t expect_sums(const Tolerance& tolerance, const std::string& what) {
 }
 
 // Asked of the card itself: tolerance_of() is what mutants inflate, which others have to notice.
-Outcome<Tolerance> derived(const Example& e, Mode mode) {
+Outcome<Tolerance> derived(const Example& e, Mode mode,
+                           const std::optional<Place>& explained = {}) {
   std::vector<const Matrix<double>*> inputs;
   for (const Matrix<double>& input : e.inputs) inputs.push_back(&input);
   const std::vector<Matrix<double>> values = value_of(e);
-  return find_operation(e.id)->tolerance({inputs, e.attributes, e.how, mode, 1e-3, values});
+  return find_operation(e.id)->tolerance(
+      {inputs, e.attributes, e.how, mode, 1e-3, values, explained});
 }
 
 TEST(Terms, OfEveryOperationAddUpToItsLargestBound) {
@@ -55,6 +57,29 @@ TEST(Terms, OfEveryOperationAddUpToItsLargestBound) {
     }
     EXPECT_TRUE(bounded > 0 || operation->traits.exact || operation->id == "loss_scale")
         << operation->id;
+  }
+}
+
+TEST(Terms, OfAnElementAddUpToItsBound) {
+  for (const Operation* operation : all_operations()) {
+    for (int seed = 1; seed <= seeds; ++seed) {
+      Draw draw(input_kinds.front(), static_cast<unsigned>(seed));
+      const Example e = example_of(operation->id, draw);
+      for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
+        const auto whole = derived(e, mode);
+        if (!whole) continue;
+        for (std::size_t o = 0; o < whole->bound.size(); ++o) {
+          if (whole->bound[o].size() == 0) continue;
+          const std::size_t element =
+              static_cast<std::size_t>(seed) * 7919 % whole->bound[o].size();
+          const auto asked = derived(e, mode, Place{o, element});
+          double sum = 0;
+          for (const Term& term : asked->terms[o]) sum += term.largest;
+          EXPECT_EQ(sum, whole->bound[o].values[element])
+              << operation->id << ", " << name_of(mode) << ", element " << element;
+        }
+      }
+    }
   }
 }
 

@@ -57,7 +57,7 @@ TEST(Bound, IsRefusedWhereTheMachineTakesSumsInAnotherOrder) {
     EXPECT_EQ(plumb("bound " + op + " 8x64 --machine ieee-sequential").code, 0);
     refused("bound " + op + " 8x64 --machine ieee-pairwise", "is for sums one after the other");
   }
-  refused("bound batched_gemm 8x64 --machine ieee-blocked128 --rule moments",
+  refused("bound batched_gemm 8x64 --machine ieee-blocked128 --mode moments",
           "one after the other");
   EXPECT_EQ(plumb("bound batched_gemm 8x64 --machine ieee-blocked128").code, 0);
   EXPECT_EQ(plumb("bound gelu 8x64 --machine ieee-blocked128").code, 0);

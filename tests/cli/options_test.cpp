@@ -99,7 +99,9 @@ TEST_F(Options, NoneIsDroppedSilently) {
   refused("check a b --perturbed c", "--perturbed is of the rule perturbation");
   refused("check a b --margin 3", "--margin is of the rule perturbation");
   refused("check a b --rule flat --twins 3", "--twins is of the rule twins");
-  refused("bound gemm 4x4x4 --delta 0.1", "--delta is of --rule probabilistic");
+  refused("replay T --false-alarm 0.1", "--false-alarm is of --mode probabilistic");
+  refused("check T T --rule flat --machine h100", "--machine is of the rule replay");
+  refused("bound gemm 4x4x4 --delta 0.1", "--delta is of --mode probabilistic");
 }
 
 TEST_F(Options, ABugsNeedsAreThoseOfTrainAndCatch) {
@@ -126,7 +128,7 @@ TEST_F(Options, AMistypedNameIsAnsweredWithTheOneThatWasMeant) {
   refused("run soundnes", "did you mean soundness?");
   refused("bound gem 4x4x4", "did you mean gemm?");
   refused("bound gemm 4x4x4 --machine H100", "did you mean h100?");
-  refused("bound gemm 4x4x4 --rule moment", "did you mean moments?");
+  refused("bound gemm 4x4x4 --mode moment", "did you mean moments?");
   refused("check a b --rule twin", "did you mean twins?");
   train("--family lama", "did you mean llama?");
   train("--layout TP2", "did you mean tp2?");

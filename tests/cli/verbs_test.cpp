@@ -150,7 +150,7 @@ TEST_F(Cli, RefusesToCompareRunsOfOtherSettingsUnderEveryRule) {
 
 TEST_F(Cli, RefusesWithOneSentence) {
   refused("bound gemm", "bound needs an operation and its shape");
-  refused("bound --all gemm 4x4x4", "leave OP, SHAPE and --rule out");
+  refused("bound --all gemm 4x4x4", "leave OP, SHAPE and --mode out");
 
   refused("check " + at("ref") + " " + at("nothing"), "is not a folder");
   refused("check " + at("ref") + " " + at("healthy") + " --only nothing", "leave no tensor");

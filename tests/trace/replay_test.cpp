@@ -16,28 +16,28 @@ const auto all = [](const std::string&) { return true; };
 
 struct Recorded {
   Graph graph;
-  Values values;
+  Merged merged;
 };
 
 Recorded run_of(const char* family, const char* layout, const char* backend = "reference") {
   Training run = small_run(family, "bf16", layout);
   run.config.hidden = 1024;  // long enough sums for Eigen to cut them into blocks
   const Trace trace = train_step(run, leaves_of_run(run), Joints(), find_backend(backend));
-  return {*trace.graph, merge(trace).values};
+  return {*trace.graph, merge(trace)};
 }
 
 // The value is not shared with any other run.
 void change(Recorded& run, const std::string& id, const std::function<void(Tensor&)>& how) {
-  Tensor changed = *run.values.at(id);
+  Tensor changed = *run.merged.values.at(id);
   how(changed);
-  run.values[id] = std::make_shared<const Tensor>(std::move(changed));
+  run.merged.values[id] = std::make_shared<const Tensor>(std::move(changed));
 }
 
 TEST(Replay, AHealthyRunIsThePromiseBitForBitInEveryLayout) {
   for (const char* family : {"gpt", "llama"}) {
     for (const char* layout : {"tp2", "dp2,tp2,sp"}) {
       const Recorded run = run_of(family, layout);
-      const Replayed seen = replay(run.graph, run.values, all);
+      const Replayed seen = replay(run.graph, run.merged, all);
       EXPECT_TRUE(seen.findings.empty());
       EXPECT_TRUE(seen.not_judged.empty());
       for (const auto& [id, ratio] : seen.ratios) EXPECT_EQ(ratio, 0) << id;
@@ -47,7 +47,7 @@ TEST(Replay, AHealthyRunIsThePromiseBitForBitInEveryLayout) {
 
 TEST(Replay, AnotherOrderOfSumsStaysInsideTheBound) {
   const Recorded run = run_of("gpt", "tp2", "eigen");
-  const Replayed seen = replay(run.graph, run.values, all);
+  const Replayed seen = replay(run.graph, run.merged, all);
   EXPECT_TRUE(seen.findings.empty());
   double worst = 0;
   for (const auto& [id, ratio] : seen.ratios) worst = std::max(worst, ratio);
@@ -59,7 +59,7 @@ TEST(Replay, TheRightValuesInAnotherShapeAreAFinding) {
   Recorded run = run_of("llama", "tp2");
   change(run, id, [](Tensor& x) { std::swap(x.rows, x.cols); });
   const Replayed seen =
-      replay(run.graph, run.values, [&](const std::string& i) { return i == id; });
+      replay(run.graph, run.merged, [&](const std::string& i) { return i == id; });
   ASSERT_EQ(seen.findings.size(), 1U);
   EXPECT_EQ(seen.findings[0].statistic, "structure");
 }
@@ -74,33 +74,78 @@ TEST(Replay, NamesTheOneOperationThatWasChangedAndNothingBehindIt) {
   for (const Node& node : run.graph.nodes) {
     if (behind) {
       Call<float> call{{}, node.attributes, node.how, roundings};
-      for (const std::string& in : node.inputs) call.inputs.push_back(run.values.at(in).get());
+      for (const std::string& in : node.inputs)
+        call.inputs.push_back(run.merged.values.at(in).get());
       auto outputs = find_operation(node.op)->evaluate(call);
       for (std::size_t i = 0; i < outputs.size(); ++i) {
-        run.values[node.outputs[i]] = std::make_shared<const Tensor>(std::move(outputs[i]));
+        run.merged.values[node.outputs[i]] = std::make_shared<const Tensor>(std::move(outputs[i]));
       }
     }
     behind = behind || node.outputs.front() == id;
   }
-  const Replayed seen = replay(run.graph, run.values, all);
+  const Replayed seen = replay(run.graph, run.merged, all);
   ASSERT_EQ(seen.findings.size(), 1U);
   EXPECT_EQ(seen.findings[0].id, id);
   EXPECT_GT(seen.findings[0].ratio, 1);
+  EXPECT_NE(seen.findings[0].detail.find(seen.findings[0].term), std::string::npos);
+  EXPECT_FALSE(seen.findings[0].term.empty());
+}
+
+double ratio_of(const Replayed& seen, const std::string& op, const Graph& graph) {
+  double worst = 0;
+  for (const Node& node : graph.nodes) {
+    const auto found = seen.ratios.find(node.outputs.front());
+    if (node.op == op && found != seen.ratios.end()) worst = std::max(worst, found->second);
+  }
+  return worst;
+}
+
+TEST(Replay, JudgesProductsByTheCardOfAMatrixUnitAndAllElseByTheirOwnBounds) {
+  Recorded run = run_of("llama", "dp2", "eigen");
+  change(run, "m0/layers.0.norm1/out", [](Tensor& x) { x.values[5] *= 1.0078125F; });
+  const Replayed alone = replay(run.graph, run.merged, all);
+  const Replayed by_card = replay(run.graph, run.merged, all, {.machine = find_machine("h100")});
+  EXPECT_GT(ratio_of(alone, "gemm", run.graph), 0);
+  EXPECT_NE(ratio_of(by_card, "gemm", run.graph), ratio_of(alone, "gemm", run.graph));
+  EXPECT_GT(ratio_of(alone, "rmsnorm", run.graph), 0);
+  EXPECT_EQ(ratio_of(by_card, "rmsnorm", run.graph), ratio_of(alone, "rmsnorm", run.graph));
+}
+
+TEST(Replay, DoesNotJudgeWhatACardRefusesAndSaysWhy) {
+  Recorded run = run_of("llama", "dp2");
+  const std::string id = "m0/layers.0.attn.core/out";
+  change(run, id, [](Tensor& x) { x.values[5] += 0.25F; });
+  const ReplayOptions pairwise{.machine = find_machine("ieee-pairwise")};
+  const Replayed seen = replay(run.graph, run.merged, all, pairwise);
+  EXPECT_FALSE(seen.ratios.contains(id));
+  const std::string why = id + ": machine 'ieee-pairwise': its sums are pairwise";
+  EXPECT_TRUE(std::ranges::any_of(seen.not_judged, [&](const std::string& said) {
+    return said.starts_with(why);
+  })) << why;
+}
+
+TEST(Replay, ByChanceHasSmallerTolerancesAndStillAcquits) {
+  const Recorded run = run_of("gpt", "tp2", "eigen");
+  const Replayed never = replay(run.graph, run.merged, all);
+  const Replayed seldom = replay(run.graph, run.merged, all, {.mode = Mode::probabilistic});
+  EXPECT_TRUE(seldom.findings.empty());
+  EXPECT_GT(ratio_of(seldom, "gemm", run.graph), ratio_of(never, "gemm", run.graph));
+  EXPECT_THROW(replay(run.graph, run.merged, all, {.mode = Mode::moments}), Failure);
 }
 
 TEST(Replay, CallsANaNAFinding) {
   Recorded run = run_of("gpt", "tp2");
   change(run, "m0/layers.0.norm1/out",
          [](Tensor& x) { x.values[0] = std::numeric_limits<float>::quiet_NaN(); });
-  const Replayed seen = replay(run.graph, run.values, all);
+  const Replayed seen = replay(run.graph, run.merged, all);
   ASSERT_FALSE(seen.findings.empty());
   EXPECT_EQ(seen.findings[0].id, "m0/layers.0.norm1/out");
 }
 
 TEST(Replay, SaysWhatItCouldNotJudgeAndWhy) {
   Recorded run = run_of("gpt", "tp2");
-  run.values.erase("m0/layers.0.norm1/out");
-  const Replayed seen = replay(run.graph, run.values, all);
+  run.merged.values.erase("m0/layers.0.norm1/out");
+  const Replayed seen = replay(run.graph, run.merged, all);
   EXPECT_TRUE(seen.findings.empty());
   ASSERT_FALSE(seen.not_judged.empty());
   EXPECT_EQ(seen.not_judged[0],

@@ -85,6 +85,7 @@ nlohmann::json fields_of(const char* type, const Finding& f) {
   if (f.value) j["value"] = number_or_null(*f.value);
   if (f.expected) j["expected"] = number_or_null(*f.expected);
   if (f.tolerance) j["tolerance"] = number_or_null(*f.tolerance);
+  if (!f.term.empty()) j["term"] = f.term;
   if (f.p) j["p"] = *f.p;
   if (f.rank) j["rank"] = *f.rank;
   return j;

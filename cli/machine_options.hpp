@@ -1,0 +1,31 @@
+// cli/machine_options.hpp: whose bounds, and of which kind: options that bound, replay and check
+// share.
+//
+// TESTED   tests/trace/replay_test.cpp, tests/cli/options_test.cpp
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "bounds/machine.hpp"
+#include "bounds/operation.hpp"
+#include "cli/sees.hpp"
+#include "trace/replay.hpp"
+
+namespace plumb::cli {
+
+struct MachineOptions {
+  std::string machine = "ieee", mode = "deterministic";
+
+  // Adds --machine and --mode; `modes` lists those that the verb takes.
+  void add_to(CLI::App& verb, const std::string& modes);
+};
+
+// What replay is to judge by. Throws Failure on a name that is not known.
+ReplayOptions replay_options(const MachineOptions& on, double false_alarm);
+
+// Throw Failure, listing the known, on another name.
+const Machine& machine_from(const std::string& id);
+Mode mode_from(const std::string& name);
+
+}  // namespace plumb::cli
