@@ -1,18 +1,18 @@
-// How small a fault does each rule still see? Seven faults on trained weights, powers of two; twins
-// at the family-wise level 1e-3, as the study before the code had them (trace/twins.md).
+// How small a fault does each rule still see? Seven faults on trained weights, powers of two; every
+// rule as `plumb check` applies it, twins at the family-wise level 1e-3 (trace/twins.md).
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <span>
 
 #include "experiments/experiment.hpp"
 #include "experiments/faults.hpp"
 #include "experiments/learn.hpp"
 #include "model/data/text.hpp"
 #include "model/plan.hpp"
-#include "trace/baselines.hpp"
+#include "trace/check.hpp"
 #include "trace/execute.hpp"
-#include "trace/replay.hpp"
-#include "trace/selection.hpp"
-#include "trace/twins.hpp"
 
 namespace plumb::experiments {
 namespace {
@@ -20,115 +20,109 @@ namespace {
 constexpr double level = 1e-3;
 constexpr int smallest_exponent = -14;
 
-enum Rule : std::size_t { twins_4, stored_2, stored_4, by_replay, ttrace_2, ttrace_4, flat };
-constexpr std::size_t rules = 7;
-using Answers = std::array<bool, rules>;
+// A check, and the columns of the table that it answers: one for each of its rules.
+struct Asked {
+  int twins;
+  bool stored;  // spreads of 25 earlier batches
+  double margin;
+  std::span<const std::string_view> rules;
+};
+constexpr std::string_view all_of_them[] = {"twins", "replay", "perturbation", "flat"};
+constexpr std::string_view twins_alone[] = {"twins"};
+constexpr std::string_view twins_and_perturbation[] = {"twins", "perturbation"};
+constexpr Asked checks[] = {
+    {4, false, 2, all_of_them}, {2, true, 2, twins_alone}, {4, true, 4, twins_and_perturbation}};
+constexpr std::size_t columns = 7;
+using Answers = std::array<bool, columns>;
 
-// A batch of a trained model: the data of every rule, made once.
+// A step of a trained model: what every rule is given, made once.
 class Scene {
  public:
-  Scene(const Start& start, const StoredSpreads& stored) : start_(start), stored_(stored) {
-    const Trace reference = run_reference(start);
-    one_ = *reference.graph;
-    manifest_ = reference.manifest;
-    reference_ = merge(reference);
-    many_ = plan(start.run.config, start.run.recipe, start.run.layout, start.run.step);
-    healthy_ = trace::reference(many_, start.leaves, {Phase::reduce});
-    CheckOptions options;
-    options.seed = start.run.config.seed;
-    twins_ = make_twins(one_, reference_.values, many_, options);
-    perturbed_ = perturbed(one_, start.leaves, "/embedding/out", 1, {Phase::reduce});
-  }
+  Scene(const Start& start, const StoredSpreads& stored)
+      : start_(start),
+        stored_(stored),
+        reference_(run_reference(start)),
+        perturbed_(run_perturbed(start, 1)),
+        merged_(merge(reference_)),
+        candidate_{manifest_of(start.run), promise_of(start.run), {}},
+        healthy_(trace::reference(*candidate_.graph, start.leaves)) {}
 
   const Training& run() const { return start_.run; }
   const Values& healthy() const { return healthy_; }
 
   // Which of the rules that are asked find fault with these values?
   Answers alarmed(const Answers& asked, const Values& wrong) const {
+    Merged seen = merged_;
     const Values values =
-        wrong.empty() ? healthy_ : with_replaced(many_, healthy_, wrong, {Phase::reduce});
-    Merged candidate = reference_;
-    for (const auto& [id, tensor] : values) candidate.values[id] = tensor;
-    Answers seen{};
-    if (asked[twins_4] || asked[stored_4]) {
-      const Drawn four = drawn(candidate, 4);
-      seen[twins_4] = asked[twins_4] && by_twins(four, candidate, wrong, nullptr);
-      seen[stored_4] = asked[stored_4] && by_twins(four, candidate, wrong, &stored_);
+        wrong.empty() ? healthy_ : with_replaced(*candidate_.graph, healthy_, wrong);
+    for (const auto& [id, tensor] : values) seen.values[id] = tensor;
+    Answers answers{};
+    std::size_t column = 0;
+    for (const Asked& check : checks) {
+      const std::span here(answers.data() + column, check.rules.size());
+      std::copy_n(asked.data() + column, here.size(), here.data());
+      answer(check, seen, here);
+      column += here.size();
     }
-    if (asked[stored_2]) seen[stored_2] = by_twins(drawn(candidate, 2), candidate, wrong, &stored_);
-    seen[by_replay] = asked[by_replay] && replayed(values, wrong);
-    seen[ttrace_2] = asked[ttrace_2] && by_size("perturbation", values, 2);
-    seen[ttrace_4] = asked[ttrace_4] && by_size("perturbation", values, 4);
-    seen[flat] = asked[flat] && by_size("flat", values, 1);
-    return seen;
+    return answers;
   }
 
  private:
-  Drawn drawn(const Merged& candidate, std::ptrdiff_t count) const {
-    Drawn d{reference_, {twins_.begin(), twins_.begin() + count}, {}, 0, {}};
-    d.measured = measure(one_, reference_, many_, candidate, d.twins,
-                         [](const std::string&) { return true; });
-    return d;
+  static Graph promise_of(const Training& run) {
+    return plan(run.config, run.recipe, run.layout, run.step);
   }
 
-  // As in check, a finding that one row alone causes counts where replay finds the node wrong.
-  bool by_twins(const Drawn& drawn, const Merged& candidate, const Values& wrong,
-                const StoredSpreads* stored) const {
+  // `answers`: which rules are asked; then which of them accuse.
+  void answer(const Asked& asked, const Merged& seen, std::span<bool> answers) const {
     CheckOptions options;
-    options.false_alarm = level;
-    options.spreads = stored;
-    const TwinsJudgement seen = conclude(drawn, candidate, options);
-    return std::ranges::any_of(seen.findings, [&](const Finding& f) {
-      return !seen.one_row.contains(f.id) || wrong.contains(f.id);
-    });
-  }
-
-  // Replays only the nodes that went wrong: all others follow their promise bit by bit.
-  bool replayed(const Values& values, const Values& wrong) const {
-    const auto wanted = [&](const std::string& id) { return wrong.contains(id); };
-    return !replay(many_, values, wanted).findings.empty();
-  }
-
-  bool by_size(const std::string& rule, const Values& values, double margin) const {
-    for (const Node& node : many_.nodes) {
-      if (!judged_by_twins(node)) continue;
-      for (const std::string& id : node.outputs) {
-        const Tensor& r = *reference_.values.at(id);
-        if (r.size() == 1) continue;
-        if (baseline(rule, id, r, *values.at(id), perturbed_, margin, manifest_).ratio > 1)
-          return true;
-      }
+    options.rules.clear();
+    for (std::size_t r = 0; r < answers.size(); ++r) {
+      if (answers[r]) options.rules.emplace_back(asked.rules[r]);
     }
-    return false;
+    if (options.rules.empty()) return;
+    options.false_alarm = level;
+    options.seed = start_.run.config.seed;
+    options.twins = asked.twins;
+    options.margin = asked.margin;
+    options.spreads = asked.stored ? &stored_ : nullptr;
+    options.perturbed = &perturbed_;
+    const Verdict verdict = check(reference_, merged_, candidate_, seen, options);
+    for (std::size_t r = 0; r < answers.size(); ++r) {
+      answers[r] = answers[r] && std::ranges::any_of(verdict.findings, [&](const Finding& f) {
+                     const std::string rule = rule_of(f.statistic);
+                     return rule == asked.rules[r] || rule == "structure";
+                   });
+    }
   }
 
   const Start& start_;
   const StoredSpreads& stored_;
-  Graph one_, many_;
-  Manifest manifest_;
-  Merged reference_;
-  Values healthy_, perturbed_;
-  std::vector<Values> twins_;
+  Trace reference_, perturbed_;
+  Merged merged_;
+  Trace candidate_;  // its manifest and promise; the values are `healthy_`, or faulty ones
+  Values healthy_;
 };
 
-// The smallest power of two from which upwards a rule sees every fault that exists.
+// The smallest power of two from which upwards a rule sees every fault that exists: a rule that
+// misses one is not asked again.
 std::vector<std::string> smallest(const Scene& scene, const Fault& fault) {
   Answers every;
   every.fill(true);
   const Answers accuses = scene.alarmed(every, {});
   Answers goes_on{};
-  for (std::size_t r = 0; r < rules; ++r) goes_on[r] = !accuses[r];
-  std::array<double, rules> least{};
+  for (std::size_t r = 0; r < columns; ++r) goes_on[r] = !accuses[r];
+  std::array<double, columns> least{};
   for (int e = 0; e >= smallest_exponent; --e) {
+    if (std::ranges::none_of(goes_on, std::identity())) break;
     const auto wrong = fault.made(scene.run(), scene.healthy(), std::ldexp(1.0, e));
     if (!wrong) continue;
     goes_on = scene.alarmed(goes_on, *wrong);
-    for (std::size_t r = 0; r < rules; ++r) {
+    for (std::size_t r = 0; r < columns; ++r) {
       if (goes_on[r]) least[r] = std::ldexp(1.0, e);
     }
   }
   std::vector<std::string> cells;
-  for (std::size_t r = 0; r < rules; ++r) {
+  for (std::size_t r = 0; r < columns; ++r) {
     cells.push_back(accuses[r] ? "accuses" : least[r] == 0 ? "-" : cell(least[r]));
   }
   return cells;
@@ -185,8 +179,8 @@ void run(Table& rows, const Effort& effort) {
 extern const Experiment smallest_fault{
     .name = "smallest-fault",
     .question = "How small a fault does each rule still see, on trained weights?",
-    .columns = {"fault", "family", "recipe", "seed", "twins-4", "stored-2", "stored-4", "replay",
-                "perturbation-2", "perturbation-4", "flat"},
+    .columns = {"fault", "family", "recipe", "seed", "twins-4", "replay", "perturbation-2", "flat",
+                "stored-2", "stored-4", "perturbation-4"},
     .keys = 4,
     .run = run,
 };
