@@ -24,8 +24,8 @@
 //             h^2/12 in both modes
 //
 // Elsewhere, for bias and variance, what is lost is uniform over the multiples of g, or over the
-// odd ones where an exact operand has a last bit at g that the other has not: bounds/proof/grid.hpp.
-// Toward zero the bias is -sign(s) (h - g)/2, odd -sign(s) h/2.
+// odd ones where an exact operand has a last bit at g that the other has not:
+// bounds/proof/grid.hpp. Toward zero the bias is -sign(s) (h - g)/2, odd -sign(s) h/2.
 //
 // ASSUMES  energy: each rounding has mean zero given the earlier ones; bias, variance: the above.
 //          Both fail for data that repeat; the caller has to ask.

@@ -5,7 +5,7 @@
 
 #include "cli/verbs.hpp"
 #include "experiments/trial.hpp"
-#include "model/verify.hpp"
+#include "model/plan/verify.hpp"
 #include "number/words.hpp"
 #include "trace/report/report.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
-#include "model/verify.hpp"
+#include "model/plan/verify.hpp"
 #include "number/outcome.hpp"
 #include "trace/report/report.hpp"
 #include "trace/selection.hpp"

@@ -3,7 +3,7 @@
 #include "cli/verbs.hpp"
 #include "experiments/trial.hpp"
 #include "model/data/text.hpp"
-#include "model/verify.hpp"
+#include "model/plan/verify.hpp"
 #include "trace/report/report.hpp"
 
 namespace plumb::cli {

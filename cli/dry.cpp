@@ -5,9 +5,9 @@
 #include <tuple>
 
 #include "cli/verbs.hpp"
-#include "model/dry.hpp"
-#include "model/mesh.hpp"
-#include "model/traffic.hpp"
+#include "model/estimate/dry.hpp"
+#include "model/estimate/traffic.hpp"
+#include "model/spec/mesh.hpp"
 #include "number/words.hpp"
 
 namespace plumb::cli {

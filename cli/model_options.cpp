@@ -4,6 +4,7 @@
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "model/data/text.hpp"
+#include "model/spec/manifest.hpp"
 #include "number/outcome.hpp"
 #include "trace/store/read_file.hpp"
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/verbs.hpp"
-#include "model/recipe.hpp"
+#include "model/spec/recipe.hpp"
 
 namespace plumb::cli {
 namespace {

@@ -33,7 +33,7 @@ class TrainCommand {
   double dose_ = 0;
   const Bug* planted_ = nullptr;
   World* world_ = nullptr;
-  std::vector<Leftovers> leftovers_;  // of the ranks, from step to step
+  std::vector<StaleGradients> stale_;  // of the ranks, from step to step
 };
 
 void TrainCommand::add_to(CLI::App& verb) {
@@ -121,7 +121,7 @@ Trace TrainCommand::traced(const Start& start) {
   if (perturb_ != 0) return run_perturbed(start, perturb_);
   if (model_.layout.empty()) return run_reference(start);
   if (planted_ != nullptr) refuse_unmet(*planted_, start.run, dose_);
-  return run_candidate(start, planted_, {dose_, 1}, backend_, *world_, &leftovers_).trace;
+  return run_candidate(start, planted_, {dose_, 1}, backend_, *world_, &stale_).trace;
 }
 
 void TrainCommand::trace_last(Start start) {

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "cli/sees.hpp"
-#include "model/config.hpp"
+#include "model/spec/config.hpp"
 
 namespace plumb::cli {
 

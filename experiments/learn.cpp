@@ -1,6 +1,6 @@
 #include "experiments/learn.hpp"
 
-#include "model/plan.hpp"
+#include "model/plan/plan.hpp"
 #include "trace/twins.hpp"
 
 namespace plumb::experiments {

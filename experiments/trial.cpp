@@ -2,26 +2,26 @@
 
 #include <set>
 
-#include "model/verify.hpp"
+#include "model/plan/verify.hpp"
 #include "trace/difference.hpp"
 
 namespace plumb::experiments {
 
 Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
                         const std::string& backend, World& world,
-                        std::vector<Leftovers>* leftovers) {
+                        std::vector<StaleGradients>* stale) {
   Joints joints;
   if (bug != nullptr) bug->plant(joints, dose, start.run.config);
-  return model::run_candidate(start, joints, backend, world, leftovers);
+  return model::run_candidate(start, joints, backend, world, stale);
 }
 
 Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const CheckOptions& asked) {
-  std::vector<Leftovers> leftovers;
+  std::vector<StaleGradients> stale;
   Start start = first;
   CheckOptions options = asked;
   Trace perturbed;
   if (bug.expected == Expected::T_late) {
-    run_candidate(first, &bug, dose, "reference", threads(), &leftovers);
+    run_candidate(first, &bug, dose, "reference", threads(), &stale);
     start = step_after(first, merge(run_reference(first)).values);
     if (asked.perturbed != nullptr) {  // of the step that is judged
       perturbed = run_perturbed(start, 1);
@@ -32,7 +32,7 @@ Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const Chec
   const Merged r = merge_verified(reference);
   const Candidate healthy = run_candidate(start);
   const Merged h = merge_verified(healthy.trace);
-  const Candidate broken = run_candidate(start, &bug, dose, "reference", threads(), &leftovers);
+  const Candidate broken = run_candidate(start, &bug, dose, "reference", threads(), &stale);
   const Merged b = merge_verified(broken.trace);
 
   Trial trial;

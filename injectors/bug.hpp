@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "injectors/sees.hpp"
-#include "model/config.hpp"
 #include "model/joints/joints.hpp"
-#include "model/transformer.hpp"
+#include "model/spec/config.hpp"
+#include "model/step/train_step.hpp"
 
 namespace plumb::injectors {
 

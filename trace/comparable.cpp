@@ -49,8 +49,7 @@ void refuse_bad_reference(const Trace& reference, const Merged& merged) {
   const bool may_be = reference.graph && left_out(*reference.graph, merged.values);
   if (!merged.not_finite.empty() && !may_be) distrust(merged.not_finite.front(), "");
   if (!reference.graph) return;
-  const Replayed seen =
-      replay(*reference.graph, merged, [](const std::string&) { return true; });
+  const Replayed seen = replay(*reference.graph, merged, [](const std::string&) { return true; });
   if (!seen.findings.empty()) distrust(seen.findings.front(), "is not what its inputs make: ");
 }
 

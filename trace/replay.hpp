@@ -4,8 +4,9 @@
 //
 // An output that equals the promised evaluation bit by bit needs no tolerance: its ratio is 0, and
 // FP64 is not asked. Only the others are computed in FP64 and held against the bound of their
-// operation: on the machine and in the mode that are asked for. So an error in the evaluation itself is none of replay's findings: the tests
-// of bounds/ hold evaluations against FP64 and MPFR (bounds/README.md).
+// operation: on the machine and in the mode that are asked for. So an error in the evaluation
+// itself is none of replay's findings: the tests of bounds/ hold evaluations against FP64 and MPFR
+// (bounds/README.md).
 //
 // COSTS    one step; two to four more for nodes that are not bit-equal.
 // TESTED   tests/trace/replay_test.cpp

@@ -1,4 +1,5 @@
-// bounds/examples/heads.hpp: packed query, key and value heads, for the calls of rope and attention.
+// bounds/examples/heads.hpp: packed query, key and value heads, for the calls of rope and
+// attention.
 #pragma once
 
 #include "bounds/examples/maker.hpp"

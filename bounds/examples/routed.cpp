@@ -49,8 +49,8 @@ void attributes_of(Example& e, const Sizes& n) {
                        {"z", 0.001 / tokens}});
 }
 
-// Adds inputs by the letters of Routed; `table(rows, cols)` makes numbers of the inputs' format, and
-// `fp32s` numbers of FP32, of the logits' size.
+// Adds inputs by the letters of Routed; `table(rows, cols)` makes numbers of the inputs' format,
+// and `fp32s` numbers of FP32, of the logits' size.
 template <class Table, class Fp32, class First>
 void fill(Example& e, const Routed& with, const Sizes& n, const Table& table, const Fp32& fp32s,
           const First& first, bool biases) {

@@ -1,5 +1,5 @@
-// bounds/operations/activations.hpp: what functions of one number share: y = f(x), dx = dy slope(x),
-// each step in FP32, one rounding to the output format.
+// bounds/operations/activations.hpp: what functions of one number share: y = f(x),
+// dx = dy slope(x), each step in FP32, one rounding to the output format.
 #pragma once
 
 #include "bounds/operation.hpp"

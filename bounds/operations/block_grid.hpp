@@ -1,9 +1,10 @@
-// bounds/operations/block_grid.hpp: where the blocks of block_scales and quantize_blocks lie, and calls
-// of both.
+// bounds/operations/block_grid.hpp: where the blocks of block_scales and quantize_blocks lie, and
+// calls of both.
 //
-// Blocks begin anew in each of `parts` slices of the rows (sliced_rows 1) or of the columns (0), and of
-// rows that are dealt in each rank's, one after the other. With ids the rows are those of dispatch, and
-// blocks begin anew in each of deal.groups groups of experts, there in each rank's rows.
+// Blocks begin anew in each of `parts` slices of the rows (sliced_rows 1) or of the columns (0),
+// and of rows that are dealt in each rank's, one after the other. With ids the rows are those of
+// dispatch, and blocks begin anew in each of deal.groups groups of experts, there in each rank's
+// rows.
 #pragma once
 
 #include <array>

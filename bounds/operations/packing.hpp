@@ -1,5 +1,5 @@
-// bounds/operations/packing.hpp: columns of packed qkv that lie together in another tensor, and calls
-// of the operations that move them.
+// bounds/operations/packing.hpp: columns of packed qkv that lie together in another tensor, and
+// calls of the operations that move them.
 #pragma once
 
 #include "bounds/examples/maker.hpp"

@@ -1,5 +1,5 @@
-// swiglu: y_i = g_i sigma(g_i) u_i, with g_i = x_2i, u_i = x_2i+1 (gate and up are neighbours, so that
-// a tensor-parallel slice is contiguous), sigma(z) = 1 / (1 + exp(-z))
+// swiglu: y_i = g_i sigma(g_i) u_i, with g_i = x_2i, u_i = x_2i+1 (gate and up are neighbours, so
+// that a tensor-parallel slice is contiguous), sigma(z) = 1 / (1 + exp(-z))
 //
 //   inputs     x (N, 2 H); of the gradient x, dy (N, H)      outputs   y (N, H); of the gradient dx
 //   evaluate   each step in FP32; one rounding to the output format

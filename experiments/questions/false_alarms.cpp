@@ -6,8 +6,8 @@
 
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
+#include "model/plan/verify.hpp"
 #include "model/run/training.hpp"
-#include "model/verify.hpp"
 
 namespace plumb::experiments {
 namespace {

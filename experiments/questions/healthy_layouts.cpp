@@ -11,9 +11,9 @@
 #include "experiments/distance.hpp"
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
-#include "model/plan.hpp"
+#include "model/plan/plan.hpp"
+#include "model/plan/verify.hpp"
 #include "model/run/training.hpp"
-#include "model/verify.hpp"
 #include "number/philox.hpp"
 #include "trace/boundaries.hpp"
 

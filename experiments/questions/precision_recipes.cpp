@@ -11,7 +11,7 @@
 
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
-#include "model/plan.hpp"
+#include "model/plan/plan.hpp"
 #include "trace/execute.hpp"
 #include "trace/statistics.hpp"
 

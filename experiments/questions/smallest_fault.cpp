@@ -10,7 +10,8 @@
 #include "experiments/faults.hpp"
 #include "experiments/learn.hpp"
 #include "model/data/text.hpp"
-#include "model/plan.hpp"
+#include "model/plan/plan.hpp"
+#include "model/spec/manifest.hpp"
 #include "trace/check.hpp"
 #include "trace/execute.hpp"
 

@@ -95,7 +95,7 @@ Tensor core(Rank& rank, const std::string& name, Attention& saved) {
   rank.round(o);
   if (goes_round(rank)) saved.o = o;
   if (trades_heads(rank)) o = tokens_for_heads(rank, o);
-  rank.tap(name + ".core/out", o, Held::token_columns, rank.r.compute, over_keys(rank));
+  rank.tap(name + ".core/out", o, Sharding::token_columns, rank.r.compute, over_keys(rank));
   return o;
 }
 
@@ -151,7 +151,7 @@ void norm_heads(Rank& rank, const std::string& name, Tensor& qkv) {
               shape, keys, qkv);
   }
   rank.round(qkv);
-  rank.tap(name + ".qk_norm/out", qkv, Held::token_columns, rank.r.compute, rank.plain());
+  rank.tap(name + ".qk_norm/out", qkv, Sharding::token_columns, rank.r.compute, rank.plain());
 }
 
 Tensor norm_heads_backward(Rank& rank, const std::string& name, const Tensor& qkv, Tensor d) {
@@ -165,7 +165,7 @@ Tensor norm_heads_backward(Rank& rank, const std::string& name, const Tensor& qk
     weights.push_back(std::move(g.weight));
   }
   rank.round(d);
-  rank.tap(name + ".qk_norm/grad_in", d, Held::token_columns, rank.r.compute, rank.plain());
+  rank.tap(name + ".qk_norm/grad_in", d, Sharding::token_columns, rank.r.compute, rank.plain());
   for (const auto& [keys, module] : head_norms(name)) {
     collect_shared_by_heads(rank, module + ".weight", std::move(weights[keys ? 1 : 0]));
   }
@@ -196,7 +196,7 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
   if (!rank.gpt()) {
     rotate_heads(qkv, local_shape(rank), rotated(rank), rank.c.rope_base, 1);
     rank.round(qkv);
-    rank.tap(name + ".rope/out", qkv, Held::token_columns, rank.r.compute, rank.plain());
+    rank.tap(name + ".rope/out", qkv, Sharding::token_columns, rank.r.compute, rank.plain());
   }
   if (trades_heads(rank)) {
     qkv = heads_for_tokens(rank, qkv);
@@ -220,16 +220,16 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
   const bool trade = trades_heads(rank);
   CoreGradient g = core_gradient(rank, name, saved, trade ? heads_for_tokens(rank, d_o) : d_o, ran);
   Tensor d = trade ? tokens_for_heads(rank, g.qkv) : std::move(g.qkv);
-  rank.tap(name + ".core/grad_in", d, Held::token_columns, rank.r.compute, ran);
+  rank.tap(name + ".core/grad_in", d, Sharding::token_columns, rank.r.compute, ran);
   if (rank.c.sinks > 0) {
     const Tensor s = trade ? tokens_for_heads(rank, g.sinks) : std::move(g.sinks);
-    rank.tap(sinks_of(name) + "/grad_out", s, Held::token_columns, rank.r.compute, ran);
-    collect_slice(rank, sinks_of(name), sum_of_rows(s), Held::rows);
+    rank.tap(sinks_of(name) + "/grad_out", s, Sharding::token_columns, rank.r.compute, ran);
+    collect_slice(rank, sinks_of(name), sum_of_rows(s), Sharding::rows);
   }
   if (!rank.gpt()) {
     rotate_heads(d, local_shape(rank), rotated(rank), rank.c.rope_base, -1);
     rank.round(d);
-    rank.tap(name + ".rope/grad_in", d, Held::token_columns, rank.r.compute, rank.plain());
+    rank.tap(name + ".rope/grad_in", d, Sharding::token_columns, rank.r.compute, rank.plain());
   }
   if (rank.c.qk_norm > 0) d = norm_heads_backward(rank, name, saved.unnormed, std::move(d));
   return d;

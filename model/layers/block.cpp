@@ -16,7 +16,7 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
   const std::string name = "layers." + std::to_string(layer);
   Tensor qkv = qkv_layer(rank, name, norm_layer(rank, name + ".norm1", x), s.qkv);
   Tensor o = attention_layer(rank, name + ".attn", std::move(qkv), s.attention);
-  s.o = input_operand(rank, name + ".attn.proj", std::move(o), Held::token_columns);
+  s.o = input_operand(rank, name + ".attn.proj", std::move(o), Sharding::token_columns);
   Tensor attended = row_forward(rank, name + ".attn.proj", s.o);
   attended = dropped(rank, name + ".attn.dropout", "out", std::move(attended));
   s.middle = residual(rank, name + ".attn.add/out", x, attended);

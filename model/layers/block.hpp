@@ -7,7 +7,7 @@
 #include "model/layers/attention.hpp"
 #include "model/layers/experts.hpp"
 #include "model/layers/qkv.hpp"
-#include "model/rank.hpp"
+#include "model/rank/rank.hpp"
 #include "model/sees.hpp"
 
 namespace plumb::model {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "kernels/ops.hpp"
-#include "model/rank.hpp"
+#include "model/rank/rank.hpp"
 #include "model/sees.hpp"
 
 namespace plumb::model {

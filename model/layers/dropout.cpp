@@ -1,6 +1,6 @@
 #include "model/layers/dropout.hpp"
 
-#include "model/rounding_key.hpp"
+#include "model/state/rounding_key.hpp"
 
 namespace plumb::model {
 
@@ -12,7 +12,7 @@ Tensor dropped(Rank& rank, const std::string& name, const char* kind, Tensor x) 
   const std::string of_micro_batch = "m" + std::to_string(where.micro_batch) + "/" + name;
   const std::uint64_t key =
       rank.joints.dropout.key(where, dropout_key(rank.c, rank.step, of_micro_batch));
-  const Placement lies = rank.placed(x, Held::own_tokens);
+  const Placement lies = rank.placed(x, Sharding::own_tokens);
   for (const Piece& piece : lies.pieces) {
     for (std::size_t i = 0; i < piece.global.rows; ++i) {
       const std::size_t here = piece.local.row + i;
@@ -24,7 +24,7 @@ Tensor dropped(Rank& rank, const std::string& name, const char* kind, Tensor x) 
     }
   }
   rank.round(x);
-  rank.tap(name + "/" + kind, x, Held::own_tokens, rank.r.compute, rank.plain());
+  rank.tap(name + "/" + kind, x, Sharding::own_tokens, rank.r.compute, rank.plain());
   return x;
 }
 

@@ -7,7 +7,7 @@
 // TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
-#include "model/rank.hpp"
+#include "model/rank/rank.hpp"
 #include "model/sees.hpp"
 
 namespace plumb::model {

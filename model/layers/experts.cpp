@@ -116,19 +116,19 @@ Grouped layer_of(const Rank& rank, const std::string& name, const char* which, c
 // Runs the experts here on the rows that they got.                                    // (N, D)
 Tensor through_experts(Rank& rank, const std::string& name, Tensor rows, Visit& v) {
   const std::string of_experts = name + ".experts";
-  rank.tap(name + ".dispatch/out", rows, Held::copies, rank.r.compute, rank.plain());
-  v.rows = input_operand(rank, of_experts + ".fc1", std::move(rows), Held::copies);
+  rank.tap(name + ".dispatch/out", rows, Sharding::copies, rank.r.compute, rank.plain());
+  v.rows = input_operand(rank, of_experts + ".fc1", std::move(rows), Sharding::copies);
   v.fc1 = grouped_columns(rank, layer_of(rank, name, "fc1", v), v.rows);
-  Tensor act = activation(rank, of_experts + ".act", v.fc1, Held::copy_columns);
-  v.act = input_operand(rank, of_experts + ".fc2", std::move(act), Held::copy_columns);
+  Tensor act = activation(rank, of_experts + ".act", v.fc1, Sharding::copy_columns);
+  v.act = input_operand(rank, of_experts + ".fc2", std::move(act), Sharding::copy_columns);
   return grouped_rows(rank, layer_of(rank, name, "fc2", v), v.act);
 }
 
 Tensor back_through_experts(Rank& rank, const std::string& name, const Tensor& dy, const Visit& v) {
-  rank.tap(name + ".combine/grad_in", dy, Held::copies, rank.r.compute, rank.plain());
+  rank.tap(name + ".combine/grad_in", dy, Sharding::copies, rank.r.compute, rank.plain());
   const Tensor d_act = grouped_rows_backward(rank, layer_of(rank, name, "fc2", v), v.act, dy);
   const Tensor d_fc1 =
-      activation_backward(rank, name + ".experts.act", v.fc1, d_act, Held::copy_columns);
+      activation_backward(rank, name + ".experts.act", v.fc1, d_act, Sharding::copy_columns);
   return grouped_columns_backward(rank, layer_of(rank, name, "fc1", v), v.rows, d_fc1);
 }
 
@@ -160,7 +160,7 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
   s.fc2 = from_experts(rank, parts);
   Tensor y = weigh_rows(s.fc2, copies, s.routed.own.p, s.routed.choices, first_token(rank));
   rank.round(y);
-  rank.tap(name + ".combine/out", y, Held::own_tokens, rank.r.compute, rank.plain());
+  rank.tap(name + ".combine/out", y, Sharding::own_tokens, rank.r.compute, rank.plain());
   if (rank.c.shared == 0) return y;
   return residual(rank, name + ".sum/out", y, mlp_layer(rank, name + ".shared", x, s.shared));
 }
@@ -177,7 +177,7 @@ Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, c
   }
   Tensor dx = add_rows(from_experts(rank, parts), copies, first_token(rank), dy.rows);
   rank.round(dx);
-  rank.tap(name + ".dispatch/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
+  rank.tap(name + ".dispatch/grad_in", dx, Sharding::own_tokens, rank.r.compute, rank.plain());
   const Tensor dp = gradient_of_weights(rank, name, s, dy);
   dx = residual(rank, name + ".dispatch.add/grad_out", dx,
                 router_backward(rank, name + ".router", routed, dp));

@@ -8,7 +8,7 @@
 // TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
-#include "model/rank.hpp"
+#include "model/rank/rank.hpp"
 #include "model/sees.hpp"
 
 namespace plumb::model {
@@ -23,9 +23,10 @@ inline Evaluation sum_over_contexts(Rank& rank, const std::string& parameter, Te
   }
   return ran;
 }
-inline void collect_slice(Rank& rank, const std::string& parameter, Tensor gradient, Held held) {
+inline void collect_slice(Rank& rank, const std::string& parameter, Tensor gradient,
+                          Sharding sharding) {
   const Evaluation ran = sum_over_contexts(rank, parameter, gradient);
-  rank.collect(parameter, std::move(gradient), held, ran);
+  rank.collect(parameter, std::move(gradient), sharding, ran);
 }
 
 // Collects a parameter that every tensor-parallel rank holds whole and has a part of, from its own
@@ -43,7 +44,7 @@ inline void collect_parts(Rank& rank, const std::string& parameter, Tensor gradi
   }
   if (contexts) ran.parts *= rank.where.cp_size;
   if (over_tp) ran.parts *= rank.where.tp_size;
-  rank.collect(parameter, std::move(gradient), Held::whole, ran);
+  rank.collect(parameter, std::move(gradient), Sharding::whole, ran);
 }
 
 // Collects one whose every token every tensor-parallel rank sees, but for sequence parallelism.

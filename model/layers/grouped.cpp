@@ -44,7 +44,7 @@ Tensor backward_product(Rank& rank, const Grouped& layer, const Tensor& d) {
 
 // dW_e = X_e' D_e, and db_e = the sum of dY_e's rows.
 void collect_gradients(Rank& rank, const Grouped& layer, const Tensor& x, const Tensor& d,
-                       const Tensor& dy, Held of_weights, Held of_biases) {
+                       const Tensor& dy, Sharding of_weights, Sharding of_biases) {
   for (std::size_t e = 0; e < layer.experts(); ++e) {
     const std::string name = layer.of(e);
     View<float> own = own_rows(layer, x, e);
@@ -74,22 +74,22 @@ Tensor grouped_columns(Rank& rank, const Grouped& layer, const Operand& x) {
   Tensor y = forward_product(rank, layer, x.by_columns());
   add_biases(rank, layer, y);
   rank.round(y);
-  rank.tap(layer.name() + "/out", y, Held::copy_columns, rank.r.compute, rank.plain());
+  rank.tap(layer.name() + "/out", y, Sharding::copy_columns, rank.r.compute, rank.plain());
   return y;
 }
 
 Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Operand& x,
                                 const Tensor& dy) {
   const std::string name = layer.name();
-  const Operand d = gradient_operand(rank, name, dy, Held::copy_columns);
+  const Operand d = gradient_operand(rank, name, dy, Sharding::copy_columns);
   Evaluation ran = rank.plain();
   Tensor dx = backward_product(rank, layer, d.by_columns());
   if (rank.joints.linear.sums_input_gradient(rank.at(name))) {
     sum_over_ranks(rank, dx, rank.r.wire, ran);
   }
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Held::copies, rank.r.compute, ran);
-  collect_gradients(rank, layer, x.by_rows(), d.by_rows(), dy, Held::columns, Held::rows);
+  rank.tap(name + "/grad_in", dx, Sharding::copies, rank.r.compute, ran);
+  collect_gradients(rank, layer, x.by_rows(), d.by_rows(), dy, Sharding::columns, Sharding::rows);
   return dx;
 }
 
@@ -103,17 +103,17 @@ Tensor grouped_rows(Rank& rank, const Grouped& layer, const Operand& x) {
   if (rank.joints.row_parallel.sums(where)) sum_over_ranks(rank, y, wire, ran);
   if (!early) add_biases(rank, layer, y);
   rank.round(y);
-  rank.tap(layer.name() + "/out", y, Held::copies, rank.r.compute, ran);
+  rank.tap(layer.name() + "/out", y, Sharding::copies, rank.r.compute, ran);
   return y;
 }
 
 Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Operand& x, const Tensor& dy) {
   const std::string name = layer.name();
-  const Operand d = gradient_operand(rank, name, dy, Held::copies);
+  const Operand d = gradient_operand(rank, name, dy, Sharding::copies);
   Tensor dx = backward_product(rank, layer, d.by_columns());
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Held::copy_columns, rank.r.compute, rank.plain());
-  collect_gradients(rank, layer, x.by_rows(), d.by_rows(), dy, Held::rows, Held::whole);
+  rank.tap(name + "/grad_in", dx, Sharding::copy_columns, rank.r.compute, rank.plain());
+  collect_gradients(rank, layer, x.by_rows(), d.by_rows(), dy, Sharding::rows, Sharding::whole);
   return dx;
 }
 

@@ -30,13 +30,13 @@ Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = forward_product(rank, name, x);  // (T, F / tp)
   if (rank.gpt()) add_row(y, rank.bias(name).values);
   rank.round(y);
-  rank.tap(name + "/out", y, Held::token_columns, rank.r.compute, rank.plain());
+  rank.tap(name + "/out", y, Sharding::token_columns, rank.r.compute, rank.plain());
   return y;
 }
 
 Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy) {
   Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
-  const Operand d = gradient_operand(rank, name, std::move(dy), Held::token_columns);
+  const Operand d = gradient_operand(rank, name, std::move(dy), Sharding::token_columns);
   Evaluation ran = rank.plain();
   Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
                             Product::dgrad);
@@ -44,11 +44,11 @@ Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Te
            ? summed_over_ranks(rank, std::move(dx), rank.r.wire, ran)
            : rank.own_tokens(std::move(dx));
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, ran);
+  rank.tap(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, ran);
   collect_slice(rank, name + ".weight",
                 rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
-                Held::columns);
-  if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Held::rows);
+                Sharding::columns);
+  if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Sharding::rows);
   return dx;
 }
 
@@ -56,22 +56,22 @@ Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = rank.own_tokens(forward_product(rank, name, x));
   if (rank.gpt()) add_row(y, rank.bias(name).values);
   rank.round(y);
-  rank.tap(name + "/out", y, Held::own_tokens, rank.r.compute, rank.plain());
+  rank.tap(name + "/out", y, Sharding::own_tokens, rank.r.compute, rank.plain());
   return y;
 }
 
 Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
   Tensor all = all_tokens(rank, dy);
   Tensor d_bias = rank.gpt() ? sum_of_rows(all) : Tensor();
-  const Operand d = gradient_operand(rank, name, std::move(all), Held::tokens);
+  const Operand d = gradient_operand(rank, name, std::move(all), Sharding::tokens);
   Tensor dx = rank.own_tokens(rank.multiply(
       view(d.by_columns()), view(rank.factor(name, Product::dgrad), true), Product::dgrad));
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
+  rank.tap(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, rank.plain());
   collect_slice(rank, name + ".weight",
                 rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
-                Held::whole);
-  if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Held::whole);
+                Sharding::whole);
+  if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Sharding::whole);
   return dx;
 }
 
@@ -87,21 +87,21 @@ Tensor row_forward(Rank& rank, const std::string& name, const Operand& x) {
                  : rank.own_tokens(std::move(part));
   if (rank.gpt() && !early) add_row(y, rank.bias(name).values);
   rank.round(y);
-  rank.tap(name + "/out", y, Held::own_tokens, rank.r.compute, ran);
+  rank.tap(name + "/out", y, Sharding::own_tokens, rank.r.compute, ran);
   return y;
 }
 
 Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy) {
   Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
   const Operand d =
-      gradient_operand(rank, name, all_tokens(rank, std::move(dy)), Held::tokens);  // (T, D)
+      gradient_operand(rank, name, all_tokens(rank, std::move(dy)), Sharding::tokens);  // (T, D)
   Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
                             Product::dgrad);
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Held::token_columns, rank.r.compute, rank.plain());
+  rank.tap(name + "/grad_in", dx, Sharding::token_columns, rank.r.compute, rank.plain());
   collect_slice(rank, name + ".weight",
                 rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
-                Held::rows);
+                Sharding::rows);
   if (rank.gpt()) collect_replicated(rank, name + ".bias", std::move(d_bias));
   return dx;
 }

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "model/layers/operand.hpp"
-#include "model/rank.hpp"
+#include "model/rank/rank.hpp"
 #include "model/sees.hpp"
 
 namespace plumb::model {
@@ -21,8 +21,8 @@ Tensor mlp_layer(Rank& rank, const std::string& name, Tensor x, Mlp& saved);
 Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& saved, Tensor dy);
 
 // The activation `name` of fc1's output: GELU or SwiGLU. `held`: how both lie in the whole.
-Tensor activation(Rank& rank, const std::string& name, const Tensor& fc1, Held held);
+Tensor activation(Rank& rank, const std::string& name, const Tensor& fc1, Sharding sharding);
 Tensor activation_backward(Rank& rank, const std::string& name, const Tensor& fc1,
-                           const Tensor& d_act, Held held);
+                           const Tensor& d_act, Sharding sharding);
 
 }  // namespace plumb::model

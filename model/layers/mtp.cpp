@@ -1,7 +1,9 @@
 #include "model/layers/mtp.hpp"
 
 #include "model/layers/block.hpp"
+#include "model/layers/embedding.hpp"
 #include "model/layers/gradients.hpp"
+#include "model/layers/head.hpp"
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
 
@@ -9,13 +11,13 @@ namespace plumb::model {
 namespace {
 
 Operand seen_by(Rank& rank, const std::string& product, Tensor x) {
-  return input_operand(rank, product, all_tokens(rank, std::move(x)), Held::tokens);
+  return input_operand(rank, product, all_tokens(rank, std::move(x)), Sharding::tokens);
 }
 
 // Records a micro-batch's part of the gradient of a matrix that has other parts.
 Tensor recorded_part(Rank& rank, const std::string& parameter, Tensor gradient) {
   const Evaluation ran = sum_over_contexts(rank, parameter, gradient);
-  rank.tap(parameter + "/wgrad", gradient, Held::rows, fp32, ran);
+  rank.tap(parameter + "/wgrad", gradient, Sharding::rows, fp32, ran);
   return gradient;
 }
 
@@ -56,7 +58,7 @@ Tensor predict_ahead(Rank& rank, const Batch& batch, const Tensor& x, Tensor& dw
   if (rank.gpt()) {
     add_to(dw, recorded_part(rank, "mtp.embedding.weight", std::move(d_table)));
   } else {
-    collect_slice(rank, "mtp.embedding.weight", std::move(d_table), Held::rows);
+    collect_slice(rank, "mtp.embedding.weight", std::move(d_table), Sharding::rows);
   }
   return norm_layer_backward(rank, "mtp.norm_hidden", x, d_hidden);
 }
@@ -67,7 +69,7 @@ Tensor heads(Rank& rank, const Batch& batch, const Tensor& x, Tensor& loss) {
   Tensor dw;
   Tensor dx = through_head(rank, {}, batch.next, x, loss, dw);
   if (rank.c.mtp == 0) {
-    collect_slice(rank, "head.weight", std::move(dw), Held::rows);
+    collect_slice(rank, "head.weight", std::move(dw), Sharding::rows);
     return dx;
   }
   dw = recorded_part(rank, "head.loss.weight", std::move(dw));
@@ -75,7 +77,7 @@ Tensor heads(Rank& rank, const Batch& batch, const Tensor& x, Tensor& loss) {
   const Tensor d_ahead = predict_ahead(rank, batch, x, dw_ahead);
   dx = residual(rank, "mtp.add/grad_out", dx, d_ahead);
   add_to(dw_ahead, dw);
-  rank.collect("head.weight", std::move(dw_ahead), Held::rows, rank.in_fp32());
+  rank.collect("head.weight", std::move(dw_ahead), Sharding::rows, rank.in_fp32());
   return dx;
 }
 

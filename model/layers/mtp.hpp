@@ -11,7 +11,8 @@
 // SOURCES  bounds/SOURCES.md [DeepSeek-V3] 2.2, which has one W for both, next to each other
 #pragma once
 
-#include "model/layers/ends.hpp"
+#include "model/layers/batch.hpp"
+#include "model/rank/rank.hpp"
 #include "model/sees.hpp"
 
 namespace plumb::model {

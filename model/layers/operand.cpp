@@ -1,7 +1,7 @@
 #include "model/layers/operand.hpp"
 
-#include "model/rounding_key.hpp"
-#include "model/zero.hpp"
+#include "model/rank/shares.hpp"
+#include "model/state/rounding_key.hpp"
 
 namespace plumb::model {
 namespace {
@@ -9,8 +9,8 @@ namespace {
 // Casts one tensor; its records belong to the micro-batch, or to the step.
 class Caster {
  public:
-  Caster(Rank& rank, bool of_step, Held held, const OperandCast& how)
-      : rank_(rank), of_step_(of_step), held_(held), how_(how) {}
+  Caster(Rank& rank, bool of_step, Sharding sharding, const OperandCast& how)
+      : rank_(rank), of_step_(of_step), held_(sharding), how_(how) {}
 
   Operand operator()(const std::string& name, Tensor x, const Taken& taken) const {
     if (taken.by_columns && taken.by_rows && !how_.two_copies())
@@ -52,9 +52,9 @@ class Caster {
   std::string id_of(const std::string& name) const {
     return of_step_ ? name : "m" + std::to_string(rank_.where.micro_batch) + "/" + name;
   }
-  void record(const std::string& name, const Tensor& x, Held held, const Format& format,
+  void record(const std::string& name, const Tensor& x, Sharding sharding, const Format& format,
               const Evaluation& ran) const {
-    rank_.tap_step(id_of(name), x, held, format, ran);
+    rank_.tap_step(id_of(name), x, sharding, format, ran);
   }
   // The largest magnitude of a tensor of which each rank has a piece, and of that piece a share if
   // there are `shares`.
@@ -64,7 +64,7 @@ class Caster {
       if (rank_.joints.scaling.reduces_over(where, axis)) group.max({&amax, 1});
     };
     if (shares != nullptr) over("dp", *shares);
-    if (held_ != Held::whole && held_ != Held::tokens) over("tp", rank_.mesh.tp);
+    if (held_ != Sharding::whole && held_ != Sharding::tokens) over("tp", rank_.mesh.tp);
     if (of_copies()) over("ep", rank_.mesh.ep);
     if (of_tokens() || of_copies()) over("cp", rank_.mesh.cp);
     return amax;
@@ -88,7 +88,7 @@ class Caster {
     const float amax = over_ranks(name, largest_magnitude(x.values), shares);
     const float scale = scale_to_fit(amax, how_.format);
     quantize(x.values, scale, how_.format, Beyond::overflows);
-    record(name + "_scale", Tensor(1, 1, scale), Held::whole, fp32, rank_.in_fp32());
+    record(name + "_scale", Tensor(1, 1, scale), Sharding::whole, fp32, rank_.in_fp32());
   }
 
   // The blocks of this rank's piece are those of the whole if they fit into it; if not, blocks
@@ -96,15 +96,15 @@ class Caster {
   Evaluation ran_as(const Tensor& x, const BlockSize& block) const {
     const bool columns = sliced_columns(held_);
     const bool fits = (columns ? x.cols % block.cols : x.rows % block.rows) == 0;
-    const bool sliced = columns || held_ == Held::rows;
+    const bool sliced = columns || held_ == Sharding::rows;
     Evaluation ran{sliced && !fits ? rank_.where.tp_size : 1, fp32, how_.format};
     if (!in_pieces(block)) return ran;
     if (rank_.l.cp > 1) ran.deal = {rank_.l.cp, rank_.c.sequence};
     if (of_copies()) ran.deal.groups = rank_.l.ep;
     return ran;
   }
-  bool of_copies() const { return held_ == Held::copies || held_ == Held::copy_columns; }
-  bool of_tokens() const { return held_ == Held::tokens || held_ == Held::token_columns; }
+  bool of_copies() const { return held_ == Sharding::copies || held_ == Sharding::copy_columns; }
+  bool of_tokens() const { return held_ == Sharding::tokens || held_ == Sharding::token_columns; }
   // Blocks of several tokens are made of the tokens that a context has, in its order; blocks of
   // several copies begin with the first copy that a rank has.
   bool in_pieces(const BlockSize& block) const {
@@ -118,7 +118,7 @@ class Caster {
     float grid = 1;
     if (how_.rule == ScaleRule::nested) {
       grid = grid_of_scales(over_ranks(name, largest_magnitude(scales.values)), how_.format);
-      record(name + "_tensor_scale", Tensor(1, 1, grid), Held::whole, fp32, ran);
+      record(name + "_tensor_scale", Tensor(1, 1, grid), Sharding::whole, fp32, ran);
     }
     const BlockScale kind = how_.rule == ScaleRule::ceil    ? BlockScale::power_of_two
                             : how_.rule == ScaleRule::exact ? BlockScale::wide
@@ -146,7 +146,7 @@ class Caster {
       if (r == here) first = all;
       all += (rank_.copies_of_ranks[r] + block - 1) / block;
     }
-    const bool sliced = held_ == Held::copy_columns;
+    const bool sliced = held_ == Sharding::copy_columns;
     const std::size_t left = sliced ? rank_.where.tp * scales.cols : 0;
     const std::size_t whole = sliced ? rank_.where.tp_size * scales.cols : scales.cols;
     return {
@@ -156,8 +156,9 @@ class Caster {
   // Scales lie below one another, in the order of the contexts.
   Placement scales_of_contexts(const Tensor& scales) const {
     const auto cp = static_cast<std::size_t>(rank_.where.cp);
-    const std::size_t cols = scales.cols, left = held_ == Held::tokens ? 0 : rank_.where.tp * cols;
-    const std::size_t whole = held_ == Held::tokens ? cols : rank_.where.tp_size * cols;
+    const std::size_t cols = scales.cols,
+                      left = held_ == Sharding::tokens ? 0 : rank_.where.tp * cols;
+    const std::size_t whole = held_ == Sharding::tokens ? cols : rank_.where.tp_size * cols;
     const Block here{cp * scales.rows, left, scales.rows, cols};
     return {rank_.where.cp_size * scales.rows, whole, {{here, {0, 0, scales.rows, cols}}}};
   }
@@ -181,24 +182,24 @@ class Caster {
 
   Rank& rank_;
   bool of_step_;
-  Held held_;
+  Sharding held_;
   const OperandCast& how_;
 };
 
 }  // namespace
 
-Operand input_operand(Rank& rank, const std::string& name, Tensor x, Held held) {
+Operand input_operand(Rank& rank, const std::string& name, Tensor x, Sharding sharding) {
   if (!rank.r.operands) return {std::move(x), {}};
   const OperandCasts& casts = *rank.r.operands;
-  return Caster(rank, false, held, casts.activations)(name + "/operand", std::move(x),
-                                                      casts.of_activations());
+  return Caster(rank, false, sharding, casts.activations)(name + "/operand", std::move(x),
+                                                          casts.of_activations());
 }
 
-Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held held) {
+Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Sharding sharding) {
   if (!rank.r.operands) return {std::move(dy), {}};
   const OperandCasts& casts = *rank.r.operands;
-  return Caster(rank, false, held, casts.gradients)(name + "/grad_operand", std::move(dy),
-                                                    casts.of_gradients());
+  return Caster(rank, false, sharding, casts.gradients)(name + "/grad_operand", std::move(dy),
+                                                        casts.of_gradients());
 }
 
 // Makes the scales that this step takes from the histories.
@@ -207,7 +208,7 @@ static void delayed_scales(Rank& rank) {
     if (!rank.holds(parameter_of(rank.c, weight))) continue;
     const float amax = largest_finite(rank.state.at(id + "_history")->values);
     auto scale = std::make_shared<const Tensor>(1, 1, scale_to_fit(amax, how->format));
-    rank.tap_step(id + "_scale", *scale, Held::whole, fp32, rank.in_fp32());
+    rank.tap_step(id + "_scale", *scale, Sharding::whole, fp32, rank.in_fp32());
     rank.state[id + "_scale"] = std::move(scale);
   }
 }
@@ -224,7 +225,7 @@ void keep_histories(Rank& rank) {
     Tensor history = *rank.state.at(id + "_history");
     std::rotate(history.values.begin(), history.values.end() - 1, history.values.end());
     history.values[0] = largest;
-    rank.tap_step(id + "_history", std::move(history), Held::whole, fp32, rank.in_fp32());
+    rank.tap_step(id + "_history", std::move(history), Sharding::whole, fp32, rank.in_fp32());
   }
 }
 
@@ -236,7 +237,7 @@ void weight_operands(Rank& rank) {
     const Taken taken = rank.r.operands->of_weight(p.name);
     if (!rank.holds(p) || !taken.any()) continue;
     const std::string name = p.name + "/operand";
-    const Caster caster(rank, true, held(p), how);
+    const Caster caster(rank, true, p.sharding, how);
     if (rank.l.zero >= 3 && rank.r.operands->gathers_casts) {
       rank.state[name] = std::make_shared<const Tensor>(caster.of_shares(name, p));
       continue;

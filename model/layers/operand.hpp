@@ -10,7 +10,7 @@
 
 #include <optional>
 
-#include "model/rank.hpp"
+#include "model/rank/rank.hpp"
 #include "model/sees.hpp"
 
 namespace plumb::model {
@@ -27,8 +27,8 @@ struct Operand {
 // Returns the input of the layer of that name, or the gradient of its output, as products take it.
 // Recorded as m<micro-batch>/<name>/operand or grad_operand, ..._t for a second copy, and their
 // ..._scale.
-Operand input_operand(Rank& rank, const std::string& name, Tensor x, Held held);
-Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Held held);
+Operand input_operand(Rank& rank, const std::string& name, Tensor x, Sharding sharding);
+Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Sharding sharding);
 
 // Makes rank.factor() of every weight that a product takes, and scales from histories. Once a step.
 void weight_operands(Rank& rank);

@@ -8,7 +8,7 @@ namespace plumb::model {
 namespace {
 
 Operand seen_by(Rank& rank, const std::string& product, Tensor all) {
-  return input_operand(rank, product, std::move(all), Held::tokens);
+  return input_operand(rank, product, std::move(all), Sharding::tokens);
 }
 
 // x: all tokens.                                                           // (T, F' / tp)
@@ -34,7 +34,7 @@ Tensor through_latent(Rank& rank, const std::string& name, const Tensor& x, Qkv&
   parts.kv = keys_and_values(rank, attn, x, s);
   if (rank.c.shared_key > 0) parts.shared = shared_key(rank, attn, x, s);
   Tensor qkv = pack_heads(parts, local_shape(rank));
-  rank.tap(attn + ".qkv/out", qkv, Held::token_columns, rank.r.compute, rank.plain());
+  rank.tap(attn + ".qkv/out", qkv, Sharding::token_columns, rank.r.compute, rank.plain());
   return qkv;
 }
 
@@ -53,7 +53,7 @@ Tensor shared_key_backward(Rank& rank, const std::string& attn, const Qkv& s, Te
                       ? summed_over_ranks(rank, std::move(d), rank.r.wire, ran)
                       : rank.own_tokens(std::move(d));
   rank.round(summed);
-  rank.tap(name + "/grad_out", summed, Held::own_tokens, rank.r.compute, ran);
+  rank.tap(name + "/grad_out", summed, Sharding::own_tokens, rank.r.compute, ran);
   return whole_backward(rank, name, s.shared, summed);
 }
 
@@ -63,7 +63,7 @@ Tensor through_latent_backward(Rank& rank, const std::string& name, const Qkv& s
   const auto shared = static_cast<std::size_t>(rank.c.shared_key);
   HeadParts d = split_heads(d_qkv, local_shape(rank), shared);
   const auto record = [&](const std::string& of, const Tensor& x) {
-    rank.tap(of + "/grad_out", x, Held::token_columns, rank.r.compute, rank.plain());
+    rank.tap(of + "/grad_out", x, Sharding::token_columns, rank.r.compute, rank.plain());
   };
   record(queries, d.q);
   record(attn + ".kv_up", d.kv);

@@ -21,7 +21,7 @@ double z_of(const Config& c) {
 
 // Records a micro-batch's result and adds it to the step's, once.
 void take(Rank& rank, const std::string& id, const Tensor& x, const Evaluation& ran) {
-  rank.tap(id, x, Held::whole, fp32, ran);
+  rank.tap(id, x, Sharding::whole, fp32, ran);
   rank.add_up(id, x);
 }
 
@@ -94,21 +94,21 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x) {
   const auto k = static_cast<std::size_t>(rank.c.top_k);
   const auto experts = static_cast<std::size_t>(rank.c.experts);
   const Evaluation ran = rank.in_fp32();
-  const auto tap = [&](const char* kind, const Tensor& tensor, Held held) {
-    rank.tap(name + "/" + kind, tensor, held, fp32, ran);
+  const auto tap = [&](const char* kind, const Tensor& tensor, Sharding sharding) {
+    rank.tap(name + "/" + kind, tensor, sharding, fp32, ran);
   };
   const Tensor logits = rank.multiply(view(x), view(rank.weight(name)));
-  tap("out", logits, Held::own_tokens);
+  tap("out", logits, Sharding::own_tokens);
   Routed s;
   s.x = x;
   const Tensor ratings = biased(rank, name, logits);
   s.own = rate_experts(logits, ratings, k);
   s.choices = choose_experts(ratings, k);
   rank.joints.router.after_choice(rank.at(name), logits, s.choices);
-  tap("probabilities", s.own.p, Held::own_tokens);
-  tap("margin", s.own.margin, Held::own_tokens);
-  tap("lse", s.own.lse, Held::own_tokens);
-  tap("routing", s.choices, Held::own_tokens);
+  tap("probabilities", s.own.p, Sharding::own_tokens);
+  tap("margin", s.own.margin, Sharding::own_tokens);
+  tap("lse", s.own.lse, Sharding::own_tokens);
+  tap("routing", s.choices, Sharding::own_tokens);
   s.p = all_tokens(rank, s.own.p);
   s.count = count_choices(s.choices, experts);
   s.all_choices = within_limits(rank, name, s.choices);
@@ -116,13 +116,13 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x) {
   s.copies = copies_of(s.context_choices, experts);
   if (rank.c.capacity > 0) {
     s.choices = rank.own_tokens(s.context_choices);
-    tap("kept", s.choices, Held::own_tokens);
+    tap("kept", s.choices, Sharding::own_tokens);
   }
   count_all_tokens(rank, name, s.count);
   if (rank.c.balance_bias > 0) {
     take(rank, name + "/count", s.count, ran);
   } else {
-    tap("count", s.count, Held::whole);
+    tap("count", s.count, Sharding::whole);
   }
   losses(rank, name, s);
   return s;
@@ -140,20 +140,20 @@ void balance_experts(Rank& rank) {
       if (n < all) bias.values[e] += rate;
       if (n > all) bias.values[e] -= rate;
     }
-    rank.tap_step(router + "/bias", std::move(bias), Held::whole, fp32, rank.in_fp32());
+    rank.tap_step(router + "/bias", std::move(bias), Sharding::whole, fp32, rank.in_fp32());
   }
 }
 
 Tensor router_backward(Rank& rank, const std::string& name, const Routed& s, const Tensor& dp) {
-  rank.tap(name + "/probabilities_grad", dp, Held::own_tokens, fp32, rank.in_fp32());
+  rank.tap(name + "/probabilities_grad", dp, Sharding::own_tokens, fp32, rank.in_fp32());
   const float loss_scale =
       rank.r.loss_scaling ? rank.state.at("loss_scale/scale")->values[0] : 1.0F;
   const Tensor d =
       rating_gradient(s.own, dp, s.count, balance_of(rank.c), z_of(rank.c), loss_scale);
-  rank.tap(name + "/grad_out", d, Held::own_tokens, fp32, rank.in_fp32());
+  rank.tap(name + "/grad_out", d, Sharding::own_tokens, fp32, rank.in_fp32());
   Tensor dx = rank.multiply(view(d), view(rank.weight(name), true));
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Held::own_tokens, rank.r.compute, rank.plain());
+  rank.tap(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, rank.plain());
   collect_replicated(rank, name + ".weight", rank.multiply(view(s.x, true), view(d)));
   return dx;
 }

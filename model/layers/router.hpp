@@ -9,7 +9,7 @@
 #pragma once
 
 #include "kernels/experts.hpp"
-#include "model/rank.hpp"
+#include "model/rank/rank.hpp"
 #include "model/sees.hpp"
 
 namespace plumb::model {

@@ -86,12 +86,12 @@ std::string attention(Promise& p, const std::string& name, const std::string& x)
   const std::string o = p.at(name + ".attn.core", "out");
   if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
   p.node("attention", inputs, {o}, over_keys(p, false), core(p));
-  return linear(p, name + ".attn.proj", o, Split::rows);
+  return linear(p, name + ".attn.proj", o, Sharding::rows);
 }
 
 std::string attention_grad(Promise& p, const std::string& name, const std::string& dy) {
   const std::string d_core =
-      linear_grad(p, name + ".attn.proj", p.at(name + ".attn.core", "out"), dy, Split::rows);
+      linear_grad(p, name + ".attn.proj", p.at(name + ".attn.core", "out"), dy, Sharding::rows);
   std::string d_qkv = p.at(name + ".attn.core", "grad_in");
   Ids inputs{last_of_qkv(p, name), d_core}, outputs{d_qkv};
   if (p.c.sinks > 0) {

@@ -1,5 +1,5 @@
 #include "model/plan/parts.hpp"
-#include "model/rounding_key.hpp"
+#include "model/state/rounding_key.hpp"
 
 namespace plumb::model {
 

@@ -55,7 +55,7 @@ std::string router_grad(Promise& p, const std::string& name, const std::string& 
 struct Grouped {
   const std::string& mlp;
   const char* which;
-  Split split;
+  Sharding sharding;
 
   std::string name() const { return mlp + ".experts." + which; }
   std::string of(int e) const { return expert_name(mlp, e) + "." + which; }
@@ -63,13 +63,13 @@ struct Grouped {
 
 // The slices of rows that are copies: how ranks share their columns, if the layer's products sum
 // over these.
-Slices rows_of(const Promise& p, const std::string& mlp, int columns) {
-  return {columns > 0 ? Sharding::columns : Sharding::none, columns, false, copies_of(p, mlp)};
+SlicedAxis rows_of(const Promise& p, const std::string& mlp, int columns) {
+  return {columns > 0 ? Sharding::columns : Sharding::whole, columns, false, copies_of(p, mlp)};
 }
 
 // Y_e = X_e W_e + b_e                                     (T k, F) = (T k, C) (C, F) + (F)
 std::string grouped(Promise& p, const Grouped& layer, const std::string& x) {
-  const bool rows = layer.split == Split::rows;
+  const bool rows = layer.sharding == Sharding::rows;
   Ids inputs{
       input_operand(p, layer.name(), x, rows_of(p, layer.mlp, rows ? p.c.hidden : 0)).by_columns,
       copies_of(p, layer.mlp)};
@@ -84,7 +84,7 @@ std::string grouped(Promise& p, const Grouped& layer, const std::string& x) {
 
 std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
                          const std::string& dy) {
-  const bool columns = layer.split == Split::columns;
+  const bool columns = layer.sharding == Sharding::columns;
   const std::string routing = copies_of(p, layer.mlp);
   const SeenAs d = gradient_operand(p, layer.name(), dy,
                                     rows_of(p, layer.mlp, columns ? p.c.fc1_width(p.c.hidden) : 0));
@@ -113,9 +113,9 @@ std::string experts(Promise& p, const std::string& name, const std::string& x) {
   const std::string routing = copies_of(p, name);
   const std::string rows = p.at(name + ".dispatch", "out"), y = p.at(name + ".combine", "out");
   p.node("dispatch", {x, routing}, {rows}, p.plain(), experts_of(p));
-  const std::string fc1 = grouped(p, {name, "fc1", Split::columns}, rows);
+  const std::string fc1 = grouped(p, {name, "fc1", Sharding::columns}, rows);
   const std::string fc2 =
-      grouped(p, {name, "fc2", Split::rows}, activation(p, name + ".experts.act", fc1));
+      grouped(p, {name, "fc2", Sharding::rows}, activation(p, name + ".experts.act", fc1));
   p.node("combine", {fc2, p.at(name + ".router", "probabilities"), routing}, {y}, p.plain());
   if (p.c.shared == 0) return y;
   return add(p, y, mlp(p, name + ".shared", x), p.at(name + ".sum", "out"));
@@ -131,11 +131,11 @@ std::string experts_grad(Promise& p, const std::string& name, const std::string&
   p.node("combine_weight_grad", {dy, p.at(of_experts + ".fc2", "out"), routing},
          {p.at(of_router, "probabilities_grad")}, Promise::in_fp32(), experts_of(p));
   const std::string d_act =
-      grouped_grad(p, {name, "fc2", Split::rows}, p.at(of_experts + ".act", "out"), d_rows);
+      grouped_grad(p, {name, "fc2", Sharding::rows}, p.at(of_experts + ".act", "out"), d_rows);
   const std::string d_fc1 =
       activation_grad(p, of_experts + ".act", p.at(of_experts + ".fc1", "out"), d_act);
   const std::string d_copies =
-      grouped_grad(p, {name, "fc1", Split::columns}, p.at(name + ".dispatch", "out"), d_fc1);
+      grouped_grad(p, {name, "fc1", Sharding::columns}, p.at(name + ".dispatch", "out"), d_fc1);
   p.node("dispatch_grad", {d_copies, routing}, {d_x}, p.plain(), experts_of(p));
   const std::string sum =
       add(p, d_x, router_grad(p, of_router, x), p.at(name + ".dispatch.add", "grad_out"));

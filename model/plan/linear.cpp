@@ -3,13 +3,14 @@
 namespace plumb::model {
 
 // y = x W + b                                             (T, F) = (T, C) (C, F) + (F)
-std::string linear(Promise& p, const std::string& name, const std::string& x, Split split) {
-  Slices sliced;
-  if (split == Split::rows) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").rows};
+std::string linear(Promise& p, const std::string& name, const std::string& x, Sharding sharding) {
+  SlicedAxis sliced;
+  if (sharding == Sharding::rows)
+    sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").rows};
   Ids inputs{input_operand(p, name, x, sliced).by_columns, seen_weight(p, name, Product::fprop)};
   if (p.gpt()) inputs.push_back(Promise::bias(name));
   const std::string y = p.at(name, "out");
-  p.node("gemm", inputs, {y}, split == Split::rows ? p.across_tp() : p.plain(),
+  p.node("gemm", inputs, {y}, sharding == Sharding::rows ? p.across_tp() : p.plain(),
          summed(p, Product::fprop, {{"transpose_a", 0}, {"transpose_b", 0}}));
   return y;
 }
@@ -17,10 +18,10 @@ std::string linear(Promise& p, const std::string& name, const std::string& x, Sp
 // dx = dy W', dW = x' dy, db = sum dy                     (T, C), (C, F), (F)
 // Column-parallel: dx is shared; row-parallel: db is, if the tokens of dy are sliced.
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
-                        const std::string& dy, Split split) {
-  const bool columns = split == Split::columns;
-  const bool of_slices = columns || split == Split::none;  // all ranks see all tokens of dy
-  Slices sliced;
+                        const std::string& dy, Sharding sharding) {
+  const bool columns = sharding == Sharding::columns;
+  const bool of_slices = columns || sharding == Sharding::whole;  // all ranks see all tokens of dy
+  SlicedAxis sliced;
   if (columns) sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").cols};
   const SeenAs d = gradient_operand(p, name, dy, sliced);
   const std::string dx = p.at(name, "grad_in");

@@ -13,9 +13,9 @@ void predict_ahead(Promise& p, const std::string& x) {
   p.node("embedding", {p.at("data", "labels"), Promise::weight("embedding")}, {looked_up},
          p.plain());
   const std::string hidden =
-      linear(p, "mtp.proj_hidden", norm(p, "mtp.norm_hidden", x), Split::none);
+      linear(p, "mtp.proj_hidden", norm(p, "mtp.norm_hidden", x), Sharding::whole);
   const std::string embedded =
-      linear(p, "mtp.proj_embedding", norm(p, "mtp.norm_embedding", looked_up), Split::none);
+      linear(p, "mtp.proj_embedding", norm(p, "mtp.norm_embedding", looked_up), Sharding::whole);
   const std::string y = add(p, hidden, embedded, p.at("mtp.proj", "out"));
   const std::string out = layer_forward(p, p.c.layers, y);
   head_and_loss(p, "mtp.", norm(p, "mtp.final_norm", out));
@@ -29,9 +29,9 @@ std::string predict_ahead_grad(Promise& p, const std::string& x) {
       norm_grad(p, "mtp.final_norm", p.at(block_of(p) + ".mlp.add", "out"), dh);
   const std::string d_y = layer_backward(p, p.c.layers, p.at("mtp.proj", "out"), d_out);
   const std::string d_hidden =
-      linear_grad(p, "mtp.proj_hidden", p.at("mtp.norm_hidden", "out"), d_y, Split::none);
+      linear_grad(p, "mtp.proj_hidden", p.at("mtp.norm_hidden", "out"), d_y, Sharding::whole);
   const std::string d_embedded =
-      linear_grad(p, "mtp.proj_embedding", p.at("mtp.norm_embedding", "out"), d_y, Split::none);
+      linear_grad(p, "mtp.proj_embedding", p.at("mtp.norm_embedding", "out"), d_y, Sharding::whole);
   const std::string d_looked_up =
       norm_grad(p, "mtp.norm_embedding", p.at("mtp.embedding", "out"), d_embedded);
   p.node("embedding_grad", {p.at("data", "labels"), d_looked_up},

@@ -1,13 +1,13 @@
 #include "model/plan/parts.hpp"
-#include "model/rounding_key.hpp"
+#include "model/state/rounding_key.hpp"
 
 namespace plumb::model {
 namespace {
 
 // The number of slices in which blocks begin anew: one a rank, unless each rank's slice is whole
 // blocks.
-int slices(const Promise& p, const Slices& x, int rows, int cols) {
-  if (x.axis == Sharding::none) return 1;
+int slices(const Promise& p, const SlicedAxis& x, int rows, int cols) {
+  if (x.axis == Sharding::whole) return 1;
   return x.length / p.l.tp % (x.axis == Sharding::rows ? rows : cols) == 0 ? 1 : p.l.tp;
 }
 
@@ -16,7 +16,7 @@ std::string without_micro_batch(const Promise& p, const std::string& id) {
   return id.starts_with(prefix) ? id.substr(prefix.size()) : id;
 }
 
-void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const std::string& as,
+void cast_blocks(Promise& p, const std::string& x, const SlicedAxis& sliced, const std::string& as,
                  const OperandCast& how, Contracted axis) {
   const bool along = axis == Contracted::columns;
   const int rows = along ? how.across : how.along, cols = along ? how.along : how.across;
@@ -44,7 +44,7 @@ void cast_blocks(Promise& p, const std::string& x, const Slices& sliced, const s
 
 // Promises `as`, the cast copy of x, and under blocks a second copy for products that sum over the
 // rows; each only where products take it.
-void cast(Promise& p, const std::string& x, const Slices& sliced, const std::string& as,
+void cast(Promise& p, const std::string& x, const SlicedAxis& sliced, const std::string& as,
           const OperandCast& how, const Taken& taken) {
   if (!taken.any()) return;
   switch (how.scaling) {
@@ -79,7 +79,7 @@ SeenAs seen(const OperandCast& how, const Taken& taken, const std::string& x,
 }  // namespace
 
 SeenAs input_operand(Promise& p, const std::string& name, const std::string& x,
-                     const Slices& sliced) {
+                     const SlicedAxis& sliced) {
   if (!p.r.operands) return {x, x};
   const OperandCasts& casts = *p.r.operands;
   cast(p, x, sliced, p.at(name, "operand"), casts.activations, casts.of_activations());
@@ -93,7 +93,7 @@ SeenAs seen_input(const Promise& p, const std::string& name, const std::string& 
 }
 
 SeenAs gradient_operand(Promise& p, const std::string& name, const std::string& dy,
-                        const Slices& sliced) {
+                        const SlicedAxis& sliced) {
   if (!p.r.operands) return {dy, dy};
   const OperandCasts& casts = *p.r.operands;
   const std::string id = p.at(name, "grad_operand");

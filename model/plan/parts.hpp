@@ -11,12 +11,11 @@
 
 namespace plumb::model {
 
-// linear.cpp: y = x W (+ b). Column-parallel layers share the backward sum, row-parallel ones the
-// forward sum; of others every rank computes all.
-enum class Split { columns, rows, none };
-std::string linear(Promise& p, const std::string& name, const std::string& x, Split split);
+// linear.cpp: y = x W (+ b); `sharding`: of W. Column-parallel layers share the backward sum,
+// row-parallel ones the forward sum; of others every rank computes all.
+std::string linear(Promise& p, const std::string& name, const std::string& x, Sharding sharding);
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
-                        const std::string& dy, Split split);
+                        const std::string& dy, Sharding sharding);
 
 // operands.cpp: the ids that products take of a tensor: itself, or its cast copy under the recipe;
 // where blocks run along the axis that a product sums over, one copy for each axis
@@ -24,17 +23,17 @@ struct SeenAs {
   std::string by_columns, by_rows;  // for products that sum over the columns, the rows
 };
 // The axis that tensor-parallel ranks share, and its whole length.
-struct Slices {
-  Sharding axis = Sharding::none;
+struct SlicedAxis {
+  Sharding axis = Sharding::whole;
   int length = 0;
   bool tokens = true;       // rows are tokens, which context-parallel ranks share
   std::string copies = {};  // rows are copies of tokens, which ranks share by these choices
 };
 // For the input of the layer of that name, and for the gradient of its output.
 SeenAs input_operand(Promise& p, const std::string& name, const std::string& x,
-                     const Slices& sliced);
+                     const SlicedAxis& sliced);
 SeenAs gradient_operand(Promise& p, const std::string& name, const std::string& dy,
-                        const Slices& sliced);
+                        const SlicedAxis& sliced);
 SeenAs seen_input(const Promise& p, const std::string& name, const std::string& x);  // cast before
 std::string seen_weight(const Promise& p, const std::string& module, Product product);
 // Returns the attributes of such a product, with the chains in which the recipe sums it.
@@ -73,11 +72,11 @@ std::string experts(Promise& p, const std::string& name, const std::string& x);
 std::string experts_grad(Promise& p, const std::string& name, const std::string& x,
                          const std::string& dy);
 
-// ends.cpp: the modules before the first layer and after the last
+// embedding.cpp
 std::string embedding(Promise& p);
 void embedding_grad(Promise& p, const std::string& dy);
-// `of`: "" the head; "mtp." the extra one, which predicts the token after the next. h: a norm's
-// out.
+// head.cpp; `of`: "" the head; "mtp." the extra one, which predicts the token after the next. h: a
+// norm's out.
 void head_and_loss(Promise& p, const std::string& of, const std::string& h);
 std::string head_and_loss_grad(Promise& p, const std::string& of, const std::string& h);
 

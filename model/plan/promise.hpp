@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/config.hpp"
-#include "model/layout.hpp"
-#include "model/recipe.hpp"
 #include "model/sees.hpp"
+#include "model/spec/config.hpp"
+#include "model/spec/layout.hpp"
+#include "model/spec/recipe.hpp"
 #include "trace/graph.hpp"
 
 namespace plumb::model {

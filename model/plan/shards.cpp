@@ -4,8 +4,8 @@
 #include <array>
 
 #include "bounds/operations/routing.hpp"
-#include "model/held.hpp"
-#include "model/state.hpp"
+#include "model/spec/ownership.hpp"
+#include "model/state/state.hpp"
 
 namespace plumb::model {
 namespace {
@@ -33,34 +33,34 @@ bool of_operand(const std::string& kind) {
 }
 
 // How ranks hold a tensor of a micro-batch that is no gradient of a parameter.
-Held held_in_batch(const Name& name) {
+Sharding held_in_batch(const Name& name) {
   const auto& [m, module, kind] = name;
   const bool gradient = kind == "grad_operand" || kind.starts_with("grad_operand_");
-  if (module == "data") return Held::tokens;
-  if (module.ends_with("loss")) return kind == "lse" ? Held::tokens : Held::whole;
+  if (module == "data") return Sharding::tokens;
+  if (module.ends_with("loss")) return kind == "lse" ? Sharding::tokens : Sharding::whole;
   if (module.ends_with(".router")) {
-    return ends_with_one_of(kind, {"count", "_loss"}) ? Held::whole : Held::own_tokens;
+    return ends_with_one_of(kind, {"count", "_loss"}) ? Sharding::whole : Sharding::own_tokens;
   }
   if (module.find(".experts.") != std::string::npos) {
     const bool first = module.ends_with(".fc1");
-    if (of_operand(kind)) return first == gradient ? Held::copy_columns : Held::copies;
-    if (module.ends_with(".act")) return Held::copy_columns;
-    return first == (kind == "out") ? Held::copy_columns : Held::copies;
+    if (of_operand(kind)) return first == gradient ? Sharding::copy_columns : Sharding::copies;
+    if (module.ends_with(".act")) return Sharding::copy_columns;
+    return first == (kind == "out") ? Sharding::copy_columns : Sharding::copies;
   }
-  if (module.ends_with(".dispatch")) return kind == "out" ? Held::copies : Held::own_tokens;
-  if (module.ends_with(".combine")) return kind == "out" ? Held::own_tokens : Held::copies;
+  if (module.ends_with(".dispatch")) return kind == "out" ? Sharding::copies : Sharding::own_tokens;
+  if (module.ends_with(".combine")) return kind == "out" ? Sharding::own_tokens : Sharding::copies;
   if (ends_with_one_of(module, {".attn.qkv", ".attn.q", ".attn.kv_up", ".fc1", "head"})) {
-    if (of_operand(kind)) return gradient ? Held::token_columns : Held::tokens;
-    return kind == "grad_in" ? Held::own_tokens : Held::token_columns;
+    if (of_operand(kind)) return gradient ? Sharding::token_columns : Sharding::tokens;
+    return kind == "grad_in" ? Sharding::own_tokens : Sharding::token_columns;
   }
   if (ends_with_one_of(module, {".attn.proj", ".fc2"})) {
-    if (of_operand(kind)) return gradient ? Held::tokens : Held::token_columns;
-    return kind == "grad_in" ? Held::token_columns : Held::own_tokens;
+    if (of_operand(kind)) return gradient ? Sharding::tokens : Sharding::token_columns;
+    return kind == "grad_in" ? Sharding::token_columns : Sharding::own_tokens;
   }
   if (ends_with_one_of(module, {".act", ".core", ".rope", ".qk_norm", ".sinks"})) {
-    return Held::token_columns;
+    return Sharding::token_columns;
   }
-  return of_operand(kind) ? Held::tokens : Held::own_tokens;
+  return of_operand(kind) ? Sharding::tokens : Sharding::own_tokens;
 }
 
 // From which stage of ZeRO on a rank has a share of its slice only; 4: never.
@@ -183,7 +183,7 @@ class Planner {
     }
     if (name.kind.starts_with("operand") && name.kind.ends_with("_tensor_scale")) return all(lies);
     if (name.kind.starts_with("operand_scale") && lies.rows * lies.cols == 1) return all(lies);
-    slice(held(p), lies);
+    slice(p.sharding, lies);
     if (l_.zero >= shared_from(name.kind)) share(p, lies);
     return true;
   }
@@ -204,17 +204,17 @@ class Planner {
 
   bool of_batch(const std::string& id, const Name& name, Placement& lies) const {
     if (name.module != "data" && !holds_module(c_, l_, at_, stages_, name.module)) return false;
-    const Held held = held_in_batch(name);
-    const bool of_copies = held == Held::copies || held == Held::copy_columns;
+    const Sharding sharding = held_in_batch(name);
+    const bool of_copies = sharding == Sharding::copies || sharding == Sharding::copy_columns;
     if (of_copies ? !visits(name.micro_batch) : !in_batch(name)) return false;
     const bool scale = name.kind.ends_with("_scale") && of_operand(name.kind);
     if (scale && (name.kind.ends_with("_tensor_scale") || !scales_.contains(id))) return all(lies);
-    if (scale && in_pieces(*scales_.at(id), held)) {
-      scales_of_pieces(*scales_.at(id), held, name, lies);
+    if (scale && in_pieces(*scales_.at(id), sharding)) {
+      scales_of_pieces(*scales_.at(id), sharding, name, lies);
     } else if (of_copies) {
-      copies(name, held == Held::copy_columns, lies);
+      copies(name, sharding == Sharding::copy_columns, lies);
     } else {
-      slice(held, lies);
+      slice(sharding, lies);
     }
     return true;
   }
@@ -230,17 +230,17 @@ class Planner {
   std::size_t tp() const { return static_cast<std::size_t>(l_.tp); }
   std::size_t tp_rank() const { return static_cast<std::size_t>(at_.tp); }
 
-  void slice(Held held, Placement& lies) const {
+  void slice(Sharding sharding, Placement& lies) const {
     const std::size_t n = tp(), mine = tp_rank();
     const std::size_t rows = lies.rows, cols = lies.cols;
-    if (held == Held::whole) {
+    if (sharding == Sharding::whole) {
       all(lies);
-    } else if (held == Held::rows) {
+    } else if (sharding == Sharding::rows) {
       lies = row_slice(rows, cols, rows * mine / n, rows * (mine + 1) / n);
-    } else if (held == Held::columns) {
+    } else if (sharding == Sharding::columns) {
       lies = column_slice(rows, cols, cols * mine / n, cols * (mine + 1) / n);
     } else {
-      tokens(held, lies);
+      tokens(sharding, lies);
     }
   }
 
@@ -261,14 +261,14 @@ class Planner {
     return rows;
   }
 
-  void tokens(Held held, Placement& lies) const {
+  void tokens(Sharding sharding, Placement& lies) const {
     std::vector<std::size_t> rows = tokens_of_context(at_.cp);
-    if (held == Held::own_tokens && l_.sp) {
+    if (sharding == Sharding::own_tokens && l_.sp) {
       const std::size_t share = rows.size() / tp();
       rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(share * (tp_rank() + 1)), rows.end());
       rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(share * tp_rank()));
     }
-    const bool sliced = sliced_columns(held);
+    const bool sliced = sliced_columns(sharding);
     const std::size_t cols = sliced ? lies.cols / tp() : lies.cols;
     for (const std::size_t row : rows) add_rows(row, 1, sliced ? cols * tp_rank() : 0, cols, lies);
   }
@@ -316,16 +316,17 @@ class Planner {
   }
 
   // Blocks of several rows are made of the rows that a rank has.
-  static bool in_pieces(const Node& scales, Held held) {
-    return held != Held::whole && scales.attributes.at("rows") > 1;
+  static bool in_pieces(const Node& scales, Sharding sharding) {
+    return sharding != Sharding::whole && scales.attributes.at("rows") > 1;
   }
 
   // Below one another: by group of experts, then in the order of the contexts.
-  void scales_of_pieces(const Node& node, Held held, const Name& name, Placement& lies) const {
-    const bool sliced = sliced_columns(held);
+  void scales_of_pieces(const Node& node, Sharding sharding, const Name& name,
+                        Placement& lies) const {
+    const bool sliced = sliced_columns(sharding);
     const std::size_t cols = sliced ? lies.cols / tp() : lies.cols;
     const std::size_t left = sliced ? cols * tp_rank() : 0;
-    if (held == Held::tokens || held == Held::token_columns) {
+    if (sharding == Sharding::tokens || sharding == Sharding::token_columns) {
       const std::size_t rows = lies.rows / static_cast<std::size_t>(l_.cp);
       return add_rows(rows * static_cast<std::size_t>(at_.cp), rows, left, cols, lies);
     }

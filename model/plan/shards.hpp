@@ -9,7 +9,7 @@
 #pragma once
 
 #include "model/sees.hpp"
-#include "model/training.hpp"
+#include "model/spec/training.hpp"
 #include "trace/shards.hpp"
 
 namespace plumb::model {

@@ -1,7 +1,9 @@
 #include "model/run/start.hpp"
 
-#include "model/plan.hpp"
-#include "model/state.hpp"
+#include "model/plan/plan.hpp"
+#include "model/run/reference.hpp"
+#include "model/spec/manifest.hpp"
+#include "model/state/state.hpp"
 #include "trace/execute.hpp"
 
 namespace plumb::model {
@@ -80,9 +82,9 @@ Trace run_perturbed(const Start& start, std::uint64_t seed) {
 }
 
 Candidate run_candidate(const Start& start, const Joints& joints, const std::string& backend,
-                        World& world, std::vector<Leftovers>* leftovers) {
+                        World& world, std::vector<StaleGradients>* stale) {
   Candidate candidate{
-      train_step(start.run, start.leaves, joints, find_backend(backend), world, leftovers), false};
+      train_step(start.run, start.leaves, joints, find_backend(backend), world, stale), false};
   candidate.reached = joints.reached();
   return candidate;
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/sees.hpp"
-#include "model/transformer.hpp"
+#include "model/step/train_step.hpp"
 #include "trace/merge.hpp"
 
 namespace plumb::model {
@@ -39,10 +39,10 @@ struct Candidate {
   bool reached = false;  // a joint that was replaced was asked
 };
 // Runs the step over the ranks of its layout. `joints`: its decisions, of which a bug replaces one;
-// `leftovers`: of the step that the same ranks made before, as train_step takes them.
+// `stale`: of the step that the same ranks made before, as train_step takes them.
 Candidate run_candidate(const Start& start, const Joints& joints = {},
                         const std::string& backend = "reference", World& world = threads(),
-                        std::vector<Leftovers>* leftovers = nullptr);
+                        std::vector<StaleGradients>* stale = nullptr);
 
 // Returns the step after `start`, from the state that `step` left, with the same data.
 Start step_after(Start start, const Values& step);

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "model/data/text.hpp"
+#include "model/plan/verify.hpp"
 #include "model/run/training.hpp"
-#include "model/verify.hpp"
 #include "trace/store/file_lock.hpp"
 #include "trace/store/store.hpp"
 

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "model/plan.hpp"
-#include "model/state.hpp"
+#include "model/plan/plan.hpp"
+#include "model/spec/manifest.hpp"
+#include "model/state/state.hpp"
 #include "trace/execute.hpp"
 
 namespace plumb::model {

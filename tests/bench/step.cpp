@@ -9,7 +9,7 @@
 
 #include "experiments/trial.hpp"
 #include "model/data/text.hpp"
-#include "model/plan.hpp"
+#include "model/plan/plan.hpp"
 #include "tests/bench/clock.hpp"
 #include "tests/support/rooms.hpp"
 #include "trace/boundaries.hpp"

@@ -65,14 +65,14 @@ TEST(LateBugs, ShowFromTheSecondStepOn) {
   const Training run = small_run("gpt", "bf16", "dp2,tp2");
   const Start first = start_of(run.config, run.recipe, run.layout, small_text());
   const Start second = step_after(first, merge(run_reference(first)).values);
-  const auto values_of = [](const Start& start, const Bug* bug, std::vector<Leftovers>& left) {
+  const auto values_of = [](const Start& start, const Bug* bug, std::vector<StaleGradients>& left) {
     return merge(run_candidate(start, bug, {}, "reference", threads(), &left).trace).values;
   };
   const auto equal = [](const Values& a, const Values& b) {
     return std::ranges::all_of(a,
                                [&](const auto& each) { return *each.second == *b.at(each.first); });
   };
-  std::vector<Leftovers> none, healthy, broken;
+  std::vector<StaleGradients> none, healthy, broken;
   const Bug& bug = find_bug("zero-grad-missing");
   const Values one = values_of(first, nullptr, healthy);
   EXPECT_TRUE(equal(one, values_of(first, &bug, broken)));

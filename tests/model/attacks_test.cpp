@@ -2,7 +2,8 @@
 // none may end with exit code 0.
 #include <cmath>
 
-#include "model/verify.hpp"
+#include "model/plan/verify.hpp"
+#include "model/run/reference.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"

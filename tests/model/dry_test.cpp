@@ -1,4 +1,4 @@
-#include "model/dry.hpp"
+#include "model/estimate/dry.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/backend.hpp"
+#include "model/run/reference.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"

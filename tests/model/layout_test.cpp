@@ -1,9 +1,9 @@
 // Does the grammar say yes and no where it should?
-#include "model/layout.hpp"
+#include "model/spec/layout.hpp"
 
 #include <gtest/gtest.h>
 
-#include "model/mesh.hpp"
+#include "model/spec/mesh.hpp"
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 

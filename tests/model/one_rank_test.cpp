@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/backend.hpp"
+#include "model/run/reference.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
@@ -147,7 +148,7 @@ TEST(PromiseOfLaterSteps, LeavesOutAStepWhoseGradientsLeaveTheirRange) {
   EXPECT_GT(not_finite, 10U);
   EXPECT_EQ(made.values.at("loss_scale/found_inf")->values[0], 1);
   EXPECT_EQ(made.values.at("loss_scale/scale")->values[0], 0x1p39F);
-  for (const Kept& k : kept(run.config, run.recipe)) {
+  for (const StateEntry& k : state_entries(run.config, run.recipe)) {
     if (!k.like_it) continue;
     EXPECT_EQ(*made.values.at(k.id), *leaves.at(k.id + "@previous")) << k.id;
   }

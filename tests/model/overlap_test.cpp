@@ -1,7 +1,7 @@
 // Does what is under way happen in order, and at the latest where somebody waits? Are healthy runs
 // the same bit by bit in every interleaving, and runs that lack a wait wrong in just those where
 // what they did not wait for had not happened?
-#include "model/overlap.hpp"
+#include "model/rank/streams.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,27 +16,27 @@ namespace plumb {
 namespace {
 
 TEST(Overlap, StepsOfALaneHappenInOrderAndAtTheLatestForWhoWaits) {
-  std::set<std::string> seen;  // how far the lanes were before anybody waited
+  std::set<std::string> seen;  // how far the streams were before anybody waited
   for (int seed = 1; seed <= 20; ++seed) {
-    Overlap overlap(seed, 0);
+    Streams streams(seed, 0);
     std::string happened;
-    const auto issue = [&](Lane lane, char name) {
-      return overlap.issue(lane, [&happened, name] { happened += name; });
+    const auto issue = [&](Stream stream, char name) {
+      return streams.issue(stream, [&happened, name] { happened += name; });
     };
-    const Event a = issue(Lane::sums_in, 'a');
-    const Event b = issue(Lane::sums_in, 'b');
-    const Event c = issue(Lane::to_host, 'c');
-    const Event d = issue(Lane::sums_in, 'd');
-    for (int i = 0; i < 8; ++i) overlap.point();
+    const Event a = issue(Stream::sums_in, 'a');
+    const Event b = issue(Stream::sums_in, 'b');
+    const Event c = issue(Stream::to_host, 'c');
+    const Event d = issue(Stream::sums_in, 'd');
+    for (int i = 0; i < 8; ++i) streams.progress();
     seen.insert(happened);
-    EXPECT_EQ(overlap.done(c), happened.find('c') != std::string::npos);
-    const bool last_was_done = overlap.done(d);
-    overlap.wait(b);
-    EXPECT_TRUE(overlap.done(a) && overlap.done(b));
+    EXPECT_EQ(streams.done(c), happened.find('c') != std::string::npos);
+    const bool last_was_done = streams.done(d);
+    streams.wait(b);
+    EXPECT_TRUE(streams.done(a) && streams.done(b));
     EXPECT_LT(happened.find('a'), happened.find('b'));
-    EXPECT_EQ(overlap.done(d), last_was_done);  // nobody waited for it
-    overlap.finish();
-    EXPECT_TRUE(overlap.done(c) && overlap.done(d));
+    EXPECT_EQ(streams.done(d), last_was_done);  // nobody waited for it
+    streams.finish();
+    EXPECT_TRUE(streams.done(c) && streams.done(d));
     EXPECT_LT(happened.find('b'), happened.find('d'));
     EXPECT_EQ(happened.size(), 4U);
   }
@@ -44,10 +44,10 @@ TEST(Overlap, StepsOfALaneHappenInOrderAndAtTheLatestForWhoWaits) {
 }
 
 TEST(Overlap, WithoutASeedAStepHappensWhereItIsIssued) {
-  Overlap overlap(0, 0);
+  Streams streams(0, 0);
   int happened = 0;
   for (int i = 1; i <= 100; ++i) {
-    overlap.issue(Lane::stage_out, [&] { ++happened; });
+    streams.issue(Stream::stage_out, [&] { ++happened; });
     EXPECT_EQ(happened, i);
   }
 }
@@ -55,12 +55,13 @@ TEST(Overlap, WithoutASeedAStepHappensWhereItIsIssued) {
 TEST(Overlap, WhatOthersWaitForIsGivenAndTheRestIsNot) {
   int given = 0, rest = 0;
   for (int seed = 1; seed <= 20; ++seed) {
-    Overlap overlap(seed, 3);
-    for (const Lane lane : {Lane::sums_out, Lane::shares_out, Lane::stage_out}) {
-      overlap.issue(lane, [&] { ++given; });
+    Streams streams(seed, 3);
+    for (const Stream stream : {Stream::sums_out, Stream::shares_out, Stream::stage_out}) {
+      streams.issue(stream, [&] { ++given; });
     }
-    for (const Lane lane : {Lane::sums_in, Lane::to_device}) overlap.issue(lane, [&] { ++rest; });
-    overlap.give();
+    for (const Stream stream : {Stream::sums_in, Stream::to_device})
+      streams.issue(stream, [&] { ++rest; });
+    streams.flush();
     EXPECT_EQ(given, 3 * seed);
   }
   EXPECT_LT(rest, 40);

@@ -1,5 +1,5 @@
 // Are recipes read as their files say, and is each mistake one sentence?
-#include "model/recipe.hpp"
+#include "model/spec/recipe.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "model/transformer.hpp"
+#include "model/spec/manifest.hpp"
+#include "model/step/train_step.hpp"
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 

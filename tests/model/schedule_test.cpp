@@ -1,5 +1,5 @@
 // Is the pipeline's order one forward, one backward, complete, and free of waiting for itself?
-#include "model/schedule.hpp"
+#include "model/spec/schedule.hpp"
 #include "tests/support/rooms.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Is the start of a step the same in every layout and from every file, and are its data unequal?
-#include "model/state.hpp"
+#include "model/state/state.hpp"
 
 #include <gtest/gtest.h>
 
@@ -56,9 +56,9 @@ TEST(State, OfOneRecipeIsTakenOnByAnother) {
   for (const Recipe& recipe : all_recipes()) {
     Values state = next;
     cast_state(run.config, recipe, state);
-    const std::vector<Kept> all = kept(run.config, recipe);
+    const std::vector<StateEntry> all = state_entries(run.config, recipe);
     EXPECT_EQ(state.size(), all.size()) << recipe.id;
-    for (const Kept& k : all) {
+    for (const StateEntry& k : all) {
       const auto found = state.find(k.id + "@previous");
       ASSERT_NE(found, state.end()) << recipe.id << k.id;
       Tensor again = *found->second;
@@ -122,7 +122,7 @@ TEST_P(Checkpoint, GoesOnInAnyLayoutFromAny) {
       run.layout = parse_layout(to);
       const Merged made = merge(train_step(run, leaves, {}, find_backend("reference")));
       EXPECT_TRUE(made.findings.empty()) << from << " to " << to;
-      for (const Kept& k : kept(run.config, run.recipe)) {
+      for (const StateEntry& k : state_entries(run.config, run.recipe)) {
         ASSERT_EQ(*made.values.at(k.id + "@previous"), *left.values.at(k.id)) << k.id << from << to;
       }
       const Values promised = reference(plan(run.config, run.recipe, run.layout, 2), leaves);
@@ -144,10 +144,11 @@ TEST(State, AStepThatIsNotTracedLeavesTheSameToTheNextAndNothingElse) {
     const Trace trace = train_step(run, leaves, {}, find_backend("reference"));
     EXPECT_FALSE(trace.graph);
     const Merged left = merge(trace);
-    const std::vector<Kept> all = kept(run.config, run.recipe);
+    const std::vector<StateEntry> all = state_entries(run.config, run.recipe);
     EXPECT_EQ(left.values.size(), all.size() + 1) << layout;
     EXPECT_EQ(*left.values.at("loss/out"), *whole.values.at("loss/out"));
-    for (const Kept& k : all) ASSERT_EQ(*left.values.at(k.id), *whole.values.at(k.id)) << k.id;
+    for (const StateEntry& k : all)
+      ASSERT_EQ(*left.values.at(k.id), *whole.values.at(k.id)) << k.id;
   }
 }
 

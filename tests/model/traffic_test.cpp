@@ -1,5 +1,5 @@
 // Does a rank send what shapes alone say? Counted while small runs go on.
-#include "model/traffic.hpp"
+#include "model/estimate/traffic.hpp"
 
 #include <gtest/gtest.h>
 

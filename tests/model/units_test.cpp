@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "model/config.hpp"
+#include "model/spec/config.hpp"
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"

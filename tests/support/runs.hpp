@@ -4,9 +4,9 @@
 #include <sstream>
 #include <string>
 
-#include "model/plan.hpp"
-#include "model/state.hpp"
-#include "model/transformer.hpp"
+#include "model/plan/plan.hpp"
+#include "model/state/state.hpp"
+#include "model/step/train_step.hpp"
 #include "tests/support/rooms.hpp"
 
 namespace plumb {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/backend.hpp"
+#include "model/run/reference.hpp"
 #include "number/philox.hpp"
 #include "number/rounding.hpp"
 #include "tests/support/rooms.hpp"

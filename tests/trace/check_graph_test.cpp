@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "model/plan.hpp"
-#include "model/recipe.hpp"
+#include "model/plan/plan.hpp"
+#include "model/spec/recipe.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/backend.hpp"
+#include "model/run/reference.hpp"
 #include "number/philox.hpp"
 #include "number/rounding.hpp"
 #include "tests/support/rooms.hpp"

@@ -12,7 +12,8 @@
 
 namespace plumb::trace {
 
-// Refuses with what is wrong, to stand after the file's name: "is a folder", "may not be read (Permission denied)".
+// Refuses with what is wrong, to stand after the file's name: "is a folder", "may not be read
+// (Permission denied)".
 Outcome<std::string> read_file(const std::filesystem::path& file, std::uintmax_t longest);
 
 // Throws Failure if a folder on the way to it, or it itself, may not be looked at.

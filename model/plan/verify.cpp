@@ -1,0 +1,125 @@
+#include "model/plan/verify.hpp"
+
+#include "model/plan/plan.hpp"
+#include "model/plan/shards.hpp"
+#include "model/spec/manifest.hpp"
+#include "model/state/state.hpp"
+#include "model/step/train_step.hpp"
+
+namespace plumb::model {
+namespace {
+
+void same_nodes(const Graph& stored, const Graph& planned) {
+  const auto refuse = [](const std::string& where) {
+    throw Failure("the promise in graph.json is not what the manifest's settings make, first at '" +
+                  where + "'; trace again");
+  };
+  if (stored.nodes.size() != planned.nodes.size()) refuse("the number of nodes");
+  for (std::size_t i = 0; i < planned.nodes.size(); ++i) {
+    const Node& a = stored.nodes[i];
+    const Node& b = planned.nodes[i];
+    if (a.op != b.op || a.inputs != b.inputs || a.outputs != b.outputs ||
+        a.attributes != b.attributes || !(a.how == b.how) || a.phase != b.phase) {
+      refuse(b.outputs.front());
+    }
+  }
+}
+
+void has_shape(const Merged& merged, const std::string& id, int rows, int cols) {
+  const auto found = merged.values.find(id);
+  if (found == merged.values.end()) {
+    throw Failure("the trace lacks '" + id + "'" + why_not_whole(merged, id) + "; trace again");
+  }
+  const Tensor& t = *found->second;
+  if (t.rows == static_cast<std::size_t>(rows) && t.cols == static_cast<std::size_t>(cols)) return;
+  throw Failure("'" + id + "' is " + std::to_string(t.rows) + "x" + std::to_string(t.cols) +
+                ", the model's is " + std::to_string(rows) + "x" + std::to_string(cols) +
+                "; trace again");
+}
+
+// Checks for whole numbers below `end`, so that rows can be found by them.
+void numbers(const Merged& merged, const std::string& id, int end, const std::string& what) {
+  for (const float x : merged.values.at(id)->values) {
+    if (x >= 0 && x < static_cast<float>(end) && x == static_cast<float>(static_cast<int>(x))) {
+      continue;
+    }
+    throw Failure("'" + id + "' holds " + std::to_string(x) + ", which is no " + what +
+                  "; trace again");
+  }
+}
+
+void tokens(const Merged& merged, const std::string& id, const Config& config) {
+  has_shape(merged, id, config.tokens(), 1);
+  numbers(merged, id, Config::bytes, "token");
+}
+
+void choices(const Merged& merged, const Config& config, int m) {
+  for (int n = 0; config.experts > 0 && n < config.blocks(); ++n) {
+    const std::string router =
+        "m" + std::to_string(m) + "/layers." + std::to_string(n) + ".mlp.router";
+    const std::string id = router + "/routing";
+    has_shape(merged, id, config.tokens(), config.top_k);
+    numbers(merged, id, config.experts, "expert");
+    if (config.capacity == 0) continue;
+    has_shape(merged, router + "/kept", config.tokens(), config.top_k);
+    numbers(merged, router + "/kept", config.experts + 1, "expert");  // the last: dropped
+  }
+}
+
+// Checks the positions of tokens in their documents: from 0, and none before its document begins.
+void places(const Merged& merged, const std::string& id, const Config& config) {
+  has_shape(merged, id, config.tokens(), 1);
+  numbers(merged, id, config.sequence, "position");
+  const auto& at = merged.values.at(id)->values;
+  for (std::size_t t = 0; t < at.size(); ++t) {
+    if (at[t] <= static_cast<float>(t % static_cast<std::size_t>(config.sequence))) continue;
+    throw Failure("'" + id + "' has a token before its document begins; trace again");
+  }
+}
+
+}  // namespace
+
+void verify(const Trace& trace, const Merged& merged) {
+  if (!trace.graph) return;
+  if (trace.manifest.producer != "plumb") {
+    throw Failure(
+        "the promise comes from '" + trace.manifest.producer +
+        "', and only those that plumb wrote can be checked; without the promise (in a copy "
+        "of the trace without graph.json) the rules flat, depth-law and assert-close can");
+  }
+  const Training run = run_from(trace.manifest);
+  if (run.layout.world_size() != trace.manifest.world_size) {
+    throw Failure("the layout " + name_of(run.layout) + " makes " +
+                  std::to_string(run.layout.world_size()) + " ranks, the manifest says " +
+                  std::to_string(trace.manifest.world_size) + "; trace again");
+  }
+  same_nodes(*trace.graph, plan(run.config, run.recipe, run.layout, run.step));
+  for (const StateEntry& k : state_entries(run.config, run.recipe)) {
+    has_shape(merged, k.id + "@previous", k.rows, k.cols);
+  }
+  for (int m = 0; m < run.config.micro_batches; ++m) {
+    const std::string prefix = "m" + std::to_string(m) + "/data/";
+    tokens(merged, prefix + "ids", run.config);
+    tokens(merged, prefix + "labels", run.config);
+    has_shape(merged, prefix + "mask", run.config.tokens(), 1);
+    if (run.config.mtp > 0) {
+      tokens(merged, prefix + "mtp_labels", run.config);
+      has_shape(merged, prefix + "mtp_mask", run.config.tokens(), 1);
+    }
+    if (run.config.documents > 0) places(merged, prefix + "positions", run.config);
+    choices(merged, run.config, m);
+  }
+  has_shape(merged, "data/count", 1, 1);
+  if (run.config.mtp > 0) has_shape(merged, "data/mtp_count", 1, 1);
+}
+
+Merged merge_verified(const Trace& trace) {
+  Merged merged = merge(trace);
+  verify(trace, merged);
+  if (!trace.graph) return merged;
+  const Shards promised = promised_shards(run_from(trace.manifest), *trace.graph, merged.values);
+  for (Finding& f : misplaced(trace, promised)) merged.findings.push_back(std::move(f));
+  return merged;
+}
+
+}  // namespace plumb::model

@@ -1,0 +1,133 @@
+#include "model/rank/buckets.hpp"
+
+#include "kernels/ops.hpp"
+namespace plumb::model {
+namespace {
+
+constexpr std::size_t bucket_size = 4096;  // elements; a larger gradient has a bucket of its own
+
+// A bucket under way.
+struct Sum {
+  Communicator& copies;
+  const std::vector<float>& outbox;
+  std::size_t size;
+  std::vector<Tensor*> to;         // where the sums land, in the order of the bucket
+  std::array<Tensor, pieces> own;  // pieces, as they left
+
+  void leave(std::size_t i) {
+    const auto [first, last] = slice(size, pieces, static_cast<int>(i));
+    own[i] = Tensor(1, last - first);
+    std::copy_n(outbox.begin() + static_cast<std::ptrdiff_t>(first), last - first,
+                own[i].values.begin());
+    for (int r = 0; r < copies.size(); ++r) {
+      if (r != copies.rank()) copies.send(r, 0, own[i]);
+    }
+  }
+
+  void land(std::size_t i) {
+    Tensor total;
+    for (int r = 0; r < copies.size(); ++r) {
+      Tensor theirs = r == copies.rank() ? own[i] : copies.receive(r, 0);
+      if (r == 0) {
+        total = std::move(theirs);
+      } else {
+        add_to(total, theirs);
+      }
+    }
+    const Slice piece = slice(size, pieces, static_cast<int>(i));
+    std::size_t start = 0;  // of a gradient in the bucket
+    for (Tensor* gradient : to) {
+      const std::size_t first = std::max(piece.first, start);
+      const std::size_t last = std::min(piece.last, start + gradient->size());
+      for (std::size_t e = first; e < last; ++e) {
+        gradient->values[e - start] = total.values[e - piece.first];
+      }
+      start += gradient->size();
+    }
+  }
+};
+
+}  // namespace
+
+void Buckets::put(const std::string& gradient) {
+  auto& values = gradients_.at(gradient).values;
+  const std::size_t n = values.size();
+  if (!rank_.joints.gradients.sums_over_batches(rank_.at(gradient))) {
+    landed_[gradient] = {};
+    return;
+  }
+  if (!rank_.streams.on()) {  // the world's own sum
+    rank_.copies_of(gradient).sum(values, fp32);
+    landed_[gradient] = {};
+    return;
+  }
+  const bool other =
+      !open_.empty() && &rank_.copies_of(open_.front()) != &rank_.copies_of(gradient);
+  if (other || size_ + n > bucket_size) close();
+  open_.push_back(gradient);
+  size_ += n;
+  if (size_ >= bucket_size) close();
+}
+
+void Buckets::close() {
+  if (open_.empty()) return;
+  Communicator& copies = rank_.copies_of(open_.front());
+  if (copies.size() > 1) {
+    Outbox& box = outboxes_[sent_++ % outboxes_.size()];
+    fill(box);
+    set_out(box, copies);
+  } else {
+    for (const std::string& gradient : open_) landed_[gradient] = {};
+  }
+  open_.clear();
+  size_ = 0;
+}
+
+const Event& Buckets::when(const Events& pieces_have, std::size_t n, std::size_t size) {
+  std::size_t i = 0;
+  while (slice(size, pieces, static_cast<int>(i)).last < n) ++i;
+  return pieces_have[i];
+}
+
+void Buckets::fill(Outbox& box) {
+  if (box.size > 0) {
+    rank_.wait(when(box.left, std::min(size_, box.size), box.size), Wait::bucket_left, box.first);
+  }
+  box.size = size_;
+  box.first = open_.front();
+  box.values.resize(std::max(box.values.size(), size_));
+  auto next = box.values.begin();
+  for (const std::string& gradient : open_) {
+    next = std::ranges::copy(gradients_.at(gradient).values, next).out;
+  }
+}
+
+void Buckets::set_out(Outbox& box, Communicator& copies) {
+  const auto sum = std::make_shared<Sum>(Sum{copies, box.values, size_, {}, {}});
+  for (const std::string& gradient : open_) sum->to.push_back(&gradients_.at(gradient));
+  Events landed;
+  for (std::size_t i = 0; i < pieces; ++i) {
+    box.left[i] = rank_.streams.issue(Stream::sums_out, [sum, i] { sum->leave(i); });
+  }
+  for (std::size_t i = 0; i < pieces; ++i) {
+    landed[i] = rank_.streams.issue(Stream::sums_in, [this, sum, i, left = box.left[i]] {
+      rank_.streams.wait(left);  // the rank's own part is in the sum
+      sum->land(i);
+    });
+  }
+  std::size_t end = 0;  // of a gradient in the bucket
+  for (const std::string& gradient : open_) {
+    end += gradients_.at(gradient).size();
+    landed_[gradient] = when(landed, end, size_);
+  }
+}
+
+Tensor Buckets::take(const std::string& gradient) {
+  rank_.wait(landed_.at(gradient), Wait::gradient, gradient);
+  Tensor& sum = gradients_.at(gradient);
+  // Someone may ask for the gradient later: the next step, or a piece that was not waited for.
+  const bool stays = rank_.stale != nullptr || rank_.streams.on();
+  return stays ? sum : std::move(sum);
+}
+
+}  // namespace plumb::model

@@ -1,0 +1,180 @@
+#include "model/rank/rank.hpp"
+
+#include "model/rank/shares.hpp"
+#include "model/state/state.hpp"
+
+namespace plumb::model {
+namespace {
+
+// Returns the rows of the whole that lie below one another here, in as few blocks as possible.
+std::vector<Piece> pieces_of(const std::vector<std::size_t>& rows, std::size_t column,
+                             std::size_t columns) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i == 0 || rows[i] != rows[i - 1] + 1) {
+      pieces.push_back({{rows[i], column, 0, columns}, {i, 0, 0, columns}});
+    }
+    ++pieces.back().global.rows;
+    ++pieces.back().local.rows;
+  }
+  return pieces;
+}
+
+}  // namespace
+
+Rank::Rank(const Training& run, const Joints& decisions, const Backend& products, Mesh groups,
+           Streams& under_way, StaleGradients* of_step_before)
+    : RankContext(run, decisions, groups, under_way, of_step_before),
+      backend(products),
+      traced_(run.traced) {
+  for (const StateEntry& k : state_entries(c, r)) next_state_.insert(k.id);
+  const std::vector<std::size_t> order = dealt_rows(c.sequence, {l.cp, c.sequence});
+  for (int other = 0; other < l.cp; ++other) {
+    const auto [from, to] = slice(order.size(), l.cp, other);
+    positions_.push_back(
+        joints.context.positions(where, other,
+                                 {order.begin() + static_cast<std::ptrdiff_t>(from),
+                                  order.begin() + static_cast<std::ptrdiff_t>(to)}));
+  }
+}
+
+Tensor Rank::own_tokens(Tensor x) const {
+  if (!l.sp) return x;
+  Tensor mine(x.rows / where.tp_size, x.cols, to_be_written);
+  std::copy_n(x.row(first(x.rows)), mine.size(), mine.values.begin());
+  return mine;
+}
+
+Placement Rank::placed(const Tensor& x, Sharding sharding) const {
+  const auto n = static_cast<std::size_t>(where.tp_size);
+  const auto mine = static_cast<std::size_t>(where.tp);
+  if (sharding == Sharding::whole) return whole(x.rows, x.cols);
+  if (sharding == Sharding::rows) {
+    return row_slice(x.rows * n, x.cols, x.rows * mine, x.rows * (mine + 1));
+  }
+  if (sharding == Sharding::columns) {
+    return column_slice(x.rows, x.cols * n, x.cols * mine, x.cols * (mine + 1));
+  }
+  const bool sliced = sliced_columns(sharding);
+  const std::size_t cols = sliced ? x.cols * n : x.cols, column = sliced ? x.cols * mine : 0;
+  if (sharding == Sharding::copies || sharding == Sharding::copy_columns) {
+    return {static_cast<std::size_t>(c.tokens() * c.top_k), cols,
+            pieces_of(copies_here, column, x.cols)};
+  }
+  std::vector<std::size_t> rows = rows_of(where.cp);
+  if (sharding == Sharding::own_tokens && l.sp) {
+    rows = {rows.begin() + static_cast<std::ptrdiff_t>(first(rows.size())),
+            rows.begin() + static_cast<std::ptrdiff_t>(last(rows.size()))};
+  }
+  return {static_cast<std::size_t>(c.tokens()), cols, pieces_of(rows, column, x.cols)};
+}
+
+std::vector<std::size_t> Rank::rows_of(int rank) const {
+  const auto length = static_cast<std::size_t>(c.sequence);
+  const auto tokens = static_cast<std::size_t>(c.tokens());
+  std::vector<std::size_t> rows;
+  for (std::size_t start = 0; start < tokens; start += length) {
+    for (const std::size_t p : positions_of(rank)) rows.push_back(start + p);
+  }
+  return rows;
+}
+
+std::string Rank::recorded_as(const std::string& id) const {
+  return where.recomputing ? id + "@recompute" : id;
+}
+
+void Rank::round_stochastically(Tensor& x, const Placement& lies, const Format& format,
+                                std::uint64_t key) {
+  for (const Piece& piece : lies.pieces) {
+    for (std::size_t i = 0; i < piece.global.rows; ++i) {
+      const std::size_t first = (piece.global.row + i) * lies.cols + piece.global.col;
+      float* row = x.row(piece.local.row + i) + piece.local.col;
+      round_by_chance({row, piece.global.cols}, format, key, first);
+    }
+  }
+}
+
+bool Rank::records(const std::string& id) const {
+  return traced_ || id == "loss/out" || next_state_.contains(id);
+}
+
+void Rank::tap_leaf(const std::string& id, const Tensor& x, Sharding sharding,
+                    const Format& format) {
+  if (x.size() == 0 || !records(id)) return;  // no size: experts that no token chose
+  record.shards[recorded_as(id)] = {placed(x, sharding), x, format};
+}
+
+void Rank::tap_step(const std::string& id, Tensor&& x, Sharding sharding, const Format& format,
+                    const Evaluation& ran) {
+  const Placement lies = placed(x, sharding);
+  if (x.size() > 0 && records(id)) {
+    record.shards[recorded_as(id)] = {lies, std::move(x), format};
+  }
+  record.ran[recorded_as(id)] = ran;
+  streams.progress();
+}
+
+void Rank::tap_share(const std::string& id, const Tensor& share, const Parameter& p,
+                     const Format& format) {
+  if (!records(id)) return;
+  const LocalShape shape = local_shape(*this, p);
+  const Placement of_slice = placed(Tensor(shape.rows, shape.cols), p.sharding);
+  record.shards[id] = shard_of(*this, share, p, of_slice, format);
+}
+
+void Rank::tap_step(const std::string& id, const Tensor& x, Sharding sharding, const Format& format,
+                    const Evaluation& ran) {
+  tap_leaf(id, x, sharding, format);
+  record.ran[recorded_as(id)] = ran;
+  streams.progress();
+}
+
+void Rank::tap(const std::string& name, const Tensor& x, Sharding sharding, const Format& format,
+               const Evaluation& ran) {
+  tap_step("m" + std::to_string(where.micro_batch) + "/" + name, x, sharding, format, ran);
+}
+
+Tensor Rank::multiply(View<float> a, View<float> b) const {
+  Tensor product(a.rows, b.cols, to_be_written);
+  backend.gemm(a, b, product.values.data(), product.cols, false);
+  return product;
+}
+
+Tensor Rank::multiply(View<float> a, View<float> b, Product product) const {
+  const auto chain = static_cast<std::size_t>(r.chain_of(product));
+  if (chain == 0 || chain >= a.cols) return multiply(a, b);
+  Tensor sum = multiply(columns(a, 0, chain), plumb::rows(b, 0, chain));
+  for (std::size_t first = chain; first < a.cols; first += chain) {
+    const std::size_t last = std::min(first + chain, a.cols);
+    add_to(sum, multiply(columns(a, first, last), plumb::rows(b, first, last)));
+  }
+  return sum;
+}
+
+const Tensor* Rank::so_far(const std::string& parameter) {
+  const auto found = main_grad.find(parameter);
+  if (found != main_grad.end()) return &found->second;
+  const bool is_left = stale != nullptr && stale->main_grad.contains(parameter);
+  const bool from_zero = joints.gradients.starts_from_zero(at(parameter), is_left);
+  return from_zero || !is_left ? nullptr : &stale->main_grad.at(parameter);
+}
+
+void Rank::add_up(const std::string& id, const Tensor& part) {
+  if (where.recomputing) return;
+  Tensor& total = added_up[id];
+  if (total.size() == 0) total = Tensor(part.rows, part.cols);
+  add_to(total, part);
+}
+
+void Rank::collect(const std::string& parameter, Tensor gradient, Sharding sharding,
+                   const Evaluation& ran) {
+  tap(parameter + "/wgrad", gradient, sharding, fp32, ran);
+  // (Adding zeros first could change the sign of a zero only.)
+  if (const Tensor* before = so_far(parameter)) add_to(gradient, *before);
+  main_grad[parameter] = std::move(gradient);
+  // Experts take the tokens of each expert-parallel rank separately.
+  const int visits = of_expert(parameter) ? where.ep_size : 1;
+  if (++collected_[parameter] == visits * c.micro_batches / where.dp_size) buckets.put(parameter);
+}
+
+}  // namespace plumb::model

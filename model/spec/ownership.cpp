@@ -1,0 +1,36 @@
+#include "model/spec/ownership.hpp"
+
+namespace plumb::model {
+
+int layer_of(const std::string& parameter) {
+  return parameter.starts_with("layers.") ? std::stoi(parameter.substr(7)) : -1;
+}
+
+bool on_both_ends(const Config& c, const Parameter& p) {
+  return (c.family == Family::gpt || c.mtp > 0) && p.name == "embedding.weight";
+}
+
+bool holds_module(const Config& c, const Layout& l, const Coordinates& at,
+                  const std::vector<Stage>& stages, const std::string& module) {
+  const bool begins = at.pp == 0, ends = at.pp == l.pp - 1;
+  const int layer = layer_of(module);
+  if (layer < 0) {
+    const bool at_the_end = module.starts_with("head") || module.starts_with("final_norm") ||
+                            module.starts_with("mtp.") || module.starts_with("loss");
+    return at_the_end ? ends : begins;
+  }
+  if (layer == c.layers) return ends;  // the extra head's
+  for (std::size_t s = static_cast<std::size_t>(at.pp); s < stages.size();
+       s += static_cast<std::size_t>(l.pp)) {
+    if (layer >= stages[s].first && layer < stages[s].last) return true;
+  }
+  return false;
+}
+
+bool holds(const Config& c, const Layout& l, const Coordinates& at,
+           const std::vector<Stage>& stages, const Parameter& p) {
+  if (p.expert >= 0 && p.expert / (c.experts / l.ep) != at.dp / l.expert_copies()) return false;
+  return holds_module(c, l, at, stages, p.name) || (on_both_ends(c, p) && at.pp == l.pp - 1);
+}
+
+}  // namespace plumb::model

@@ -1,0 +1,177 @@
+#include "model/step/pipeline.hpp"
+
+#include "model/layers/block.hpp"
+#include "model/layers/embedding.hpp"
+#include "model/layers/head.hpp"
+#include "model/layers/mtp.hpp"
+#include "model/rank/channel.hpp"
+#include "model/rank/offload.hpp"
+#include "model/spec/schedule.hpp"
+
+namespace plumb::model {
+namespace {
+
+// One micro-batch on its way through one stage: the tensors of forward that backward needs.
+struct Pass {
+  std::vector<Saved> layers;
+  Tensor from_top;  // gradient of the input of final norm and head
+};
+
+class Pipeline {
+ public:
+  Pipeline(Rank& rank, const std::vector<Batch>& batches) : rank_(rank), batches_(batches) {}
+
+  Tensor run() {
+    const auto orders = schedule(rank_.where.pp_size, stages(), static_cast<int>(batches_.size()));
+    for (const std::vector<Task>& order : orders) {
+      for (const Task& t : order) ticks_[{t.backward, t.micro_batch, t.stage}] = t.tick;
+    }
+    const std::vector<Task>& order = orders[static_cast<std::size_t>(rank_.where.pp)];
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const Task& task = order[i];
+      rank_.where.micro_batch = batch(task).number;
+      rank_.where.backward = task.backward;
+      Tensor x = receive(task);
+      if (i + 1 < order.size()) expect_early(order[i + 1], task.tick);
+      task.backward ? backward(task, std::move(x)) : forward(task, std::move(x));
+    }
+    channel_.finish();
+    rank_.where.micro_batch = -1;
+    rank_.where.backward = false;
+    return std::move(loss_);
+  }
+
+ private:
+  int stages() const { return static_cast<int>(rank_.stages.size()); }
+  bool is_last(const Task& t) const { return t.stage + 1 == stages(); }
+  const Batch& batch(const Task& t) const {
+    return batches_[static_cast<std::size_t>(t.micro_batch)];
+  }
+  const Stage& layers(const Task& t) const {
+    return rank_.stages[static_cast<std::size_t>(t.stage)];
+  }
+
+  // The tag of stage s's message about a micro-batch, to the stage after it or before it.
+  int tag(const Task& t, int s) const {
+    return (t.micro_batch * stages() + s) * 2 + (t.backward ? 1 : 0);
+  }
+  void send(const Task& t, int to_stage, const Tensor& x) {
+    channel_.send(to_stage % rank_.where.pp_size, tag(t, t.stage), x, t.backward);
+  }
+  // The stage whose message a task takes; -1 where it takes none.
+  int source(const Task& t) const {
+    if (!t.backward) return t.stage - 1;
+    return is_last(t) ? -1 : t.stage + 1;
+  }
+  void expect(const Task& t) {
+    const std::size_t tokens = rank_.rows_of(rank_.where.cp).size();
+    const std::size_t rows = rank_.l.sp ? rank_.last(tokens) - rank_.first(tokens) : tokens;
+    channel_.expect(source(t) % rank_.where.pp_size, tag(t, source(t)), t.backward, rows,
+                    static_cast<std::size_t>(rank_.c.width));
+    expected_ = true;
+  }
+  // Expects the next task's message while another task runs, if it was sent before that one began:
+  // so no rank can wait for itself.
+  void expect_early(const Task& t, int tick) {
+    if (source(t) >= 0 && ticks_.at({t.backward, t.micro_batch, source(t)}) < tick) expect(t);
+  }
+  Tensor receive(const Task& t) {
+    if (source(t) < 0) return {};
+    if (!expected_) expect(t);
+    expected_ = false;
+    return channel_.take(t.backward);
+  }
+
+  void forward(const Task& t, Tensor x) {
+    Pass& pass = under_way_[{t.stage, t.micro_batch}];
+    const auto [first, last] = layers(t);
+    pass.layers.resize(static_cast<std::size_t>(std::max(last - first, 0)));
+    if (t.stage == 0) x = embed(rank_, batch(t));
+    if (first < last) rank_.gathering.prefetch(first);
+    for (int l = first; l < last; ++l) {
+      if (l + 1 < last) rank_.gathering.prefetch(l + 1);
+      Saved& saved = pass.layers[static_cast<std::size_t>(l - first)];
+      x = layer_forward(rank_, l, std::move(x), saved);
+      if (rank_.l.recompute > 0) forget(saved, begins_at(l, first) == l);
+      if (rank_.l.offload_activations && begins_at(l, first) == l) {
+        offloaded_.park(l, std::exchange(saved.x, {}));
+      }
+    }
+    if (!is_last(t)) return send(t, t.stage + 1, x);
+    Tensor loss;
+    pass.from_top = heads(rank_, batch(t), x, loss);
+    add_to(loss_, loss);
+    rank_.gathering.let_go(-1);
+  }
+
+  void backward(const Task& t, Tensor dx) {
+    Pass pass = std::move(under_way_[{t.stage, t.micro_batch}]);
+    under_way_.erase({t.stage, t.micro_batch});
+    if (is_last(t)) dx = std::move(pass.from_top);
+    const auto [first, last] = layers(t);
+    if (first < last && rank_.l.recompute == 0) rank_.gathering.prefetch(last - 1);
+    for (int l = last - 1; l >= first; --l) {
+      const auto i = static_cast<std::size_t>(l - first);
+      bring_back(pass, l, first);
+      if (pass.layers[i].qkv.x.by_columns().size() == 0) compute_again(pass, first, l);
+      if (l > first && rank_.l.recompute == 0) rank_.gathering.prefetch(l - 1);
+      dx = layer_backward(rank_, l, pass.layers[i], dx);
+      pass.layers[i] = {};
+    }
+    if (t.stage > 0) return send(t, t.stage - 1, dx);
+    embed_backward(rank_, batch(t), dx);
+    rank_.gathering.let_go(-1);
+  }
+
+  // The layer at which a layer's backward begins: its own, or the first of those computed again.
+  int begins_at(int layer, int first) const {
+    return rank_.l.recompute == 0 ? layer : layer - (layer - first) % rank_.l.recompute;
+  }
+
+  // Brings the layer's tensors back from the host, and sends for those of the backward after it.
+  void bring_back(Pass& pass, int layer, int first) {
+    const int from = begins_at(layer, first);
+    if (offloaded_.has(from))
+      pass.layers[static_cast<std::size_t>(from - first)].x = offloaded_.take(from);
+    if (from > first) offloaded_.bring_back(begins_at(from - 1, first));
+  }
+
+  // Keeps at most the input of the first layer of a group.
+  static void forget(Saved& saved, bool first_of_group) {
+    Tensor x = first_of_group ? std::move(saved.x) : Tensor();
+    saved = {};
+    saved.x = std::move(x);
+  }
+
+  // Computes the layers of a group, up to `layer`, from the input of the group's first one.
+  void compute_again(Pass& pass, int first, int layer) {
+    int l = begins_at(layer, first);
+    rank_.where.recomputing = true;
+    const Tensor of_chunk = pass.layers[static_cast<std::size_t>(l - first)].x;
+    Tensor x = of_chunk;
+    rank_.gathering.prefetch(l);
+    for (; l <= layer; ++l) {
+      if (l < layer) rank_.gathering.prefetch(l + 1);
+      x = rank_.joints.recompute.takes_in(rank_.where, of_chunk, std::move(x));
+      x = layer_forward(rank_, l, std::move(x), pass.layers[static_cast<std::size_t>(l - first)]);
+    }
+    rank_.where.recomputing = false;
+  }
+
+  Rank& rank_;
+  const std::vector<Batch>& batches_;
+  Channel channel_{rank_, {rank_.mesh.pp, Stream::stage_out, Stream::stage_in, "stage"}};
+  OffloadedInputs offloaded_{rank_};
+  std::map<std::tuple<bool, int, int>, int> ticks_;  // of all ranks' tasks
+  bool expected_ = false;                            // the next task's message
+  Tensor loss_ = Tensor(1, 1);
+  std::map<std::pair<int, int>, Pass> under_way_;  // by stage and micro-batch
+};
+
+}  // namespace
+
+Tensor forward_and_backward(Rank& rank, const std::vector<Batch>& batches) {
+  return Pipeline(rank, batches).run();
+}
+
+}  // namespace plumb::model
