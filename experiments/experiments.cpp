@@ -28,4 +28,10 @@ const Experiment& find_experiment(std::string_view name) {
   throw Failure(unknown("experiment", name, known));
 }
 
+void write_rates(const Experiment& experiment, const Table& rows,
+                 const std::filesystem::path& folder) {
+  if (experiment.rates == nullptr) return;
+  experiment.rates(rows).write(folder / (std::string(experiment.name) + "-rates.csv"));
+}
+
 }  // namespace plumb::experiments
