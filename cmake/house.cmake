@@ -4,6 +4,7 @@
 #   house_program(<name>)                    the same, where the folder is a program
 #   house_tests(<group> [ALSO rooms...])     <group>_tests: tests/<group>/**/*_test.cpp, tests/support/
 #   house_mutants()                          mutants_tests: see ./run mutants (built on demand)
+#   house_portable()                         number.ProductsAnywhere: the bits of a build for any machine
 #   house_benches()                          one program per tests/bench/*.cpp, built by target `benches`
 #
 # A new source file needs no line in any list: the folders are read again at each build.
@@ -26,7 +27,9 @@ target_compile_options(plumb_rules INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-ffp-contract=off,-Wall>"
   "$<BUILD_INTERFACE:$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PLUMB_WERROR}>>:-Werror>>")
 set(machine_flags "")
+set(instructions "any ${CMAKE_SYSTEM_PROCESSOR}, products those of the processor; all else is slower")  # docs/measured.md
 if(PLUMB_NATIVE)
+  set(instructions "those of the machine that built it")
   # Wider vectors, same bits: without contraction and fast-math a compiler may neither fuse nor
   # reorder our sums. (Eigen asks for FMA by itself; whoever uses it must allow for any order.)
   set(machine_flags -march=native)
@@ -36,7 +39,10 @@ if(PLUMB_NATIVE)
     list(APPEND machine_flags -mprefer-vector-width=512)
   endif()
   target_compile_options(plumb_rules INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${machine_flags}>")
+else()  # sixteen lanes are returned in memory there; no such function is called from another file
+  target_compile_options(plumb_rules INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-psabi>>")
 endif()
+message(STATUS "PLUMB_NATIVE: instructions are ${instructions}")
 # What numbers and speed depend on, as results say it.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
 string(JOIN " " numeric_flags ${CMAKE_CXX_FLAGS_${type}} ${machine_flags} -ffp-contract=off
@@ -159,6 +165,22 @@ function(house_mutants)
   target_precompile_headers(mutants_tests PRIVATE <gtest/gtest.h>)
   target_compile_options(mutants_tests PRIVATE "${test_flags}")
   set_target_properties(mutants_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+endfunction()
+
+# Products of a build for any machine choose their instructions when they run, and have the same bits.
+function(house_portable)
+  set(program ${PROJECT_SOURCE_DIR}/tests/portable/products.cpp)
+  get_target_property(sources plumb_number SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  add_executable(products_here ${program})
+  target_link_libraries(products_here PRIVATE plumb::number)
+  add_executable(products_anywhere ${program} ${sources})
+  target_compile_features(products_anywhere PRIVATE cxx_std_20)
+  target_include_directories(products_anywhere PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(products_anywhere PRIVATE -ffp-contract=off -fno-fast-math ${loop_flags} -Wno-psabi)
+  add_test(NAME number.ProductsAnywhere COMMAND bash -c
+    "cmp <($<TARGET_FILE:products_here>) <($<TARGET_FILE:products_anywhere>)")
+  set_tests_properties(number.ProductsAnywhere PROPERTIES LABELS number)
 endfunction()
 
 function(house_benches)
