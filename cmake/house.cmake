@@ -4,7 +4,6 @@
 #   house_program(<name>)                    the same, where the folder is a program
 #   house_tests(<group> [ALSO rooms...])     <group>_tests: tests/<group>/**/*_test.cpp, tests/support/
 #   house_mutants()                          mutants_tests: see ./run mutants (built on demand)
-#   house_portable()                         number.ProductsAnywhere: the bits of a build for any machine
 #   house_benches()                          one program per tests/bench/*.cpp, built by target `benches`
 #
 # A new source file needs no line in any list: the folders are read again at each build.
@@ -165,22 +164,6 @@ function(house_mutants)
   target_precompile_headers(mutants_tests PRIVATE <gtest/gtest.h>)
   target_compile_options(mutants_tests PRIVATE "${test_flags}")
   set_target_properties(mutants_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-endfunction()
-
-# Products of a build for any machine choose their instructions when they run, and have the same bits.
-function(house_portable)
-  set(program ${PROJECT_SOURCE_DIR}/tests/portable/products.cpp)
-  get_target_property(sources plumb_number SOURCES)
-  list(FILTER sources INCLUDE REGEX "\\.cpp$")
-  add_executable(products_here ${program})
-  target_link_libraries(products_here PRIVATE plumb::number)
-  add_executable(products_anywhere ${program} ${sources})
-  target_compile_features(products_anywhere PRIVATE cxx_std_20)
-  target_include_directories(products_anywhere PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_options(products_anywhere PRIVATE -ffp-contract=off -fno-fast-math ${loop_flags} -Wno-psabi)
-  add_test(NAME number.ProductsAnywhere COMMAND bash -c
-    "cmp <($<TARGET_FILE:products_here>) <($<TARGET_FILE:products_anywhere>)")
-  set_tests_properties(number.ProductsAnywhere PROPERTIES LABELS number)
 endfunction()
 
 function(house_benches)
