@@ -210,6 +210,8 @@ struct Operation {
 std::span<const Operation* const> all_operations();
 // Returns the operation of that id, or nullptr.
 const Operation* find_operation(std::string_view id);
+// Throws Failure on an unknown id, listing the known.
+const Operation& known_operation(std::string_view id);
 
 // The sum of parts as an Evaluation promises it: every part and every running sum rounded to the
 // wire format, in rank order. One part is returned as it is. Used by every operation with a sum.

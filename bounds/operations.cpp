@@ -5,6 +5,7 @@
 #include "bounds/operation.hpp"
 #include "bounds/proof/moment.hpp"
 #include "bounds/proof/near.hpp"
+#include "number/catalogue.hpp"
 #include "number/philox.hpp"
 
 namespace plumb::bounds {
@@ -13,21 +14,21 @@ namespace plumb::bounds {
 #include "bounds/operations.inc"
 #undef OPERATION
 
-std::span<const Operation* const> all_operations() {
-  static constexpr std::array operations{
+namespace {
+const Catalogue<Operation>& catalogue() {
+  static constexpr const Operation* cards[] = {
 #define OPERATION(name) &name,
 #include "bounds/operations.inc"
 #undef OPERATION
   };
-  return operations;
+  static constexpr Catalogue<Operation> all("operation", &Operation::id, cards);
+  return all;
 }
+}  // namespace
 
-const Operation* find_operation(std::string_view id) {
-  for (const Operation* operation : all_operations()) {
-    if (operation->id == id) return operation;
-  }
-  return nullptr;
-}
+std::span<const Operation* const> all_operations() { return catalogue().cards(); }
+const Operation* find_operation(std::string_view id) { return catalogue().find(id); }
+const Operation& known_operation(std::string_view id) { return catalogue().at(id); }
 
 std::string_view name_of(Mode mode) {
   constexpr std::array names{"deterministic", "probabilistic", "moments"};

@@ -13,8 +13,9 @@ std::string build_text() {
   for (const Backend* backend : all_backends()) {
     if (backend->usable_here()) usable.push_back(backend->name);
   }
-  return fmt::format("plumb {}\ncommit {}\nfound when built: {}\nbackends that run here: {}",
-                     PLUMB_VERSION, build_commit(), PLUMB_FOUND, fmt::join(usable, ", "));
+  return fmt::format(
+      "plumb {}\ncommit {}\ninstructions: {}\nfound when built: {}\nbackends that run here: {}",
+      PLUMB_VERSION, build_commit(), PLUMB_INSTRUCTIONS, PLUMB_FOUND, fmt::join(usable, ", "));
 }
 
 }  // namespace plumb::cli

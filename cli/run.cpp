@@ -156,6 +156,7 @@ int RunCommand::run() {
     experiment.run(rows, lent(rows));
   } catch (const TimeIsUp&) {
   }
+  write_rates(experiment, rows, out_);
   talk("");
   const std::size_t still = left(rows);
   fmt::print("{}: {} ({} new) in {}; {}\n", name_, how_many(rows.rows().size(), "row"),

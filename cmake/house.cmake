@@ -26,7 +26,9 @@ target_compile_options(plumb_rules INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-ffp-contract=off,-Wall>"
   "$<BUILD_INTERFACE:$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PLUMB_WERROR}>>:-Werror>>")
 set(machine_flags "")
+set(instructions "any ${CMAKE_SYSTEM_PROCESSOR}, products those of the processor; all else is slower")  # docs/measured.md
 if(PLUMB_NATIVE)
+  set(instructions "those of the machine that built it")
   # Wider vectors, same bits: without contraction and fast-math a compiler may neither fuse nor
   # reorder our sums. (Eigen asks for FMA by itself; whoever uses it must allow for any order.)
   set(machine_flags -march=native)
@@ -36,7 +38,10 @@ if(PLUMB_NATIVE)
     list(APPEND machine_flags -mprefer-vector-width=512)
   endif()
   target_compile_options(plumb_rules INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${machine_flags}>")
+else()  # sixteen lanes are returned in memory there; no such function is called from another file
+  target_compile_options(plumb_rules INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-psabi>>")
 endif()
+message(STATUS "PLUMB_NATIVE: instructions are ${instructions}")
 # What numbers and speed depend on, as results say it.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
 string(JOIN " " numeric_flags ${CMAKE_CXX_FLAGS_${type}} ${machine_flags} -ffp-contract=off

@@ -1,32 +1,53 @@
-# cmake/install.cmake: what other projects get of this one: the program, and plumb::number, plumb::bounds and
-# plumb::trace for find_package(plumb). Headers lie below include/plumb and are included as here.
+# cmake/install.cmake: what other projects get of this one: the program, and rooms as libraries for find_package(plumb)
+# (plumbConfig.cmake.in says which) and for pkg-config. Headers lie below include/plumb and are included as here.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-foreach(room number bounds trace)
-  set_target_properties(plumb_${room} PROPERTIES EXPORT_NAME ${room})
-endforeach()
+# What is exported: rooms up to the planted bugs, the flags that all share, and what the machine has beside.
+set(exported plumb_rules)
 set_target_properties(plumb_rules PROPERTIES EXPORT_NAME rules)
 target_include_directories(plumb_rules INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/plumb>)
-
-install(TARGETS plumb_rules plumb_number plumb_bounds plumb_trace EXPORT plumbTargets
+foreach(name number bounds trace world kernels model injectors ${optional_libraries})
+  if(TARGET plumb_${name})
+    set_target_properties(plumb_${name} PROPERTIES EXPORT_NAME ${name})
+    list(APPEND exported plumb_${name})
+  endif()
+endforeach()
+install(TARGETS ${exported} EXPORT plumbTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb)
 install(TARGETS plumb RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/plumb)
 install(EXPORT plumbTargets NAMESPACE plumb:: DESTINATION ${package})
+string(JOIN " " optional_packages ${optional_packages})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/plumbConfig.cmake.in
   ${PROJECT_BINARY_DIR}/plumbConfig.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/plumbConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/plumbConfig.cmake ${PROJECT_BINARY_DIR}/plumbConfigVersion.cmake
   ${CMAKE_CURRENT_LIST_DIR}/FindMPFR.cmake ${CMAKE_CURRENT_LIST_DIR}/FindRE2.cmake DESTINATION ${package})
 
-# The examples, each built and run from an installed tree.
-foreach(example kernel_test check_traces)
-  add_test(NAME install.${example} COMMAND ${CMAKE_COMMAND}
-    -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}/examples/${example}
-    -DCOMPILER=${CMAKE_CXX_COMPILER} "-DFLAGS=${CMAKE_CXX_FLAGS}" -DTYPE=${CMAKE_BUILD_TYPE}
-    -P ${CMAKE_CURRENT_LIST_DIR}/try_installed.cmake)
-  set_tests_properties(install.${example} PROPERTIES LABELS house)
+# For pkg-config: number, bounds and trace, wherever the folder is moved to.
+file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+string(JOIN " " flags ${machine_flags} -ffp-contract=off -fno-fast-math ${loop_flags})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/plumb.pc.in ${PROJECT_BINARY_DIR}/plumb.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/plumb.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The examples, each built and run from an installed tree; the first once more by pkg-config, where that is there.
+find_program(PLUMB_PKG_CONFIG NAMES pkgconf pkg-config)
+mark_as_advanced(PLUMB_PKG_CONFIG)
+function(try_installed test example)
+  add_test(NAME install.${test} COMMAND ${CMAKE_COMMAND}
+    -DBUILD=${PROJECT_BINARY_DIR} -DNAME=${test} -DSOURCE=${PROJECT_SOURCE_DIR}/examples/${example}
+    -DCOMPILER=${CMAKE_CXX_COMPILER} "-DFLAGS=${CMAKE_CXX_FLAGS}" -DTYPE=${CMAKE_BUILD_TYPE} ${ARGN}
+    -P ${PROJECT_SOURCE_DIR}/cmake/try_installed.cmake)
+  set_tests_properties(install.${test} PROPERTIES LABELS house)
+endfunction()
+foreach(example kernel_test check_traces new_operation new_bug)
+  try_installed(${example} ${example})
 endforeach()
+if(PLUMB_PKG_CONFIG)
+  try_installed(pkg_config kernel_test -DPKG_CONFIG=${PLUMB_PKG_CONFIG}
+    -DPC_FOLDER=${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()

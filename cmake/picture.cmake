@@ -1,5 +1,5 @@
 # cmake/picture.cmake: which room may look into which. The one place where that is written down:
-# house.cmake links by it, check_house.cmake reads the include lines by it.
+# house.cmake links by it, check_includes.cmake reads the include lines by it.
 
 set(rooms number bounds world trace kernels model injectors experiments paper_repro cli)
 
@@ -19,3 +19,6 @@ set(cli_sees          number bounds world trace kernels model injectors experime
 set(number_tests_see  bounds)
 set(trace_tests_see   model)
 set(kernels_tests_see bounds)
+
+# The rules that check_house.cmake holds, a test each: house.<rule>.
+set(house_rules includes operations labels citations pages)

@@ -31,7 +31,13 @@ struct Experiment {
   void (*run)(Table& rows, const Effort& effort);
   // For the provenance: the trained weights of its rows.
   std::string_view trained_states = "seed 7, 1500 steps of 16 sequences of 64 bytes, bf16";
+  // Rates over rows, written beside them as <name>-rates.csv. Null: the rows say all.
+  Table (*rates)(const Table& rows) = nullptr;
 };
+
+// Writes the rates of these rows, where the experiment has any, into `folder`.
+void write_rates(const Experiment& experiment, const Table& rows,
+                 const std::filesystem::path& folder);
 
 std::span<const Experiment* const> all_experiments();
 // Throws Failure on an unknown name, listing the known.

@@ -1,8 +1,5 @@
-#include <array>
-
 #include "experiments/experiment.hpp"
-#include "number/outcome.hpp"
-#include "number/words.hpp"
+#include "number/catalogue.hpp"
 
 namespace plumb::experiments {
 
@@ -10,22 +7,25 @@ namespace plumb::experiments {
 #include "experiments/experiments.inc"
 #undef EXPERIMENT
 
-std::span<const Experiment* const> all_experiments() {
-  static constexpr std::array experiments{
+namespace {
+const Catalogue<Experiment>& catalogue() {
+  static constexpr const Experiment* cards[] = {
 #define EXPERIMENT(name) &name,
 #include "experiments/experiments.inc"
 #undef EXPERIMENT
   };
-  return experiments;
+  static constexpr Catalogue<Experiment> all("experiment", &Experiment::name, cards);
+  return all;
 }
+}  // namespace
 
-const Experiment& find_experiment(std::string_view name) {
-  std::vector<std::string> known;
-  for (const Experiment* experiment : all_experiments()) {
-    if (experiment->name == name) return *experiment;
-    known.emplace_back(experiment->name);
-  }
-  throw Failure(unknown("experiment", name, known));
+std::span<const Experiment* const> all_experiments() { return catalogue().cards(); }
+const Experiment& find_experiment(std::string_view name) { return catalogue().at(name); }
+
+void write_rates(const Experiment& experiment, const Table& rows,
+                 const std::filesystem::path& folder) {
+  if (experiment.rates == nullptr) return;
+  experiment.rates(rows).write(folder / (std::string(experiment.name) + "-rates.csv"));
 }
 
 }  // namespace plumb::experiments

@@ -1,127 +1,114 @@
 """The pictures of healthy runs, for plot.py: are any accused, and do twins foretell where they lie?"""
-import math
-from collections import defaultdict
+from page import GREY, RED, down, page, squares
 
-from svg import keys, page, text
-
-FAMILIES = ["gpt", "llama", "gpt-moe", "llama-moe"]
-WEIGHTS = ["random", "trained"]
+COLUMNS = [(f, w) for f in ("gpt", "llama", "gpt-moe", "llama-moe") for w in ("random", "trained")]
 RECIPES = ["fp32", "tf32", "bf16", "bf16-pure", "bf16-stochastic", "bf16-wire32", "fp16", "fp8-current", "fp8-delayed",
            "fp8-block", "mxfp8", "nvfp4"]
 TARGETS = {"fp8-current": 90, "fp8-delayed": 90, "fp8-block": 90, "mxfp8": 90, "nvfp4": 85}  # others: 95
 GOAL = 97
-OVER_GOAL, OVER_TARGET, BELOW = "#9ecae1", "#deebf7", "#fdd0a2"
-ALARM = "#d55e00"
-ROW, LABEL, CELL = 32, 130, 92
+OVER_GOAL, OVER_TARGET, BELOW, ALARM = "#9ecae1", "#deebf7", "#fdd0a2", "#b03a00"
 
 
-def share(rows, column):
-    """In per cent, each tensor counted once; None where no tensor could be judged."""
-    judged = [(int(r["tensors"]), float(r[column])) for r in rows if int(r["tensors"]) > 0]
-    return 100 * sum(n * s for n, s in judged) / sum(n for n, _ in judged) if judged else None
+def cell(rows):
+    """Per cent foretold, each tensor counted once; the same of a draw by the others; runs accused, and all."""
+    judged = [(int(r["tensors"]), r) for r in rows if int(r["tensors"]) > 0]
+    if not judged:
+        return None
+    whole = sum(n for n, _ in judged)
+    foretold, of_a_draw = (round(100 * sum(n * float(r[column]) for n, r in judged) / whole, 1)
+                           for column in ("share_in_0.8_1.25", "draw_against_other_draws"))
+    return [foretold, of_a_draw, sum(int(r["accused"]) > 0 for r in rows), len(rows)]
 
 
-def cell(x, y, rows, recipe):
-    found, of_a_draw = share(rows, "share_in_0.8_1.25"), share(rows, "draw_against_other_draws")
-    if found is None:
-        return [text(x + CELL / 2, y + 18, "-", "middle")]
-    colour = OVER_GOAL if found >= GOAL else OVER_TARGET if found >= TARGETS.get(recipe, 95) else BELOW
-    accused = sum(int(r["accused"]) > 0 for r in rows)
-    out = [f'<rect x="{x + 1}" y="{y + 1}" width="{CELL - 2}" height="{ROW - 2}" fill="{colour}"/>',
-           text(x + 8, y + 14, f"{found:.1f}", size=12, weight="bold"),
-           text(x + 42, y + 14, f"({of_a_draw:.1f})", size=10, fill="#555"),
-           text(x + 8, y + 26, f"{accused} of {len(rows)}", size=9, fill=ALARM if accused else "#888",
-                weight="bold" if accused else "normal")]
-    return out
+def shares(rows):
+    """Of each recipe: its cells. Recipes with the same cells in all are one line, as those that differ in the update."""
+    of = {}
+    for r in rows["healthy-layouts"]:
+        of.setdefault((r["recipe"], r["family"], r["weights"]), []).append(r)
+    lines = {}
+    for recipe in RECIPES:
+        cells = [cell(of.get((recipe, *column), [])) for column in COLUMNS]
+        same = next((names for names, others in lines.items() if others == cells), None)
+        if same:
+            lines = {f"{names},\n{recipe}" if names == same else names: others for names, others in lines.items()}
+        elif any(cells):
+            lines[recipe] = cells
+    return lines
 
 
-def layouts(rows):
-    of = defaultdict(list)
-    for r in rows:
-        of[r["recipe"], r["family"], r["weights"]].append(r)
-    out, top = [], 112
-    for i, family in enumerate(FAMILIES):
-        x = LABEL + 2 * CELL * i
-        out.append(text(x + CELL, top - 22, family, "middle", 12, "bold"))
-        out += [text(x + CELL * (j + 0.5), top - 6, weights, "middle", 10, fill="#555") for j, weights in enumerate(WEIGHTS)]
-    recipes = [r for r in RECIPES if any(key[0] == r for key in of)]
-    for i, recipe in enumerate(recipes):
-        y = top + ROW * i
-        out.append(text(LABEL - 8, y + 20, recipe, "end", 11))
-        for j, (family, weights) in enumerate((f, w) for f in FAMILIES for w in WEIGHTS):
-            out += cell(LABEL + CELL * j, y, of[recipe, family, weights], recipe)
-    colours = [(OVER_GOAL, f"at least {GOAL}"), (OVER_TARGET, "at least the target: 95 in 16 bits and more, 90 in 8, 85 in 4"),
-               (BELOW, "below it")]
-    caption = ("per cent of tensors whose norm twins foretell within [0.8, 1.25] (in parentheses: what one draw foretells of "
-               "another); below: healthy runs accused at 1e-2")
-    width, height = LABEL + 8 * CELL + 12, top + ROW * len(recipes) + 12
-    return "healthy-layouts", page(width, height, "Is any healthy run accused, and do twins foretell how far it lies?",
-                                   caption, keys(16, 64, colours) + out)
+def heat(panel, y, recipe, cells):
+    for x, found in enumerate(cells):
+        if not found:
+            continue
+        foretold, of_a_draw, accused, _ = found
+        target = TARGETS.get(recipe.split(",")[0], 95)
+        colour = OVER_GOAL if foretold >= GOAL else OVER_TARGET if foretold >= target else BELOW
+        panel.add_patch(type(panel.patch)((x - 0.48, y - 0.46), 0.96, 0.92, color=colour))
+        panel.text(x - 0.1, y, f"{foretold:.1f}", size=12, ha="center", va="center")
+        panel.text(x + 0.44, y, f"{of_a_draw:.1f}", size=8, color=GREY, ha="right", va="center")
+        if accused:
+            panel.text(x, y + 0.33, f"{accused} accused", size=8, color=ALARM, weight="bold", ha="center", va="center")
 
 
-LEVELS = ["0.5", "0.1", "0.01", "0.001"]
-SERIES = [(weights, colour, recipe, dash) for weights, colour in
-          (("random", "#0072b2"), ("early", "#009e73"), ("trained", "#d55e00"))
-          for recipe, dash in (("bf16", ""), ("fp8-current", ' stroke-dasharray="5 4"'))]
-LEFT, TOP, SIDE, LOWEST = 70, 74, 380, -4.5  # both axes are logarithmic and begin at this exponent
+def layouts(plt, lines):
+    keys = squares(plt, [(f"at least {GOAL}", OVER_GOAL), ("at least the target: 95 in 16 bits and more, 90 in 8, 85 in 4",
+                                                           OVER_TARGET), ("below it", BELOW)])
+    caption = ("Per cent of tensors whose norm twins foretell within [0.8, 1.25]; small: what one draw foretells of another, "
+               "which no\nmodel of rounding can better by much. In red: healthy runs accused at the level 0.01; none where nothing "
+               "is said.")
+    figure, axes = page(plt, 11, 7.6, "Is any healthy run accused, and do twins foretell how far it lies?", caption,
+                        1, 1, legend=keys)
+    panel = axes[0][0]
+    for y, (recipe, cells) in enumerate(lines.items()):
+        heat(panel, y, recipe, cells)
+    panel.spines[:].set_visible(False)
+    runs = [max(cells[x][3] for cells in lines.values() if cells[x]) for x in range(len(COLUMNS))]
+    panel.set_xticks(range(len(COLUMNS)), [f"{f}\n{w}\n{n} runs a cell" for (f, w), n in zip(COLUMNS, runs)])
+    panel.xaxis.tick_top()
+    panel.tick_params(length=0)
+    panel.set_xlim(-0.5, len(COLUMNS) - 0.5)
+    down(panel, list(lines))
+    return figure
 
 
-def tail(count, runs, rate):
-    """The probability of so many alarms or fewer."""
-    log_choose = [math.lgamma(runs + 1) - math.lgamma(k + 1) - math.lgamma(runs - k + 1) for k in range(count + 1)]
-    return sum(math.exp(c + k * math.log(rate) + (runs - k) * math.log1p(-rate)) for k, c in enumerate(log_choose))
+SERIES = {("random", "bf16"): ("#0072b2", "o"), ("random", "fp8-current"): ("#0072b2", "s"),
+          ("early", "bf16"): ("#009e73", "o"), ("early", "fp8-current"): ("#009e73", "s"),
+          ("trained", "bf16"): ("#d55e00", "o"), ("trained", "fp8-current"): ("#d55e00", "s")}
+LOWEST = 3e-5
 
 
-def interval(count, runs):
-    """95 in 100 such intervals hold the true rate; what binomial_interval() of trace/levels.hpp gives [CP34]."""
-    def solve(goal, counted):  # tail falls with the rate
-        low, high = 0.0, 1.0
-        for _ in range(50):
-            middle = (low + high) / 2
-            low, high = (middle, high) if tail(counted, runs, middle) > goal else (low, middle)
-        return low
-    return solve(0.975, count - 1) if count else 0.0, solve(0.025, count)
+def rates(rows):
+    """[weights, recipe, level, alarms, runs, 95 % interval], as `plumb run false-alarms` writes them beside its rows."""
+    return [[r["weights"], r["recipe"], r["level"], int(r["alarms"]), int(r["runs"]), float(r["low"]), float(r["high"])]
+            for r in rows["false-alarms-rates"]]
 
 
-def at(level, rate):
-    return LEFT + SIDE * (1 - math.log10(level) / LOWEST), TOP + SIDE * math.log10(rate) / LOWEST
-
-
-def axes():
-    (x0, y0), (x1, y1) = at(10**LOWEST, 10**LOWEST), at(1, 1)
-    out = [f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}H{LEFT}z" fill="#fbe3dd"/>',
-           text(LEFT + 12, TOP + 20, "accuses more often than the level says", fill="#a33"),
-           text(LEFT + SIDE / 2, TOP + SIDE + 32, "family-wise level asked for", "middle"),
-           text(LEFT, TOP - 8, "share of healthy runs accused (a hollow dot: none in so many runs)")]
-    for power in range(-4, 1):
-        x, y = at(10.0**power, 10.0**power)
-        label = f"1e{power}" if power else "1"
-        out += [f'<path d="M{x:.1f} {TOP}v{SIDE}M{LEFT} {y:.1f}h{SIDE}" stroke="#ddd"/>',
-                text(x, TOP + SIDE + 14, label, "middle", 10, fill="#555"), text(LEFT - 6, y + 4, label, "end", 10, fill="#555")]
-    return out
-
-
-def line(rows, colour, dash, shift):
-    """Shares at each level and their intervals, a little aside so that lines do not hide each other."""
-    runs, out, points = sum(int(r["runs"]) for r in rows), [], []
-    for level in LEVELS:
-        count = sum(int(r[f"alarms_at_{level}"]) for r in rows)
-        x, y = at(float(level) * 10**shift, max(count, 0.5) / runs)
-        low, high = interval(count, runs)
-        points.append(f"{x:.1f} {y:.1f}")
-        out += [f'<path d="M{x:.1f} {at(1, max(low, 10**LOWEST))[1]:.1f}V{at(1, high)[1]:.1f}" stroke="{colour}"/>',
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.6" stroke="{colour}" fill="{colour if count else "#fff"}"/>']
-    return [f'<path d="M{"L".join(points)}" stroke="{colour}" fill="none"{dash}/>'] + out
-
-
-def alarms(rows):
-    out = axes()
-    for i, (weights, colour, recipe, dash) in enumerate(SERIES):
-        chosen = [r for r in rows if (r["weights"], r["recipe"]) == (weights, recipe)]
-        runs, y = sum(int(r["runs"]) for r in chosen), TOP + 16 + 18 * i
-        out += line(chosen, colour, dash, 0.05 * (i - 2.5))
-        out += [f'<path d="M{LEFT + SIDE + 20} {y - 4}h28" stroke="{colour}" stroke-width="2"{dash}/>',
-                text(LEFT + SIDE + 54, y, f"{weights}, {recipe}: {runs:,} runs")]
-    caption = ("a line is all layouts, families and sizes together, a bar 95 per cent confidence; "
-               "below the diagonal a level keeps its word")
-    return "false-alarms", page(LEFT + SIDE + 290, TOP + SIDE + 46, "How often is a healthy run accused?", caption, out)
+def alarms(plt, of):
+    levels = sorted({r[2] for r in of}, key=float)
+    runs = {(w, recipe): n for w, recipe, _, _, n, _, _ in of}
+    keys = [plt.Line2D([], [], color=colour, marker=mark, label=f"{w}, {recipe}: {runs[w, recipe]:,} runs")
+            for (w, recipe), (colour, mark) in SERIES.items()]
+    figure, axes = page(plt, 9, 6.6, "How often is a healthy run accused?",
+                        "Marks: the share accused, all layouts, families and sizes together; bars: 95 % confidence. No mark: "
+                        "none was\naccused. Below the line of its level (outside the red) a level keeps its word.", 1, 1,
+                        legend=keys, columns=3)
+    panel = axes[0][0]
+    for x, level in enumerate(levels):
+        panel.fill_between([x - 0.45, x + 0.45], float(level), 1, color=RED, linewidth=0)
+        panel.plot([x - 0.45, x + 0.45], [float(level)] * 2, color="#a33333", linewidth=1.2)
+        for w, recipe, _, count, n, low, high in (r for r in of if r[2] == level):
+            colour, mark = SERIES[w, recipe]
+            at = x + 0.13 * (list(SERIES).index((w, recipe)) - 2.5)
+            panel.plot([at, at], [max(low, LOWEST), high], color=colour)
+            panel.plot(at, high, "_", color=colour)
+            if count:
+                panel.plot(at, count / n, mark, color=colour)
+    panel.set_yscale("log")
+    panel.set_ylim(LOWEST, 1)
+    panel.set_yticks([1e-4, 1e-3, 1e-2, 0.1, 1], ["0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
+    panel.grid(axis="y")
+    total = {level: (sum(r[3] for r in of if r[2] == level), sum(r[4] for r in of if r[2] == level)) for level in levels}
+    panel.set_xticks(range(len(levels)), [f"{level}\n{total[level][0]:,} of {total[level][1]:,}" for level in levels])
+    panel.set_xlim(-0.5, len(levels) - 0.5)
+    panel.set_xlabel("family-wise level asked for, and runs accused in all")
+    return figure

@@ -1,88 +1,114 @@
 """Pictures of recipes, for plot.py: how each learns, and where each loses precision."""
 from collections import defaultdict
 
-from svg import keys, page, text
+from page import GREY, down, page, squares
 
-COLOURS = ["#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f3c8d", "#e73f74", "#80ba5a",
-           "#a5aa99", "#f2b701"]
+LINES = {"tf32": ("#888888", "-"), "fp16": ("#56b4e9", "-"), "bf16": ("#0072b2", "-"), "bf16-pure": ("#0072b2", "--"),
+         "bf16-stochastic": ("#0072b2", ":"), "bf16-wire32": ("#0072b2", "-."), "fp8-current": ("#d55e00", "-"),
+         "fp8-delayed": ("#d55e00", "--"), "fp8-block": ("#d55e00", ":"), "mxfp8": ("#cc79a7", "-"), "nvfp4": ("#009e73", "-")}
 # What is cast, in the order of a bar; both phases of one thing share a colour.
 KINDS = [("activations for products", "#0072b2"), ("weights for products", "#56b4e9"),
          ("gradients for products", "#d55e00"), ("products", "#009e73"), ("attention", "#cc79a7"),
          ("residual stream", "#b8860b"), ("norms and activations", "#888888")]
-BAR, WIDTH, LABEL = 19, 330, 120
 
 
-def curves(rows, family, x, y):
-    """The loss by step, one line a recipe, named in the order in which they end."""
-    lines = defaultdict(lambda: defaultdict(list))
-    for r in rows:
-        if r["family"] == family:
-            lines[r["recipe"]][int(r["step"])].append(float(r["mean_loss"]))
-    mean = {name: {s: sum(v) / len(v) for s, v in line.items()} for name, line in lines.items()}
-    every = [v for line in mean.values() for v in line.values()]
-    low, high, last = min(every), max(every), max(s for line in mean.values() for s in line)
-    height = 260
-
-    def at(step, loss):
-        return f"{x + WIDTH * step / last:.1f},{y + height * (high - loss) / (high - low):.1f}"
-
-    out = [text(x, y - 8, f"{family}: mean loss of ten steps", weight="bold", size=12)]
-    for share in (0, 0.5, 1):
-        level = low + share * (high - low)
-        place = float(at(0, level).split(",")[1])
-        out.append(f'<line x1="{x}" y1="{place}" x2="{x + WIDTH}" y2="{place}" stroke="#ddd"/>')
-        out.append(text(x - 6, place + 4, f"{level:.2f}", "end", 10, fill="#555"))
-    for step in range(0, last + 1, last // 4):
-        out.append(text(x + WIDTH * step / last, y + height + 14, str(step), "middle", 10, fill="#555"))
-    colour = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(sorted(mean, key=lambda n: (n != "fp32", n)))}
-    for i, name in enumerate(sorted(mean, key=lambda n: mean[n][last], reverse=True)):
-        points = " ".join(at(s, mean[name][s]) for s in sorted(mean[name]))
-        wide = 2.4 if name == "fp32" else 1.2
-        out.append(f'<polyline points="{points}" fill="none" stroke="{colour[name]}" stroke-width="{wide}"/>')
-        out.append(text(x + WIDTH + 10, y + 14 + 17 * i, f"{mean[name][last]:.3f}  {name}", size=11, fill=colour[name],
-                        weight="bold" if name == "fp32" else "normal"))
-    return out
+def losses(rows):
+    """Of each family and recipe: the loss by step, of all seeds, and where fp32 ends."""
+    of = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for r in rows["training"]:
+        of[r["family"]][r["recipe"]][int(r["step"])].append(float(r["mean_loss"]))
+    return {family: {recipe: [(step, round(sum(v) / len(v), 6)) for step, v in sorted(line.items())]
+                     for recipe, line in recipes.items()} for family, recipes in of.items()}
 
 
-def training(rows):
-    parts = curves(rows, "gpt", 60, 80) + curves(rows, "llama", 60 + WIDTH + 220, 80)
-    return "training", page(2 * (WIDTH + 220) + 40, 380, "Does every recipe learn?",
-                            "the same 200 steps of the default text in each recipe; numbers: where it ends", parts)
+def apart(values, least):
+    """Places near the values, in their order, at least so far from each other: where labels stand."""
+    places = list(values)
+    for _ in range(200):
+        for i in range(1, len(places)):
+            if places[i] - places[i - 1] < least:
+                middle = (places[i] + places[i - 1]) / 2
+                places[i - 1], places[i] = middle - least / 2 - 1e-9, middle + least / 2
+    return places
 
 
-def bars(rows, where, x, y, title):
-    """Shares of the injected error's square, one bar a recipe; total beside it."""
-    energy, total, visible = defaultdict(lambda: defaultdict(float)), {}, {}
-    for r in rows:
+def training(plt, of):
+    figure, axes = page(plt, 11, 5.4, "Does every recipe learn as fp32 does?",
+                        "Mean loss of ten steps minus that of fp32, the same 200 steps of the default text in each recipe. "
+                        "The scale is\nlinear between -0.05 and 0.05, logarithmic outside; numbers: the loss at the end.",
+                        1, 2, sharey=True)
+    for panel, (family, recipes) in zip(axes[0], sorted(of.items())):
+        base = dict(recipes["fp32"])
+        panel.set_title(f"{family}: fp32 ends at {recipes['fp32'][-1][1]:.3f}")
+        panel.set_yscale("symlog", linthresh=0.05, linscale=1.5)
+        panel.set_ylim(-0.2, 2)
+        panel.set_yticks([-0.1, -0.05, 0, 0.05, 0.1, 0.5, 1], ["-0.1", "-0.05", "0", "0.05", "0.1", "0.5", "1"])
+        panel.yaxis.set_tick_params(which="minor", length=0)
+        panel.set_xlim(0, 200)
+        panel.set_xlabel("step")
+        panel.grid(axis="y")
+        panel.axhline(0, color="black", linewidth=1.6)
+        ends = sorted((line[-1][1] - recipes["fp32"][-1][1], recipe) for recipe, line in recipes.items() if recipe in LINES)
+        at = panel.transAxes.inverted().transform
+        heights = [at(panel.transData.transform((200, end)))[1] for end, _ in ends]
+        for (end, recipe), seen, height in zip(ends, heights, apart(heights, 0.056)):
+            line, (colour, dash) = recipes[recipe], LINES[recipe]
+            panel.plot(*zip(*((step, loss - base[step]) for step, loss in line)), color=colour, linestyle=dash, linewidth=1.4)
+            panel.plot([1, 1.03, 1.12], [seen, height, height], transform=panel.transAxes, color=colour, linestyle=dash,
+                       linewidth=1, clip_on=False)
+            panel.text(1.13, height, f"{line[-1][1]:.3f} {recipe}", transform=panel.transAxes, va="center", color=colour)
+    return figure
+
+
+def sources(rows):
+    """Of each recipe: shares of the squared error by what is cast, the error itself, and what is visible; llama, trained."""
+    of = defaultdict(lambda: {"visible": None, "logits": [0] * len(KINDS), "gradients": [0] * len(KINDS), "error": {}})
+    for r in rows["precision-recipes"]:
+        if (r["family"], r["weights"], r["seed"]) != ("llama", "trained", "1"):
+            continue
         if r["what"] == "visible":
-            visible[r["recipe"]] = float(r["value"])
-        elif r["what"] == "injected" and r["where"] == where:
-            if r["kind"] == "all":
-                total[r["recipe"]] = float(r["value"])
-                continue
-            kind = next(k for k, _ in KINDS if k in r["kind"])
-            energy[r["recipe"]][kind] += float(r["value"]) ** 2
-    out = [text(x, y - 10, title, weight="bold", size=12),
-           text(x + WIDTH + 12, y - 10, "error", size=11), text(x + WIDTH + 70, y - 10, "visible", size=11)]
-    for i, name in enumerate(sorted(total, key=total.get)):
-        top, left, sum_ = y + BAR * i, x, sum(energy[name].values())
-        out.append(text(x - 8, top + 13, name, "end"))
-        for kind, colour in KINDS:
-            width = WIDTH * energy[name][kind] / sum_ if sum_ else 0
-            if width:
-                out.append(f'<rect x="{left:.1f}" y="{top + 2}" width="{width:.1f}" height="{BAR - 4}" fill="{colour}"/>')
-            left += width
-        out.append(text(x + WIDTH + 12, top + 13, f"{100 * total[name]:.2g} %"))
-        out.append(text(x + WIDTH + 70, top + 13, f"{100 * visible[name]:.2g} %"))
-    return out, BAR * len(total)
+            of[r["recipe"]]["visible"] = float(r["value"])
+        elif r["what"] == "injected" and r["kind"] == "all":
+            of[r["recipe"]]["error"][r["where"]] = float(r["value"])
+        elif r["what"] == "injected":
+            kind = next(i for i, (k, _) in enumerate(KINDS) if k in r["kind"])
+            of[r["recipe"]][r["where"]][kind] += float(r["value"]) ** 2
+    return dict(sorted(of.items(), key=lambda item: item[1]["error"]["gradients"]))
 
 
-def precision(rows):
-    rows = [r for r in rows if (r["family"], r["weights"], r["seed"]) == ("llama", "trained", "1")]
-    parts, height = bars(rows, "logits", LABEL + 16, 90, "logits")
-    more, _ = bars(rows, "gradients", 2 * LABEL + WIDTH + 150, 90, "all reduced gradients")
-    legend = keys(16, height + 118, [(colour, kind) for kind, colour in KINDS])
-    return "precision-recipes", page(2 * (LABEL + WIDTH) + 290, height + 136, "Where each recipe loses precision",
-                                     "llama, trained. Bars: which casts the squared error comes from. error: relative, of "
-                                     "all casts. visible: the smallest scale error that four twins notice",
-                                     parts + more + legend)
+def stacked(panel, of, where):
+    for i, recipe in enumerate(of.values()):
+        left, whole = 0, sum(recipe[where]) or 1
+        for energy, (_, colour) in zip(recipe[where], KINDS):
+            panel.barh(i, 100 * energy / whole, 0.74, left, color=colour, clip_on=False)
+            left += 100 * energy / whole
+    panel.set_xlim(0, 100)
+    panel.set_xticks([0, 50, 100], ["0", "50", "100 %"])
+    panel.spines[["left", "bottom"]].set_visible(False)
+
+
+def precision(plt, of):
+    figure, axes = page(plt, 11, 5, "Where each recipe loses precision", "llama, trained. Bars: which casts the squared "
+                        "error comes from. Right: the relative error of all casts together, and the\nsmallest scale error "
+                        "that four twins would notice. fp32 casts nothing.", 1, 3, legend=squares(plt, KINDS), columns=4,
+                        sharey=True, gridspec_kw={"width_ratios": [1, 1, 1.1]})
+    for panel, where, title in zip(axes[0], ("logits", "gradients"), ("of the logits' error", "of all reduced gradients' error")):
+        panel.set_title(title)
+        stacked(panel, of, where)
+    for panel in axes[0]:
+        panel.tick_params(axis="y", length=0)
+    panel = axes[0][2]
+    for of_what, marker, fill, label in ((lambda r: r["error"]["logits"], "o", "white", "logits"),
+                                         (lambda r: r["error"]["gradients"], "o", "black", "gradients"),
+                                         (lambda r: r["visible"], "D", "#f2b701", "visible to twins")):
+        seen = [(of_what(r), i) for i, r in enumerate(of.values()) if of_what(r)]
+        panel.plot(*zip(*seen), marker, markerfacecolor=fill, markeredgecolor="black", markersize=6, label=label)
+    panel.set_xscale("log")
+    panel.set_xlim(3e-8, 1)
+    panel.set_xticks([1e-6, 1e-4, 1e-2, 1], ["1e-6", "1e-4", "0.01", "1"])
+    panel.grid(True)
+    panel.set_title("relative error")
+    panel.spines["left"].set_visible(False)
+    panel.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.06), ncol=3, handletextpad=0.1, columnspacing=0.8, labelcolor=GREY)
+    down(axes[0][0], list(of))
+    return figure

@@ -92,7 +92,7 @@ void Table::put(const Row& row) {
 
 void Table::add_group(const std::vector<Row>& group) {
   for (const Row& row : group) put(row);
-  if (!file_.empty()) save();
+  if (!file_.empty()) write(file_);
 }
 
 std::size_t Table::column(const std::string& name) const {
@@ -134,13 +134,13 @@ void Table::keep_in(const std::filesystem::path& csv) {
   if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
   read(text.str(), csv.string());
   file_ = csv;
-  save();
+  write(file_);
 }
 
-void Table::save() const {
+void Table::write(const std::filesystem::path& csv) const {
   std::string text = line_of(columns_);
   for (const Row& row : rows_) text += line_of(row);
-  write_whole(file_, text);
+  write_whole(csv, text);
 }
 
 void write_provenance(const std::filesystem::path& json,

@@ -50,10 +50,11 @@ class Table {
   // Reads the rows of an earlier run, if the file exists, and saves every row added to it.
   // Throws Failure if it has other columns or another process writes it.
   void keep_in(const std::filesystem::path& csv);
+  // Writes these rows in the place of what the file had.
+  void write(const std::filesystem::path& csv) const;
 
  private:
   void put(const Row& row);
-  void save() const;
 
   std::vector<std::string> columns_;
   std::size_t keys_;

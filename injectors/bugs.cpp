@@ -1,8 +1,5 @@
-#include <array>
-
 #include "injectors/bug.hpp"
-#include "number/outcome.hpp"
-#include "number/words.hpp"
+#include "number/catalogue.hpp"
 
 namespace plumb::injectors {
 
@@ -10,22 +7,19 @@ namespace plumb::injectors {
 #include "injectors/bugs.inc"
 #undef BUG
 
-std::span<const Bug* const> all_bugs() {
-  static constexpr std::array bugs{
+namespace {
+const Catalogue<Bug>& catalogue() {
+  static constexpr const Bug* cards[] = {
 #define BUG(name) &name,
 #include "injectors/bugs.inc"
 #undef BUG
   };
-  return bugs;
+  static constexpr Catalogue<Bug> all("bug", &Bug::id, cards);
+  return all;
 }
+}  // namespace
 
-const Bug& find_bug(std::string_view id) {
-  std::vector<std::string> known;
-  for (const Bug* bug : all_bugs()) {
-    if (bug->id == id) return *bug;
-    known.emplace_back(bug->id);
-  }
-  throw Failure(unknown("bug", id, known));
-}
+std::span<const Bug* const> all_bugs() { return catalogue().cards(); }
+const Bug& find_bug(std::string_view id) { return catalogue().at(id); }
 
 }  // namespace plumb::injectors

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "number/instructions.hpp"
 #include "number/product.hpp"
 #include "number/transpose.hpp"
 
@@ -76,7 +77,7 @@ Rows rows_of(const View<float>& a, std::size_t i) {
 
 // sum + x * row, each number rounded once.
 template <std::size_t width>
-void add_multiple(float x, const float* row, float (&sum)[width]) {
+PLUMB_WITHIN inline void add_multiple(float x, const float* row, float (&sum)[width]) {
   if constexpr (width > lanes) {
     for (std::size_t j = 0; j < width; ++j) sum[j] = std::fma(x, row[j], sum[j]);
   } else {
@@ -88,8 +89,8 @@ void add_multiple(float x, const float* row, float (&sum)[width]) {
 
 // `rows` rows of a strip of C, `width` columns wide.
 template <std::size_t rows, std::size_t width>
-void chains(const Rows& a, std::size_t depth, const float* strip, float* c, std::size_t c_stride,
-            bool accumulate) {
+PLUMB_WITHIN inline void chains_within(const Rows& a, std::size_t depth, const float* strip,
+                                       float* c, std::size_t c_stride, bool accumulate) {
   alignas(64) float sum[rows][width];
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t j = 0; j < width; ++j) sum[r][j] = accumulate ? c[r * c_stride + j] : 0.0F;
@@ -107,6 +108,13 @@ void chains(const Rows& a, std::size_t depth, const float* strip, float* c, std:
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t j = 0; j < width; ++j) c[r * c_stride + j] = sum[r][j];
   }
+}
+
+template <std::size_t rows, std::size_t width>
+void chains(const Rows& a, std::size_t depth, const float* strip, float* c, std::size_t c_stride,
+            bool accumulate) {
+  for_this_processor(
+      [=]() PLUMB_WITHIN { chains_within<rows, width>(a, depth, strip, c, c_stride, accumulate); });
 }
 
 // The same where only n columns of the strip exist.

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
+#include "number/instructions.hpp"
 #include "number/product.hpp"
 
 namespace plumb {
@@ -20,8 +22,8 @@ constexpr std::size_t panel = 256 / sizeof(T);  // columns of a tile: four 64-by
 
 // R rows by one panel of C. Plain loops with constant ends: both compilers keep `sum` in registers.
 template <class T, std::size_t R>
-void tile(const View<T>& a, std::size_t i, const T* packed, T* c, std::size_t c_stride,
-          std::size_t width, bool accumulate) {
+PLUMB_WITHIN inline void tile_within(const View<T>& a, std::size_t i, const T* packed, T* c,
+                                     std::size_t c_stride, std::size_t width, bool accumulate) {
   T sum[R][panel<T>] = {};
   if (accumulate) {
     for (std::size_t r = 0; r < R; ++r) {
@@ -42,6 +44,19 @@ void tile(const View<T>& a, std::size_t i, const T* packed, T* c, std::size_t c_
   }
   for (std::size_t r = 0; r < R; ++r) {
     for (std::size_t j = 0; j < width; ++j) c[r * c_stride + j] = sum[r][j];
+  }
+}
+
+template <class T, std::size_t R>
+void tile(const View<T>& a, std::size_t i, const T* packed, T* c, std::size_t c_stride,
+          std::size_t width, bool accumulate) {
+  const auto work = [=]() PLUMB_WITHIN {
+    tile_within<T, R>(a, i, packed, c, c_stride, width, accumulate);
+  };
+  if constexpr (std::is_same_v<T, double>) {
+    for_this_processor(work);
+  } else {  // no machine has instructions for such numbers
+    work();
   }
 }
 

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <array>
-
 #include "experiments/experiment.hpp"
 #include "number/outcome.hpp"
 #include "paper_repro/claim.hpp"
@@ -15,12 +13,12 @@ std::span<const std::pair<std::string_view, std::string_view>> committed_results
 #undef CLAIM
 
 std::span<const Claim* const> all_claims() {
-  static constexpr std::array claims{
+  static constexpr const Claim* cards[] = {
 #define CLAIM(name) &name,
 #include "paper_repro/claims.inc"
 #undef CLAIM
   };
-  return claims;
+  return cards;
 }
 
 Table committed_rows(std::string_view experiment) {

@@ -14,35 +14,38 @@ Matrix<double> value_of_softmax(const Matrix<double>& x) {
 }
 
 void keep_known_attributes(Example& e) {
-  const Schema& schema = find_operation(e.id)->schema;
+  const Schema& schema = e.operation().schema;
   std::erase_if(e.attributes, [&](const auto& attribute) {
     return std::ranges::none_of(
         schema.attributes, [&](const Attribute& known) { return known.name == attribute.first; });
   });
 }
 
-Example example_of(std::string_view id, Draw& draw) {
-  Example e{std::string(id), {}, {}, {}};
+Example example_of(const Operation& operation, Draw& draw) {
+  Example e{std::string(operation.id), {}, {}, {}, &operation};
   RandomCall call(e, draw);
-  find_operation(id)->examples.random(call);
+  operation.examples.random(call);
   keep_known_attributes(e);
   return e;
 }
+Example example_of(std::string_view id, Draw& draw) {
+  return example_of(known_operation(id), draw);
+}
 
 std::vector<Matrix<double>> value_of(const Example& e) {
-  return run<double>(e, ExactRoundings(), find_operation(e.id)->value);
+  return run<double>(e, ExactRoundings(), e.operation().value);
 }
 std::vector<Matrix<float>> evaluation_of(const Example& e) {
-  return run<float>(e, RealRoundings(), find_operation(e.id)->evaluate);
+  return run<float>(e, RealRoundings(), e.operation().evaluate);
 }
 std::vector<Matrix<Truth>> truth_of(const Example& e) {
-  return run<Truth>(e, NoRoundings<Truth>(), find_operation(e.id)->truth);
+  return run<Truth>(e, NoRoundings<Truth>(), e.operation().truth);
 }
 Outcome<Tolerance> tolerance_of(const Example& e, Mode mode, double delta) {
   std::vector<const Matrix<double>*> pointers;
   for (const auto& input : e.inputs) pointers.push_back(&input);
   const auto values = value_of(e);
-  auto t = find_operation(e.id)->tolerance({pointers, e.attributes, e.how, mode, delta, values});
+  auto t = e.operation().tolerance({pointers, e.attributes, e.how, mode, delta, values});
   const double inflated = mutant_factor("bound." + e.id);
   if (!t || inflated == 1) return t;
   Tolerance wider = *t;

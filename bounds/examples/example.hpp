@@ -18,9 +18,14 @@ struct Example {
   std::vector<Matrix<double>> inputs;
   Attributes attributes;
   Evaluation how;
+  const Operation* card = nullptr;  // of an operation that is not in the catalogue
+
+  const Operation& operation() const { return card != nullptr ? *card : known_operation(id); }
 };
 
-// A call with inputs of the draw's kind and random sizes, parts, wire and output formats.
+// A call with inputs of the draw's kind and random sizes, parts, wire and output formats. The card
+// need not be one of the catalogue.
+Example example_of(const Operation& operation, Draw& draw);
 Example example_of(std::string_view id, Draw& draw);
 
 // Leaves out the attributes that the operation does not have.

@@ -29,11 +29,6 @@ std::vector<std::size_t> sizes_of(const std::string& shape, std::size_t count,
   throw Failure("shape '" + shape + "' does not fit; write " + expected);
 }
 
-const Operation& known(const std::string& id) {
-  if (const Operation* operation = find_operation(id)) return *operation;
-  throw Failure(unknown("operation", id, shaped_operations()));
-}
-
 }  // namespace
 
 double normal_at(std::uint64_t input, std::uint64_t element) {
@@ -48,12 +43,12 @@ std::vector<std::string> shaped_operations() {
 }
 
 std::string usual_shape(const std::string& operation) {
-  return std::string(known(operation).examples.usual);
+  return std::string(known_operation(operation).examples.usual);
 }
 
 Example shaped_example(const std::string& operation, const std::string& shape, const Format& inputs,
                        const DrawAt& draw) {
-  const Examples& examples = known(operation).examples;
+  const Examples& examples = known_operation(operation).examples;
   const bool three = std::ranges::count(examples.usual, 'x') == 2;
   auto sizes = three ? sizes_of(shape, 3, "MxKxN, e.g. 64x4096x64")
                      : sizes_of(shape, 2, "ROWSxCOLUMNS, e.g. 16x4096");

@@ -1,13 +1,15 @@
 // How often is a healthy run accused? Seeds, layouts, sizes, families, recipes; random weights,
 // those of the second to fifth step, in which all tokens are still alike, and trained ones; the
-// same twins judged at four family-wise levels.
+// same twins judged at four family-wise levels. The rates of weights and recipes have intervals.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
 #include "model/plan/verify.hpp"
 #include "model/run/training.hpp"
+#include "trace/levels.hpp"
 
 namespace plumb::experiments {
 namespace {
@@ -109,6 +111,26 @@ void run(Table& rows, const Effort& effort) {
   }
 }
 
+// Alarms of all rows with the same weights and recipe, at each level.
+Table rates(const Table& rows) {
+  Table out({"weights", "recipe", "level", "alarms", "runs", "low", "high"}, 3);
+  const std::size_t weights = rows.column("weights"), recipe = rows.column("recipe");
+  for (const char* level : {"0.5", "0.1", "0.01", "0.001"}) {
+    std::map<std::pair<std::string, std::string>, std::pair<std::size_t, std::size_t>> counts;
+    for (const Table::Row& row : rows.rows()) {
+      auto& [alarms, runs] = counts[{row[weights], row[recipe]}];
+      alarms += std::stoul(row[rows.column(std::string("alarms_at_") + level)]);
+      runs += std::stoul(row[rows.column("runs")]);
+    }
+    for (const auto& [key, count] : counts) {
+      const auto [low, high] = binomial_interval(count.first, count.second, 0.95);
+      out.add({key.first, key.second, level, std::to_string(count.first),
+               std::to_string(count.second), cell(low), cell(high)});
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 extern const Experiment false_alarms{
@@ -119,6 +141,7 @@ extern const Experiment false_alarms{
                 "runs_with_structure"},
     .keys = 6,
     .run = run,
+    .rates = rates,
 };
 
 }  // namespace plumb::experiments

@@ -26,8 +26,9 @@ class Build : public InFolder {
 TEST_F(Build, VersionSaysCommitLibrariesAndBackends) {
   const std::string out = plumb("--version").out;
   const std::regex form(
-      "plumb \\d+\\.\\d+\\.\\d+\ncommit (unknown|\\S*[0-9a-f]{7,}(-dirty)?)\nfound when built: .+\n"
-      "backends that run here: reference.*\n");
+      "plumb \\d+\\.\\d+\\.\\d+\ncommit (unknown|\\S*[0-9a-f]{7,}(-dirty)?)\n"
+      "instructions: (those of the machine that built it|any \\S+, products those of the .+)\n"
+      "found when built: .+\nbackends that run here: reference.*\n");
   EXPECT_TRUE(std::regex_match(out, form)) << out;
   EXPECT_EQ(plumb("-V").out, out);
 }
