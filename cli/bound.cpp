@@ -8,6 +8,7 @@
 
 #include "bounds/examples/shaped.hpp"
 #include "bounds/on_machine.hpp"
+#include "cli/json.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "number/outcome.hpp"
@@ -160,8 +161,7 @@ void tell(const BoundCommand& asked, const Answer& answer) {
 }
 
 void print_json(const nlohmann::json& rows) {
-  const nlohmann::json whole{{"schema", "plumb-bounds/1"}, {"bounds", rows}};
-  fmt::print("{}\n", whole.dump(1));
+  print_document("plumb-bounds/1", {{"bounds", rows}});
 }
 
 int one(const BoundCommand& asked) {

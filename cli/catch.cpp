@@ -21,6 +21,7 @@ int step_of(const Bug& bug, const Start& start) {
 
 std::string trial_line(const Bug& bug, const Start& start, const Trial& t) {
   return nlohmann::json{{"type", "trial"},
+                        {"schema", "plumb-trial/1"},
                         {"planted", bug.id},
                         {"family", family_of(start.run.config)},
                         {"recipe", start.run.recipe.id},

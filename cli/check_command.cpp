@@ -142,7 +142,9 @@ int CheckCommand::told(const std::vector<StepVerdict>& all) const {
   const StepVerdict& shown = to_look_at(all);
   std::string text;
   for (const auto& [step, verdict] : all) {
-    if (json && step > 0) text += fmt::format("{{\"type\": \"step\", \"step\": {}}}\n", step);
+    if (json && step > 0)
+      text += fmt::format("{{\"type\": \"step\", \"schema\": \"plumb-report/1\", \"step\": {}}}\n",
+                          step);
     if (json) text += json_lines(verdict);
     if (!json && step > 0) text += fmt::format("step {}: {}\n", step, headline(verdict));
   }

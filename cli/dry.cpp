@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "model/dry.hpp"
 #include "model/mesh.hpp"
@@ -157,7 +158,7 @@ void add_dry(CLI::App& app, Verb& chosen) {
   for (const char* of_data : {"--data", "--load", "--seed"}) {
     verb->remove_option(verb->get_option(of_data));
   }
-  verb->add_flag("--json", as_json, "as JSON");
+  add_json(*verb, as_json);
   verb->footer("Copies of tokens that travel to experts (ep) are counted as if choices were even.");
   verb->callback([&chosen] {
     chosen = [] {
@@ -165,7 +166,7 @@ void add_dry(CLI::App& app, Verb& chosen) {
                       parse_layout(model.layout)};
       check_layout(p.l, p.c, most_planned_ranks);
       const json plan = plan_of(p);
-      as_json ? fmt::print("{}\n", plan.dump(1)) : tell(plan);
+      as_json ? print_document("plumb-dry/1", plan) : tell(plan);
       return 0;
     };
   });

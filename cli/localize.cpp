@@ -32,8 +32,9 @@ void tell_json(const Verdict& v, int step) {
     wrong.push_back({{"id", f.id}, {"statistic", f.statistic}, {"detail", f.detail}});
   }
   const std::string first = v.blamed.empty() ? "" : v.findings.front().id;
-  json blame{{"type", "blame"},          {"exit_code", v.exit_code()}, {"blamed", v.blamed},
-             {"blamed_by", v.blamed_by}, {"first_to_differ", first},   {"wrong_by_itself", wrong}};
+  json blame{{"type", "blame"},         {"schema", "plumb-blame/1"}, {"exit_code", v.exit_code()},
+             {"blamed", v.blamed},      {"blamed_by", v.blamed_by},  {"first_to_differ", first},
+             {"wrong_by_itself", wrong}};
   if (step > 0) blame["step"] = step;
   fmt::print("{}\n", blame.dump());
 }

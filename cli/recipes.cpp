@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "model/recipe.hpp"
 
@@ -26,6 +27,21 @@ void differences(const Recipe& a, const Recipe& b) {
   if (!any) fmt::print("{} and {} are equal\n", a.id, b.id);
 }
 
+void print_json(const std::vector<Recipe>& recipes) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Recipe& recipe : recipes) {
+    nlohmann::json fields{{"id", recipe.id}, {"title", recipe.title}};
+    for (const auto& [field, value] : described(recipe)) fields["fields"][field] = value;
+    all.push_back(fields);
+  }
+  print_document("plumb-recipes/1", {{"recipes", all}});
+}
+
+void tell_those(const std::vector<Recipe>& asked) {
+  if (asked.empty()) return list();
+  asked.size() == 1 ? tell(asked[0]) : differences(asked[0], asked[1]);
+}
+
 }  // namespace
 
 void add_recipes(CLI::App& app, Verb& chosen) {
@@ -33,14 +49,18 @@ void add_recipes(CLI::App& app, Verb& chosen) {
   static std::string one, other;
   verb->add_option("A", one, "a recipe, or a file that ends in .json");
   verb->add_option("B", other, "another one");
+  static bool as_json = false;
+  add_json(*verb, as_json);
   verb->callback([&chosen] {
     chosen = [] {
-      if (one.empty()) {
-        list();
-      } else if (other.empty()) {
-        tell(recipe_from(one));
+      std::vector<Recipe> asked;
+      for (const std::string& name : {one, other}) {
+        if (!name.empty()) asked.push_back(recipe_from(name));
+      }
+      if (as_json) {
+        print_json(asked.empty() ? all_recipes() : asked);
       } else {
-        differences(recipe_from(one), recipe_from(other));
+        tell_those(asked);
       }
       return 0;
     };

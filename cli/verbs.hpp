@@ -97,6 +97,8 @@ inline constexpr const char* verdict_codes =
     "Exit codes: 0 all inside; 1 a finding; 2 trouble; 3 nothing that was judged could have "
     "failed.";
 
+// Prints the questions that run knows.
+void list_experiments(bool as_json);
 // Returns the text of --data FILE, or the default one.
 std::string text_from(const std::string& file);
 // Prints progress on stderr: at once on a terminal, else every ten seconds.
