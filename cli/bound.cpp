@@ -8,6 +8,7 @@
 
 #include "bounds/examples/shaped.hpp"
 #include "bounds/on_machine.hpp"
+#include "cli/colour.hpp"
 #include "cli/json.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
@@ -203,7 +204,7 @@ int table(const BoundCommand& asked) {
   }
   if (asked.as_json) print_json(rows);
   for (const auto& [reason, ops] : refused) {
-    fmt::print("left out, {}:\n  {}\n", reason, fmt::join(ops, ", "));
+    say("left out, {}:\n  {}\n", reason, fmt::join(ops, ", "));
   }
   return 0;
 }

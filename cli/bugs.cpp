@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/colour.hpp"
 #include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "injectors/bug.hpp"
@@ -47,8 +48,9 @@ void list(const std::vector<const Bug*>& bugs) {
 }
 
 void tell(const Bug& bug) {
-  fmt::print("{}\n{}\n\n{}\n\nseen in: {}\nneeds: {}\ndose: {}\nhides when: {}\n", bug.id,
-             bug.title, bug.story, bug.seen_in, needs_of(bug), dose_of(bug), bug.hides_when);
+  fmt::print("{}\n{}\n\n{}\n\nseen in: {}\nneeds: {}\ndose: {}\nhides when: {}\n",
+             painted(Colour::heading, bug.id), bug.title, bug.story, bug.seen_in, needs_of(bug),
+             dose_of(bug), bug.hides_when);
 }
 
 void print_json(const std::vector<const Bug*>& bugs) {

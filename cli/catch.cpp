@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/colour.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/trial.hpp"
 #include "model/verify.hpp"
@@ -51,7 +52,7 @@ void tell(const Bug& bug, const Start& start, const Trial& t) {
   } else {
     fmt::print("caught: yes, {} in {}\n", how_many(v.findings.size(), "finding"),
                how_many(v.lines.size(), "tensor"));
-    fmt::print("blamed: {}\n", v.blamed);
+    say("blamed: {}\n", v.blamed);
     const auto first = std::ranges::find(v.findings, v.blamed, &Finding::id);
     fmt::print("by: {}: {}\n", first->statistic, first->detail);
     fmt::print("bites at: {} ({})\n", t.bites_at, t.blamed_right ? "right" : "blamed another");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/colour.hpp"
 #include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "number/words.hpp"
@@ -59,7 +60,7 @@ void tell(const Inspected& seen) {
     fmt::print("{:<48} {:>5} x {:<5} {:<6} rms {:.4g}  largest {:.4g}\n", l.id, l.rows, l.cols,
                l.format, l.rms, l.largest);
   }
-  for (const Finding& f : seen.findings) fmt::print("finding: {} {}\n", f.id, f.detail);
+  for (const Finding& f : seen.findings) say("finding: {} {}\n", f.id, f.detail);
 }
 
 void tell_json(const Inspected& seen) {

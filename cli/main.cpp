@@ -6,6 +6,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/build.hpp"
+#include "cli/colour.hpp"
 #include "cli/help.hpp"
 #include "cli/stop.hpp"
 #include "cli/verbs.hpp"
@@ -59,7 +60,8 @@ int refused(std::string sentence) {
   for (char& c : sentence) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
-  std::fprintf(stderr, "plumb: %s\n", sentence.c_str());
+  const std::string label = painted(Colour::bad, "plumb:", stderr);
+  std::fprintf(stderr, "%s %s\n", label.c_str(), sentence.c_str());
   return 2;
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/colour.hpp"
 #include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "number/words.hpp"
@@ -63,7 +64,7 @@ void tell(const Replayed& seen) {
   for (const Finding& f : seen.findings) {
     fmt::print("  {} {} ratio {}: {}\n", f.id, f.statistic, ratio_text(f.ratio), f.detail);
   }
-  if (!seen.findings.empty()) fmt::print("blamed: {}\n", seen.findings.front().id);
+  if (!seen.findings.empty()) say("blamed: {}\n", seen.findings.front().id);
 }
 
 }  // namespace
