@@ -9,6 +9,7 @@
 #include "bounds/examples/shaped.hpp"
 #include "bounds/on_machine.hpp"
 #include "cli/colour.hpp"
+#include "cli/columns.hpp"
 #include "cli/json.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
@@ -154,11 +155,11 @@ void tell(const BoundCommand& asked, const Answer& answer) {
   }
   if (answer.sums != name_of(SumOrder::none)) fmt::print("  assumes {}\n", answer.sums);
   if (!asked.explain) return;
-  std::size_t width = 60;
-  for (const Term& t : answer.terms) width = std::max(width, t.formula.size());
+  std::vector<std::vector<std::string>> rows;
   for (const Term& t : answer.terms) {
-    fmt::print("  {:<14} {:<{}} {:.4g}\n", t.name, t.formula, width, t.largest);
+    rows.push_back({t.name, t.formula, fmt::format("{:.4g}", t.largest)});
   }
+  fmt::print("{}", in_columns({{}, {}, {}}, rows, 2));
 }
 
 void print_json(const nlohmann::json& rows) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/colour.hpp"
+#include "cli/columns.hpp"
 #include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "injectors/bug.hpp"
@@ -41,10 +42,12 @@ nlohmann::json json_of(const Bug& bug) {
 }
 
 void list(const std::vector<const Bug*>& bugs) {
-  fmt::print("{:<36} {:<34} {:<24} {}\n", "bug", "needs", "dose", "what is wrong");
+  std::vector<std::vector<std::string>> rows;
   for (const Bug* bug : bugs) {
-    fmt::print("{:<36} {:<34} {:<24} {}\n", bug->id, needs_of(*bug), dose_of(*bug), bug->title);
+    rows.push_back({std::string(bug->id), needs_of(*bug), std::string(dose_of(*bug)),
+                    std::string(bug->title)});
   }
+  fmt::print("{}", in_columns({{"bug"}, {"needs"}, {"dose"}, {"what is wrong"}}, rows));
 }
 
 void tell(const Bug& bug) {

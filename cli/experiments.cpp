@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/columns.hpp"
 #include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/experiment.hpp"
@@ -23,7 +24,11 @@ void print_json() {
 
 void list_experiments(bool as_json) {
   if (as_json) return print_json();
-  for (const Experiment* e : all_experiments()) fmt::print("{:<18} {}\n", e->name, e->question);
+  std::vector<std::vector<std::string>> rows;
+  for (const Experiment* e : all_experiments()) {
+    rows.push_back({std::string(e->name), std::string(e->question)});
+  }
+  fmt::print("{}", in_columns({{}, {}}, rows));
 }
 
 }  // namespace plumb::cli

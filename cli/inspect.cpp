@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/colour.hpp"
+#include "cli/columns.hpp"
 #include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "number/words.hpp"
@@ -56,10 +57,12 @@ void tell(const Inspected& seen) {
              how_many(static_cast<std::size_t>(seen.manifest.world_size), "rank"),
              seen.manifest.step);
   for (const auto& [key, value] : seen.manifest.settings) fmt::print("  {} {}\n", key, value);
+  std::vector<std::vector<std::string>> rows;
   for (const Line& l : seen.lines) {
-    fmt::print("{:<48} {:>5} x {:<5} {:<6} rms {:.4g}  largest {:.4g}\n", l.id, l.rows, l.cols,
-               l.format, l.rms, l.largest);
+    rows.push_back({l.id, fmt::format("{} x {}", l.rows, l.cols), l.format,
+                    fmt::format("rms {:.4g}", l.rms), fmt::format("largest {:.4g}", l.largest)});
   }
+  fmt::print("{}", in_columns({{}, {"", true}, {}, {}, {}}, rows));
   for (const Finding& f : seen.findings) say("finding: {} {}\n", f.id, f.detail);
 }
 

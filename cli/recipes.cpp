@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/columns.hpp"
 #include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "model/recipe.hpp"
@@ -7,12 +8,18 @@
 namespace plumb::cli {
 namespace {
 
+using Rows = std::vector<std::vector<std::string>>;
+
 void list() {
-  for (const Recipe& recipe : all_recipes()) fmt::print("{:<16} {}\n", recipe.id, recipe.title);
+  Rows rows;
+  for (const Recipe& recipe : all_recipes()) rows.push_back({recipe.id, recipe.title});
+  fmt::print("{}", in_columns({{}, {}}, rows));
 }
 
 void tell(const Recipe& recipe) {
-  for (const auto& [field, value] : described(recipe)) fmt::print("{:<26} {}\n", field, value);
+  Rows rows;
+  for (const auto& [field, value] : described(recipe)) rows.push_back({field, value});
+  fmt::print("{}", in_columns({{}, {}}, rows));
 }
 
 void differences(const Recipe& a, const Recipe& b) {
@@ -21,8 +28,8 @@ void differences(const Recipe& a, const Recipe& b) {
   for (std::size_t i = 0; i < of_a.size(); ++i) {
     if (of_a[i].second == of_b[i].second) continue;
     any = true;
-    fmt::print("{}\n  {:<16} {}\n  {:<16} {}\n", of_a[i].first, a.id, of_a[i].second, b.id,
-               of_b[i].second);
+    fmt::print("{}\n{}", of_a[i].first,
+               in_columns({{}, {}}, {{a.id, of_a[i].second}, {b.id, of_b[i].second}}, 2));
   }
   if (!any) fmt::print("{} and {} are equal\n", a.id, b.id);
 }
