@@ -31,6 +31,8 @@ void add_run(CLI::App& app, Verb& chosen);
 void add_spreads(CLI::App& app, Verb& chosen);
 void add_dry(CLI::App& app, Verb& chosen);
 void add_paper(CLI::App& app, Verb& chosen);
+void add_completion(CLI::App& app, Verb& chosen);
+void add_manual(CLI::App& app, Verb& chosen);
 
 // Options of a run that several verbs share.
 struct ModelOptions {

@@ -1,5 +1,6 @@
-# cmake/install.cmake: what other projects get of this one: the program, and plumb::number, plumb::bounds and
-# plumb::trace for find_package(plumb). Headers lie below include/plumb and are included as here.
+# cmake/install.cmake: what other projects get of this one: the program with its manual, and
+# plumb::number, plumb::bounds and plumb::trace for find_package(plumb). Headers lie below
+# include/plumb and are included as here.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -13,6 +14,9 @@ install(TARGETS plumb_rules plumb_number plumb_bounds plumb_trace EXPORT plumbTa
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb)
 install(TARGETS plumb RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${PROJECT_BINARY_DIR}/cli/plumb.bash RENAME plumb
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/plumb)
 install(EXPORT plumbTargets NAMESPACE plumb:: DESTINATION ${package})
