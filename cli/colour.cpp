@@ -61,6 +61,9 @@ std::string painted_line(std::string_view line) {
     if (!line.starts_with(words)) continue;
     return painted(colour, words) + std::string(line.substr(words.size()));
   }
+  if (line.ends_with(":\n") && !line.starts_with(' ')) {
+    return painted(Colour::heading, line.substr(0, line.size() - 1)) + "\n";
+  }
   return std::string(line);
 }
 

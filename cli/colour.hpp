@@ -18,7 +18,8 @@ enum class Colour { good, bad, notice, heading };
 
 // Returns the text as it is where the stream takes no colours.
 std::string painted(Colour colour, std::string_view text, std::FILE* to = stdout);
-// Lines of text with the words painted by which a verdict, a note or a heading begins.
+// Lines of text with the words painted by which a verdict or a note begins, and with lines that end
+// in a colon as headings.
 std::string painted_lines(std::string_view text);
 
 // Prints to stdout, painted.

@@ -3,6 +3,7 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 
 #include "cli/arguments.hpp"
 #include "cli/build.hpp"
@@ -38,7 +39,10 @@ int run(int argc, char** argv) {
     refuse_unknown_words(app, words);
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
+    std::ostringstream text;
+    const int code = app.exit(asked, text, text);
+    say("{}", text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     throw Failure(std::string(error.what()) + "; see: plumb " +
                   (words[0].starts_with("-") ? "" : words[0] + " ") + "--help");

@@ -52,6 +52,9 @@ TEST_F(Colours, SayWhatIsGoodBadANoticeOrAHeading) {
   EXPECT_NE(fail.out.find(red + "blamed:" + plain + " m0/embedding/out\n"), std::string::npos);
   const Said swapped = plumb("check " + at("good") + " " + at("ref"), forced);
   EXPECT_NE(swapped.out.find(yellow + "note:" + plain), std::string::npos) << swapped.out;
+  const Said help = plumb("check --help", forced), verbs = plumb("--help", forced);
+  EXPECT_NE(help.out.find("\n" + bold + "Options:" + plain + "\n"), std::string::npos) << help.out;
+  EXPECT_NE(verbs.out.find("\n" + bold + "Examples:" + plain + "\n"), std::string::npos);
   const Said refused = plumb("check nowhere nowhere", forced);
   EXPECT_TRUE(refused.out.starts_with(red + "plumb:" + plain + " ")) << refused.out;
 }
