@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "cli/known.hpp"
 #include "number/outcome.hpp"
 #include "number/words.hpp"
 
@@ -21,11 +22,9 @@ void refuse_empty_values(const std::vector<std::string>& words) {
 
 namespace {
 
-std::vector<std::string> verbs_of(const CLI::App& app) {
+std::vector<std::string> names_of_verbs(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(verb->get_name());
-  }
+  for (const CLI::App* verb : verbs_of(app)) names.push_back(verb->get_name());
   return names;
 }
 
@@ -54,7 +53,7 @@ void refuse_unknown_option(const CLI::App& of, const std::string& of_name,
 }  // namespace
 
 void refuse_unknown_words(const CLI::App& app, const std::vector<std::string>& words) {
-  const std::vector<std::string> verbs = verbs_of(app);
+  const std::vector<std::string> verbs = names_of_verbs(app);
   if (words.empty())
     throw Failure("say what to do: " + listed(verbs) + "; a first look: plumb demo");
   const bool known = std::ranges::find(verbs, words[0]) != verbs.end();

@@ -8,6 +8,9 @@
 
 #include "bounds/examples/shaped.hpp"
 #include "bounds/on_machine.hpp"
+#include "cli/colour.hpp"
+#include "cli/columns.hpp"
+#include "cli/json.hpp"
 #include "cli/machine_options.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
@@ -136,16 +139,15 @@ void tell(const BoundCommand& asked, const Answer& answer) {
   }
   if (answer.sums != name_of(SumOrder::none)) fmt::print("  assumes {}\n", answer.sums);
   if (!asked.explain) return;
-  std::size_t width = 60;
-  for (const Term& t : answer.terms) width = std::max(width, t.formula.size());
+  std::vector<std::vector<std::string>> rows;
   for (const Term& t : answer.terms) {
-    fmt::print("  {:<14} {:<{}} {:.4g}\n", t.name, t.formula, width, t.largest);
+    rows.push_back({t.name, t.formula, fmt::format("{:.4g}", t.largest)});
   }
+  fmt::print("{}", in_columns({{}, {}, {}}, rows, 2));
 }
 
 void print_json(const nlohmann::json& rows) {
-  const nlohmann::json whole{{"schema", "plumb-bounds/1"}, {"bounds", rows}};
-  fmt::print("{}\n", whole.dump(1));
+  print_document("plumb-bounds/1", {{"bounds", rows}});
 }
 
 int one(const BoundCommand& asked) {
@@ -187,7 +189,7 @@ int table(const BoundCommand& asked) {
   }
   if (asked.as_json) print_json(rows);
   for (const auto& [reason, ops] : refused) {
-    fmt::print("left out, {}:\n  {}\n", reason, fmt::join(ops, ", "));
+    say("left out, {}:\n  {}\n", reason, fmt::join(ops, ", "));
   }
   return 0;
 }

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include "cli/colour.hpp"
+#include "cli/columns.hpp"
+#include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "injectors/bug.hpp"
 
@@ -21,25 +24,61 @@ std::string needs_of(const Bug& bug) {
 
 std::string_view dose_of(const Bug& bug) { return bug.dose.empty() ? "none" : bug.dose; }
 
+nlohmann::json json_of(const Bug& bug) {
+  nlohmann::json families = nlohmann::json::array(), settings = nlohmann::json::object();
+  for (const Family family : bug.needs.families) families.push_back(bug.needs.family(family));
+  for (const auto& [name, value] : bug.needs.settings) settings[std::string(name)] = value;
+  return {{"id", bug.id},
+          {"title", bug.title},
+          {"story", bug.story},
+          {"seen_in", bug.seen_in},
+          {"hides_when", bug.hides_when},
+          {"dose", dose_of(bug)},
+          {"needs",
+           {{"layout", bug.needs.layout},
+            {"recipe", bug.needs.recipe},
+            {"families", families},
+            {"settings", settings}}}};
+}
+
+void list(const std::vector<const Bug*>& bugs) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Bug* bug : bugs) {
+    rows.push_back({std::string(bug->id), needs_of(*bug), std::string(dose_of(*bug)),
+                    std::string(bug->title)});
+  }
+  fmt::print("{}", in_columns({{"bug"}, {"needs"}, {"dose"}, {"what is wrong"}}, rows));
+}
+
+void tell(const Bug& bug) {
+  fmt::print("{}\n{}\n\n{}\n\nseen in: {}\nneeds: {}\ndose: {}\nhides when: {}\n",
+             painted(Colour::heading, bug.id), bug.title, bug.story, bug.seen_in, needs_of(bug),
+             dose_of(bug), bug.hides_when);
+}
+
+void print_json(const std::vector<const Bug*>& bugs) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Bug* bug : bugs) all.push_back(json_of(*bug));
+  print_document("plumb-bugs/1", {{"bugs", all}});
+}
+
 }  // namespace
 
 void add_bugs(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("bugs", "the catalogue of bugs; one bug's story");
   static std::string id;
+  static bool as_json = false;
   verb->add_option("ID", id, "a bug");
+  add_json(*verb, as_json);
   verb->callback([&chosen] {
     chosen = [] {
-      if (id.empty()) {
-        fmt::print("{:<36} {:<34} {:<24} {}\n", "bug", "needs", "dose", "what is wrong");
-        for (const Bug* bug : all_bugs()) {
-          fmt::print("{:<36} {:<34} {:<24} {}\n", bug->id, needs_of(*bug), dose_of(*bug),
-                     bug->title);
-        }
-        return 0;
+      std::vector<const Bug*> bugs(all_bugs().begin(), all_bugs().end());
+      if (!id.empty()) bugs = {&find_bug(id)};
+      if (as_json) {
+        print_json(bugs);
+      } else {
+        id.empty() ? list(bugs) : tell(*bugs[0]);
       }
-      const Bug& bug = find_bug(id);
-      fmt::print("{}\n{}\n\n{}\n\nseen in: {}\nneeds: {}\ndose: {}\nhides when: {}\n", bug.id,
-                 bug.title, bug.story, bug.seen_in, needs_of(bug), dose_of(bug), bug.hides_when);
       return 0;
     };
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/colour.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/trial.hpp"
 #include "model/plan/verify.hpp"
@@ -21,6 +22,7 @@ int step_of(const Bug& bug, const Start& start) {
 
 std::string trial_line(const Bug& bug, const Start& start, const Trial& t) {
   return nlohmann::json{{"type", "trial"},
+                        {"schema", "plumb-trial/1"},
                         {"planted", bug.id},
                         {"family", family_of(start.run.config)},
                         {"recipe", start.run.recipe.id},
@@ -50,7 +52,7 @@ void tell(const Bug& bug, const Start& start, const Trial& t) {
   } else {
     fmt::print("caught: yes, {} in {}\n", how_many(v.findings.size(), "finding"),
                how_many(v.lines.size(), "tensor"));
-    fmt::print("blamed: {}\n", v.blamed);
+    say("blamed: {}\n", v.blamed);
     const auto first = std::ranges::find(v.findings, v.blamed, &Finding::id);
     fmt::print("by: {}: {}\n", first->statistic, first->detail);
     fmt::print("bites at: {} ({})\n", t.bites_at, t.blamed_right ? "right" : "blamed another");

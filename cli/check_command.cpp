@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "cli/colour.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "model/plan/verify.hpp"
@@ -150,12 +151,15 @@ int CheckCommand::told(const std::vector<StepVerdict>& all) const {
   const StepVerdict& shown = to_look_at(all);
   std::string text;
   for (const auto& [step, verdict] : all) {
-    if (json && step > 0) text += fmt::format("{{\"type\": \"step\", \"step\": {}}}\n", step);
+    if (json && step > 0)
+      text += fmt::format("{{\"type\": \"step\", \"schema\": \"plumb-report/1\", \"step\": {}}}\n",
+                          step);
     if (json) text += json_lines(verdict);
-    if (!json && step > 0) text += fmt::format("step {}: {}\n", step, headline(verdict));
+    if (!json && step > 0)
+      text += fmt::format("step {}: {}\n", step, painted_lines(headline(verdict)));
   }
   if (!json && shown.step > 0) text += fmt::format("step {} in full:\n", shown.step);
-  if (!json) text += text_report(shown.verdict);
+  if (!json) text += painted_lines(text_report(shown.verdict));
   std::fwrite(text.data(), 1, text.size(), stdout);
   write_reports(shown.verdict);
   return exit_code(all);

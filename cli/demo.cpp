@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/colour.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/trial.hpp"
 #include "model/data/text.hpp"
@@ -7,6 +8,11 @@
 #include "trace/report/report.hpp"
 
 namespace plumb::cli {
+namespace {
+
+void heading(const std::string& text) { fmt::print("{}\n", painted(Colour::heading, text)); }
+
+}  // namespace
 
 void add_demo(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("demo", "the five-minute tour: a healthy run and a buggy one");
@@ -19,7 +25,7 @@ void add_demo(CLI::App& app, Verb& chosen) {
       check_report(report, force);  // here, since a parser asks nothing of a default
       const Start start =
           start_of(config_of("gpt"), find_recipe("bf16"), parse_layout("dp2,tp2"), default_text());
-      fmt::print("1. The reference: one training step of a 4-layer GPT in BF16 on one device.\n");
+      heading("1. The reference: one training step of a 4-layer GPT in BF16 on one device.");
       const Trace reference = run_reference(start);
       const Merged r = merge_verified(reference);
       fmt::print("   {} tensors, loss {:.4f}\n", r.values.size(),
@@ -34,14 +40,15 @@ void add_demo(CLI::App& app, Verb& chosen) {
         talk("");
         return v;
       };
-      fmt::print("\n2. The same step on dp2,tp2: four ranks, other roundings, no bug.\n");
+      heading("\n2. The same step on dp2,tp2: four ranks, other roundings, no bug.");
       const Verdict healthy = judged(nullptr);
-      fmt::print("{}", text_report(healthy, 3));
+      say("{}", text_report(healthy, 3));
 
       const Bug& bug = find_bug("one-masked-entry");
-      fmt::print("\n3. The same again with a planted bug: {}.\n   {}\n", bug.title, bug.story);
+      heading(fmt::format("\n3. The same again with a planted bug: {}.", bug.title));
+      fmt::print("   {}\n", bug.story);
       const Verdict broken = judged(&bug);
-      fmt::print("{}", text_report(broken, 3));
+      say("{}", text_report(broken, 3));
 
       write_report(broken, report, force);
       fmt::print("\nThe whole report of the buggy run lies in {}\n", report);

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "cli/columns.hpp"
+#include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "model/estimate/dry.hpp"
 #include "model/estimate/traffic.hpp"
@@ -102,21 +104,59 @@ json plan_of(const Planned& p) {
   return all;
 }
 
+using Rows = std::vector<std::vector<std::string>>;
+
 void tell_ranks(const json& plan) {
   for (const json& at : plan["looked_at"]) {
     fmt::print("\nrank {}, stage {}: parameters {}, gradients {}, optimizer {}\n",
                at["rank"].get<int>(), at["stage"].get<int>(), amount(at["parameters_bytes"]),
                amount(at["gradients_bytes"]), amount(at["optimizer_bytes"]));
     if (at["sent"].empty()) continue;
-    fmt::print("  {:<32} {:<13} {:<8} {:<6} {:>10} {:>10}\n", "it sends in a step", "along", "by",
-               "in", "calls", "bytes");
+    Rows rows;
     for (const json& row : at["sent"]) {
-      fmt::print("  {:<32} {:<13} {:<8} {:<6} {:>10} {:>10}\n", row["what"].get<std::string>(),
-                 row["axis"].get<std::string>(), row["how"].get<std::string>(),
-                 row["format"].get<std::string>(), row["calls"].get<double>(),
-                 amount(row["bytes"]));
+      rows.push_back({row["what"], row["axis"], row["how"], row["format"],
+                      fmt::format("{}", row["calls"].get<double>()), amount(row["bytes"])});
     }
+    fmt::print(
+        "{}",
+        in_columns(
+            {{"it sends in a step"}, {"along"}, {"by"}, {"in"}, {"calls", true}, {"bytes", true}},
+            rows, 2));
   }
+}
+
+void tell_placements(const json& plan) {
+  Rows rows;
+  for (const json& row : plan["placements"]) {
+    rows.push_back({row["tensor"], row["whole"], row["on a rank"], row["sliced"]});
+  }
+  fmt::print("\n{}",
+             in_columns({{"placements"}, {"whole", true}, {"on a rank", true}, {"sliced"}}, rows));
+}
+
+void tell_tolerances(const json& plan) {
+  if (plan["tolerances"].empty()) return;
+  Rows rows;
+  for (const json& row : plan["tolerances"]) {
+    const double one = row["deviation_of_one"], here = row["deviation"];
+    rows.push_back({row["what"], fmt::format("{}", row["terms"].get<int>()),
+                    fmt::format("{}", row["parts"].get<int>()), row["wire"],
+                    fmt::format("{:.2e}", one), fmt::format("{:.2e}", here),
+                    fmt::format("{:.2f}x", here / one),
+                    fmt::format("{:.2e}", row["bound"].get<double>())});
+  }
+  fmt::print(
+      "\n{}(standard deviation and bound of one result, over the size of the results; of at most {} terms)\n",
+      in_columns({{"sums that ranks share"},
+                  {"terms", true},
+                  {"ranks", true},
+                  {"wire"},
+                  {"one rank", true},
+                  {"here", true},
+                  {"growth", true},
+                  {"worst case", true}},
+                 rows),
+      most_terms);
 }
 
 void tell(const json& plan) {
@@ -125,25 +165,8 @@ void tell(const json& plan) {
              plan["layout"].get<std::string>(), how_many(plan["ranks"].get<std::size_t>(), "rank"),
              plan["parameters"].get<double>(), plan["tokens"].get<double>());
   tell_ranks(plan);
-  fmt::print("\n{:<34} {:>14} {:>14}  sliced\n", "placements", "whole", "on a rank");
-  for (const json& row : plan["placements"]) {
-    fmt::print("{:<34} {:>14} {:>14}  {}\n", row["tensor"].get<std::string>(),
-               row["whole"].get<std::string>(), row["on a rank"].get<std::string>(),
-               row["sliced"].get<std::string>());
-  }
-  if (plan["tolerances"].empty()) return;
-  fmt::print("\n{:<22} {:>7} {:>6} {:<5} {:>10} {:>10} {:>7} {:>11}\n", "sums that ranks share",
-             "terms", "ranks", "wire", "one rank", "here", "growth", "worst case");
-  for (const json& row : plan["tolerances"]) {
-    const double one = row["deviation_of_one"], here = row["deviation"];
-    fmt::print("{:<22} {:>7} {:>6} {:<5} {:>10.2e} {:>10.2e} {:>6.2f}x {:>11.2e}\n",
-               row["what"].get<std::string>(), row["terms"].get<int>(), row["parts"].get<int>(),
-               row["wire"].get<std::string>(), one, here, here / one, row["bound"].get<double>());
-  }
-  fmt::print(
-      "(standard deviation and bound of one result, over the size of the results; of at most {} "
-      "terms)\n",
-      most_terms);
+  tell_placements(plan);
+  tell_tolerances(plan);
 }
 
 }  // namespace
@@ -157,7 +180,7 @@ void add_dry(CLI::App& app, Verb& chosen) {
   for (const char* of_data : {"--data", "--load", "--seed"}) {
     verb->remove_option(verb->get_option(of_data));
   }
-  verb->add_flag("--json", as_json, "as JSON");
+  add_json(*verb, as_json);
   verb->footer("Copies of tokens that travel to experts (ep) are counted as if choices were even.");
   verb->callback([&chosen] {
     chosen = [] {
@@ -165,7 +188,7 @@ void add_dry(CLI::App& app, Verb& chosen) {
                       parse_layout(model.layout)};
       check_layout(p.l, p.c, most_planned_ranks);
       const json plan = plan_of(p);
-      as_json ? fmt::print("{}\n", plan.dump(1)) : tell(plan);
+      as_json ? print_document("plumb-dry/1", plan) : tell(plan);
       return 0;
     };
   });

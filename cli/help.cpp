@@ -28,6 +28,8 @@ constexpr std::array examples{
     Example{"dry",
             "--family llama --layers 64 --width 8192 --heads 64 --kv-heads 8 --layout tp8,sp,pp16"},
     Example{"paper", ""},
+    Example{"completion", "bash"},
+    Example{"manual", "check"},
 };
 
 std::string line_of(const Example& e) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/colour.hpp"
+#include "cli/columns.hpp"
+#include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "number/words.hpp"
 #include "trace/selection.hpp"
@@ -11,15 +14,74 @@
 namespace plumb::cli {
 namespace {
 
-void print(const std::string& id, const Tensor& t, const Format& format) {
+struct Line {
+  std::string id, format;
+  std::size_t rows, cols;
+  double rms, largest;
+};
+
+Line line_of(const std::string& id, const Tensor& t, const Format& format) {
   double squares = 0, largest = 0;
   for (const float x : t.values) {
     squares += static_cast<double>(x) * x;
     largest = std::max(largest, std::fabs(static_cast<double>(x)));
   }
   const double rms = t.size() == 0 ? 0 : std::sqrt(squares / static_cast<double>(t.size()));
-  fmt::print("{:<48} {:>5} x {:<5} {:<6} rms {:.4g}  largest {:.4g}\n", id, t.rows, t.cols,
-             format.name, rms, largest);
+  return {id, std::string(format.name), t.rows, t.cols, rms, largest};
+}
+
+struct Inspected {
+  Manifest manifest;
+  std::vector<Line> lines;
+  std::vector<Finding> findings;
+};
+
+Inspected inspected(const std::string& folder, const std::string& only) {
+  const Selection select(only, "");
+  const Trace trace = read_trace(folder);
+  const Merged merged = merge(trace);
+  Inspected seen{trace.manifest, {}, merged.findings};
+  for (const auto& [id, tensor] : merged.values) {
+    if (select(id)) seen.lines.push_back(line_of(id, *tensor, merged.formats.at(id)));
+  }
+  if (seen.lines.empty()) {
+    throw Failure("--only '" + only + "' matches no id of " + folder +
+                  "; without it all are listed");
+  }
+  seen.findings.insert(seen.findings.end(), merged.not_finite.begin(), merged.not_finite.end());
+  return seen;
+}
+
+void tell(const Inspected& seen) {
+  fmt::print("producer {}, {}, step {}\n", seen.manifest.producer,
+             how_many(static_cast<std::size_t>(seen.manifest.world_size), "rank"),
+             seen.manifest.step);
+  for (const auto& [key, value] : seen.manifest.settings) fmt::print("  {} {}\n", key, value);
+  std::vector<std::vector<std::string>> rows;
+  for (const Line& l : seen.lines) {
+    rows.push_back({l.id, fmt::format("{} x {}", l.rows, l.cols), l.format,
+                    fmt::format("rms {:.4g}", l.rms), fmt::format("largest {:.4g}", l.largest)});
+  }
+  fmt::print("{}", in_columns({{}, {"", true}, {}, {}, {}}, rows));
+  for (const Finding& f : seen.findings) say("finding: {} {}\n", f.id, f.detail);
+}
+
+void tell_json(const Inspected& seen) {
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const Line& l : seen.lines) {
+    tensors.push_back({{"id", l.id},
+                       {"rows", l.rows},
+                       {"columns", l.cols},
+                       {"format", l.format},
+                       {"rms", l.rms},
+                       {"largest", l.largest}});
+  }
+  print_document("plumb-inspect/1", {{"producer", seen.manifest.producer},
+                                     {"ranks", seen.manifest.world_size},
+                                     {"step", seen.manifest.step},
+                                     {"settings", seen.manifest.settings},
+                                     {"tensors", tensors},
+                                     {"findings", json_of(seen.findings)}});
 }
 
 }  // namespace
@@ -27,27 +89,14 @@ void print(const std::string& id, const Tensor& t, const Format& format) {
 void add_inspect(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("inspect", "what is in a trace");
   static std::string folder, only;
+  static bool as_json = false;
   verb->add_option("TRACE", folder, "a trace")->required();
   verb->add_option("--only", only, "only ids that match this regular expression");
+  add_json(*verb, as_json);
   verb->callback([&chosen] {
     chosen = [] {
-      const Selection select(only, "");
-      const Trace trace = read_trace(folder);
-      const Merged merged = merge(trace);
-      if (std::ranges::none_of(merged.values, [&](const auto& v) { return select(v.first); })) {
-        throw Failure("--only '" + only + "' matches no id of " + folder +
-                      "; without it all are listed");
-      }
-      const auto ranks = static_cast<std::size_t>(trace.manifest.world_size);
-      fmt::print("producer {}, {}, step {}\n", trace.manifest.producer, how_many(ranks, "rank"),
-                 trace.manifest.step);
-      for (const auto& [key, value] : trace.manifest.settings) fmt::print("  {} {}\n", key, value);
-      for (const auto& [id, tensor] : merged.values) {
-        if (select(id)) print(id, *tensor, merged.formats.at(id));
-      }
-      for (const auto& findings : {merged.findings, merged.not_finite}) {
-        for (const Finding& f : findings) fmt::print("finding: {} {}\n", f.id, f.detail);
-      }
+      const Inspected seen = inspected(folder, only);
+      as_json ? tell_json(seen) : tell(seen);
       return 0;
     };
   });

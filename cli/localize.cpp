@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/colour.hpp"
 #include "cli/verbs.hpp"
 
 namespace plumb::cli {
@@ -12,15 +13,15 @@ bool wrong_by_itself(const Finding& f) {
 }
 
 void tell(const Verdict& v) {
-  if (v.findings.empty()) return fmt::print("nothing to blame\n");
-  for (const std::string& note : v.notes) fmt::print("note: {}\n", note);
+  if (v.findings.empty()) return say("nothing to blame\n");
+  for (const std::string& note : v.notes) say("note: {}\n", note);
   if (!v.blamed.empty()) {
-    fmt::print("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
+    say("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
     fmt::print("first to differ: {}\n", v.findings.front().id);
   }
   for (const Finding& f : v.findings) {
     if (!wrong_by_itself(f)) continue;
-    fmt::print("wrong by itself: {} ({}): {}\n", f.id, f.statistic, f.detail);
+    say("wrong by itself: {} ({}): {}\n", f.id, f.statistic, f.detail);
   }
 }
 
@@ -32,8 +33,9 @@ void tell_json(const Verdict& v, int step) {
     wrong.push_back({{"id", f.id}, {"statistic", f.statistic}, {"detail", f.detail}});
   }
   const std::string first = v.blamed.empty() ? "" : v.findings.front().id;
-  json blame{{"type", "blame"},          {"exit_code", v.exit_code()}, {"blamed", v.blamed},
-             {"blamed_by", v.blamed_by}, {"first_to_differ", first},   {"wrong_by_itself", wrong}};
+  json blame{{"type", "blame"},         {"schema", "plumb-blame/1"}, {"exit_code", v.exit_code()},
+             {"blamed", v.blamed},      {"blamed_by", v.blamed_by},  {"first_to_differ", first},
+             {"wrong_by_itself", wrong}};
   if (step > 0) blame["step"] = step;
   fmt::print("{}\n", blame.dump());
 }

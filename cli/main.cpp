@@ -3,9 +3,11 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 
 #include "cli/arguments.hpp"
 #include "cli/build.hpp"
+#include "cli/colour.hpp"
 #include "cli/help.hpp"
 #include "cli/stop.hpp"
 #include "cli/verbs.hpp"
@@ -21,9 +23,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", build_text);
   Verb chosen;
-  for (const auto add :
-       {add_demo, add_bugs, add_catch, add_train, add_check, add_localize, add_replay, add_inspect,
-        add_bound, add_recipes, add_spreads, add_run, add_dry, add_paper}) {
+  for (const auto add : {add_demo, add_bugs, add_catch, add_train, add_check, add_localize,
+                         add_replay, add_inspect, add_bound, add_recipes, add_spreads, add_run,
+                         add_dry, add_paper, add_completion, add_manual}) {
     add(app, chosen);
   }
   give_examples(app);
@@ -37,7 +39,10 @@ int run(int argc, char** argv) {
     refuse_unknown_words(app, words);
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
+    std::ostringstream text;
+    const int code = app.exit(asked, text, text);
+    say("{}", text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     throw Failure(std::string(error.what()) + "; see: plumb " +
                   (words[0].starts_with("-") ? "" : words[0] + " ") + "--help");
@@ -59,7 +64,8 @@ int refused(std::string sentence) {
   for (char& c : sentence) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
-  std::fprintf(stderr, "plumb: %s\n", sentence.c_str());
+  const std::string label = painted(Colour::bad, "plumb:", stderr);
+  std::fprintf(stderr, "%s %s\n", label.c_str(), sentence.c_str());
   return 2;
 }
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "cli/colour.hpp"
+#include "cli/json.hpp"
 #include "cli/machine_options.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
@@ -22,12 +24,40 @@ void refuse_missing(const Loaded& c, const std::string& folder) {
   }
 }
 
-void tell(const Replayed& seen) {
+struct Counts {
   std::size_t equal = 0, outside = 0;
+};
+
+Counts counts_of(const Replayed& seen) {
+  Counts counts;
   for (const auto& [id, ratio] : seen.ratios) {
-    equal += ratio == 0 ? 1 : 0;
-    outside += ratio > 1 ? 1 : 0;
+    counts.equal += ratio == 0 ? 1 : 0;
+    counts.outside += ratio > 1 ? 1 : 0;
   }
+  return counts;
+}
+
+int code_of(const Replayed& seen) {
+  return !seen.findings.empty() ? 1 : seen.ratios.empty() ? 3 : 0;
+}
+
+void tell_json(const Replayed& seen) {
+  const auto [equal, outside] = counts_of(seen);
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const auto& [id, ratio] : seen.ratios) tensors.push_back({{"id", id}, {"ratio", ratio}});
+  print_document("plumb-replay/1",
+                 {{"exit_code", code_of(seen)},
+                  {"blamed", seen.findings.empty() ? "" : seen.findings.front().id},
+                  {"equal", equal},
+                  {"within", seen.ratios.size() - equal - outside},
+                  {"outside", outside},
+                  {"tensors", tensors},
+                  {"findings", json_of(seen.findings)},
+                  {"not_judged", seen.not_judged}});
+}
+
+void tell(const Replayed& seen) {
+  const auto [equal, outside] = counts_of(seen);
   fmt::print(
       "{} replayed: {} equal to the promise bit by bit, {} within their local tolerance, "
       "{} outside; {} not judged\n",
@@ -36,7 +66,7 @@ void tell(const Replayed& seen) {
   for (const Finding& f : seen.findings) {
     fmt::print("  {} {} ratio {}: {}\n", f.id, f.statistic, ratio_text(f.ratio), f.detail);
   }
-  if (!seen.findings.empty()) fmt::print("blamed: {}\n", seen.findings.front().id);
+  if (!seen.findings.empty()) say("blamed: {}\n", seen.findings.front().id);
 }
 
 }  // namespace
@@ -52,6 +82,8 @@ void add_replay(CLI::App& app, Verb& chosen) {
   auto* level = verb->add_option("--false-alarm", options.false_alarm,
                                  "chance of any false alarm in a healthy run, of probabilistic");
   level->capture_default_str()->check(numbers(1e-12, 1));
+  static bool as_json = false;
+  add_json(*verb, as_json);
   verb->footer(verdict_codes);
   verb->callback([&chosen, level] {
     chosen = [level] {
@@ -73,8 +105,8 @@ void add_replay(CLI::App& app, Verb& chosen) {
         damage.insert(damage.end(), c.merged.not_finite.begin(), c.merged.not_finite.end());
       }
       seen.findings.insert(seen.findings.begin(), damage.begin(), damage.end());
-      tell(seen);
-      return !seen.findings.empty() ? 1 : seen.ratios.empty() ? 3 : 0;
+      as_json ? tell_json(seen) : tell(seen);
+      return code_of(seen);
     };
   });
 }

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "cli/build.hpp"
+#include "cli/json.hpp"
 #include "cli/stop.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
@@ -37,7 +38,7 @@ class RunCommand {
   int run();
 
  private:
-  static int list();
+  void tell(const Table& rows, std::size_t before, const std::string& csv) const;
   void count_work(const Experiment& experiment);
   Effort lent(const Table& rows);
   void say_provenance(const Experiment& experiment) const;
@@ -46,6 +47,7 @@ class RunCommand {
 
   std::string name_, out_ = "results", cache_ = "plumb-cache", only_;
   int effort_ = 1;
+  bool json_ = false;
   double minutes_ = 1e6;
   Clock::time_point began_;
   std::set<Table::Row> work_;  // keys that are looked up and wanted
@@ -65,11 +67,7 @@ void RunCommand::add_to(CLI::App& verb) {
                   "together the last one's)");
   verb.add_option("-o,--output", out_, "folder of results")->capture_default_str();
   verb.add_option("--cache", cache_, "folder of trained states")->capture_default_str();
-}
-
-int RunCommand::list() {
-  for (const Experiment* e : all_experiments()) fmt::print("{:<18} {}\n", e->name, e->question);
-  return 0;
+  add_json(verb, json_);
 }
 
 std::size_t RunCommand::left(const Table& rows) const {
@@ -139,7 +137,10 @@ void RunCommand::say_provenance(const Experiment& experiment) const {
 }
 
 int RunCommand::run() {
-  if (name_.empty()) return list();
+  if (name_.empty()) {
+    list_experiments(json_);
+    return 0;
+  }
   const Experiment& experiment = find_experiment(name_);
   count_work(experiment);
   Table rows(experiment.columns, experiment.keys);
@@ -158,14 +159,26 @@ int RunCommand::run() {
   }
   write_rates(experiment, rows, out_);
   talk("");
-  const std::size_t still = left(rows);
-  fmt::print("{}: {} ({} new) in {}; {}\n", name_, how_many(rows.rows().size(), "row"),
-             rows.rows().size() - before, csv,
+  tell(rows, before, csv);
+  return 0;
+}
+
+void RunCommand::tell(const Table& rows, std::size_t before, const std::string& csv) const {
+  const std::size_t still = left(rows), all = rows.rows().size();
+  if (json_) {
+    return print_document("plumb-run/1", {{"experiment", name_},
+                                          {"file", csv},
+                                          {"rows", all},
+                                          {"new", all - before},
+                                          {"keys", work_.size()},
+                                          {"keys_left", still},
+                                          {"only", only_}});
+  }
+  fmt::print("{}: {} ({} new) in {}; {}\n", name_, how_many(all, "row"), all - before, csv,
              still > 0       ? fmt::format("time is up, {} of {} keys are left: run again to go on",
                                            still, work_.size())
              : only_.empty() ? "complete"
                              : "complete for --only");
-  return 0;
 }
 
 }  // namespace

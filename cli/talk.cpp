@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "cli/colour.hpp"
 #include "cli/verbs.hpp"
 
 namespace plumb::cli {
@@ -20,5 +21,8 @@ void talk(const std::string& what) {
   std::fprintf(stderr, "%s\n", what.c_str());
 }
 
-void note(const std::string& sentence) { std::fprintf(stderr, "note: %s\n", sentence.c_str()); }
+void note(const std::string& sentence) {
+  const std::string label = painted(Colour::notice, "note:", stderr);
+  std::fprintf(stderr, "%s %s\n", label.c_str(), sentence.c_str());
+}
 }  // namespace plumb::cli

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "cli/curve.hpp"
 #include "cli/stop.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
@@ -27,6 +28,7 @@ class TrainCommand {
 
   ModelOptions model_;
   std::string out_, bug_, backend_ = "reference", world_name_ = "threads", resync_;
+  Curve curve_;
   int steps_ = 1;
   bool every_step_ = false;
   std::uint64_t perturb_ = 0;
@@ -52,8 +54,7 @@ void TrainCommand::add_to(CLI::App& verb) {
   auto* every = verb.add_flag("--every-step", every_step_,
                               "trace every step, each from what the run itself made of the one "
                               "before; the folder gets a trace for each");
-  steps->group("Steps");
-  every->group("Steps");
+  curve_.add_to(verb);
   auto* layout = verb.get_option("--layout");
   auto* of_bug =
       verb.add_option("--bug", bug_, "plant this bug (list: plumb bugs); needs --layout");
@@ -84,8 +85,7 @@ void TrainCommand::add_to(CLI::App& verb) {
                       "reference's state: late bugs show, drift does not; needs --layout")
           ->needs(layout)
           ->excludes(steps, every, perturb);
-  perturb->group("Steps");
-  resync->group("Steps");
+  for (CLI::Option* option : {steps, every, perturb, resync}) option->group("Steps");
   for (CLI::Option* option : of_model) resync->excludes(option);
   verb.add_option("-o,--output", out_, "folder to write the trace to")
       ->required()
@@ -114,6 +114,7 @@ int TrainCommand::run() {
   } else {
     trace_last(model_.start("dp1,tp1"));
   }
+  if (world_->rank() == 0) curve_.write();
   return 0;
 }
 
@@ -126,16 +127,16 @@ Trace TrainCommand::traced(const Start& start) {
 
 void TrainCommand::trace_last(Start start) {
   if (planted_ != nullptr) refuse_unmet(*planted_, start.run, dose_);  // before hours of training
-  double last_loss = 0;
   start = trained(std::move(start), text_from(model_.data), steps_, [&](int step, double loss) {
-    last_loss = loss;
+    curve_.add(step, loss);
     if (world_->rank() == 0) talk(fmt::format("step {} of {}, loss {:.3f}", step, steps_, loss));
   });
   talk("");
   const Trace trace = traced(start);
   if (world_->rank() != 0) return;
   write_trace(trace, out_);
-  if (steps_ > 1) fmt::print("loss {:.3f}, ", last_loss);
+  if (steps_ > 1 || curve_.is_asked_for()) curve_.add(trace);
+  if (steps_ > 1) fmt::print("loss {:.3f}, ", curve_.last());
   fmt::print("trace of step {} in {}\n", start.run.step, out_);
 }
 
@@ -145,8 +146,8 @@ void TrainCommand::trace_every(Start start) {
     const Trace trace = traced(now);
     write_trace(trace, trace_of_step(out_, now.run.step));
     Values values = merge(trace).values;
-    fmt::print("step {}, loss {:.3f}\n", now.run.step,
-               static_cast<double>(values.at("loss/out")->values[0]));
+    curve_.add(now.run.step, values.at("loss/out")->values[0]);
+    fmt::print("step {}, loss {:.3f}\n", now.run.step, curve_.last());
     return values;
   });
   fmt::print("traces of steps {} to {} in {}\n", first, first + steps_ - 1, out_);
@@ -172,6 +173,7 @@ void TrainCommand::resync() {
     const Trace trace = traced(start);
     if (world_->rank() != 0) continue;
     write_trace(trace, trace_of_step(out_, step));
+    if (curve_.is_asked_for()) curve_.add(trace);
     fmt::print("step {} from {}\n", step, folder.string());
   }
   if (world_->rank() == 0)

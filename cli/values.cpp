@@ -61,5 +61,13 @@ CLI::Validator report_files() {
   return accepted_by([](const std::filesystem::path& file) { check_report(file, true); });
 }
 CLI::Validator new_traces() { return accepted_by(check_new); }
+CLI::Validator new_curves() {
+  return accepted_by([](const std::filesystem::path& file) {
+    if (file.extension() != ".csv") {
+      throw Failure("'" + file.string() + "' is no file of rows; name one that ends in .csv");
+    }
+    check_new(file);
+  });
+}
 
 }  // namespace plumb::cli

@@ -20,5 +20,7 @@ CLI::Validator numbers(double least, double most);
 CLI::Validator report_files();
 // Accepts a name for a new trace, in a place that can be written.
 CLI::Validator new_traces();
+// The same, for a file .csv.
+CLI::Validator new_curves();
 
 }  // namespace plumb::cli

@@ -32,6 +32,8 @@ void add_run(CLI::App& app, Verb& chosen);
 void add_spreads(CLI::App& app, Verb& chosen);
 void add_dry(CLI::App& app, Verb& chosen);
 void add_paper(CLI::App& app, Verb& chosen);
+void add_completion(CLI::App& app, Verb& chosen);
+void add_manual(CLI::App& app, Verb& chosen);
 
 // Options of a run that several verbs share.
 struct ModelOptions {
@@ -99,6 +101,8 @@ inline constexpr const char* verdict_codes =
     "Exit codes: 0 all inside; 1 a finding; 2 trouble; 3 nothing that was judged could have "
     "failed.";
 
+// Prints the questions that run knows.
+void list_experiments(bool as_json);
 // Returns the text of --data FILE, or the default one.
 std::string text_from(const std::string& file);
 // Prints progress on stderr: at once on a terminal, else every ten seconds.

@@ -1,5 +1,6 @@
-# cmake/install.cmake: what other projects get of this one: the program, and rooms as libraries for find_package(plumb)
-# (plumbConfig.cmake.in says which) and for pkg-config. Headers lie below include/plumb and are included as here.
+# cmake/install.cmake: what other projects get of this one: the program with its manual, and rooms as libraries for
+# find_package(plumb) (plumbConfig.cmake.in says which) and for pkg-config. Headers lie below include/plumb and are
+# included as here.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -17,6 +18,9 @@ install(TARGETS ${exported} EXPORT plumbTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb)
 install(TARGETS plumb RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${PROJECT_BINARY_DIR}/cli/plumb.bash RENAME plumb
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/plumb)
 install(EXPORT plumbTargets NAMESPACE plumb:: DESTINATION ${package})

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+
 #include "tests/support/rooms.hpp"
 
 namespace plumb {
@@ -25,6 +27,28 @@ inline Said plumb(const std::string& arguments, const std::string& by = "") {
   char text[4096];
   while (fgets(text, sizeof text, pipe) != nullptr) result.out += text;
   result.code = WEXITSTATUS(pclose(pipe));
+  return result;
+}
+
+// On a terminal of so many columns, as a shell would start it: nothing is set but TERM and
+// `variables`.
+inline Said plumb_on_terminal(const std::string& arguments, unsigned short columns,
+                              const std::string& variables = "TERM=xterm") {
+  const winsize size{25, columns, 0, 0};
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) {
+    const std::string command = "exec env -i " + variables + " " PLUMB_PROGRAM " " + arguments;
+    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  Said result{-1, ""};
+  char text[4096];
+  for (ssize_t n = 0; (n = read(terminal, text, sizeof text)) > 0;) result.out.append(text, n);
+  close(terminal);
+  waitpid(child, &result.code, 0);
+  result.code = WEXITSTATUS(result.code);
+  std::erase(result.out, '\r');
   return result;
 }
 

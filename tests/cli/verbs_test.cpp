@@ -67,7 +67,9 @@ TEST_F(Cli, EveryStepOfARunIsJudgedFromTheReferencesState) {
   const Said both = plumb("check --json --false-alarm 0.01 " + at("run") + " " + at("same"));
   const Said alone = plumb("check --json --false-alarm 0.005 " + at("run/step_000002") + " " +
                            at("same/step_000002"));
-  EXPECT_TRUE(both.out.ends_with("{\"type\": \"step\", \"step\": 2}\n" + alone.out)) << both.out;
+  EXPECT_TRUE(both.out.ends_with(
+      "{\"type\": \"step\", \"schema\": \"plumb-report/1\", \"step\": 2}\n" + alone.out))
+      << both.out;
   const Said said = plumb("check " + at("run") + " " + at("late"));
   EXPECT_EQ(said.code, 1) << said.out;
   EXPECT_NE(said.out.find("step 1: verdict: PASS"), said.out.npos) << said.out;

@@ -73,8 +73,9 @@ void add_findings(const Verdict& v, std::size_t most, std::string& out) {
   }
 }
 
-// The fields of a finding that it has.
-nlohmann::json fields_of(const char* type, const Finding& f) {
+}  // namespace
+
+std::string json_line(const char* type, const Finding& f) {
   nlohmann::json j{{"type", type},
                    {"id", f.id},
                    {"rule", rule_of(f.statistic)},
@@ -88,10 +89,8 @@ nlohmann::json fields_of(const char* type, const Finding& f) {
   if (!f.term.empty()) j["term"] = f.term;
   if (f.p) j["p"] = *f.p;
   if (f.rank) j["rank"] = *f.rank;
-  return j;
+  return j.dump();
 }
-
-}  // namespace
 
 std::string headline(const Verdict& v) {
   switch (v.exit_code()) {
@@ -165,9 +164,7 @@ std::string json_lines(const Verdict& v) {
              .dump() +
          "\n";
   const auto findings = [&](const char* type, const std::vector<Finding>& list) {
-    for (const Finding& f : list) {
-      out += fields_of(type, f).dump() + "\n";
-    }
+    for (const Finding& f : list) out += json_line(type, f) + "\n";
   };
   findings("finding", v.findings);
   findings("undecided", v.undecided);

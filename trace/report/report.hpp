@@ -17,6 +17,8 @@ std::string headline(const Verdict& verdict);
 std::string text_report(const Verdict& verdict, std::size_t worst = 10);
 // Returns one object a line: a summary, each finding, each judged tensor.
 std::string json_lines(const Verdict& verdict);
+// Returns the fields that a finding has, as one object without the line's end.
+std::string json_line(const char* type, const Finding& finding);
 // Returns a ratio for people: three digits, or "exact" where one bit was too much.
 std::string ratio_text(double ratio);
 // Throws Failure on a suffix that write_report does not know and on a place that cannot be written:
