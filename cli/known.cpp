@@ -8,7 +8,7 @@
 #include "experiments/experiment.hpp"
 #include "injectors/bug.hpp"
 #include "kernels/backend.hpp"
-#include "model/recipe.hpp"
+#include "model/spec/recipe.hpp"
 #include "trace/check.hpp"
 
 namespace plumb::cli {
