@@ -175,10 +175,10 @@ std::string fit_all(std::span<const Shape> inputs, const std::vector<const Opera
 
 // Why the terms cannot be dealt to ranks; empty: they can, or they are not.
 std::string deal_refused(const Schema& schema, const Sizes& sizes, const Evaluation& how) {
-  if (how.deal.ranks == 1) return "";
+  if (how.tokens.ranks == 1) return "";
   if (schema.dealt.empty()) return "it has no terms that could be dealt to ranks";
   const auto n = sizes.of(schema.dealt);
-  const auto sequence = static_cast<std::size_t>(std::max(how.deal.sequence, 1));
+  const auto sequence = static_cast<std::size_t>(std::max(how.tokens.sequence, 1));
   if (n && *n % sequence != 0) {
     return std::to_string(*n) + " terms are no whole sequences of " + std::to_string(sequence);
   }

@@ -7,36 +7,36 @@
 
 namespace plumb::bounds {
 
-void MomentRoundings::round(Matrix<Moment>& x, const Format& to) {
+void MomentRoundings::round(Matrix<ErrorMoments>& x, const Format& to) {
   if (to == fp32 || to == fp64) return;  // a float already
-  for (Moment& value : x.values) value.rounded(to);
+  for (ErrorMoments& value : x.values) value.rounded(to);
 }
 
-void MomentRoundings::round_as(Matrix<Moment>& x, const Format& to, const Manner& manner) {
+void MomentRoundings::round_as(Matrix<ErrorMoments>& x, const Format& to, const Manner& manner) {
   if (to == fp32 || to == fp64) return;
-  for (Moment& value : x.values) {
+  for (ErrorMoments& value : x.values) {
     if (manner.saturate) value.saturated(to.largest());
     manner.key ? value.rounded_stochastically(to) : value.rounded(to);
   }
 }
 
-Matrix<Moment> moments_of_input(const Matrix<double>& x) {
-  Matrix<Moment> m(x.rows, x.cols);
-  std::transform(x.values.begin(), x.values.end(), m.values.begin(), Moment::input);
+Matrix<ErrorMoments> moments_of_input(const Matrix<double>& x) {
+  Matrix<ErrorMoments> m(x.rows, x.cols);
+  std::transform(x.values.begin(), x.values.end(), m.values.begin(), ErrorMoments::input);
   return m;
 }
 
-Outcome<Tolerance> moments_of(const std::vector<Matrix<Moment>>& outputs,
+Outcome<Tolerance> moments_of(const std::vector<Matrix<ErrorMoments>>& outputs,
                               const ToleranceCall& call) {
   Tolerance tolerance{Mode::moments, 0, {}, {}, {}};
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const Matrix<Moment>& y = outputs[o];
+    const Matrix<ErrorMoments>& y = outputs[o];
     if (call.values.size() != outputs.size() || call.values[o].size() != y.size()) {
       throw std::invalid_argument("a tolerance needs the values of the same call");
     }
     Matrix<double> deviation(y.rows, y.cols), bias(y.rows, y.cols);
     for (std::size_t e = 0; e < y.size(); ++e) {
-      const Moment& m = y.values[e];
+      const ErrorMoments& m = y.values[e];
       deviation.values[e] = std::sqrt(m.variance());
       bias.values[e] =
           term<"moments.bias">(m.bias) + term<"moments.judge">(m.value - call.values[o].values[e]);
@@ -64,11 +64,11 @@ Outcome<Tolerance> moments_of(const std::vector<Matrix<Moment>>& outputs,
 }
 
 Outcome<Tolerance> moments_by_evaluation(const ToleranceCall& call, MomentEvaluation evaluate) {
-  std::vector<Matrix<Moment>> inputs;
-  std::vector<const Matrix<Moment>*> pointers;
+  std::vector<Matrix<ErrorMoments>> inputs;
+  std::vector<const Matrix<ErrorMoments>*> pointers;
   inputs.reserve(call.inputs.size());
   for (const Matrix<double>* input : call.inputs) inputs.push_back(moments_of_input(*input));
-  for (const Matrix<Moment>& input : inputs) pointers.push_back(&input);
+  for (const Matrix<ErrorMoments>& input : inputs) pointers.push_back(&input);
   MomentRoundings roundings;
   return moments_of(evaluate({pointers, call.attributes, call.how, roundings}), call);
 }

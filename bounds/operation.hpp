@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bounds/proof/truth.hpp"
+#include "bounds/proof/big_float.hpp"
 #include "bounds/roundings.hpp"
 #include "bounds/schema.hpp"
 #include "bounds/sees.hpp"
@@ -38,37 +38,37 @@ using Attributes = std::map<std::string, double, std::less<>>;
 // they are tokens and ranks > 1, each sequence is cut into 2 * ranks chunks, dealt to the ranks
 // there and back (zigzag). Copies of tokens lie where their tokens do; each group of experts has
 // ranks of its own.
-struct Deal {
+struct TokenSharding {
   int ranks = 1;
   int sequence = 0;       // rows of a sequence
   std::uint64_t key = 0;  // not 0: this is a draw, whose cuts fall elsewhere
   bool ring = false;      // attention only: keys and values go round (ring_attention.hpp)
   int groups = 1;         // experts only: contiguous groups of them
   bool as_they_come() const { return ranks == 1 && key == 0; }
-  bool operator==(const Deal&) const = default;
+  bool operator==(const TokenSharding&) const = default;
 };
 // Returns the numbers of n rows in rank order; equal slices of them are the ranks'.
-std::vector<std::size_t> dealt_rows(std::size_t n, const Deal& deal);
+std::vector<std::size_t> rows_in_rank_order(std::size_t n, const TokenSharding& tokens);
 
 // Where a node's sum and its result lose bits. Two runs share a rounding if and only if their
 // evaluations of that node are equal.
 struct Evaluation {
-  int parts = 1;         // slices of the contraction, each made by another rank, in rank order
-  Format wire = fp32;    // the format each part and each running sum of parts is rounded to
-  Format output = fp32;  // the format of the result
-  Deal deal = {};        // which tokens each part has, where parts are of tokens
+  int parts = 1;              // slices of the contraction, each made by another rank, in rank order
+  Format wire = fp32;         // the format each part and each running sum of parts is rounded to
+  Format output = fp32;       // the format of the result
+  TokenSharding tokens = {};  // which tokens each part has, where parts are of tokens
   bool operator==(const Evaluation&) const = default;
 };
 
 // How n terms of a sum are shared: their numbers in rank order, and where in that order each part
-// begins, with n as the end. In a draw (how.deal.key) the cuts between slices and between chunks
+// begins, with n as the end. In a draw (how.tokens.key) the cuts between slices and between chunks
 // move by up to half a piece (twins.md M3): the partial sums differ and so do their roundings, but
 // each term keeps its place. The first part still adds the terms 0, 1, 2 ... as a single device
 // does.
-struct Parting {
+struct SumPartition {
   std::vector<std::size_t> order, begins;
 };
-Parting parting(std::size_t n, const Evaluation& how);
+SumPartition parting(std::size_t n, const Evaluation& how);
 
 template <class T>
 struct Call {
@@ -97,8 +97,8 @@ enum class Mode { deterministic, probabilistic, moments };
 std::string_view name_of(Mode mode);
 
 // A share of the largest bound of an output, or of the bound that was asked for
-// (ToleranceCall::explained). The shares, in their order, add up to that bound
-// exactly, in a machine's moments their squares. Causes: bounds/proof/near.hpp, SHARES. gemm and
+// (ToleranceCall::explained). The shares, in their order, add up to that bound exactly, in a
+// machine's moments their squares. Causes: bounds/proof/running_error.hpp, SHARES. gemm and
 // attention derive a share by a formula of their own, and say it with its numbers.
 struct Term {
   std::string name;     // of the cause
@@ -194,7 +194,7 @@ struct Operation {
   std::string_view id;
   std::vector<Matrix<float>> (*evaluate)(const Call<float>&);
   std::vector<Matrix<double>> (*value)(const Call<double>&);
-  std::vector<Matrix<Truth>> (*truth)(const Call<Truth>&);
+  std::vector<Matrix<BigFloat>> (*truth)(const Call<BigFloat>&);
   Outcome<Tolerance> (*tolerance)(const ToleranceCall&);
   SumOrder sums = SumOrder::own;
   Traits traits = {};
@@ -216,7 +216,8 @@ const Operation& known_operation(std::string_view id);
 // The sum of parts as an Evaluation promises it: every part and every running sum rounded to the
 // wire format, in rank order. One part is returned as it is. Used by every operation with a sum.
 template <class T>
-Matrix<T> combined(std::vector<Matrix<T>>&& parts, const Evaluation& how, Roundings<T>& roundings);
+Matrix<T> sum_in_rank_order(std::vector<Matrix<T>>&& parts, const Evaluation& how,
+                            Roundings<T>& roundings);
 
 // Returns the rows in this order.
 template <class T>
@@ -228,7 +229,7 @@ Matrix<T> rows_in(const std::vector<std::size_t>& order, const Matrix<T>& x) {
 
 // Wraps the one output of an operation. ({std::move(y)} would copy it.)
 template <class T>
-std::vector<Matrix<T>> alone(Matrix<T>&& y) {
+std::vector<Matrix<T>> single_output(Matrix<T>&& y) {
   std::vector<Matrix<T>> outputs;
   outputs.push_back(std::move(y));
   return outputs;

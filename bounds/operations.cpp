@@ -3,8 +3,8 @@
 #include <stdexcept>
 
 #include "bounds/operation.hpp"
-#include "bounds/proof/moment.hpp"
-#include "bounds/proof/near.hpp"
+#include "bounds/proof/error_moments.hpp"
+#include "bounds/proof/running_error.hpp"
 #include "number/catalogue.hpp"
 #include "number/philox.hpp"
 
@@ -58,9 +58,9 @@ double Call<T>::attribute(std::string_view name) const {
 }
 template struct Call<float>;
 template struct Call<double>;
-template struct Call<Near>;
-template struct Call<Moment>;
-template struct Call<Truth>;
+template struct Call<RunningError>;
+template struct Call<ErrorMoments>;
+template struct Call<BigFloat>;
 
 double ToleranceCall::attribute(std::string_view name) const {
   return attribute_of(attributes, name);
@@ -77,18 +77,18 @@ std::size_t moved(std::size_t end, std::size_t piece, std::uint64_t key, std::ui
 }
 
 // Zigzag: the numbers of n rows in rank order, and where each rank's begin.
-Parting zigzag(std::size_t n, const Deal& deal) {
-  const auto ranks = static_cast<std::size_t>(deal.ranks);
-  const auto sequence = static_cast<std::size_t>(deal.sequence);
+SumPartition zigzag(std::size_t n, const TokenSharding& tokens) {
+  const auto ranks = static_cast<std::size_t>(tokens.ranks);
+  const auto sequence = static_cast<std::size_t>(tokens.sequence);
   const std::size_t chunks = 2 * ranks, chunk = sequence / chunks;
   if (chunk == 0 || sequence % chunks != 0 || n % sequence != 0) {
     throw std::invalid_argument("tokens are dealt in whole sequences of equal chunks");
   }
   const auto begin = [&](std::size_t first, std::size_t c) {
     return c == 0 || c == chunks ? first + c * chunk
-                                 : moved(first + c * chunk, chunk, deal.key, first + c);
+                                 : moved(first + c * chunk, chunk, tokens.key, first + c);
   };
-  Parting all{{}, {0}};
+  SumPartition all{{}, {0}};
   for (std::size_t r = 0; r < ranks; ++r) {
     for (std::size_t first = 0; first < n; first += sequence) {
       for (const std::size_t c : {r, chunks - 1 - r}) {
@@ -102,34 +102,36 @@ Parting zigzag(std::size_t n, const Deal& deal) {
 
 }  // namespace
 
-std::vector<std::size_t> dealt_rows(std::size_t n, const Deal& deal) {
-  if (deal.ranks > 1) return zigzag(n, deal).order;
+std::vector<std::size_t> rows_in_rank_order(std::size_t n, const TokenSharding& tokens) {
+  if (tokens.ranks > 1) return zigzag(n, tokens).order;
   std::vector<std::size_t> rows(n);
   std::iota(rows.begin(), rows.end(), std::size_t(0));
   return rows;
 }
 
-Parting parting(std::size_t n, const Evaluation& how) {
-  const Deal& deal = how.deal;
-  Parting of_ranks = deal.ranks > 1 ? zigzag(n, deal) : Parting{dealt_rows(n, deal), {0, n}};
-  if (how.parts % deal.ranks != 0) of_ranks.begins = {0, n};
+SumPartition parting(std::size_t n, const Evaluation& how) {
+  const TokenSharding& tokens = how.tokens;
+  SumPartition of_ranks =
+      tokens.ranks > 1 ? zigzag(n, tokens) : SumPartition{rows_in_rank_order(n, tokens), {0, n}};
+  if (how.parts % tokens.ranks != 0) of_ranks.begins = {0, n};
   const auto blocks = static_cast<int>(of_ranks.begins.size()) - 1;
   const int each = how.parts / blocks;  // parts of a rank's own
-  Parting all{std::move(of_ranks.order), {}};
+  SumPartition all{std::move(of_ranks.order), {}};
   for (int p = 0; p < how.parts; ++p) {
     const std::size_t first = of_ranks.begins[static_cast<std::size_t>(p / each)];
     const std::size_t length = of_ranks.begins[static_cast<std::size_t>(p / each) + 1] - first;
     const std::size_t begin = first + slice(length, each, p % each).first;
     const std::size_t piece = length / static_cast<std::size_t>(each);
     const auto number = static_cast<std::uint64_t>(n) + static_cast<std::uint64_t>(p);
-    all.begins.push_back(p % each == 0 ? begin : moved(begin, piece, deal.key, number));
+    all.begins.push_back(p % each == 0 ? begin : moved(begin, piece, tokens.key, number));
   }
   all.begins.push_back(n);
   return all;
 }
 
 template <class T>
-Matrix<T> combined(std::vector<Matrix<T>>&& parts, const Evaluation& how, Roundings<T>& roundings) {
+Matrix<T> sum_in_rank_order(std::vector<Matrix<T>>&& parts, const Evaluation& how,
+                            Roundings<T>& roundings) {
   if (parts.size() == 1) return std::move(parts[0]);
   roundings.before_parts(parts, how.wire);
   roundings.round(parts[0], how.wire);
@@ -141,12 +143,15 @@ Matrix<T> combined(std::vector<Matrix<T>>&& parts, const Evaluation& how, Roundi
   }
   return total;
 }
-template Matrix<float> combined(std::vector<Matrix<float>>&&, const Evaluation&, Roundings<float>&);
-template Matrix<double> combined(std::vector<Matrix<double>>&&, const Evaluation&,
-                                 Roundings<double>&);
-template Matrix<Near> combined(std::vector<Matrix<Near>>&&, const Evaluation&, Roundings<Near>&);
-template Matrix<Moment> combined(std::vector<Matrix<Moment>>&&, const Evaluation&,
-                                 Roundings<Moment>&);
-template Matrix<Truth> combined(std::vector<Matrix<Truth>>&&, const Evaluation&, Roundings<Truth>&);
+template Matrix<float> sum_in_rank_order(std::vector<Matrix<float>>&&, const Evaluation&,
+                                         Roundings<float>&);
+template Matrix<double> sum_in_rank_order(std::vector<Matrix<double>>&&, const Evaluation&,
+                                          Roundings<double>&);
+template Matrix<RunningError> sum_in_rank_order(std::vector<Matrix<RunningError>>&&,
+                                                const Evaluation&, Roundings<RunningError>&);
+template Matrix<ErrorMoments> sum_in_rank_order(std::vector<Matrix<ErrorMoments>>&&,
+                                                const Evaluation&, Roundings<ErrorMoments>&);
+template Matrix<BigFloat> sum_in_rank_order(std::vector<Matrix<BigFloat>>&&, const Evaluation&,
+                                            Roundings<BigFloat>&);
 
 }  // namespace plumb::bounds

@@ -109,7 +109,8 @@ constexpr Attribute or_else(Attribute a, double otherwise = 0) {
 struct Schema {
   List<Operand> inputs, outputs;
   List<Attribute> attributes = {};
-  std::string_view dealt = "";  // the size whose terms a Deal hands to ranks; none: no Deal
+  std::string_view dealt =
+      "";  // the size whose terms a TokenSharding hands to ranks; none: no TokenSharding
 };
 
 }  // namespace plumb::bounds

@@ -17,7 +17,7 @@ class CastError {
  public:
   explicit CastError(const Format& to)
       : to_(to), u_(to.unit_roundoff()), at_zero_(to.spacing_at_zero()), largest_(to.largest()) {}
-  double operator()(const Near& x) const {
+  double operator()(const RunningError& x) const {
     const double m = x.most();
     if (fits(x)) return 0;
     const double half = half_spacing(m, u_, at_zero_);
@@ -25,7 +25,7 @@ class CastError {
   }
   // A stochastic cast may lose a whole spacing; a number that saturates loses what it has beyond
   // the largest.
-  double operator()(const Near& x, const Manner& manner) const {
+  double operator()(const RunningError& x, const Manner& manner) const {
     if (!manner.saturate && !manner.key) return (*this)(x);
     const double m = x.most();
     if (fits(x)) return 0;
@@ -37,7 +37,7 @@ class CastError {
   }
 
  private:
-  bool fits(const Near& x) const { return x.exact() && round_to(x.value, to_) == x.value; }
+  bool fits(const RunningError& x) const { return x.exact() && round_to(x.value, to_) == x.value; }
 
   const Format& to_;
   double u_, at_zero_, largest_;
@@ -88,7 +88,7 @@ std::vector<Term> terms_of(const Parts& parts, const std::vector<Formula>& own) 
   return terms;
 }
 
-Parts bound_of(const Near& y, double value, const Rule& rule) {
+Parts bound_of(const RunningError& y, double value, const Rule& rule) {
   Parts parts;
   const double stored = y[Share::stored];
   const double judge = term<"tolerance.judge">(std::fabs(y.value - value));
@@ -115,26 +115,27 @@ bool finite(const Matrix<double>& x) {
 
 }  // namespace
 
-void NearRoundings::before_parts(std::vector<Matrix<Near>>& parts, const Format&) {
+void RunningErrorRoundings::before_parts(std::vector<Matrix<RunningError>>& parts, const Format&) {
   wire_calls_ = 2 * parts.size() - 1;
 }
 
-void NearRoundings::round(Matrix<Near>& x, const Format& to) {
+void RunningErrorRoundings::round(Matrix<RunningError>& x, const Format& to) {
   const bool wire = wire_calls_ > 0;
   if (wire) --wire_calls_;
   if (to == fp32 || to == fp64) return;  // a float already
   const CastError error(to);
-  for (Near& value : x.values) {
+  for (RunningError& value : x.values) {
     const double c = error(value);
     if (wire) value.err(term<"tolerance.wire">(c), Share::wire);
     if (!wire) value[Share::stored] += term<"tolerance.stored">(c);
   }
 }
 
-void NearRoundings::round_as(Matrix<Near>& x, const Format& to, const Manner& manner) {
+void RunningErrorRoundings::round_as(Matrix<RunningError>& x, const Format& to,
+                                     const Manner& manner) {
   if (to == fp32 || to == fp64) return;
   const CastError error(to);
-  for (Near& value : x.values) {
+  for (RunningError& value : x.values) {
     value[Share::stored] += term<"tolerance.stored">(error(value, manner));
   }
 }
@@ -166,15 +167,16 @@ std::vector<Refusal> refusals_before(const ToleranceCall& call) {
   return {};
 }
 
-Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
-                                bool dependent, const std::vector<Formula>& own) {
+Outcome<Tolerance> tolerance_of(const std::vector<Matrix<RunningError>>& outputs,
+                                const ToleranceCall& call, bool dependent,
+                                const std::vector<Formula>& own) {
   Tolerance tolerance{call.mode, call.mode == Mode::probabilistic ? call.delta : 0, {}, {}, {}};
   double elements = 0;
-  for (const Matrix<Near>& y : outputs) elements += static_cast<double>(y.size());
+  for (const Matrix<RunningError>& y : outputs) elements += static_cast<double>(y.size());
   const double lambda =
       call.mode == Mode::probabilistic ? std::sqrt(2 * std::log(16 * elements / call.delta)) : 0;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const Matrix<Near>& y = outputs[o];
+    const Matrix<RunningError>& y = outputs[o];
     if (call.values.size() != outputs.size() || call.values[o].size() != y.size()) {
       throw std::invalid_argument("a tolerance needs the values of the same call");
     }
@@ -228,12 +230,12 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proo
     if (repeated) return Refusal{Why::conflict, std::string(data_repeat)};
     return moments_by_evaluation(call, proofs.moments);
   }
-  std::vector<Matrix<Near>> inputs;
-  std::vector<const Matrix<Near>*> pointers;
+  std::vector<Matrix<RunningError>> inputs;
+  std::vector<const Matrix<RunningError>*> pointers;
   inputs.reserve(call.inputs.size());
-  for (const Matrix<double>* input : call.inputs) inputs.push_back(converted<Near>(*input));
-  for (const Matrix<Near>& input : inputs) pointers.push_back(&input);
-  NearRoundings roundings;
+  for (const Matrix<double>* input : call.inputs) inputs.push_back(converted<RunningError>(*input));
+  for (const Matrix<RunningError>& input : inputs) pointers.push_back(&input);
+  RunningErrorRoundings roundings;
   return tolerance_of(proofs.bound({pointers, call.attributes, call.how, roundings}), call,
                       repeated || any(squared, short_numbers));
 }

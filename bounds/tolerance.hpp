@@ -1,12 +1,13 @@
-// bounds/tolerance.hpp: the tolerance of an operation, from its evaluation run over Near numbers.
+// bounds/tolerance.hpp: the tolerance of an operation, from its evaluation run over RunningError
+// numbers.
 //
 //   deterministic   worst + stored + judge
 //   probabilistic   min(worst, lambda (common + sqrt energy) + drift) + stored + judge,
 //                   lambda = sqrt(2 ln(2 k / delta)), k = 8 x all elements of all outputs: one
 //                   for the element, the others for the shared numbers that led to it [HI23]
-//   moments         of the same evaluation over Moment numbers: bounds/moments.hpp
+//   moments         of the same evaluation over ErrorMoments numbers: bounds/moments.hpp
 //
-//   worst    all shares but `stored`                            see bounds/proof/near.hpp
+//   worst    all shares but `stored`                            see bounds/proof/running_error.hpp
 //   stored   half a spacing of the output format at |y| + worst; of a stochastic cast a whole one
 //   judge    |value as given - value as mirrored here|: two orders of the FP64 sums
 //
@@ -24,26 +25,26 @@
 
 #include "bounds/moments.hpp"
 #include "bounds/operation.hpp"
-#include "bounds/proof/near.hpp"
+#include "bounds/proof/running_error.hpp"
 #include "bounds/sees.hpp"
 
 namespace plumb::bounds {
 
 // Roundings as promised, each booked: those of parts under `wire`, the others under `stored`.
-class NearRoundings final : public Roundings<Near> {
+class RunningErrorRoundings final : public Roundings<RunningError> {
  public:
-  void round(Matrix<Near>& x, const Format& to) override;
-  void round_as(Matrix<Near>& x, const Format& to, const Manner& manner) override;
-  void before_parts(std::vector<Matrix<Near>>& parts, const Format& wire) override;
+  void round(Matrix<RunningError>& x, const Format& to) override;
+  void round_as(Matrix<RunningError>& x, const Format& to, const Manner& manner) override;
+  void before_parts(std::vector<Matrix<RunningError>>& parts, const Format& wire) override;
 
  private:
   std::size_t wire_calls_ = 0;  // still to come from the combination that has begun
 };
 
-using NearEvaluation = std::vector<Matrix<Near>> (*)(const Call<Near>&);
+using NearEvaluation = std::vector<Matrix<RunningError>> (*)(const Call<RunningError>&);
 
-// An operation's evaluation over Near and over Moment. Without moments only the worst case is
-// derived.
+// An operation's evaluation over RunningError and over ErrorMoments. Without moments only the worst
+// case is derived.
 struct Proofs {
   NearEvaluation bound;
   MomentEvaluation moments;
@@ -58,8 +59,9 @@ struct Formula {
 // Returns the tolerance that the outputs' errors add up to; where roundings depend on each other,
 // the worst case. Its terms are those of the element with the largest bound.
 // REFUSES  may_overflow  if an element or a step may leave the range of its format.
-Outcome<Tolerance> tolerance_of(const std::vector<Matrix<Near>>& outputs, const ToleranceCall& call,
-                                bool dependent, const std::vector<Formula>& own = {});
+Outcome<Tolerance> tolerance_of(const std::vector<Matrix<RunningError>>& outputs,
+                                const ToleranceCall& call, bool dependent,
+                                const std::vector<Formula>& own = {});
 
 // The sentence that refuses moments of data that repeat.
 inline constexpr std::string_view data_repeat =
@@ -82,7 +84,7 @@ bool repeats(const Matrix<double>& x);
 // exponent go the same way.
 bool short_numbers(const Matrix<double>& x);
 
-// tolerance_by<evaluate<Near>, evaluate<Moment>, inputs that are summed>.
+// tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>, inputs that are summed>.
 template <NearEvaluation Bound, MomentEvaluation Moments, std::size_t... Summed>
 Outcome<Tolerance> tolerance_by(const ToleranceCall& call) {
   return tolerance_by_evaluation(call, {Bound, Moments}, {Summed...});

@@ -17,7 +17,7 @@ int code_of(const Trial& t) { return t.reached && t.changed ? t.broken.exit_code
 
 // The step that is judged: late bugs have a step before.
 int step_of(const Bug& bug, const Start& start) {
-  return start.run.step + (bug.expected == Expected::T_late ? 1 : 0);
+  return start.run.step + (bug.in_the_next_step ? 1 : 0);
 }
 
 std::string trial_line(const Bug& bug, const Start& start, const Trial& t) {

@@ -72,7 +72,8 @@ constexpr std::array catalogues{
 
 std::vector<std::string> known_values(const CLI::App& verb, const CLI::Option& option) {
   const std::string name = names_of(option).front();
-  if (name == "--rule") return verb.get_name() == "bound" ? modes() : all_rules();
+  if (name == "--rule") return all_rules();
+  if (name == "--mode") return modes();
   if (name == "VERB") return verbs_below(*verb.get_parent());
   if (name == "SHELL") return {"bash"};
   for (const auto& [of, values] : catalogues) {

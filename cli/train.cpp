@@ -99,8 +99,7 @@ int TrainCommand::run() {
     throw Failure("a bug is planted in a run over ranks; say --layout " +
                   std::string(planted_->needs.layout));
   }
-  if (planted_ != nullptr && planted_->expected == Expected::T_late && !every_step_ &&
-      resync_.empty()) {
+  if (planted_ != nullptr && planted_->in_the_next_step && !every_step_ && resync_.empty()) {
     throw Failure("bug '" + bug_ +
                   "' shows from the second step on; say --every-step, or --resync RUN");
   }

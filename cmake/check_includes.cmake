@@ -4,9 +4,9 @@
 #   library      its headers                                         the files that may include them
 set(doors mpfr multiprecision boost_math eigen cuda nccl mpi json re2 cli11 gtest benchmark)
 set(mpfr_is            "(mpfr|gmp)")
-set(mpfr_in            "bounds/proof/(exact|truth)\\.cpp|tests/.*")
+set(mpfr_in            "bounds/proof/(exact|big_float)\\.cpp|tests/.*")
 set(multiprecision_is  "boost/multiprecision/")
-set(multiprecision_in  "bounds/proof/(exact|truth)\\.cpp|tests/.*")
+set(multiprecision_in  "bounds/proof/(exact|big_float)\\.cpp|tests/.*")
 set(boost_math_is      "boost/math/")
 set(boost_math_in      "trace/levels\\.cpp|tests/.*")
 set(eigen_is           "(unsupported/)?Eigen/")

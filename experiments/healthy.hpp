@@ -21,7 +21,8 @@ struct Question {
 Question asked(const std::string& operation, const std::string& distribution, std::size_t n,
                const Format& format);
 
-// Products with their certificate; other values in FP64, good for 2^-48 and better (near.hpp).
+// Products with their certificate; other values in FP64, good for 2^-48 and better
+// (bounds/proof/running_error.hpp).
 Matrix<double> true_result(const Question& q);
 
 struct Compared {

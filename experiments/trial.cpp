@@ -20,7 +20,7 @@ Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const Chec
   Start start = first;
   CheckOptions options = asked;
   Trace perturbed;
-  if (bug.expected == Expected::T_late) {
+  if (bug.in_the_next_step) {
     run_candidate(first, &bug, dose, "reference", threads(), &stale);
     start = step_after(first, merge(run_reference(first)).values);
     if (asked.perturbed != nullptr) {  // of the step that is judged

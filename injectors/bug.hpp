@@ -22,10 +22,6 @@ struct Dose {
   std::uint64_t seed = 1;
 };
 
-// How a bug shows: T: a tolerance rule fires in the step. T_late: only in a later step. R: ranks
-// that should agree do not. No bug has one of the others.
-enum class Expected { T, T_late, R, neg, blind, floor };
-
 // A setting without which a bug cannot bite, as sizes() names it, and the value that `catch` takes,
 // as text_of() writes it.
 struct Setting {
@@ -49,9 +45,8 @@ struct Bug {
   std::string_view title;  // one line of the table
   std::string_view story;  // what was wrong and why nobody noticed, in a sentence or two
   std::string_view seen_in;
-  char klass;  // a class of bugs, A to H; nothing reads it
-  Expected expected;
-  Needs needs;  // the smallest layout and recipe in which it can bite
+  bool in_the_next_step = false;  // the first step is right
+  Needs needs;                    // the smallest layout and recipe in which it can bite
   std::string_view hides_when;
   std::string_view dose = "";  // the meaning of Dose::magnitude, with its default; empty: none
   std::string (*bites_at)(const Config&);  // canonical id of the first tensor that goes wrong

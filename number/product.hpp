@@ -57,7 +57,8 @@ View<T> rows(View<T> b, std::size_t first, std::size_t last) {
 }
 
 // Writes (or, accumulating, continues) C, whose rows lie `c_stride` apart.
-// Throws std::invalid_argument if the inner sizes differ. T is float, double, Truth or Moment.
+// Throws std::invalid_argument if the inner sizes differ.
+// T is float, double, BigFloat or ErrorMoments.
 template <class T>
 void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate = false);
 template <>  // chains.cpp

@@ -82,7 +82,7 @@ T squares_of(const T* x, std::size_t n, const T& mean) {
     using std::fma;
     T c = 0;
     for (std::size_t j = 0; j < n; ++j) {
-      const T off = x[j] - mean;  // one number, used twice: Moment takes note
+      const T off = x[j] - mean;  // one number, used twice: ErrorMoments takes note
       c = fma(off, off, c);
     }
     return c;

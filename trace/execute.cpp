@@ -99,7 +99,7 @@ void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
     return run<float>(node, values, roundings);
   }
   Node other = node;
-  other.how.deal.key = key | 1;
+  other.how.tokens.key = key | 1;
   make(other, values);
 }
 

@@ -49,7 +49,8 @@ void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
       if (found == promised.end()) continue;
       const Evaluation& how = found->second;
       const bool same = ran.parts == how.parts && ran.output == how.output &&
-                        (ran.parts == 1 || ran.wire == how.wire) && ran.deal.ring == how.deal.ring;
+                        (ran.parts == 1 || ran.wire == how.wire) &&
+                        ran.tokens.ring == how.tokens.ring;
       if (same || !told.insert(id).second) continue;
       findings.push_back({id, "structure", infinite,
                           "promised: " + in_words(how) + "; rank " + std::to_string(rank) +
@@ -94,8 +95,8 @@ std::set<std::string> shaped_by_layout(const Trace& candidate) {
   std::set<std::string> ids;
   if (!candidate.graph) return ids;
   for (const Node& node : candidate.graph->nodes) {
-    const Deal& deal = node.how.deal;
-    const bool sliced = node.how.parts > 1 || deal.ranks > 1 || deal.groups > 1;
+    const TokenSharding& tokens = node.how.tokens;
+    const bool sliced = node.how.parts > 1 || tokens.ranks > 1 || tokens.groups > 1;
     if (traits_of(node).shaped_by_parts && sliced) ids.insert(node.outputs.front());
   }
   return ids;

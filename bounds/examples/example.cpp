@@ -38,8 +38,8 @@ std::vector<Matrix<double>> value_of(const Example& e) {
 std::vector<Matrix<float>> evaluation_of(const Example& e) {
   return run<float>(e, RealRoundings(), e.operation().evaluate);
 }
-std::vector<Matrix<Truth>> truth_of(const Example& e) {
-  return run<Truth>(e, NoRoundings<Truth>(), e.operation().truth);
+std::vector<Matrix<BigFloat>> truth_of(const Example& e) {
+  return run<BigFloat>(e, NoRoundings<BigFloat>(), e.operation().truth);
 }
 Outcome<Tolerance> tolerance_of(const Example& e, Mode mode, double delta) {
   std::vector<const Matrix<double>*> pointers;

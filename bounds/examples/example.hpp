@@ -46,7 +46,7 @@ Matrix<double> value_of_softmax(const Matrix<double>& x);
 
 std::vector<Matrix<double>> value_of(const Example& e);
 std::vector<Matrix<float>> evaluation_of(const Example& e);
-std::vector<Matrix<Truth>> truth_of(const Example& e);
+std::vector<Matrix<BigFloat>> truth_of(const Example& e);
 Outcome<Tolerance> tolerance_of(const Example& e, Mode mode = Mode::deterministic,
                                 double delta = 1e-3);
 

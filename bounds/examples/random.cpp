@@ -17,9 +17,9 @@ void RandomCall::logits(std::size_t n) {
   if (draw.kind() == "tiny") e.inputs.back() = draw.matrix(rows, n);
 }
 
-void RandomCall::deal(std::size_t sequence) {
+void RandomCall::shard_tokens(std::size_t sequence) {
   if (draw.coin() || sequence % 4 != 0) return;
-  e.how.deal = {2, static_cast<int>(sequence)};
+  e.how.tokens = {2, static_cast<int>(sequence)};
   e.how.parts = std::max(e.how.parts, 2);
 }
 

@@ -33,7 +33,7 @@ class RandomCall {
   void one_part() { e.how.parts = 1; }
 
   // In half of the calls two ranks share `sequence` tokens in zigzag, where these divide.
-  void deal(std::size_t sequence);
+  void shard_tokens(std::size_t sequence);
   // In half of the sequences another document begins anew at every fourth token or so.
   bool documents(std::size_t sequence);
 };

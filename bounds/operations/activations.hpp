@@ -19,7 +19,7 @@ std::vector<Matrix<T>> each(const Call<T>& call, const F& f) {
   Matrix<T> y = call[0];
   for (T& x : y.values) x = f(x);
   call.roundings.round(y, call.how.output);
-  return alone(std::move(y));
+  return single_output(std::move(y));
 }
 
 template <class T, class F>
@@ -27,7 +27,7 @@ std::vector<Matrix<T>> each_slope(const Call<T>& call, const F& slope) {
   Matrix<T> dx = call[1];
   for (std::size_t e = 0; e < dx.size(); ++e) dx.values[e] *= slope(call[0].values[e]);
   call.roundings.round(dx, call.how.output);
-  return alone(std::move(dx));
+  return single_output(std::move(dx));
 }
 
 }  // namespace plumb::bounds

@@ -52,7 +52,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 // The gradient of a step that is left out is mostly not finite, and nobody looks at it.
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
-  constexpr auto derived = tolerance_by<evaluate<Near>, evaluate<Moment>>;
+  constexpr auto derived = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>;
   if (!skipped<double>(call)) return derived(call);
   const Matrix<double> none(call[3].rows, call[3].cols);
   ToleranceCall without = call;
@@ -92,7 +92,7 @@ extern const Operation adam{
     .id = "adam",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
+    .truth = evaluate<BigFloat>,
     .tolerance = tolerance,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"w", "N", "M"},

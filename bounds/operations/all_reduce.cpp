@@ -93,21 +93,21 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> y = how.algorithm == Algorithm::tree ? by_halves(parts, 0, parts.size(), call)
                                                  : in_turn(parts, how, call);
   call.roundings.round(y, call.how.output);
-  return alone(std::move(y));
+  return single_output(std::move(y));
 }
 
 // The sum whose order is not known: the errors of its parts, and what FP32 may lose in any order.
-std::vector<Matrix<Near>> in_any_order(const Call<Near>& call) {
-  const std::vector<Matrix<Near>> parts = sent(call);
-  Matrix<Near> y(parts[0].rows, parts[0].cols);
+std::vector<Matrix<RunningError>> in_any_order(const Call<RunningError>& call) {
+  const std::vector<Matrix<RunningError>> parts = sent(call);
+  Matrix<RunningError> y(parts[0].rows, parts[0].cols);
   for (std::size_t e = 0; e < y.size(); ++e) {
-    Near& sum = y.values[e];
+    RunningError& sum = y.values[e];
     double size = 0, value = 0, lost = 0;
-    for (const Matrix<Near>& part : parts) {
-      const Near& x = part.values[e];
+    for (const Matrix<RunningError>& part : parts) {
+      const RunningError& x = part.values[e];
       sum.carry(term<"all_reduce.sent">(1), x);
       size += x.most();
-      lost += Near::lost(value, x.value, value + x.value);
+      lost += RunningError::lost(value, x.value, value + x.value);
       value += x.value;
     }
     sum.value = value;
@@ -120,7 +120,7 @@ std::vector<Matrix<Near>> in_any_order(const Call<Near>& call) {
     call.roundings.round(y, k + 1 == parts.size() ? call.how.wire : fp32);
   }
   call.roundings.round(y, call.how.output);
-  return alone(std::move(y));
+  return single_output(std::move(y));
 }
 
 void widen(Tolerance& t, const Tolerance& other, const std::optional<Place>& explained) {
@@ -144,7 +144,7 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
                              : "moments of a sum need its order; name the ring's rotation"};
   }
   if (any_order) return tolerance_by_evaluation(call, {in_any_order, nullptr}, {});
-  if (!any_rotation) return tolerance_by<evaluate<Near>, evaluate<Moment>>(call);
+  if (!any_rotation) return tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>(call);
   Attributes attributes = call.attributes;
   attributes["rotation"] = 0;
   const ToleranceCall turned{call.inputs, attributes,  call.how,      call.mode,
@@ -152,7 +152,8 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   std::optional<Tolerance> widest;
   for (int r = 0; r < how.ranks; ++r) {
     attributes["rotation"] = r;
-    const Outcome<Tolerance> t = tolerance_by<evaluate<Near>, evaluate<Moment>>(turned);
+    const Outcome<Tolerance> t =
+        tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>(turned);
     if (!t) return t;
     if (!widest) widest = *t;
     widen(*widest, *t, call.explained);
@@ -178,7 +179,7 @@ extern const Operation all_reduce{
     .id = "all_reduce",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
+    .truth = evaluate<BigFloat>,
     .tolerance = tolerance,
     .sums = SumOrder::none,
     .traits = {.of_ranks = true},

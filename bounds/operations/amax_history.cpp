@@ -14,9 +14,9 @@ namespace {
 
 double size_of(float x) { return std::fabs(static_cast<double>(x)); }
 double size_of(double x) { return std::fabs(x); }
-double size_of(const Near& x) { return std::fabs(x.value); }
-double size_of(const Moment& x) { return std::fabs(x.held()); }
-double size_of(const Truth& x) { return std::fabs(static_cast<double>(x)); }
+double size_of(const RunningError& x) { return std::fabs(x.value); }
+double size_of(const ErrorMoments& x) { return std::fabs(x.held()); }
+double size_of(const BigFloat& x) { return std::fabs(static_cast<double>(x)); }
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
@@ -30,7 +30,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> history = call[0];
   for (std::size_t i = history.rows; i-- > 1;) history.values[i] = history.values[i - 1];
   history.values[0] = static_cast<T>(largest);
-  return alone(std::move(history));
+  return single_output(std::move(history));
 }
 
 void random(RandomCall& c) {
@@ -50,8 +50,8 @@ extern const Operation amax_history{
     .id = "amax_history",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.keeps_history = true, .exact = true},
     .schema = {.inputs = {{"h", "N", "1"}, repeated({"x", "*", "*"})},

@@ -18,9 +18,9 @@ namespace {
 
 float nearest(float x) { return x; }
 float nearest(double x) { return static_cast<float>(x); }
-float nearest(const Near& x) { return static_cast<float>(x.value); }
-float nearest(const Moment& x) { return static_cast<float>(x.held()); }
-float nearest(const Truth& x) { return static_cast<float>(static_cast<double>(x)); }
+float nearest(const RunningError& x) { return static_cast<float>(x.value); }
+float nearest(const ErrorMoments& x) { return static_cast<float>(x.held()); }
+float nearest(const BigFloat& x) { return static_cast<float>(static_cast<double>(x)); }
 
 float power(float amax, double largest) {
   if (amax == 0 || !std::isfinite(amax)) return 1;
@@ -54,8 +54,8 @@ extern const Operation amax_scale{
     .id = "amax_scale",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.makes_scales = true, .exact = true},
     .schema = {.inputs = {{"x", "N", "M"}},

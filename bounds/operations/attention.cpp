@@ -16,7 +16,7 @@
 //   dk, dv       one chain through the query heads of a group, in each part over the queries of one
 //                rank; parts are combined before the scale
 //   dsinks       what each row gives to its sink's logit, - p D, its p not rounded; then rounded
-// Where keys and values go round (how.deal.ring): ring_attention.hpp.
+// Where keys and values go round (how.tokens.ring): ring_attention.hpp.
 //   moments      what a row shares (largest, sum, D, each exponential, P and dP) is a source of its
 //                own
 #include <algorithm>
@@ -33,7 +33,7 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> ring_forward(const Call<T>& call) {
-  return alone(Ring<T>(call, 1).forward().o);
+  return single_output(Ring<T>(call, 1).forward().o);
 }
 template <class T>
 std::vector<Matrix<T>> ring_grad(const Call<T>& call) {
@@ -55,18 +55,18 @@ T softmax(T* row, std::size_t n, T scale, const T* sink) {
   for (std::size_t j = 0; j < n; ++j) row[j] *= scale;
   T largest = *std::max_element(row, row + n);
   if (sink != nullptr && largest < *sink) largest = *sink;
-  largest = shared(largest);
+  largest = with_named_error(largest);
   T sum = 0;
   for (std::size_t j = 0; j < n; ++j) {
-    row[j] = shared(exp(row[j] - largest));
+    row[j] = with_named_error(exp(row[j] - largest));
     sum += row[j];
   }
   T of_sink = 0;
   if (sink != nullptr) {
-    of_sink = shared(exp(*sink - largest));
+    of_sink = with_named_error(exp(*sink - largest));
     sum += of_sink;
   }
-  sum = shared(sum);
+  sum = with_named_error(sum);
   for (std::size_t j = 0; j < n; ++j) row[j] = row[j] / sum;
   return sink == nullptr ? of_sink : of_sink / sum;
 }
@@ -91,7 +91,7 @@ Weights<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, st
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
-  if (call.how.deal.ring) return ring_forward(call);
+  if (call.how.tokens.ring) return ring_forward(call);
   const Heads of(call, 1);
   Matrix<T> o(call[0].rows, of.heads * of.dim);
   for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
@@ -110,12 +110,12 @@ template <class T>
 Matrix<T> score_gradients(const Call<T>& call, Weights<T>& w, Matrix<T> dp, std::vector<T>& along) {
   using std::fma;
   Matrix<T>& p = w.p;
-  for (T& x : p.values) x = shared(x);
-  for (T& x : dp.values) x = shared(x);
+  for (T& x : p.values) x = with_named_error(x);
+  for (T& x : dp.values) x = with_named_error(x);
   for (std::size_t i = 0; i < p.rows; ++i) {
     T d = 0;
     for (std::size_t j = w.first[i]; j <= i; ++j) d = fma(p(i, j), dp(i, j), d);
-    d = shared(d);
+    d = with_named_error(d);
     for (std::size_t j = 0; j < p.cols; ++j) {
       dp(i, j) = j >= w.first[i] && j <= i ? p(i, j) * (dp(i, j) - d) : T(0);
     }
@@ -166,8 +166,8 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
       }
       multiply(view(ds), of.block(qkv, b, of.key(h), false), rows + of.query(h), d.cols);
       // A row of P and dS goes into dq as a whole, into a row of dk and dv by one element.
-      for (T& x : ds.values) x = apart(x);
-      for (T& x : p.values) x = apart(x);
+      for (T& x : ds.values) x = with_unnamed_errors(x);
+      for (T& x : p.values) x = with_unnamed_errors(x);
       multiply(view(ds, true), of.block(qkv, b, of.query(h), false), rows + of.key(h), d.cols,
                later);
       multiply(view(p, true), d_o, rows + of.value(h), d.cols, later);
@@ -178,7 +178,7 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
-  if (call.how.deal.ring) return ring_grad(call);
+  if (call.how.tokens.ring) return ring_grad(call);
   const Heads of(call, 2);
   const std::vector<int> part_of = parts_of_rows(call[0].rows, call.how);
   Matrix<T> d_sinks(of.sinks == 0 ? 0 : call[0].rows, of.heads);
@@ -186,7 +186,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   for (int p = 0; p < call.how.parts; ++p) {
     parts.push_back(gradient_part(call, part_of, p, d_sinks));
   }
-  Matrix<T> d = combined(std::move(parts), call.how, call.roundings);
+  Matrix<T> d = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   const std::size_t group = of.ratio() + 2;
   for (std::size_t t = 0; t < d.rows; ++t) {
     for (std::size_t j = 0; j < d.cols; ++j) {
@@ -194,7 +194,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     }
   }
   call.roundings.round(d, call.how.output);
-  std::vector<Matrix<T>> outputs = alone(std::move(d));
+  std::vector<Matrix<T>> outputs = single_output(std::move(d));
   if (of.sinks > 0) {
     call.roundings.round(d_sinks, call.how.output);
     outputs.push_back(std::move(d_sinks));
@@ -226,7 +226,7 @@ std::optional<Refusal> refusal(const ToleranceCall& call) {
 template <auto WorstCase, NearEvaluation OfRing, MomentEvaluation Moments>
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   if (const auto refused = refusal(call)) return *refused;
-  const bool derived = call.mode == Mode::deterministic && !call.how.deal.ring;
+  const bool derived = call.mode == Mode::deterministic && !call.how.tokens.ring;
   return derived ? WorstCase(call) : tolerance_by_evaluation(call, {OfRing, Moments}, {0});
 }
 
@@ -243,7 +243,7 @@ void choose(RandomCall& c) {
   const auto heads = static_cast<std::size_t>(c.e.attributes["heads"]);
   const auto sequence = static_cast<int>(c.e.attributes["sequence"]);
   if (sequence % 4 == 0 && !c.draw.coin()) {
-    c.e.how.deal = {2, sequence, 0, true};
+    c.e.how.tokens = {2, sequence, 0, true};
     c.e.how.parts = 2;
     c.e.how.wire = fp32;
   }
@@ -262,7 +262,7 @@ void random_grad(RandomCall& c) {
   random_qkv(c);
   const double heads = c.e.attributes["heads"], dim = c.e.attributes["head_dim"];
   c.give(c.e.inputs[0].rows, static_cast<std::size_t>(heads * dim));
-  c.deal(static_cast<std::size_t>(c.e.attributes["sequence"]));
+  c.shard_tokens(static_cast<std::size_t>(c.e.attributes["sequence"]));
   if (c.e.how.parts > 1) c.e.how.wire = fp32;
   choose(c);
 }
@@ -277,8 +277,8 @@ extern const Operation attention{
     .id = "attention",
     .evaluate = forward<float>,
     .value = forward<double>,
-    .truth = forward<Truth>,
-    .tolerance = tolerance<attention_tolerance, ring_forward<Near>, forward<Moment>>,
+    .truth = forward<BigFloat>,
+    .tolerance = tolerance<attention_tolerance, ring_forward<RunningError>, forward<ErrorMoments>>,
     .sums = SumOrder::chain,
     .traits = {.kind = Kind::attention},
     .schema = {.inputs = {{"qkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
@@ -295,8 +295,8 @@ extern const Operation attention_grad{
     .id = "attention_grad",
     .evaluate = grad<float>,
     .value = grad<double>,
-    .truth = grad<Truth>,
-    .tolerance = tolerance<attention_grad_tolerance, ring_grad<Near>, grad<Moment>>,
+    .truth = grad<BigFloat>,
+    .tolerance = tolerance<attention_grad_tolerance, ring_grad<RunningError>, grad<ErrorMoments>>,
     .sums = SumOrder::own,
     .traits = {.kind = Kind::attention},
     .schema = {.inputs = {{"qkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},

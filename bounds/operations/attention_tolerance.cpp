@@ -107,7 +107,7 @@ Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
 
 // Adds the value of a product left * right and its errors to a block of outputs.
 void accumulate(const Bounded& left, bool transposed, View<double> right, View<double> right_size,
-                double terms, Near* to, std::size_t stride) {
+                double terms, RunningError* to, std::size_t stride) {
   const auto as = [&](const Matrix<double>& m) { return view(m, transposed); };
   const Matrix<double> value = product(as(left.value), right);
   const Matrix<double> by_fp32 = product(as(left.fp32_error), right_size);
@@ -116,7 +116,7 @@ void accumulate(const Bounded& left, bool transposed, View<double> right, View<d
   const Matrix<double> sum = product(as(size), right_size);
   for (std::size_t i = 0; i < value.rows; ++i) {
     for (std::size_t j = 0; j < value.cols; ++j) {
-      Near& x = to[i * stride + j];
+      RunningError& x = to[i * stride + j];
       x.value += value(i, j);
       x[Share::functions] += term<"attention.left">(by_fp32(i, j));
       // What the rounding of P or dS left. It waits under `wire`, which attention has no use for,
@@ -129,10 +129,11 @@ void accumulate(const Bounded& left, bool transposed, View<double> right, View<d
 }
 
 // Adds the results' own casts, and books what stored P and dS left with them under `stored`.
-Outcome<Tolerance> finished(std::vector<Matrix<Near>>&& results, const ToleranceCall& call) {
-  for (Matrix<Near>& y : results) {
-    NearRoundings().round(y, call.how.output);
-    for (Near& x : y.values) {
+Outcome<Tolerance> finished(std::vector<Matrix<RunningError>>&& results,
+                            const ToleranceCall& call) {
+  for (Matrix<RunningError>& y : results) {
+    RunningErrorRoundings().round(y, call.how.output);
+    for (RunningError& x : y.values) {
       x[Share::stored] += x[Share::wire];
       x[Share::wire] = 0;
     }
@@ -148,8 +149,8 @@ Outcome<Tolerance> finished(std::vector<Matrix<Near>>&& results, const Tolerance
 }
 
 // The gradient that a row gives to its sink's logit.
-Near sink_gradient(double p, double p_error, double along, double along_error) {
-  Near d = Near::of(-p * along);
+RunningError sink_gradient(double p, double p_error, double along, double along_error) {
+  RunningError d = RunningError::of(-p * along);
   d[Share::functions] += term<"attention.sink_p">(p_error * std::fabs(along));
   d[Share::sums] += term<"attention.sink_along">((p + p_error) * along_error);
   d[Share::steps] += u * (p + p_error) * (std::fabs(along) + along_error) + t;
@@ -223,7 +224,7 @@ void softmax_with_error(const double* score, const double* score_error, std::siz
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
   const Heads of(call, 1);
   const Matrix<double> size = absolute(call[0]);
-  Matrix<Near> o(call[0].rows, of.heads * of.dim);
+  Matrix<RunningError> o(call[0].rows, of.heads * of.dim);
   for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
     for (std::size_t h = 0; h < of.heads; ++h) {
       accumulate(probabilities(call, of, size, b, h).p, false,
@@ -231,7 +232,7 @@ Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
                  static_cast<double>(of.sequence), o.row(b * of.sequence) + h * of.dim, o.cols);
     }
   }
-  return finished(alone(std::move(o)), call);
+  return finished(single_output(std::move(o)), call);
 }
 
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
@@ -239,12 +240,12 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
   const Matrix<double>& qkv = call[0];
   const Matrix<double> size = absolute(qkv);
   const Matrix<double> d_size = absolute(call[1]);
-  Matrix<Near> d(qkv.rows, qkv.cols), d_sinks(qkv.rows, of.heads);
+  Matrix<RunningError> d(qkv.rows, qkv.cols), d_sinks(qkv.rows, of.heads);
   // Summing parts of a chain is one more tree of additions: each part counts as a term more.
   const auto n = static_cast<double>(of.sequence) + call.how.parts;
   const auto group_n = static_cast<double>(of.ratio() * of.sequence) + call.how.parts;
   for (std::size_t b = 0; b < d.rows / of.sequence; ++b) {
-    Near* rows = d.row(b * of.sequence);
+    RunningError* rows = d.row(b * of.sequence);
     for (std::size_t h = 0; h < of.heads; ++h) {
       const auto block = [&](const Matrix<double>& m, std::size_t column) {
         return of.block(m, b, column, false);
@@ -270,14 +271,14 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
   const std::size_t group = of.ratio() + 2;
   for (std::size_t e = 0; e < d.size(); ++e) {
     if (e % d.cols / of.dim % group == group - 1) continue;  // values are not scaled
-    Near& x = d.values[e];
+    RunningError& x = d.values[e];
     const double all = term<"attention.gradient_scale">(4 * u * x.most());
-    Near scaled = Near::of(x.value * of.scale<double>());
+    RunningError scaled = RunningError::of(x.value * of.scale<double>());
     scaled.carry(of.scale<double>(), x);
     scaled[Share::steps] += of.scale<double>() * all + t;
     x = scaled;
   }
-  std::vector<Matrix<Near>> results = alone(std::move(d));
+  std::vector<Matrix<RunningError>> results = single_output(std::move(d));
   if (of.sinks > 0) results.push_back(std::move(d_sinks));
   return finished(std::move(results), call);
 }

@@ -21,13 +21,13 @@ namespace {
 template <class T>
 std::vector<Matrix<T>> balanced(const Call<T>& call) {
   using std::fma;
-  const Evaluation in_fp32{call.how.parts, call.how.wire, fp32, call.how.deal};
+  const Evaluation in_fp32{call.how.parts, call.how.wire, fp32, call.how.tokens};
   const Matrix<T> sums = column_sums(call[0], in_fp32, call.roundings);
   T loss = 0;
   for (std::size_t e = 0; e < sums.rows; ++e) {
     loss = fma(call[1].values[e], sums.values[e], loss);
   }
-  return alone(Matrix<T>(1, 1, static_cast<T>(call.attribute("balance")) * loss));
+  return single_output(Matrix<T>(1, 1, static_cast<T>(call.attribute("balance")) * loss));
 }
 
 }  // namespace
@@ -36,8 +36,8 @@ extern const Operation balance_loss{
     .id = "balance_loss",
     .evaluate = balanced<float>,
     .value = balanced<double>,
-    .truth = balanced<Truth>,
-    .tolerance = tolerance_by<balanced<Near>, balanced<Moment>, 0>,
+    .truth = balanced<BigFloat>,
+    .tolerance = tolerance_by<balanced<RunningError>, balanced<ErrorMoments>, 0>,
     .schema = {.inputs = {{"p", "T", "E"}, {"n", "E", "1"}},
                .outputs = {{"l", "1", "1"}},
                .attributes = {real("balance"), or_else(real("z"))},
@@ -46,7 +46,7 @@ extern const Operation balance_loss{
         .random =
             [](RandomCall& c) {
               routed(c, {.inputs = "pn", .parted = true, .as_many = true});
-              c.deal(c.e.inputs[0].rows);
+              c.shard_tokens(c.e.inputs[0].rows);
             },
         .shaped = [](Maker& m) { routed(m, {.inputs = "pn", .parted = true, .as_many = true}); },
         .usual = "4096x8"},

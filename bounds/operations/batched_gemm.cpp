@@ -33,7 +33,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     const Matrix<T> a = block_of(call[0], batch, i), b = block_of(call[1], batch, i);
     put_below(c, product_of<T>({{&a, &b}, call.attributes, call.how, call.roundings})[0]);
   }
-  return alone(std::move(c));
+  return single_output(std::move(c));
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
@@ -72,7 +72,7 @@ extern const Operation batched_gemm{
     .id = "batched_gemm",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
+    .truth = evaluate<BigFloat>,
     .tolerance = tolerance,
     .sums = SumOrder::any,
     .traits = {.kind = Kind::product},

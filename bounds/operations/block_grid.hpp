@@ -3,7 +3,7 @@
 //
 // Blocks begin anew in each of `parts` slices of the rows (sliced_rows 1) or of the columns (0),
 // and of rows that are dealt in each rank's, one after the other. With ids the rows are those of
-// dispatch, and blocks begin anew in each of deal.groups groups of experts, there in each rank's
+// dispatch, and blocks begin anew in each of tokens.groups groups of experts, there in each rank's
 // rows.
 #pragma once
 
@@ -27,17 +27,18 @@ struct Grid {
 template <class T>
 Grid grid_of_groups(const Call<T>& call, const Matrix<T>& ids) {
   const std::size_t experts = call.count("experts"), size = call.count("rows");
-  const auto groups = static_cast<std::size_t>(call.how.deal.groups);
+  const auto groups = static_cast<std::size_t>(call.how.tokens.groups);
   const Routing routing = routing_of(ids, experts);
-  const int ranks = call.how.deal.ranks;
+  const int ranks = call.how.tokens.ranks;
   // Blocks lie as promised in every draw: other cuts would make another number of blocks.
-  const Parting tokens = parting(ids.rows, {ranks, fp32, fp32, {ranks, call.how.deal.sequence}});
+  const SumPartition tokens =
+      parting(ids.rows, {ranks, fp32, fp32, {ranks, call.how.tokens.sequence}});
   Grid grid{{}, {}, block_starts(call[0].cols, call.count("cols"), call.how.parts)};
   for (std::size_t g = 0; g < groups; ++g) {
     const std::size_t end =
         g + 1 < groups ? routing.first[(g + 1) * experts / groups] : call[0].rows;
     const Slice rows{routing.first[g * experts / groups], end};
-    const Parting of_ranks = parted_rows(routing, rows, tokens);
+    const SumPartition of_ranks = parted_rows(routing, rows, tokens);
     const std::size_t before = grid.order.size();
     for (const std::size_t i : of_ranks.order) grid.order.push_back(rows.first + i);
     for (std::size_t r = 0; r + 1 < of_ranks.begins.size(); ++r) {
@@ -56,8 +57,8 @@ Grid grid_of(const Call<T>& call, std::size_t before) {
   if (call.inputs.size() > before) return grid_of_groups(call, call[before]);
   const bool by_rows = call.attribute("sliced_rows") != 0;
   const int parts = call.how.parts;
-  const int of_rows = call.how.deal.ranks > 1 ? call.how.deal.ranks : by_rows ? parts : 1;
-  return {dealt_rows(call[0].rows, call.how.deal),
+  const int of_rows = call.how.tokens.ranks > 1 ? call.how.tokens.ranks : by_rows ? parts : 1;
+  return {rows_in_rank_order(call[0].rows, call.how.tokens),
           block_starts(call[0].rows, call.count("rows"), of_rows),
           block_starts(call[0].cols, call.count("cols"), by_rows ? 1 : parts)};
 }
@@ -77,10 +78,10 @@ inline void random_scales(RandomCall& c) {
   if (!of_experts) return;
   c.e.attributes["experts"] = 4;
   c.e.attributes["sliced_rows"] = 0;
-  c.e.how.deal.groups = static_cast<int>(c.draw.between(1, 2));
+  c.e.how.tokens.groups = static_cast<int>(c.draw.between(1, 2));
   if (c.rows % 4 == 0 && c.draw.coin()) {
-    c.e.how.deal.ranks = 2;
-    c.e.how.deal.sequence = static_cast<int>(c.rows);
+    c.e.how.tokens.ranks = 2;
+    c.e.how.tokens.sequence = static_cast<int>(c.rows);
   }
   c.add(ids);
 }

@@ -18,11 +18,11 @@ double held(float x) { return static_cast<double>(x); }
 
 double held(double x) { return static_cast<double>(static_cast<float>(x)); }
 
-double held(const Near& x) { return held(x.value); }
+double held(const RunningError& x) { return held(x.value); }
 
-double held(const Moment& x) { return held(x.held()); }
+double held(const ErrorMoments& x) { return held(x.held()); }
 
-double held(const Truth& x) { return held(static_cast<double>(x)); }
+double held(const BigFloat& x) { return held(static_cast<double>(x)); }
 
 template <class T>
 Matrix<double> largest_magnitudes(const Matrix<T>& x, const Grid& grid) {
@@ -53,7 +53,7 @@ std::vector<Matrix<T>> scales(const Call<T>& call) {
     const double scale = block_scale(amax.values[b], rule, call.how.output, t);
     s.values[b] = static_cast<T>(static_cast<float>(scale));
   }
-  std::vector<Matrix<T>> outputs = alone(std::move(s));
+  std::vector<Matrix<T>> outputs = single_output(std::move(s));
   if (nested) outputs.emplace_back(1, 1, static_cast<T>(t));
   return outputs;
 }
@@ -64,8 +64,8 @@ extern const Operation block_scales{
     .id = "block_scales",
     .evaluate = scales<float>,
     .value = scales<double>,
-    .truth = scales<Truth>,
-    .tolerance = tolerance_by<scales<Near>, scales<Moment>>,
+    .truth = scales<BigFloat>,
+    .tolerance = tolerance_by<scales<RunningError>, scales<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.makes_scales = true, .scales_output = true, .shaped_by_parts = true, .exact = true},
     .schema = {.inputs = {where({"x", "T", "M"}, "experts", "T k", "M"),

@@ -3,16 +3,16 @@
 
 #include <type_traits>
 
-#include "bounds/proof/near.hpp"
+#include "bounds/proof/running_error.hpp"
 #include "bounds/sees.hpp"
 #include "number/product.hpp"
 
 namespace plumb::bounds {
 
-// c += a b, for Near too, which has no packed product.
+// c += a b, for RunningError too, which has no packed product.
 template <class T>
 void add_product(const Matrix<T>& a, const Matrix<T>& b, Matrix<T>& c) {
-  if constexpr (std::is_same_v<T, Near>) {
+  if constexpr (std::is_same_v<T, RunningError>) {
     for (std::size_t i = 0; i < c.rows; ++i) {
       for (std::size_t j = 0; j < c.cols; ++j) {
         for (std::size_t k = 0; k < b.rows; ++k) c(i, j) = fma(a(i, k), b(k, j), c(i, j));
@@ -35,7 +35,7 @@ Matrix<T> transposed(const Matrix<T>& x) {
 // Returns the larger of two. Where FP32 may take the other one, its error is that of either.
 template <class T>
 T larger(const T& a, const T& b) {
-  if constexpr (std::is_same_v<T, Near>) {
+  if constexpr (std::is_same_v<T, RunningError>) {
     return -min(-a, -b);
   } else {
     return a < b ? b : a;
@@ -44,7 +44,7 @@ T larger(const T& a, const T& b) {
 // May FP32 find that b is larger?
 template <class T>
 bool may_exceed(const T& a, const T& b) {
-  if constexpr (std::is_same_v<T, Near>) {
+  if constexpr (std::is_same_v<T, RunningError>) {
     return !(b.value + b.worst() <= a.value - a.worst());
   } else {
     return a < b;

@@ -17,7 +17,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 
 void dealt_table(RandomCall& c) {
   c.table();
-  c.deal(c.rows);
+  c.shard_tokens(c.rows);
 }
 
 }  // namespace
@@ -26,8 +26,8 @@ extern const Operation column_sum{
     .id = "column_sum",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>, 0>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"y", "N", "1"}}, .dealt = "T"},
     .examples = {.random = dealt_table, .shaped = one_table, .usual = "4096x16"},

@@ -11,7 +11,7 @@
 namespace plumb::bounds {
 
 template <class T>
-Matrix<T> column_sums(const Matrix<T>& x, const Parting& parted, const Evaluation& how,
+Matrix<T> column_sums(const Matrix<T>& x, const SumPartition& parted, const Evaluation& how,
                       Roundings<T>& roundings) {
   const auto& [order, begins] = parted;
   std::vector<Matrix<T>> parts;
@@ -22,7 +22,7 @@ Matrix<T> column_sums(const Matrix<T>& x, const Parting& parted, const Evaluatio
     }
     parts.push_back(std::move(part));
   }
-  Matrix<T> y = combined(std::move(parts), how, roundings);
+  Matrix<T> y = sum_in_rank_order(std::move(parts), how, roundings);
   roundings.round(y, how.output);
   return y;
 }

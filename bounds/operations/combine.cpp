@@ -38,7 +38,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
     }
   }
   call.roundings.round(y, call.how.output);
-  return alone(std::move(y));
+  return single_output(std::move(y));
 }
 
 template <class T>
@@ -57,7 +57,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     }
   }
   call.roundings.round(d_o, call.how.output);
-  return alone(std::move(d_o));
+  return single_output(std::move(d_o));
 }
 
 template <class T>
@@ -79,7 +79,7 @@ std::vector<Matrix<T>> weight_grad(const Call<T>& call) {
     }
   }
   call.roundings.round(dp, call.how.output);
-  return alone(std::move(dp));
+  return single_output(std::move(dp));
 }
 
 }  // namespace
@@ -88,8 +88,8 @@ extern const Operation combine{
     .id = "combine",
     .evaluate = forward<float>,
     .value = forward<double>,
-    .truth = forward<Truth>,
-    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .truth = forward<BigFloat>,
+    .tolerance = tolerance_by<forward<RunningError>, forward<ErrorMoments>, 0>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"o", "T k", "D"}, {"p", "T", "E"}, {"ids", "T", "k"}},
                .outputs = {{"y", "T", "D"}}},
@@ -101,8 +101,8 @@ extern const Operation combine_grad{
     .id = "combine_grad",
     .evaluate = grad<float>,
     .value = grad<double>,
-    .truth = grad<Truth>,
-    .tolerance = tolerance_by<grad<Near>, grad<Moment>>,
+    .truth = grad<BigFloat>,
+    .tolerance = tolerance_by<grad<RunningError>, grad<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"dy", "T", "D"}, {"p", "T", "E"}, {"ids", "T", "k"}},
                .outputs = {{"do", "T k", "D"}}},
@@ -114,8 +114,8 @@ extern const Operation combine_weight_grad{
     .id = "combine_weight_grad",
     .evaluate = weight_grad<float>,
     .value = weight_grad<double>,
-    .truth = weight_grad<Truth>,
-    .tolerance = tolerance_by<weight_grad<Near>, weight_grad<Moment>, 0, 1>,
+    .truth = weight_grad<BigFloat>,
+    .tolerance = tolerance_by<weight_grad<RunningError>, weight_grad<ErrorMoments>, 0, 1>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"dy", "T", "D"}, {"o", "T k", "D"}, {"ids", "T", "k"}},
                .outputs = {{"dp", "T", "experts"}},

@@ -35,7 +35,7 @@ Matrix<T> sums(const Call<T>& call, const Of& of) {
     }
     parts.push_back(std::move(part));
   }
-  return combined(std::move(parts), call.how, call.roundings);
+  return sum_in_rank_order(std::move(parts), call.how, call.roundings);
 }
 
 template <class T>
@@ -144,8 +144,8 @@ extern const Operation cross_entropy{
     .id = "cross_entropy",
     .evaluate = forward<float>,
     .value = forward<double>,
-    .truth = forward<Truth>,
-    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .truth = forward<BigFloat>,
+    .tolerance = tolerance_by<forward<RunningError>, forward<ErrorMoments>, 0>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"logits", "T", "V"},
                           {"labels", "T", "1"},
@@ -160,8 +160,8 @@ extern const Operation cross_entropy_grad{
     .id = "cross_entropy_grad",
     .evaluate = grad<float>,
     .value = grad<double>,
-    .truth = grad<Truth>,
-    .tolerance = tolerance_by<grad<Near>, grad<Moment>>,
+    .truth = grad<BigFloat>,
+    .tolerance = tolerance_by<grad<RunningError>, grad<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"logits", "T", "V"},
                           {"labels", "T", "1"},

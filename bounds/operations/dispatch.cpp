@@ -23,7 +23,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
       if (!routing.dropped(t, j)) std::copy_n(x.row(t), x.cols, rows.row(routing.row(t, j)));
     }
   }
-  return alone(std::move(rows));
+  return single_output(std::move(rows));
 }
 
 template <class T>
@@ -39,7 +39,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     }
   }
   call.roundings.round(dx, call.how.output);
-  return alone(std::move(dx));
+  return single_output(std::move(dx));
 }
 
 }  // namespace
@@ -48,8 +48,8 @@ extern const Operation dispatch{
     .id = "dispatch",
     .evaluate = forward<float>,
     .value = forward<double>,
-    .truth = forward<Truth>,
-    .tolerance = tolerance_by<forward<Near>, forward<Moment>>,
+    .truth = forward<BigFloat>,
+    .tolerance = tolerance_by<forward<RunningError>, forward<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.exact = true},
     .schema = {.inputs = {{"x", "T", "D"}, {"ids", "T", "k"}},
@@ -63,8 +63,8 @@ extern const Operation dispatch_grad{
     .id = "dispatch_grad",
     .evaluate = grad<float>,
     .value = grad<double>,
-    .truth = grad<Truth>,
-    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0>,
+    .truth = grad<BigFloat>,
+    .tolerance = tolerance_by<grad<RunningError>, grad<ErrorMoments>, 0>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"drows", "T k", "D"}, {"ids", "T", "k"}},
                .outputs = {{"dx", "T", "D"}},

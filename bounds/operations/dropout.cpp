@@ -24,7 +24,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     if (uniform(key, e) >= rate) y.values[e] = call[0].values[e] * factor;
   }
   call.roundings.round(y, call.how.output);
-  return alone(std::move(y));
+  return single_output(std::move(y));
 }
 
 void random(RandomCall& c) {
@@ -44,8 +44,8 @@ extern const Operation dropout{
     .id = "dropout",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}},
                .outputs = {{"y", "N", "M"}},

@@ -26,7 +26,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     }
     parts.push_back(std::move(part));
   }
-  Matrix<T> table = combined(std::move(parts), call.how, call.roundings);
+  Matrix<T> table = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   call.roundings.round(table, call.how.output);
   return {std::move(table)};
 }
@@ -35,7 +35,7 @@ void random(RandomCall& c) {
   c.add(c.draw.whole(c.rows, 7));
   c.table();
   c.e.attributes = {{"rows", 7}, {"period", c.draw.coin() ? 0 : 7}};
-  c.deal(c.rows);
+  c.shard_tokens(c.rows);
 }
 
 // ROWS tokens of a table with as many rows.
@@ -54,8 +54,8 @@ extern const Operation embedding_grad{
     .id = "embedding_grad",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>, 1>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>, 1>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"keys", "T", "1"}, {"dy", "T", "D"}},
                .outputs = {{"dtable", "rows", "D"}},

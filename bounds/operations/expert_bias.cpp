@@ -24,7 +24,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     if (n != all) b.values[e] += static_cast<T>(n < all ? rate : -rate);
   }
   call.roundings.round(b, call.how.output);
-  return alone(std::move(b));
+  return single_output(std::move(b));
 }
 
 }  // namespace
@@ -33,8 +33,8 @@ extern const Operation expert_bias{
     .id = "expert_bias",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"b", "E", "1"}, {"n", "E", "1"}},
                .outputs = {{"b", "E", "1"}},

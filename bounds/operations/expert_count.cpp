@@ -17,7 +17,7 @@ std::vector<Matrix<T>> counted(const Call<T>& call) {
   for (std::size_t e = 0; e < n.rows; ++e) {
     n.values[e] = static_cast<T>(static_cast<double>(routing.first[e + 1] - routing.first[e]));
   }
-  return alone(std::move(n));
+  return single_output(std::move(n));
 }
 
 }  // namespace
@@ -26,8 +26,8 @@ extern const Operation expert_count{
     .id = "expert_count",
     .evaluate = counted<float>,
     .value = counted<double>,
-    .truth = counted<Truth>,
-    .tolerance = tolerance_by<counted<Near>, counted<Moment>>,
+    .truth = counted<BigFloat>,
+    .tolerance = tolerance_by<counted<RunningError>, counted<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.exact = true},
     .schema = {.inputs = {{"ids", "T", "k"}},

@@ -21,7 +21,8 @@ T gelu_of(T x) {
 
 template <class T>
 T gelu_slope(T x) {
-  const T s = shared(sigmoid(static_cast<T>(two_c) * (x + static_cast<T>(a) * x * x * x)));
+  const T s =
+      with_named_error(sigmoid(static_cast<T>(two_c) * (x + static_cast<T>(a) * x * x * x)));
   const T inner = static_cast<T>(two_c) * (T(1) + static_cast<T>(3 * a) * x * x);
   return s + x * s * (T(1) - s) * inner;
 }
@@ -42,8 +43,8 @@ extern const Operation gelu{
     .id = "gelu",
     .evaluate = gelu_forward<float>,
     .value = gelu_forward<double>,
-    .truth = gelu_forward<Truth>,
-    .tolerance = tolerance_by<gelu_forward<Near>, gelu_forward<Moment>>,
+    .truth = gelu_forward<BigFloat>,
+    .tolerance = tolerance_by<gelu_forward<RunningError>, gelu_forward<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
     .examples = {.random = table_to_cube, .shaped = one_table},
@@ -52,8 +53,8 @@ extern const Operation gelu_grad{
     .id = "gelu_grad",
     .evaluate = gelu_backward<float>,
     .value = gelu_backward<double>,
-    .truth = gelu_backward<Truth>,
-    .tolerance = tolerance_by<gelu_backward<Near>, gelu_backward<Moment>>,
+    .truth = gelu_backward<BigFloat>,
+    .tolerance = tolerance_by<gelu_backward<RunningError>, gelu_backward<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
     .examples = {.random = tables_to_cube, .shaped = two_tables},

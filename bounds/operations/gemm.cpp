@@ -29,7 +29,7 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> finished(std::vector<Matrix<T>>&& parts, const Call<T>& call) {
-  Matrix<T> c = combined(std::move(parts), call.how, call.roundings);
+  Matrix<T> c = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   if (call.inputs.size() == 3) {
     for (std::size_t i = 0; i < c.rows; ++i) {
       for (std::size_t j = 0; j < c.cols; ++j) c(i, j) += call[2].values[j];
@@ -41,7 +41,8 @@ std::vector<Matrix<T>> finished(std::vector<Matrix<T>>&& parts, const Call<T>& c
 
 // The tokens of A' B in the order in which ranks hold them, where they are dealt.
 template <class T>
-std::vector<Matrix<T>> in_rank_order(const Matrix<T>& a, const Matrix<T>& b, const Parting& of) {
+std::vector<Matrix<T>> in_rank_order(const Matrix<T>& a, const Matrix<T>& b,
+                                     const SumPartition& of) {
   std::vector<Matrix<T>> both;
   both.push_back(rows_in(of.order, a));
   both.push_back(rows_in(of.order, b));
@@ -51,7 +52,7 @@ std::vector<Matrix<T>> in_rank_order(const Matrix<T>& a, const Matrix<T>& b, con
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const bool rows = call.attribute("transpose_a") != 0;
-  return parted_gemm(call, parting(rows ? call[0].rows : call[0].cols, call.how));
+  return partitioned_gemm(call, parting(rows ? call[0].rows : call[0].cols, call.how));
 }
 
 // Roundings of a chain that chance sees (theory.md P4): the sum of the squares of u times the
@@ -108,15 +109,15 @@ Running running_sums(View<double> a, View<double> b, std::size_t chain) {
 }
 
 // One slice of K: the FP64 product, and the error of its sum in any order.
-Matrix<Near> slice_of(View<double> a, View<double> b, Mode mode, std::size_t chain) {
+Matrix<RunningError> slice_of(View<double> a, View<double> b, Mode mode, std::size_t chain) {
   const Matrix<double> c = product(a, b);
   const Matrix<float> s = product_of_sizes(a, b);
   const double ku = static_cast<double>(a.cols) * 0x1p-24;
   const double t = static_cast<double>(a.cols) * 0x1p-149;  // underflow, of s as well
   const Running running = mode == Mode::probabilistic ? running_sums(a, b, chain) : Running();
-  Matrix<Near> part(a.rows, b.cols);
+  Matrix<RunningError> part(a.rows, b.cols);
   for (std::size_t e = 0; e < part.size(); ++e) {
-    Near& x = part.values[e];
+    RunningError& x = part.values[e];
     x.value = c.values[e];
     const double sum =
         (static_cast<double>(s.values[e]) * (1 + term<"gemm.sizes">(2 * ku)) + t) * (1 + 0x1p-20);
@@ -137,24 +138,25 @@ Outcome<Tolerance> moments(const ToleranceCall& call, const Begins& begins) {
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
   const std::size_t chain = chain_of(call.attributes);
   const Order order{chain > 0 ? Order::Kind::blocked : Order::Kind::sequential, chain};
-  std::vector<Matrix<Moment>> parts;
+  std::vector<Matrix<ErrorMoments>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     const std::size_t first = begins[p], last = begins[p + 1];
     const SumErrors errors = errors_in_order(columns(a, first, last), rows(b, first, last), order);
-    Matrix<Moment>& part = parts.emplace_back(a.rows, b.cols);
+    Matrix<ErrorMoments>& part = parts.emplace_back(a.rows, b.cols);
     for (std::size_t e = 0; e < part.size(); ++e) {
-      part.values[e] = Moment::of(errors.sum.values[e], errors.bias.values[e],
-                                  term<"gemm.variance">(errors.variance.values[e]));
+      part.values[e] = ErrorMoments::of(errors.sum.values[e], errors.bias.values[e],
+                                        term<"gemm.variance">(errors.variance.values[e]));
     }
   }
   MomentRoundings roundings;
-  const Matrix<Moment> none;
-  Matrix<Moment> bias;
+  const Matrix<ErrorMoments> none;
+  Matrix<ErrorMoments> bias;
   if (call.inputs.size() == 3) bias = moments_of_input(call[2]);
-  std::vector<const Matrix<Moment>*> inputs{&none, &none};
+  std::vector<const Matrix<ErrorMoments>*> inputs{&none, &none};
   if (call.inputs.size() == 3) inputs.push_back(&bias);
   return moments_of(
-      finished<Moment>(std::move(parts), {inputs, call.attributes, call.how, roundings}), call);
+      finished<ErrorMoments>(std::move(parts), {inputs, call.attributes, call.how, roundings}),
+      call);
 }
 
 // The bound of the sums with its numbers.
@@ -179,26 +181,26 @@ Outcome<Tolerance> tolerance_in_order(const ToleranceCall& call, const Begins& b
   }
   const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
-  std::vector<Matrix<Near>> parts;
+  std::vector<Matrix<RunningError>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     const std::size_t first = begins[p], last = begins[p + 1];
     parts.push_back(slice_of(columns(a, first, last), rows(b, first, last), call.mode,
                              chain_of(call.attributes)));
   }
-  NearRoundings roundings;
-  const Matrix<Near> none;
-  Matrix<Near> bias;
-  if (call.inputs.size() == 3) bias = converted<Near>(call[2]);
-  std::vector<const Matrix<Near>*> inputs{&none, &none};
+  RunningErrorRoundings roundings;
+  const Matrix<RunningError> none;
+  Matrix<RunningError> bias;
+  if (call.inputs.size() == 3) bias = converted<RunningError>(call[2]);
+  std::vector<const Matrix<RunningError>*> inputs{&none, &none};
   if (call.inputs.size() == 3) inputs.push_back(&bias);
   const auto outputs =
-      finished<Near>(std::move(parts), {inputs, call.attributes, call.how, roundings});
+      finished<RunningError>(std::move(parts), {inputs, call.attributes, call.how, roundings});
   return tolerance_of(outputs, call, repeated, {{Share::sums, words_of(begins)}});
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   const bool rows = call.attribute("transpose_a") != 0;
-  return tolerance_of_parted_gemm(call, parting(rows ? call[0].rows : call[0].cols, call.how));
+  return tolerance_of_partitioned_gemm(call, parting(rows ? call[0].rows : call[0].cols, call.how));
 }
 
 }  // namespace
@@ -209,11 +211,11 @@ std::size_t chain_of(const Attributes& attributes) {
 }
 
 template <class T>
-std::vector<Matrix<T>> parted_gemm(const Call<T>& call, const Parting& of) {
+std::vector<Matrix<T>> partitioned_gemm(const Call<T>& call, const SumPartition& of) {
   View<T> a = view(call[0], call.attribute("transpose_a") != 0);
   View<T> b = view(call[1], call.attribute("transpose_b") != 0);
   std::vector<Matrix<T>> dealt;
-  if (call.how.deal.ranks > 1) {
+  if (call.how.tokens.ranks > 1) {
     dealt = in_rank_order(call[0], call[1], of);
     a = view(dealt[0], true);
     b = view(dealt[1]);
@@ -226,17 +228,18 @@ std::vector<Matrix<T>> parted_gemm(const Call<T>& call, const Parting& of) {
   }
   return finished(std::move(parts), call);
 }
-template std::vector<Matrix<float>> parted_gemm(const Call<float>&, const Parting&);
-template std::vector<Matrix<double>> parted_gemm(const Call<double>&, const Parting&);
-template std::vector<Matrix<Truth>> parted_gemm(const Call<Truth>&, const Parting&);
+template std::vector<Matrix<float>> partitioned_gemm(const Call<float>&, const SumPartition&);
+template std::vector<Matrix<double>> partitioned_gemm(const Call<double>&, const SumPartition&);
+template std::vector<Matrix<BigFloat>> partitioned_gemm(const Call<BigFloat>&, const SumPartition&);
 
-Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Parting& of) {
-  if (call.how.deal.ranks == 1) return tolerance_in_order(call, of.begins);
+Outcome<Tolerance> tolerance_of_partitioned_gemm(const ToleranceCall& call,
+                                                 const SumPartition& of) {
+  if (call.how.tokens.ranks == 1) return tolerance_in_order(call, of.begins);
   const auto dealt = in_rank_order(call[0], call[1], of);
   ToleranceCall same = call;
   same.inputs[0] = &dealt[0];
   same.inputs[1] = &dealt[1];
-  same.how.deal = {};
+  same.how.tokens = {};
   return tolerance_in_order(same, of.begins);
 }
 
@@ -251,7 +254,7 @@ void random(RandomCall& c) {
   ta ? c.give(k, c.rows) : c.give(c.rows, k);
   tb ? c.give(c.cols, k) : c.give(k, c.cols);
   if (c.draw.coin()) c.give(c.cols, 1);
-  if (ta && !tb) c.deal(k);
+  if (ta && !tb) c.shard_tokens(k);
 }
 
 void shaped(Maker& m) {
@@ -271,7 +274,7 @@ extern const Operation gemm{
     .id = "gemm",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
+    .truth = evaluate<BigFloat>,
     .tolerance = tolerance,
     .sums = SumOrder::any,
     .traits = {.kind = Kind::product, .one_product = true},

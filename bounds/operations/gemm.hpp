@@ -1,7 +1,7 @@
 // bounds/operations/gemm.hpp: gemm whose K terms are parted otherwise than evenly.
 //
 // How many rows of an expert each rank has is a matter of the data. `of` takes the place of
-// parting(K, call.how); where call.how.deal.ranks > 1 the terms are the rows of both: A' B.
+// parting(K, call.how); where call.how.tokens.ranks > 1 the terms are the rows of both: A' B.
 // TESTED   tests/bounds/operations/routing_test.cpp, soundness_test.cpp (grouped_wgrad)
 #pragma once
 
@@ -14,7 +14,7 @@ namespace plumb::bounds {
 std::size_t chain_of(const Attributes& attributes);
 
 template <class T>
-std::vector<Matrix<T>> parted_gemm(const Call<T>& call, const Parting& of);
-Outcome<Tolerance> tolerance_of_parted_gemm(const ToleranceCall& call, const Parting& of);
+std::vector<Matrix<T>> partitioned_gemm(const Call<T>& call, const SumPartition& of);
+Outcome<Tolerance> tolerance_of_partitioned_gemm(const ToleranceCall& call, const SumPartition& of);
 
 }  // namespace plumb::bounds

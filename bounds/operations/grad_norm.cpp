@@ -32,19 +32,19 @@ std::vector<Matrix<T>> norm(const Call<T>& call) {
 Outcome<Tolerance> norm_tolerance(const ToleranceCall& call) {
   if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
   if (call.mode == Mode::moments) {
-    Matrix<Moment> output(1, 1, Moment::unrounded(call.values[0].values[0]).rounded());
+    Matrix<ErrorMoments> output(1, 1, ErrorMoments::unrounded(call.values[0].values[0]).rounded());
     MomentRoundings().round(output, call.how.output);
     return moments_of({output}, call);
   }
   double n = 4;
   for (const Matrix<double>* x : call.inputs) n += static_cast<double>(x->size());
-  Near g = Near::of(call.values[0].values[0]);
+  RunningError g = RunningError::of(call.values[0].values[0]);
   if (g.value > 0) {
     g.err(term<"grad_norm.sums">(n * 0x1p-53 * g.value), Share::sums);
     g.rounded(Share::steps);
   }
-  Matrix<Near> output(1, 1, g);
-  NearRoundings().round(output, call.how.output);
+  Matrix<RunningError> output(1, 1, g);
+  RunningErrorRoundings().round(output, call.how.output);
   return tolerance_of({output}, call, false);
 }
 
@@ -54,7 +54,7 @@ extern const Operation grad_norm{
     .id = "grad_norm",
     .evaluate = norm<float>,
     .value = norm<double>,
-    .truth = norm<Truth>,
+    .truth = norm<BigFloat>,
     .tolerance = norm_tolerance,
     .sums = SumOrder::none,
     .schema = {.inputs = {repeated({"x", "*", "*"})}, .outputs = {{"g", "1", "1"}}},

@@ -32,7 +32,7 @@ Outcome<Tolerance> sums_tolerance(const ToleranceCall& call) {
   for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
     repeated = repeated || repeats(rows_of(call[0], routing, e));
   }
-  const auto tolerance = tolerance_by<sums<Near>, sums<Moment>>;
+  const auto tolerance = tolerance_by<sums<RunningError>, sums<ErrorMoments>>;
   if (!repeated || call.mode == Mode::deterministic) return tolerance(call);
   if (call.mode == Mode::moments) return Refusal{Why::conflict, std::string(data_repeat)};
   ToleranceCall worst = call;
@@ -48,7 +48,7 @@ extern const Operation grouped_column_sum{
     .id = "grouped_column_sum",
     .evaluate = sums<float>,
     .value = sums<double>,
-    .truth = sums<Truth>,
+    .truth = sums<BigFloat>,
     .tolerance = sums_tolerance,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"dC", "T k", "F"}, {"ids", "T", "k"}},
@@ -58,7 +58,7 @@ extern const Operation grouped_column_sum{
     .examples = {.random =
                      [](RandomCall& c) {
                        routed(c, {.inputs = "ri", .parted = true});
-                       c.deal(c.e.inputs.back().rows);
+                       c.shard_tokens(c.e.inputs.back().rows);
                      },
                  .shaped = [](Maker& m) { routed(m, {.inputs = "ri", .parted = true}); },
                  .usual = "4096x16"},

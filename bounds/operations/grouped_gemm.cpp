@@ -38,7 +38,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   for (std::size_t p = 0; p < static_cast<std::size_t>(call.how.parts); ++p) {
     parts.push_back(part_of(call, routing, p));
   }
-  Matrix<T> c = combined(std::move(parts), call.how, call.roundings);
+  Matrix<T> c = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   for (std::size_t e = 0; call.inputs.size() > 2 + experts && e < experts; ++e) {
     const Matrix<T>& bias = call[2 + experts + e];
     for (std::size_t i = routing.first[e]; i < routing.first[e + 1]; ++i) {
@@ -46,7 +46,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     }
   }
   call.roundings.round(c, call.how.output);
-  return alone(std::move(c));
+  return single_output(std::move(c));
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {
@@ -75,7 +75,7 @@ extern const Operation grouped_gemm{
     .id = "grouped_gemm",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
+    .truth = evaluate<BigFloat>,
     .tolerance = tolerance,
     .sums = SumOrder::any,
     .traits = {.kind = Kind::product},

@@ -26,8 +26,8 @@ std::vector<Matrix<T>> products(const Call<T>& call) {
   std::vector<Matrix<T>> gradients;
   for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
     const Matrix<T> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
-    gradients.push_back(std::move(parted_gemm<T>({{&a, &dc}, attributes, call.how, call.roundings},
-                                                 of_expert(routing, e, call.how))[0]));
+    gradients.push_back(std::move(partitioned_gemm<T>(
+        {{&a, &dc}, attributes, call.how, call.roundings}, of_expert(routing, e, call.how))[0]));
   }
   return gradients;
 }
@@ -37,7 +37,7 @@ Outcome<Tolerance> products_tolerance(const ToleranceCall& call) {
   const Attributes attributes = of_products(call.attributes);
   return of_each(call, [&](std::size_t e, const auto& value, double delta, const auto& explained) {
     const Matrix<double> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
-    return tolerance_of_parted_gemm(
+    return tolerance_of_partitioned_gemm(
         {{&a, &dc}, attributes, call.how, call.mode, delta, value, explained},
         of_expert(routing, e, call.how));
   });
@@ -49,7 +49,7 @@ extern const Operation grouped_wgrad{
     .id = "grouped_wgrad",
     .evaluate = products<float>,
     .value = products<double>,
-    .truth = products<Truth>,
+    .truth = products<BigFloat>,
     .tolerance = products_tolerance,
     .sums = SumOrder::any,
     .traits = {.kind = Kind::product},
@@ -61,7 +61,7 @@ extern const Operation grouped_wgrad{
         .random =
             [](RandomCall& c) {
               routed(c, {.inputs = "rhi", .parted = true, .chained = true});
-              c.deal(c.e.inputs.back().rows);
+              c.shard_tokens(c.e.inputs.back().rows);
             },
         .shaped = [](Maker& m) { routed(m, {.inputs = "rhi", .parted = true, .chained = true}); },
         .usual = "1024x16"},

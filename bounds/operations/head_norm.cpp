@@ -81,14 +81,14 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 }
 
 // The rows of `stacked` in rank order: of the ranks that share tokens each has slices of its heads.
-Parting over_heads(std::size_t heads, std::size_t tokens, const Evaluation& how) {
-  const int contexts = how.parts % how.deal.ranks == 0 ? how.deal.ranks : 1;
-  const Parting of_tokens = parting(tokens, {contexts, how.wire, how.output, how.deal});
-  Parting all;
+SumPartition over_heads(std::size_t heads, std::size_t tokens, const Evaluation& how) {
+  const int contexts = how.parts % how.tokens.ranks == 0 ? how.tokens.ranks : 1;
+  const SumPartition of_tokens = parting(tokens, {contexts, how.wire, how.output, how.tokens});
+  SumPartition all;
   for (std::size_t c = 0; c + 1 < of_tokens.begins.size(); ++c) {
     const std::size_t from = of_tokens.begins[c], to = of_tokens.begins[c + 1];
-    const Evaluation slices{how.parts / contexts, fp32, fp32, {1, 0, how.deal.key}};
-    const Parting of_heads = parting(heads * (to - from), slices);
+    const Evaluation slices{how.parts / contexts, fp32, fp32, {1, 0, how.tokens.key}};
+    const SumPartition of_heads = parting(heads * (to - from), slices);
     for (std::size_t p = 0; p + 1 < of_heads.begins.size(); ++p) {
       all.begins.push_back(all.order.size() + of_heads.begins[p]);
     }
@@ -145,8 +145,8 @@ extern const Operation head_norm{
     .id = "head_norm",
     .evaluate = forward<float>,
     .value = forward<double>,
-    .truth = forward<Truth>,
-    .tolerance = tolerance_of_squares_by<forward<Near>, forward<Moment>, 0>,
+    .truth = forward<BigFloat>,
+    .tolerance = tolerance_of_squares_by<forward<RunningError>, forward<ErrorMoments>, 0>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"},
                           {"wq", "head_dim", "1"},
@@ -161,8 +161,8 @@ extern const Operation head_norm_grad{
     .id = "head_norm_grad",
     .evaluate = grad<float>,
     .value = grad<double>,
-    .truth = grad<Truth>,
-    .tolerance = tolerance_of_squares_by<grad<Near>, grad<Moment>, 0, 3>,
+    .truth = grad<BigFloat>,
+    .tolerance = tolerance_of_squares_by<grad<RunningError>, grad<ErrorMoments>, 0, 3>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"},
                           {"wq", "head_dim", "1"},
@@ -178,8 +178,8 @@ extern const Operation head_norm_wgrad{
     .id = "head_norm_wgrad",
     .evaluate = wgrad<float>,
     .value = wgrad<double>,
-    .truth = wgrad<Truth>,
-    .tolerance = tolerance_of_squares_by<wgrad<Near>, wgrad<Moment>, 0, 3>,
+    .truth = wgrad<BigFloat>,
+    .tolerance = tolerance_of_squares_by<wgrad<RunningError>, wgrad<ErrorMoments>, 0, 3>,
     .schema = {.inputs = {{"qkv", "T", "heads head_dim + 2 kv_heads head_dim"},
                           {"wq", "head_dim", "1"},
                           {"wk", "head_dim", "1"},
@@ -187,7 +187,7 @@ extern const Operation head_norm_wgrad{
                .outputs = {{"dwq", "head_dim", "1"}, {"dwk", "head_dim", "1"}},
                .attributes = {count("heads"), count("kv_heads"), count("head_dim"), real("eps")},
                .dealt = "T"},
-    .examples = {.random = [](RandomCall& c) { random_grad(c), c.deal(c.rows); },
+    .examples = {.random = [](RandomCall& c) { random_grad(c), c.shard_tokens(c.rows); },
                  .shaped = shaped_grad,
                  .usual = "4096x48"},
 };

@@ -42,37 +42,39 @@ Moments<T> one_pass(const T* x, std::size_t n, double eps) {
     sum += x[j];
     squares = fma(x[j], x[j], squares);
   }
-  const T mean = shared(sum / static_cast<T>(n));
+  const T mean = with_named_error(sum / static_cast<T>(n));
   const T variance = squares / static_cast<T>(n) - mean * mean;
-  return {mean, shared(T(1) / sqrt(variance + static_cast<T>(eps)))};
+  return {mean, with_named_error(T(1) / sqrt(variance + static_cast<T>(eps)))};
 }
 
 template <class T>
 Moments<T> moments(const T* x, std::size_t n, double eps) {
   using std::sqrt;
-  const T mean = shared(sum_of(x, n) / static_cast<T>(n));
+  const T mean = with_named_error(sum_of(x, n) / static_cast<T>(n));
   const T squares = squares_of(x, n, mean);
-  return {mean, shared(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)))};
+  return {mean, with_named_error(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)))};
 }
 
-// m + (x - m) / k, given off = x - m. Written out for Near, whose steps cannot know that m comes
-// twice and its error counts (1 - 1/k) times only: with 1 + 1/k it would grow n-fold along a row.
+// m + (x - m) / k, given off = x - m. Written out for RunningError, whose steps cannot know that m
+// comes twice and its error counts (1 - 1/k) times only: with 1 + 1/k it would grow n-fold along a
+// row.
 template <class T>
 T brought_up_to_date(const T& m, const T&, const T& off, std::size_t k) {
   return m + off / static_cast<T>(k);
 }
-Near brought_up_to_date(const Near& m, const Near& x, const Near& off, std::size_t k) {
+RunningError brought_up_to_date(const RunningError& m, const RunningError& x,
+                                const RunningError& off, std::size_t k) {
   if (k == 1) return x;  // m is 0
   const double weight = 1 / static_cast<double>(k);
-  Near mean = Near::of(m.value + off.value * weight);
+  RunningError mean = RunningError::of(m.value + off.value * weight);
   mean.carry(term<"welford.mean">((1 - weight) * (1 + 0x1p-40)), m);
   mean.carry(term<"welford.element">(weight * (1 + 0x1p-40)), x);
   // Rounding x - m, then the quotient, then the sum; FP64's own steps are far below 2^-24 of these.
   const double size = off.most() * (1 + 0x1p-22);
-  const double minus = Near::half_spacing_fp32(size);
+  const double minus = RunningError::half_spacing_fp32(size);
   // A quotient by a power of two is exact above the spacing at zero.
   const double quotient =
-      Near::half_spacing_fp32(std::has_single_bit(k) ? 0x1p-149 : (size + minus) * weight);
+      RunningError::half_spacing_fp32(std::has_single_bit(k) ? 0x1p-149 : (size + minus) * weight);
   if (off.most() == 0) return mean;
   mean.err(term<"welford.minus">(minus * weight), Share::sums);
   mean.err(term<"welford.quotient">(quotient), Share::sums);
@@ -87,10 +89,10 @@ Moments<T> welford(const T* x, std::size_t n, double eps) {
   T squares = 0;
   for (std::size_t j = 0; j < n; ++j) {
     const T off = x[j] - mean;
-    mean = shared(brought_up_to_date(mean, x[j], off, j + 1));
+    mean = with_named_error(brought_up_to_date(mean, x[j], off, j + 1));
     squares = fma(off, x[j] - mean, squares);
   }
-  return {mean, shared(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)))};
+  return {mean, with_named_error(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)))};
 }
 
 template <class T>
@@ -113,7 +115,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
     for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = (x(t, j) - mean) * r * w[j] + b[j];
   }
   call.roundings.round(y, call.how.output);
-  return alone(std::move(y));
+  return single_output(std::move(y));
 }
 
 template <class T>
@@ -133,8 +135,8 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
       sum += g;
       along = fma(g, (x(t, j) - mean) * r, along);
     }
-    sum = shared(sum / n);
-    along = shared(along / n);
+    sum = with_named_error(sum / n);
+    along = with_named_error(along / n);
     for (std::size_t j = 0; j < x.cols; ++j) {
       dx(t, j) = r * (dy(t, j) * w[j] - sum - (x(t, j) - mean) * r * along);
     }
@@ -194,8 +196,8 @@ extern const Operation layernorm{
     .id = "layernorm",
     .evaluate = forward<float>,
     .value = forward<double>,
-    .truth = forward<Truth>,
-    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .truth = forward<BigFloat>,
+    .tolerance = tolerance_by<forward<RunningError>, forward<ErrorMoments>, 0>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"b", "D", "1"}},
                .outputs = {{"y", "T", "D"}},
@@ -206,8 +208,8 @@ extern const Operation layernorm_grad{
     .id = "layernorm_grad",
     .evaluate = grad<float>,
     .value = grad<double>,
-    .truth = grad<Truth>,
-    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 2>,
+    .truth = grad<BigFloat>,
+    .tolerance = tolerance_by<grad<RunningError>, grad<ErrorMoments>, 0, 2>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
                .outputs = {{"dx", "T", "D"}},
@@ -218,14 +220,14 @@ extern const Operation layernorm_wgrad{
     .id = "layernorm_wgrad",
     .evaluate = wgrad<float>,
     .value = wgrad<double>,
-    .truth = wgrad<Truth>,
-    .tolerance = tolerance_by<wgrad<Near>, wgrad<Moment>, 0, 2>,
+    .truth = wgrad<BigFloat>,
+    .tolerance = tolerance_by<wgrad<RunningError>, wgrad<ErrorMoments>, 0, 2>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"x", "T", "D"}, {"w", "D", "1"}, {"dy", "T", "D"}},
                .outputs = {{"dw", "D", "1"}, {"db", "D", "1"}},
                .attributes = {real("eps")},
                .dealt = "T"},
-    .examples = {.random = [](RandomCall& c) { random_wgrad(c), c.deal(c.rows); },
+    .examples = {.random = [](RandomCall& c) { random_wgrad(c), c.shard_tokens(c.rows); },
                  .shaped = shaped_grad,
                  .usual = "4096x16"},
 };

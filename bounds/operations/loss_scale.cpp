@@ -31,7 +31,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
       good = T(0);
     }
   }
-  std::vector<Matrix<T>> outputs = alone(Matrix<T>(1, 1, scale));
+  std::vector<Matrix<T>> outputs = single_output(Matrix<T>(1, 1, scale));
   outputs.emplace_back(1, 1, good);
   return outputs;
 }
@@ -53,8 +53,8 @@ extern const Operation loss_scale{
     .id = "loss_scale",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"s", "1", "1"}, {"g", "1", "1"}, {"f", "1", "1"}},
                .outputs = {{"s", "1", "1"}, {"g", "1", "1"}},

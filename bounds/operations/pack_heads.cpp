@@ -21,7 +21,7 @@ std::vector<Matrix<T>> pack(const Call<T>& call) {
   put(call[0], of_queries(at), qkv);
   put(call[1], of_keys_and_values(at, shared), qkv);
   if (shared > 0) put(call[2], of_shared_keys(at, shared), qkv);
-  return alone(std::move(qkv));
+  return single_output(std::move(qkv));
 }
 
 void random_pack(RandomCall& c) {
@@ -45,8 +45,8 @@ extern const Operation pack_heads{
     .id = "pack_heads",
     .evaluate = pack<float>,
     .value = pack<double>,
-    .truth = pack<Truth>,
-    .tolerance = tolerance_by<pack<Near>, pack<Moment>>,
+    .truth = pack<BigFloat>,
+    .tolerance = tolerance_by<pack<RunningError>, pack<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.exact = true},
     .schema = {.inputs = {{"q", "T", "heads head_dim"},

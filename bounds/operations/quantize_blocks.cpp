@@ -32,7 +32,7 @@ std::vector<Matrix<T>> quantized(const Call<T>& call) {
   for_each(y, call, [](T& x, const T& s) { x /= s; });
   call.roundings.round_as(y, call.how.output, {true, call.random_key()});
   for_each(y, call, [](T& x, const T& s) { x *= s; });
-  return alone(std::move(y));
+  return single_output(std::move(y));
 }
 
 // Adds the scales of a call of block_scales, as its second input.
@@ -58,8 +58,8 @@ extern const Operation quantize_blocks{
     .id = "quantize_blocks",
     .evaluate = quantized<float>,
     .value = quantized<double>,
-    .truth = quantized<Truth>,
-    .tolerance = tolerance_by<quantized<Near>, quantized<Moment>>,
+    .truth = quantized<BigFloat>,
+    .tolerance = tolerance_by<quantized<RunningError>, quantized<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.short_copy = true, .scales_output = true},
     .schema = {.inputs = {where({"x", "T", "M"}, "experts", "T k", "M"),

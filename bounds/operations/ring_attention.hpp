@@ -1,5 +1,5 @@
 // bounds/operations/ring_attention.hpp: attention of ranks that each have the queries, keys and
-// values of some tokens (how.deal), where keys and values go round: turn s brings a rank those of
+// values of some tokens (how.tokens), where keys and values go round: turn s brings a rank those of
 // the rank s before it, its own first.
 //
 //   forward    per turn, for the keys that a query sees: m' = max(m, max s); the sums so far are
@@ -14,10 +14,10 @@
 //              parts are added in the order in which they come by
 //              dsinks = - exp(sink - L) D
 // The softmax is not divided before P is rounded, so that other bits are lost than on one rank: P
-// is rounded beside numbers that differ by a factor from row to row. A draw (how.deal.key) takes
+// is rounded beside numbers that differ by a factor from row to row. A draw (how.tokens.key) takes
 // all exponentials of a row about a number up to ln 2 above the largest score (twins.md M4).
 //
-// TESTED   tests/bounds/operations/value_test.cpp, tests/bounds/operations/deal_test.cpp
+// TESTED   tests/bounds/operations/value_test.cpp, tests/bounds/operations/token_sharding_test.cpp
 #pragma once
 
 #include <cmath>
@@ -54,7 +54,7 @@ class Ring {
       const std::vector<std::size_t>& mine = tokens_[r][b];
       const Running all = all_turns(b, h, r);
       for (std::size_t i = 0; i < mine.size(); ++i) {
-        const T sum = shared(all.sum[i]);
+        const T sum = with_named_error(all.sum[i]);
         for (std::size_t c = 0; c < of_.dim; ++c) y.o(mine[i], h * of_.dim + c) = all.o(i, c) / sum;
         y.lse(mine[i], h) = all.largest[i] + log(sum);
       }
@@ -79,7 +79,7 @@ class Ring {
       d_sinks.values[e] = -(exp(sink - y.lse.values[e]) * along.values[e]);
     }
     call_.roundings.round(d, call_.how.output);
-    std::vector<Matrix<T>> outputs = alone(std::move(d));
+    std::vector<Matrix<T>> outputs = single_output(std::move(d));
     if (of_.sinks > 0) {
       call_.roundings.round(d_sinks, call_.how.output);
       outputs.push_back(std::move(d_sinks));
@@ -122,7 +122,7 @@ class Ring {
     const Matrix<T> k = transposed(block(call_[0], b, from, of_.key(h)));
     Matrix<T> s(q.rows, k.cols);
     add_product(q, k, s);
-    for (T& x : s.values) x = shared(x * of_.scale<T>());
+    for (T& x : s.values) x = with_named_error(x * of_.scale<T>());
     return s;
   }
   bool sees(std::size_t query, std::size_t key) const {
@@ -150,8 +150,8 @@ class Ring {
   // Rescales what was summed so far if a larger score has come.
   void bring_down(const T& score, std::size_t i, Running& all) const {
     if (!may_exceed(all.largest[i], score)) return;
-    const T m = shared(larger(all.largest[i], score));
-    const T down = shared(exp(all.largest[i] - m));
+    const T m = with_named_error(larger(all.largest[i], score));
+    const T down = with_named_error(exp(all.largest[i] - m));
     all.sum[i] *= down;
     for (std::size_t c = 0; c < of_.dim; ++c) all.o(i, c) *= down;
     all.largest[i] = m;
@@ -173,7 +173,7 @@ class Ring {
     if (largest != nullptr && from == r) all.largest[i] = block;  // the first turn
     if (largest != nullptr && from != r) bring_down(block, i, all);
     for (std::size_t j = 0; j < keys.size(); ++j) {
-      s[j] = sees(query, keys[j]) ? shared(exp(s[j] - all.largest[i])) : T(0);
+      s[j] = sees(query, keys[j]) ? with_named_error(exp(s[j] - all.largest[i])) : T(0);
       if (sees(query, keys[j])) all.sum[i] += s[j];
     }
   }
@@ -187,7 +187,7 @@ class Ring {
       for (std::size_t c = first; c < first + of_.dim; ++c) {
         along.values[e] = fma(call_[1].values[c], o.values[c], along.values[e]);
       }
-      along.values[e] = shared(along.values[e]);
+      along.values[e] = with_named_error(along.values[e]);
     }
     return along;
   }
@@ -203,7 +203,7 @@ class Ring {
       p.values[e] = sees(query, keys[e % p.cols]) ? exp(p.values[e] - lse(query, h)) : T(0);
     }
     call_.roundings.round(p, call_.how.output);
-    for (T& x : p.values) x = shared(x);
+    for (T& x : p.values) x = with_named_error(x);
     add_product(block(call_[1], b, r, h * of_.dim),
                 transposed(block(call_[0], b, from, of_.value(h))), ds);
     for (std::size_t e = 0; e < ds.size(); ++e) {
@@ -231,8 +231,8 @@ class Ring {
           const std::size_t from = at_turn(r, s);
           auto [p, ds] = block_gradient(b, h, r, from, lse, along);
           add_product(ds, block(call_[0], b, from, of_.key(h)), dq);
-          for (T& x : ds.values) x = apart(x);  // as in attention.cpp
-          for (T& x : p.values) x = apart(x);
+          for (T& x : ds.values) x = with_unnamed_errors(x);  // as in attention.cpp
+          for (T& x : p.values) x = with_unnamed_errors(x);
           add_product(transposed(ds), block(call_[0], b, r, of_.query(h)), dk[from][s]);
           add_product(transposed(p), block(call_[1], b, r, h * of_.dim), dv[from][s]);
         }
@@ -259,7 +259,7 @@ class Ring {
 
   // The number that the exponentials of a row are about: its largest score, plus a draw's own.
   T above(const T& largest, std::size_t query, std::size_t h) const {
-    const std::uint64_t key = call_.how.deal.key;
+    const std::uint64_t key = call_.how.tokens.key;
     if (key == 0) return largest;
     return largest + static_cast<T>(0.6931471805599453 * uniform(key, query * of_.heads + h));
   }

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "bounds/operation.hpp"
-#include "bounds/proof/near.hpp"
+#include "bounds/proof/running_error.hpp"
 #include "bounds/sees.hpp"
 
 namespace plumb::bounds {
@@ -19,7 +19,7 @@ T inverse_rms(const T* x, std::size_t n, double eps) {
   using std::sqrt;
   T squares = 0;
   for (std::size_t j = 0; j < n; ++j) squares = fma(x[j], x[j], squares);
-  return shared(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)));
+  return with_named_error(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)));
 }
 
 template <class T>
@@ -40,7 +40,7 @@ Matrix<T> rms_gradient(const Matrix<T>& x, const Matrix<T>& w, const Matrix<T>& 
     const T r = inverse_rms(x.row(t), x.cols, eps);
     T c = 0;
     for (std::size_t j = 0; j < x.cols; ++j) c = fma(dy(t, j) * w.values[j], x(t, j) * r, c);
-    c = shared(c / static_cast<T>(x.cols));
+    c = with_named_error(c / static_cast<T>(x.cols));
     for (std::size_t j = 0; j < x.cols; ++j) {
       dx(t, j) = r * (dy(t, j) * w.values[j] - x(t, j) * r * c);
     }

@@ -42,7 +42,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   for (std::size_t t = 0; t < x.rows; ++t) {
     const T largest = largest_of(x.row(t), x.cols);
     const std::vector<T> e = exponentials(x.row(t), x.cols, largest);
-    const T sum = shared(sum_of(e.data(), x.cols));
+    const T sum = with_named_error(sum_of(e.data(), x.cols));
     for (std::size_t j = 0; j < x.cols; ++j) p(t, j) = e[j] / sum;
     std::vector<T> ratings(x.row(t), x.row(t) + x.cols);
     for (std::size_t j = 0; call.inputs.size() > 1 && j < x.cols; ++j) {
@@ -52,7 +52,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     lse.values[t] = largest + log(sum);
   }
   call.roundings.round(p, call.how.output);
-  std::vector<Matrix<T>> outputs = alone(std::move(p));
+  std::vector<Matrix<T>> outputs = single_output(std::move(p));
   outputs.push_back(std::move(margins));
   outputs.push_back(std::move(lse));
   return outputs;
@@ -78,8 +78,8 @@ extern const Operation router{
     .id = "router",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>, 0>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>, 0>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"x", "T", "E"}, optional({"b", "E", "1"})},
                .outputs = {{"p", "T", "E"}, {"m", "T", "1"}, {"l", "T", "1"}},

@@ -28,22 +28,22 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     twice_z *= call[4].values[0];
   }
   Matrix<T> counts = call[2];
-  if constexpr (std::is_same_v<T, Moment>) {
+  if constexpr (std::is_same_v<T, ErrorMoments>) {
     // The same for every token: what is lost of them is no chance.
-    for (Moment& count : counts.values) count.constant = true;
+    for (ErrorMoments& count : counts.values) count.constant = true;
   }
   Matrix<T> dx = call[1];
   for (std::size_t t = 0; t < p.rows; ++t) {
     T along = 0;
     for (std::size_t e = 0; e < p.cols; ++e) {
-      dx(t, e) = shared(fma(balance, counts.values[e], dx(t, e)));
+      dx(t, e) = with_named_error(fma(balance, counts.values[e], dx(t, e)));
       along = fma(p(t, e), dx(t, e), along);
     }
-    const T off = shared(twice_z * call[3].values[t] - along);
+    const T off = with_named_error(twice_z * call[3].values[t] - along);
     for (std::size_t e = 0; e < p.cols; ++e) dx(t, e) = p(t, e) * (dx(t, e) + off);
   }
   call.roundings.round(dx, call.how.output);
-  return alone(std::move(dx));
+  return single_output(std::move(dx));
 }
 
 }  // namespace
@@ -52,8 +52,8 @@ extern const Operation router_grad{
     .id = "router_grad",
     .evaluate = grad<float>,
     .value = grad<double>,
-    .truth = grad<Truth>,
-    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
+    .truth = grad<BigFloat>,
+    .tolerance = tolerance_by<grad<RunningError>, grad<ErrorMoments>, 0, 1>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"p", "T", "E"},
                           {"dp", "T", "E"},

@@ -62,8 +62,9 @@ Routing routing_of(const Matrix<T>& ids, std::size_t experts) {
 }
 
 // Parts the rows [first, last), numbered from 0, as the tokens are whose copies they are.
-inline Parting parted_rows(const Routing& routing, const Slice& rows, const Parting& tokens) {
-  Parting own{{}, {0}};
+inline SumPartition parted_rows(const Routing& routing, const Slice& rows,
+                                const SumPartition& tokens) {
+  SumPartition own{{}, {0}};
   std::vector<bool> here(routing.rows.size());
   for (std::size_t p = 0; p + 1 < tokens.begins.size(); ++p) {
     here.assign(here.size(), false);

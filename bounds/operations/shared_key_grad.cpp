@@ -25,7 +25,7 @@ std::vector<Matrix<T>> sum_of_shared(const Call<T>& call) {
   Matrix<T> sums = column_sums(terms, call.how, call.roundings);
   sums.rows = tokens;
   sums.cols = shared;
-  return alone(std::move(sums));
+  return single_output(std::move(sums));
 }
 
 void random_shared(RandomCall& c) {
@@ -39,8 +39,8 @@ extern const Operation shared_key_grad{
     .id = "shared_key_grad",
     .evaluate = sum_of_shared<float>,
     .value = sum_of_shared<double>,
-    .truth = sum_of_shared<Truth>,
-    .tolerance = tolerance_by<sum_of_shared<Near>, sum_of_shared<Moment>, 0>,
+    .truth = sum_of_shared<BigFloat>,
+    .tolerance = tolerance_by<sum_of_shared<RunningError>, sum_of_shared<ErrorMoments>, 0>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"dqkv", "T", "heads head_dim + 2 kv_heads head_dim"}},
                .outputs = {{"dshared", "T", "shared"}},

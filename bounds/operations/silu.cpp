@@ -12,7 +12,7 @@ namespace {
 
 template <class T>
 T silu_slope(T x) {
-  const T s = shared(sigmoid(x));
+  const T s = with_named_error(sigmoid(x));
   return s + x * s * (T(1) - s);
 }
 
@@ -32,8 +32,8 @@ extern const Operation silu{
     .id = "silu",
     .evaluate = silu_forward<float>,
     .value = silu_forward<double>,
-    .truth = silu_forward<Truth>,
-    .tolerance = tolerance_by<silu_forward<Near>, silu_forward<Moment>>,
+    .truth = silu_forward<BigFloat>,
+    .tolerance = tolerance_by<silu_forward<RunningError>, silu_forward<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
     .examples = {.random = table_to_cube, .shaped = one_table},
@@ -42,8 +42,8 @@ extern const Operation silu_grad{
     .id = "silu_grad",
     .evaluate = silu_backward<float>,
     .value = silu_backward<double>,
-    .truth = silu_backward<Truth>,
-    .tolerance = tolerance_by<silu_backward<Near>, silu_backward<Moment>>,
+    .truth = silu_backward<BigFloat>,
+    .tolerance = tolerance_by<silu_backward<RunningError>, silu_backward<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
     .examples = {.random = tables_to_cube, .shaped = two_tables},

@@ -25,11 +25,11 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> p(call[0].rows, call[0].cols);
   for (std::size_t t = 0; t < p.rows; ++t) {
     const Row<T> row(call[0].row(t), p.cols);
-    const T sum = shared(row.sum);
+    const T sum = with_named_error(row.sum);
     for (std::size_t j = 0; j < p.cols; ++j) p(t, j) = row.exponentials[j] / sum;
   }
   call.roundings.round(p, call.how.output);
-  return alone(std::move(p));
+  return single_output(std::move(p));
 }
 
 template <class T>
@@ -39,7 +39,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   for (std::size_t t = 0; t < dx.rows; ++t) {
     T along = 0;
     for (std::size_t j = 0; j < dx.cols; ++j) along = fma(call[0](t, j), dx(t, j), along);
-    along = shared(along);
+    along = with_named_error(along);
     for (std::size_t j = 0; j < dx.cols; ++j) dx(t, j) = call[0](t, j) * (dx(t, j) - along);
   }
   call.roundings.round(dx, call.how.output);
@@ -59,9 +59,9 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
     T sum = 0;
     for (std::size_t r = 0; r < ranks; ++r) sum += exp(call[2 * r + 1].values[t] - largest);
     l.values[t] = largest + log(sum);
-    const T whole = shared(l.values[t]);
+    const T whole = with_named_error(l.values[t]);
     for (std::size_t r = 0; r < ranks; ++r) {
-      const T weight = shared(exp(call[2 * r + 1].values[t] - whole));
+      const T weight = with_named_error(exp(call[2 * r + 1].values[t] - whole));
       for (std::size_t d = 0; d < o.cols; ++d) o(t, d) = fma(weight, call[2 * r](t, d), o(t, d));
     }
   }
@@ -105,8 +105,8 @@ extern const Operation softmax{
     .id = "softmax",
     .evaluate = forward<float>,
     .value = forward<double>,
-    .truth = forward<Truth>,
-    .tolerance = tolerance_by<forward<Near>, forward<Moment>, 0>,
+    .truth = forward<BigFloat>,
+    .tolerance = tolerance_by<forward<RunningError>, forward<ErrorMoments>, 0>,
     .sums = SumOrder::tree,
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"p", "T", "N"}}},
     .examples = {.random = random_logits, .shaped = one_table},
@@ -115,8 +115,8 @@ extern const Operation softmax_grad{
     .id = "softmax_grad",
     .evaluate = grad<float>,
     .value = grad<double>,
-    .truth = grad<Truth>,
-    .tolerance = tolerance_by<grad<Near>, grad<Moment>, 0, 1>,
+    .truth = grad<BigFloat>,
+    .tolerance = tolerance_by<grad<RunningError>, grad<ErrorMoments>, 0, 1>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"p", "T", "N"}, {"dp", "T", "N"}}, .outputs = {{"dx", "T", "N"}}},
     .examples = {.random = random_grad, .shaped = shaped_grad},
@@ -125,8 +125,8 @@ extern const Operation softmax_merge{
     .id = "softmax_merge",
     .evaluate = merge<float>,
     .value = merge<double>,
-    .truth = merge<Truth>,
-    .tolerance = tolerance_by<merge<Near>, merge<Moment>>,
+    .truth = merge<BigFloat>,
+    .tolerance = tolerance_by<merge<RunningError>, merge<ErrorMoments>>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {repeated({"o", "T", "D"}), repeated({"l", "T", "1"})},
                .outputs = {{"o", "T", "D"}, {"l", "T", "1"}}},

@@ -16,11 +16,11 @@ template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> y = call[0];
   for (T& x : y.values) {
-    const T positive = shared(T(0) < x ? x : T(0));
+    const T positive = with_named_error(T(0) < x ? x : T(0));
     x = positive * positive;
   }
   call.roundings.round(y, call.how.output);
-  return alone(std::move(y));
+  return single_output(std::move(y));
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ extern const Operation squared_relu{
     .id = "squared_relu",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
     .examples = {.random = table_to_cube, .shaped = one_table},

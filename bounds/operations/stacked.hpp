@@ -23,7 +23,7 @@ std::vector<Matrix<T>> product_of(const Call<T>& call) {
   const Operation& gemm = *find_operation("gemm");
   if constexpr (std::is_same_v<T, float>) return gemm.evaluate(call);
   if constexpr (std::is_same_v<T, double>) return gemm.value(call);
-  if constexpr (std::is_same_v<T, Truth>) return gemm.truth(call);
+  if constexpr (std::is_same_v<T, BigFloat>) return gemm.truth(call);
 }
 
 // The tolerance of stacked products: gemm's of each; a probability is shared equally among them.

@@ -2,7 +2,7 @@
 //
 //   inputs     x_0 ... x_{n-1}, each (N, M)        y (N, M)
 //   evaluate   part p takes the inputs p, p + parts, p + 2 parts ... in this order, in FP32; parts
-//              are combined on the wire. In a draw (deal.key) each element deals its terms by
+//              are combined on the wire. In a draw (tokens.key) each element deals its terms by
 //              itself: four of them can be paired in three ways only (twins.md M5).
 #include <algorithm>
 #include <numeric>
@@ -36,9 +36,9 @@ std::vector<std::vector<std::size_t>> orders(std::size_t n, std::size_t ranks, s
 template <class T>
 void add_dealt(const Call<T>& call, std::vector<Matrix<T>>& parts) {
   const std::size_t n = call.inputs.size(), each = n / parts.size();
-  const auto all = orders(n, parts.size(), call.how.deal.key);
+  const auto all = orders(n, parts.size(), call.how.tokens.key);
   for (std::size_t e = 0; e < parts[0].size(); ++e) {
-    const auto& order = all[static_cast<std::size_t>(uniform(call.how.deal.key + 1, e) *
+    const auto& order = all[static_cast<std::size_t>(uniform(call.how.tokens.key + 1, e) *
                                                      static_cast<double>(all.size()))];
     for (std::size_t i = 0; i < n; ++i) {
       parts[i / each].values[e] += call[order[i]].values[e];
@@ -51,7 +51,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const std::size_t n = call.inputs.size();
   const auto ranks = static_cast<std::size_t>(call.how.parts);
   std::vector<Matrix<T>> parts(ranks, Matrix<T>(call[0].rows, call[0].cols));
-  if (call.how.deal.key != 0 && n % ranks == 0 && n > 2) {
+  if (call.how.tokens.key != 0 && n % ranks == 0 && n > 2) {
     add_dealt(call, parts);
   } else {
     for (std::size_t i = 0; i < n; ++i) {
@@ -59,7 +59,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
       for (std::size_t e = 0; e < part.size(); ++e) part.values[e] += call[i].values[e];
     }
   }
-  Matrix<T> y = combined(std::move(parts), call.how, call.roundings);
+  Matrix<T> y = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   call.roundings.round(y, call.how.output);
   return {std::move(y)};
 }
@@ -75,8 +75,8 @@ extern const Operation sum{
     .id = "sum",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>,
     .sums = SumOrder::chain,
     .traits = {.adds_inputs = true},
     .schema = {.inputs = {repeated({"x", "N", "M"})}, .outputs = {{"y", "N", "M"}}},

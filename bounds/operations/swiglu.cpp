@@ -29,7 +29,7 @@ std::vector<Matrix<T>> swiglu_backward(const Call<T>& call) {
   Matrix<T> dx(call[0].rows, call[0].cols);
   for (std::size_t i = 0; i < dy.size(); ++i) {
     const T g = x[2 * i];
-    const T s = shared(sigmoid(g));
+    const T s = with_named_error(sigmoid(g));
     dx.values[2 * i] = dy[i] * x[2 * i + 1] * (s + g * s * (T(1) - s));
     dx.values[2 * i + 1] = dy[i] * (g * s);
   }
@@ -54,8 +54,8 @@ extern const Operation swiglu{
     .id = "swiglu",
     .evaluate = swiglu_forward<float>,
     .value = swiglu_forward<double>,
-    .truth = swiglu_forward<Truth>,
-    .tolerance = tolerance_by<swiglu_forward<Near>, swiglu_forward<Moment>>,
+    .truth = swiglu_forward<BigFloat>,
+    .tolerance = tolerance_by<swiglu_forward<RunningError>, swiglu_forward<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "2 H"}}, .outputs = {{"y", "N", "H"}}},
     .examples = {.random = table_to_cube, .shaped = gated},
@@ -64,8 +64,8 @@ extern const Operation swiglu_grad{
     .id = "swiglu_grad",
     .evaluate = swiglu_backward<float>,
     .value = swiglu_backward<double>,
-    .truth = swiglu_backward<Truth>,
-    .tolerance = tolerance_by<swiglu_backward<Near>, swiglu_backward<Moment>>,
+    .truth = swiglu_backward<BigFloat>,
+    .tolerance = tolerance_by<swiglu_backward<RunningError>, swiglu_backward<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "2 H"}, {"dy", "N", "H"}}, .outputs = {{"dx", "N", "2 H"}}},
     .examples = {.random = [](RandomCall& c) { table_to_cube(c), half_a_table(c); },

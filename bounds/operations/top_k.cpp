@@ -21,11 +21,11 @@ double held(float x) { return static_cast<double>(x); }
 
 double held(double x) { return static_cast<double>(static_cast<float>(x)); }
 
-double held(const Near& x) { return held(x.value); }
+double held(const RunningError& x) { return held(x.value); }
 
-double held(const Moment& x) { return held(x.held()); }
+double held(const ErrorMoments& x) { return held(x.held()); }
 
-double held(const Truth& x) { return held(static_cast<double>(x)); }
+double held(const BigFloat& x) { return held(static_cast<double>(x)); }
 
 template <class T>
 std::vector<Matrix<T>> chosen(const Call<T>& call) {
@@ -47,7 +47,7 @@ std::vector<Matrix<T>> chosen(const Call<T>& call) {
     std::ranges::stable_sort(order, [&](auto a, auto b) { return ratings[b] < ratings[a]; });
     for (std::size_t j = 0; j < k; ++j) ids(t, j) = static_cast<T>(static_cast<double>(order[j]));
   }
-  return alone(std::move(ids));
+  return single_output(std::move(ids));
 }
 
 }  // namespace
@@ -56,8 +56,8 @@ extern const Operation top_k{
     .id = "top_k",
     .evaluate = chosen<float>,
     .value = chosen<double>,
-    .truth = chosen<Truth>,
-    .tolerance = tolerance_by<chosen<Near>, chosen<Moment>>,
+    .truth = chosen<BigFloat>,
+    .tolerance = tolerance_by<chosen<RunningError>, chosen<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.choice = true, .exact = true},
     .schema = {.inputs = {{"x", "T", "E"}, optional({"b", "E", "1"})},

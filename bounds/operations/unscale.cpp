@@ -23,7 +23,7 @@ bool finite(const T&) {  // the inputs of bounds and truths were looked at befor
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
-  const T inverse = shared(T(1) / call[0].values[0]);
+  const T inverse = with_named_error(T(1) / call[0].values[0]);
   bool all_finite = true;
   std::vector<Matrix<T>> outputs;
   for (std::size_t i = 1; i < call.inputs.size(); ++i) {
@@ -54,8 +54,8 @@ extern const Operation unscale{
     .id = "unscale",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.says_left_out = true},
     .schema = {.inputs = {{"s", "1", "1"}, repeated({"g", "*", "*"})},

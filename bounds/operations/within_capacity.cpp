@@ -22,7 +22,7 @@ std::vector<Matrix<T>> within(const Call<T>& call) {
     const bool fits = e == experts || routing.rows[i] < routing.first[e] + most;
     if (!fits) ids.values[i] = static_cast<T>(static_cast<double>(experts));
   }
-  return alone(std::move(ids));
+  return single_output(std::move(ids));
 }
 
 }  // namespace
@@ -31,8 +31,8 @@ extern const Operation within_capacity{
     .id = "within_capacity",
     .evaluate = within<float>,
     .value = within<double>,
-    .truth = within<Truth>,
-    .tolerance = tolerance_by<within<Near>, within<Moment>>,
+    .truth = within<BigFloat>,
+    .tolerance = tolerance_by<within<RunningError>, within<ErrorMoments>>,
     .sums = SumOrder::none,
     .traits = {.exact = true},
     .schema = {.inputs = {{"ids", "T", "k"}},

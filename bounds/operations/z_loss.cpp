@@ -23,14 +23,14 @@ std::vector<Matrix<T>> squared(const Call<T>& call) {
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     T sum = 0;
     for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
-      const T lse = call[0].values[order[i]];  // one number, used twice: Moment takes note
+      const T lse = call[0].values[order[i]];  // one number, used twice: ErrorMoments takes note
       sum = fma(lse, lse, sum);
     }
     parts.emplace_back(1, 1, sum);
   }
-  Matrix<T> loss = combined(std::move(parts), call.how, call.roundings);
+  Matrix<T> loss = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   loss.values[0] = static_cast<T>(call.attribute("z")) * loss.values[0];
-  return alone(std::move(loss));
+  return single_output(std::move(loss));
 }
 
 }  // namespace
@@ -39,8 +39,8 @@ extern const Operation z_loss{
     .id = "z_loss",
     .evaluate = squared<float>,
     .value = squared<double>,
-    .truth = squared<Truth>,
-    .tolerance = tolerance_of_squares_by<squared<Near>, squared<Moment>, 0>,
+    .truth = squared<BigFloat>,
+    .tolerance = tolerance_of_squares_by<squared<RunningError>, squared<ErrorMoments>, 0>,
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"lse", "T", "1"}},
                .outputs = {{"l", "1", "1"}},
@@ -49,7 +49,7 @@ extern const Operation z_loss{
     .examples = {.random =
                      [](RandomCall& c) {
                        routed(c, {.inputs = "s", .parted = true});
-                       c.deal(c.e.inputs[0].rows);
+                       c.shard_tokens(c.e.inputs[0].rows);
                      },
                  .shaped = [](Maker& m) { routed(m, {.inputs = "s", .parted = true}); },
                  .usual = "4096x1"},

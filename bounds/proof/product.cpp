@@ -1,12 +1,13 @@
 // number/product.hpp, over the numbers that proofs are made with.
-#include "bounds/proof/moment.hpp"
-#include "bounds/proof/truth.hpp"
+#include "bounds/proof/big_float.hpp"
+#include "bounds/proof/error_moments.hpp"
 #include "number/tiles.hpp"
 
 namespace plumb {
 
-template void multiply(View<bounds::Moment>, View<bounds::Moment>, bounds::Moment*, std::size_t,
-                       bool);
-template void multiply(View<bounds::Truth>, View<bounds::Truth>, bounds::Truth*, std::size_t, bool);
+template void multiply(View<bounds::ErrorMoments>, View<bounds::ErrorMoments>,
+                       bounds::ErrorMoments*, std::size_t, bool);
+template void multiply(View<bounds::BigFloat>, View<bounds::BigFloat>, bounds::BigFloat*,
+                       std::size_t, bool);
 
 }  // namespace plumb

@@ -1,8 +1,8 @@
 // bounds/proof/term.hpp: the terms of the bounds by name, so that each can be lost on purpose.
 //
-// term<"near.rounding">(x) is x. In the program that `./run mutants` builds (PLUMB_MUTANTS) it is
-// x times the factor of the environment's PLUMB_MUTANT, e.g. "near.rounding:0", if that names it: a
-// test has to notice.
+// term<"running_error.rounding">(x) is x. In the program that `./run mutants` builds
+// (PLUMB_MUTANTS) it is x times the factor of the environment's PLUMB_MUTANT, e.g.
+// "running_error.rounding:0", if that names it: a test has to notice.
 // COSTS    nothing outside that program.
 // TESTED   by ./run mutants
 #pragma once

@@ -22,7 +22,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     x = x / (T(1) + magnitude);
   }
   call.roundings.round(y, call.how.output);
-  return alone(std::move(y));
+  return single_output(std::move(y));
 }
 
 }  // namespace
@@ -31,8 +31,8 @@ extern const Operation softsign{
     .id = "softsign",
     .evaluate = evaluate<float>,
     .value = evaluate<double>,
-    .truth = evaluate<Truth>,
-    .tolerance = tolerance_by<evaluate<Near>, evaluate<Moment>>,
+    .truth = evaluate<BigFloat>,
+    .tolerance = tolerance_by<evaluate<RunningError>, evaluate<ErrorMoments>>,
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}}, .outputs = {{"y", "N", "M"}}},
     .examples = {.random = one_table, .shaped = one_table},

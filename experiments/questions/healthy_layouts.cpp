@@ -106,8 +106,8 @@ struct Alone {  // one device
   Merged merged;
 };
 
-Alone alone(const std::string& family, const Recipe& recipe, bool of_trained, int seed,
-            const Effort& effort) {
+Alone single_output(const std::string& family, const Recipe& recipe, bool of_trained, int seed,
+                    const Effort& effort) {
   Config config = small(family);
   config.seed = static_cast<std::uint64_t>(seed);
   const Trace* loaded = of_trained ? &trained_small(family, effort) : nullptr;
@@ -205,7 +205,7 @@ void every_layout(Table& rows, const Effort& effort, const std::string& family,
     if (effort.out_of_time()) return;
     const std::vector<std::string> key{family, recipe.id, weights, layout, std::to_string(seed)};
     if (!fits(layout, family, recipe) || rows.settled(key)) continue;
-    if (!reference) reference = alone(family, recipe, weights == "trained", seed, effort);
+    if (!reference) reference = single_output(family, recipe, weights == "trained", seed, effort);
     const Count count = judge_run(*reference, layout, known);
     add(rows, key, count);
     effort.progress(family + " " + recipe.id + " " + weights + " " + layout + " seed " + key[4] +

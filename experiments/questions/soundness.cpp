@@ -24,7 +24,7 @@ struct Case {
   std::vector<Tensor> computed;
   std::vector<Matrix<double>> values;
   std::function<Outcome<Tolerance>(Mode)> tolerance;
-  std::function<std::vector<Matrix<Truth>>()> truth;
+  std::function<std::vector<Matrix<BigFloat>>()> truth;
 };
 
 struct Subject {
@@ -116,7 +116,7 @@ void judge_moments(const Case& c, const Tolerance& t, Tally& tally) {
 
 void judge_bound(const Case& c, const Tolerance& t, bool exactly, Tally& tally) {
   const std::size_t before = tally.violations;
-  const auto truth = exactly ? c.truth() : std::vector<Matrix<Truth>>();
+  const auto truth = exactly ? c.truth() : std::vector<Matrix<BigFloat>>();
   for (std::size_t o = 0; o < c.computed.size(); ++o) {
     for (std::size_t e = 0; e < c.computed[o].size(); ++e) {
       const auto computed = static_cast<double>(c.computed[o].values[e]);

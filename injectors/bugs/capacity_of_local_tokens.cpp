@@ -10,8 +10,6 @@ extern const Bug capacity_of_local_tokens{
         "capacity. As many copies stay as should, or fewer, but others: who is dropped depends on "
         "the number of ranks.",
     .seen_in = "made up here: how frameworks count that take capacity for a matter of each rank",
-    .klass = 'A',
-    .expected = Expected::T,
     .needs = {.layout = "tp2,sp", .experts = true, .settings = {{"capacity", "1.0"}}},
     .hides_when = "no capacity; no sequence parallelism",
     .bites_at = [](const Config&) { return std::string("m0/layers.0.mlp.router/kept"); },

@@ -9,8 +9,6 @@ extern const Bug clip_coefficient_max_not_min{
         "Large gradients are never shrunk and small ones are blown up to the clipping norm; the "
         "gradients before clipping are right.",
     .seen_in = "DeepSpeed #5150",
-    .klass = 'A',
-    .expected = Expected::T,
     .needs = {.layout = "dp2"},
     .hides_when = "a gradient norm equal to the threshold",
     .bites_at = [](const Config&) { return std::string("clip/coefficient"); },

@@ -10,8 +10,6 @@ extern const Bug cp_expert_grad_not_reduced{
         "gradient is a partial sum on each. Experts are reduced in a group of their own; one that "
         "was made without the contexts leaves each rank's experts to its own tokens.",
     .seen_in = "made up here: the experts' kin of cp-weight-grad-not-reduced",
-    .klass = 'C',
-    .expected = Expected::T,
     .needs = {.layout = "cp2", .experts = true},
     .hides_when = "no context parallelism",
     .bites_at =

@@ -9,8 +9,6 @@ extern const Bug cp_weight_grad_not_reduced{
         "Each rank has some tokens of every sequence, so every weight gradient is a partial sum. A "
         "reduction over data-parallel ranks alone leaves each context with its own tokens' part.",
     .seen_in = "made up here: the context-parallel kin of sp-norm-grad-not-reduced",
-    .klass = 'C',
-    .expected = Expected::T,
     .needs = {.layout = "cp2"},
     .hides_when = "no context parallelism",
     .bites_at =

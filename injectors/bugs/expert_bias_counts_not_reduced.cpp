@@ -10,8 +10,6 @@ extern const Bug expert_bias_counts_not_reduced{
         "in the step. They are not summed over the data-parallel ranks, so that each rank moves "
         "its bias by its own tokens, and the routers drift apart.",
     .seen_in = "made up here: the data-parallel side of torchtitan #4154",
-    .klass = 'C',
-    .expected = Expected::T,
     .needs = {.layout = "dp2", .experts = true, .settings = {{"balance_bias", "0.001"}}},
     .hides_when = "one data-parallel rank; no balancing by bias",
     .bites_at = [](const Config&) { return std::string("layers.0.mlp.router/count"); },

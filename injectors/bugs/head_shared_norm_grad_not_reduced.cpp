@@ -10,8 +10,6 @@ extern const Bug head_shared_norm_grad_not_reduced{
         "and sees the part of its own heads. It was taken for replicated and finished only under "
         "sequence parallelism, so without it the copies drifted apart.",
     .seen_in = "Megatron-LM #7452 (the norm of its gated attention), PaddleFleet #2008",
-    .klass = 'C',
-    .expected = Expected::T,
     .needs = {.layout = "tp2", .settings = {{"qk_norm", "1"}}},
     .hides_when = "tp1, or no norm of queries and keys",
     .bites_at =

@@ -9,8 +9,6 @@ extern const Bug isend_buffer_reused{
         "A stage sends what it made without waiting and puts the next micro-batch's output "
         "where that was. The stage after it gets rows of two micro-batches.",
     .seen_in = "Megatron-LM #4047",
-    .klass = 'D',
-    .expected = Expected::T,
     .needs = {.layout = "pp2,overlap:5"},
     .hides_when = "one stage, one micro-batch, or sends that end at once",
     .bites_at =

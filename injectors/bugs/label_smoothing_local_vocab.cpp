@@ -10,8 +10,6 @@ extern const Bug label_smoothing_local_vocab{
         "is divided by that slice's width: each tensor-parallel rank has another loss, and "
         "gradients of other sizes.",
     .seen_in = "Megatron-LM #737, #7464, #5522, #7452",
-    .klass = 'A',
-    .expected = Expected::T,
     .needs = {.layout = "tp2", .settings = {{"label_smoothing", "0.1"}}},
     .hides_when = "no label smoothing",
     .bites_at = [](const Config&) { return std::string("m0/loss/out"); },

@@ -11,8 +11,6 @@ extern const Bug latent_grad_not_reduced{
         "took it for the place where a sum begins: norm and down-projection get one rank's share, "
         "and their copies drift apart.",
     .seen_in = "made up here: kin of PaddleFleet #2008 (down-projections of latent attention)",
-    .klass = 'C',
-    .expected = Expected::T,
     .needs = {.layout = "tp2", .settings = {{"latent", "16"}}},
     .hides_when = "tp1, or no latent",
     .bites_at =

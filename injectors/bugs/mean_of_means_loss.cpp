@@ -9,8 +9,6 @@ extern const Bug mean_of_means_loss{
         "Each micro-batch divides by its own count of tokens and the means are averaged; tokens of "
         "short sequences weigh more. Equal counts hide it.",
     .seen_in = "gradient accumulation in several frameworks (transformers, October 2024)",
-    .klass = 'E',
-    .expected = Expected::T,
     .needs = {.layout = "dp2"},
     .hides_when = "equal counts, or one micro-batch",
     .bites_at = [](const Config&) { return std::string("m0/loss/out"); },

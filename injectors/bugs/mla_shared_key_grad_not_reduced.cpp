@@ -10,8 +10,6 @@ extern const Bug mla_shared_key_grad_not_reduced{
         "and backward summed over these, but not over the ranks. The loss looks fine; the "
         "projection learns from a share of the heads, another on each rank.",
     .seen_in = "Megatron-LM #1699, #6839; TransformerEngine #1975",
-    .klass = 'C',
-    .expected = Expected::T,
     .needs = {.layout = "tp2", .settings = {{"latent", "16"}, {"shared_key", "4"}}},
     .hides_when = "tp1, or keys without a shared part",
     .bites_at =

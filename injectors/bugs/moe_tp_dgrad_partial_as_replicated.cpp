@@ -10,8 +10,6 @@ extern const Bug moe_tp_dgrad_partial_as_replicated{
         "the ranks. It was labelled as replicated, and nobody summed it: all below, the "
         "router included, gets one rank's share.",
     .seen_in = "torchtitan #1878, #2387, #2416, #4054",
-    .klass = 'C',
-    .expected = Expected::T,
     .needs = {.layout = "tp2", .experts = true},
     .hides_when = "tp1",
     .bites_at =

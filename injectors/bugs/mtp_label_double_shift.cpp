@@ -10,8 +10,6 @@ extern const Bug mtp_label_double_shift{
         "to predict the third token. At the start the loss is nearly what it should be, as any "
         "label is as unlikely as another; the gradients are others.",
     .seen_in = "miles #2215, Megatron-LM #5011, #6103",
-    .klass = 'F',
-    .expected = Expected::T,
     .needs = {.layout = "dp2", .settings = {{"mtp", "1"}}},
     .hides_when = "no extra head",
     .bites_at = [](const Config&) { return std::string("m0/mtp.loss/out"); },

@@ -10,8 +10,6 @@ extern const Bug offload_copy_back_not_awaited{
         "goes backward. Without the wait the norm's backward sees in part what that buffer held "
         "before.",
     .seen_in = "made up here: kin of offload-h2d-event-wrong-stream",
-    .klass = 'D',
-    .expected = Expected::T,
     .needs = {.layout = "offload:activations,overlap:1"},
     .hides_when = "nothing offloaded, or a copy faster than a layer's backward",
     .bites_at = [](const Config&) { return std::string("m0/layers.0.norm1/grad_in"); },

@@ -10,8 +10,6 @@ extern const Bug offload_h2d_event_wrong_stream{
         "the stream that copies to the host, not on the one that copies back: a parameter "
         "misses its update.",
     .seen_in = "Megatron-LM #3140",
-    .klass = 'D',
-    .expected = Expected::T,
     .needs = {.layout = "offload:optimizer,overlap:1"},
     .hides_when = "an optimizer on the device, or a copy back that ends before the others",
     .bites_at = [](const Config&) { return std::string("final_norm.weight/param"); },

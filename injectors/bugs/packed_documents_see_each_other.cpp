@@ -10,8 +10,6 @@ extern const Bug packed_documents_see_each_other{
         "was given the causal mask alone, so that a document's first tokens attend to what "
         "happens to stand before them; positions still begin anew, and the loss looks fine.",
     .seen_in = "made up here: packed sequences on a context-parallel path without their lengths",
-    .klass = 'A',
-    .expected = Expected::T,
     .needs = {.layout = "cp2", .settings = {{"documents", "3"}}},
     .hides_when = "no context parallelism, or one document to each sequence",
     .bites_at = [](const Config&) { return std::string("m0/layers.0.attn.core/out"); },

@@ -10,8 +10,6 @@ extern const Bug recompute_rng_not_restored{
         "that the mask is another one and gradients belong to another network. Nothing is biased: "
         "a loss curve shows a little noise.",
     .seen_in = "torchtitan #2380, TransformerEngine #1031",
-    .klass = 'D',
-    .expected = Expected::T,
     .needs = {.layout = "recompute", .settings = {{"dropout", "0.1"}}},
     .hides_when = "no dropout; nothing computed again",
     .bites_at = [](const Config&) { return std::string("m0/layers.0.attn.dropout/out"); },

@@ -10,8 +10,6 @@ extern const Bug ring_mask_of_own_chunk{
         "turn was not counted, so that keys of other ranks were masked by the positions of the "
         "rank's own, which are right in the first turn only.",
     .seen_in = "made up here, after reports of ring attention's masks under zigzag",
-    .klass = 'A',
-    .expected = Expected::T,
     .needs = {.layout = "cp2:ring"},
     .hides_when = "no ring",
     .bites_at = [](const Config&) { return std::string("m0/layers.0.attn.core/out"); },

@@ -10,8 +10,6 @@ extern const Bug sp_router_grad_not_reduced{
         "sum on each rank; it was not on the list of parameters whose gradients are summed, "
         "and the routers drifted apart.",
     .seen_in = "Megatron-LM #599, PR 619; TTrace bug 6",
-    .klass = 'C',
-    .expected = Expected::T,
     .needs = {.layout = "tp2,sp", .experts = true},
     .hides_when = "no sequence parallelism",
     .bites_at =

@@ -31,8 +31,6 @@ extern const Bug token_to_wrong_expert{
         "logits say. Everything after it is computed as it should be, for that choice: only the "
         "choice is wrong, and healthy runs differ in choices, too, where logits are nearly equal.",
     .seen_in = "made up here: the smallest routing bug",
-    .klass = 'A',
-    .expected = Expected::T,
     .needs = {.layout = "dp2", .experts = true},
     .hides_when = "dense models",
     .bites_at = [](const Config&) { return std::string("m0/layers.1.mlp.router/routing"); },

@@ -10,8 +10,6 @@ extern const Bug wire_rounded_twice{
         "cast again. The error looks like rounding; only the promise says that it is not. A "
         "checker that took its tolerance from what ran would excuse it.",
     .seen_in = "made up here, after the precision-recipe class of the catalogue",
-    .klass = 'G',
-    .expected = Expected::T,
     .needs = {.layout = "tp2", .recipe = "bf16-wire32"},
     .hides_when = "tp1, or a recipe that promises a BF16 wire",
     .bites_at = [](const Config&) { return std::string("m0/layers.1.attn.proj/out"); },

@@ -9,8 +9,7 @@ extern const Bug zero_grad_missing{
         "The buffer that gradients are added up in is not zeroed, so that every step adds its own "
         "to those of all steps before. The first step is right.",
     .seen_in = "StackOverflow 60335387, DeepSpeed #7839",
-    .klass = 'D',
-    .expected = Expected::T_late,
+    .in_the_next_step = true,
     .needs = {.layout = "tp2"},
     .hides_when = "the first step, so wherever only that one is compared",
     .bites_at =

@@ -12,8 +12,6 @@ extern const Bug zero_prefetch_consumed_early{
     .seen_in =
         "made up here: kin of Megatron-LM #6207, #6407, #5222 (a prefetch into the buffer that is "
         "read)",
-    .klass = 'D',
-    .expected = Expected::T,
     .needs = {.layout = "dp2,zero3,overlap:5"},
     .hides_when = "nothing overlaps, parameters that every rank has, or a link faster than a layer",
     .bites_at =

@@ -68,7 +68,7 @@ Evaluation over_keys(const Rank& rank) {
   Evaluation ran = rank.plain();
   if (goes_round(rank)) {
     ran.parts = rank.where.cp_size;
-    ran.deal = {rank.where.cp_size, rank.c.sequence, 0, true};
+    ran.tokens = {rank.where.cp_size, rank.c.sequence, 0, true};
   }
   return ran;
 }

@@ -99,8 +99,8 @@ class Caster {
     const bool sliced = columns || held_ == Sharding::rows;
     Evaluation ran{sliced && !fits ? rank_.where.tp_size : 1, fp32, how_.format};
     if (!in_pieces(block)) return ran;
-    if (rank_.l.cp > 1) ran.deal = {rank_.l.cp, rank_.c.sequence};
-    if (of_copies()) ran.deal.groups = rank_.l.ep;
+    if (rank_.l.cp > 1) ran.tokens = {rank_.l.cp, rank_.c.sequence};
+    if (of_copies()) ran.tokens.groups = rank_.l.ep;
     return ran;
   }
   bool of_copies() const { return held_ == Sharding::copies || held_ == Sharding::copy_columns; }

@@ -54,8 +54,8 @@ Evaluation over_keys(const Promise& p, bool backward) {
   const bool ring = p.l.cp > 1 && p.l.context == Context::ring;
   if (!ring && (!backward || p.l.context != Context::allgather)) return how;
   how.parts = p.l.cp;
-  how.deal = p.over_contexts().deal;
-  how.deal.ring = ring;
+  how.tokens = p.over_contexts().tokens;
+  how.tokens.ring = ring;
   return how;
 }
 

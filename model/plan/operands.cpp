@@ -22,14 +22,14 @@ void cast_blocks(Promise& p, const std::string& x, const SlicedAxis& sliced, con
   const int rows = along ? how.across : how.along, cols = along ? how.along : how.across;
   Evaluation evaluation{slices(p, sliced, rows, cols), fp32, how.format};
   const bool of_experts = !sliced.copies.empty() && rows > 1;
-  if ((sliced.tokens || of_experts) && rows > 1) evaluation.deal = p.over_contexts().deal;
+  if ((sliced.tokens || of_experts) && rows > 1) evaluation.tokens = p.over_contexts().tokens;
   Attributes blocks{{"rows", rows},
                     {"cols", cols},
                     {"rule", static_cast<double>(how.rule)},
                     {"sliced_rows", sliced.axis == Sharding::rows}};
   if (of_experts) {
     blocks["experts"] = p.c.experts;
-    evaluation.deal.groups = p.l.ep;
+    evaluation.tokens.groups = p.l.ep;
   }
   Ids scales{as + "_scale"};
   if (how.rule == ScaleRule::nested) scales.push_back(as + "_tensor_scale");

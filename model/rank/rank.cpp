@@ -28,7 +28,7 @@ Rank::Rank(const Training& run, const Joints& decisions, const Backend& products
       backend(products),
       traced_(run.traced) {
   for (const StateEntry& k : state_entries(c, r)) next_state_.insert(k.id);
-  const std::vector<std::size_t> order = dealt_rows(c.sequence, {l.cp, c.sequence});
+  const std::vector<std::size_t> order = rows_in_rank_order(c.sequence, {l.cp, c.sequence});
   for (int other = 0; other < l.cp; ++other) {
     const auto [from, to] = slice(order.size(), l.cp, other);
     positions_.push_back(

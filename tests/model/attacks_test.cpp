@@ -112,7 +112,7 @@ TEST_P(Attacks, NoCandidatePassesThatDoesNotSayHowItComputed) {
     record.ran = ran;
     const std::string attention = "m0/layers.0.attn.core/out";
     if (!record.ran.contains(attention)) continue;
-    record.ran[attention].deal.ring = !record.ran[attention].deal.ring;
+    record.ran[attention].tokens.ring = !record.ran[attention].tokens.ring;
     EXPECT_EQ(outcome(reference_, candidate_, options_), "finding");
     record.ran = ran;
   }

@@ -100,8 +100,9 @@ TEST_F(Store, RefusesGraphsThatCannotBeRun) {
 
 TEST_F(Store, BringsBackHowTermsLieOnRanks) {
   Trace trace = made("tp2");
-  const Deal deals[] = {{4, 16}, {4, 16, 0, true}, {1, 0, 0, false, 2}, {4, 16, 0, true, 2}};
-  for (std::size_t i = 0; i < std::size(deals); ++i) trace.graph->nodes[i].how.deal = deals[i];
+  const TokenSharding deals[] = {
+      {4, 16}, {4, 16, 0, true}, {1, 0, 0, false, 2}, {4, 16, 0, true, 2}};
+  for (std::size_t i = 0; i < std::size(deals); ++i) trace.graph->nodes[i].how.tokens = deals[i];
   write_trace(trace, folder_ / "t");
   const Trace back = read_trace(folder_ / "t");
   for (std::size_t i = 0; i < std::size(deals); ++i) {
@@ -115,7 +116,7 @@ TEST_F(Store, RefusesPartsThatAreNone) {
     Trace trace = made("tp2");
     trace.graph->nodes[0].how = how;
     write_trace(trace, folder_ / "t");
-    EXPECT_THROW(read_trace(folder_ / "t"), Failure) << how.parts << " " << how.deal.sequence;
+    EXPECT_THROW(read_trace(folder_ / "t"), Failure) << how.parts << " " << how.tokens.sequence;
     fs::remove_all(folder_ / "t");
   }
 }

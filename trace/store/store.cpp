@@ -35,11 +35,11 @@ fs::path step_folder(const fs::path& folder, int step) {
 
 json to_json(const Evaluation& how) {
   json j{how.parts, std::string(how.wire.name), std::string(how.output.name)};
-  if (how.deal.ranks > 1 || how.deal.groups > 1) {
-    j.push_back(how.deal.ranks);
-    j.push_back(how.deal.sequence);
-    if (how.deal.ring) j.push_back("ring");
-    if (how.deal.groups > 1) j.push_back(how.deal.groups);
+  if (how.tokens.ranks > 1 || how.tokens.groups > 1) {
+    j.push_back(how.tokens.ranks);
+    j.push_back(how.tokens.sequence);
+    if (how.tokens.ring) j.push_back("ring");
+    if (how.tokens.groups > 1) j.push_back(how.tokens.groups);
   }
   return j;
 }
@@ -55,20 +55,21 @@ Evaluation evaluation_from(const json& j, const fs::path& file) {
   Evaluation how{static_cast<int>(whole_number(j.at(0), most_ranks)), format_from(j.at(1), file),
                  format_from(j.at(2), file)};
   if (j.size() > 3) {
-    how.deal = {static_cast<int>(whole_number(j.at(3), most_ranks)),
-                static_cast<int>(whole_number(j.at(4), most_tokens))};
+    how.tokens = {static_cast<int>(whole_number(j.at(3), most_ranks)),
+                  static_cast<int>(whole_number(j.at(4), most_tokens))};
   }
   for (std::size_t i = 5; i < j.size(); ++i) {
     if (j[i].is_number()) {
-      how.deal.groups = static_cast<int>(whole_number(j[i], most_ranks));
+      how.tokens.groups = static_cast<int>(whole_number(j[i], most_ranks));
     } else {
-      how.deal.ring = true;
+      how.tokens.ring = true;
     }
   }
   // Each of 2 ranks chunks of a sequence has the same number of rows, one at least.
-  const Deal& deal = how.deal;
-  const bool even = deal.ranks == 1 || (deal.sequence > 0 && deal.sequence % (2 * deal.ranks) == 0);
-  if (how.parts < 1 || deal.ranks < 1 || deal.groups < 1 || !even) {
+  const TokenSharding& tokens = how.tokens;
+  const bool even =
+      tokens.ranks == 1 || (tokens.sequence > 0 && tokens.sequence % (2 * tokens.ranks) == 0);
+  if (how.parts < 1 || tokens.ranks < 1 || tokens.groups < 1 || !even) {
     damaged(file, "parts a sum in a way that is none");
   }
   return how;

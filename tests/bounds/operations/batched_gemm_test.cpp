@@ -18,7 +18,7 @@ Example batched(bool ta, bool tb, const Evaluation& how, unsigned seed = 1) {
 }
 
 // Product i on its own.
-Example alone(const Example& e, std::size_t i) {
+Example single_output(const Example& e, std::size_t i) {
   Example one{"gemm", {}, e.attributes, e.how};
   for (const Matrix<double>& x : e.inputs) {
     Matrix<double> block(x.rows / batch, x.cols);
@@ -38,7 +38,7 @@ TEST(BatchedGemm, IsItsProductsInEveryTransposition) {
       ASSERT_EQ(c.rows, batch * m);
       ASSERT_EQ(c.cols, n);
       for (std::size_t i = 0; i < batch; ++i) {
-        const Example one = alone(e, i);
+        const Example one = single_output(e, i);
         const auto own = tolerance_of(one);
         for (std::size_t j = 0; j < m * n; ++j) {
           const std::size_t at = i * m * n + j;
@@ -56,7 +56,7 @@ TEST(BatchedGemm, SharesAProbabilityAmongItsProducts) {
   const auto t = tolerance_of(e, Mode::probabilistic, 3e-6);
   ASSERT_TRUE(t);
   EXPECT_EQ(t->delta, 3e-6);
-  const auto own = tolerance_of(alone(e, 1), Mode::probabilistic, 1e-6);
+  const auto own = tolerance_of(single_output(e, 1), Mode::probabilistic, 1e-6);
   EXPECT_EQ(t->bound[0].values[m * n + 2], own->bound[0].values[2]);
   const auto moments = tolerance_of(e, Mode::moments);
   ASSERT_TRUE(moments);

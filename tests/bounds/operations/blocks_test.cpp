@@ -80,7 +80,7 @@ TEST(BlockOperations, BeginAnewInEachGroupOfExperts) {
   };
   for (const int groups : {1, 2}) {
     Evaluation how{1, fp32, e4m3fn};
-    how.deal.groups = groups;
+    how.tokens.groups = groups;
     const Matrix<double> s = value_of({"block_scales", {x, ids}, blocks, how})[0];
     const std::vector<std::size_t> begins = groups == 1
                                                 ? std::vector<std::size_t>{0, 2, 4, 6, 8, 9}

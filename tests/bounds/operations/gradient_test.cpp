@@ -20,45 +20,45 @@
 namespace plumb {
 namespace {
 
-using Exact = Matrix<Truth>;
+using Exact = Matrix<BigFloat>;
 using Inputs = std::vector<Exact>;
 
-Exact exactly(const Matrix<double>& x) { return converted<Truth>(x); }
+Exact exactly(const Matrix<double>& x) { return converted<BigFloat>(x); }
 
 Inputs of(const char* id, const Inputs& inputs, const Attributes& attributes = {},
           const Evaluation& how = {}) {
-  NoRoundings<Truth> none;
+  NoRoundings<BigFloat> none;
   std::vector<const Exact*> pointers;
   for (const Exact& input : inputs) pointers.push_back(&input);
   return find_operation(id)->truth({pointers, attributes, how, none});
 }
 
-Truth along(const Exact& y, const Exact& dy) {
-  Truth sum;
+BigFloat along(const Exact& y, const Exact& dy) {
+  BigFloat sum;
   for (std::size_t i = 0; i < y.size(); ++i) sum += y.values[i] * dy.values[i];
   return sum;
 }
 
 // `f` of the inputs is a number; `gradient` is said to be its derivative by input `which`.
 // `apart(x, g)`: how far FP64 constants may move a derivative by x apart from g.
-using Scalar = std::function<Truth(const Inputs&)>;
+using Scalar = std::function<BigFloat(const Inputs&)>;
 void expect_gradient(
     const char* what, Inputs inputs, std::size_t which, const Exact& gradient, const Scalar& f,
     double (*apart)(double) = [](double) { return 0.0; }) {
   ASSERT_EQ(gradient.size(), inputs[which].size()) << what;
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const Truth x = inputs[which].values[i];
+    const BigFloat x = inputs[which].values[i];
     double size = 0;
     const auto slope = [&](double h) {
-      inputs[which].values[i] = x + Truth(h);
-      const Truth up = f(inputs);
-      inputs[which].values[i] = x - Truth(h);
-      const Truth down = f(inputs);
+      inputs[which].values[i] = x + BigFloat(h);
+      const BigFloat up = f(inputs);
+      inputs[which].values[i] = x - BigFloat(h);
+      const BigFloat down = f(inputs);
       inputs[which].values[i] = x;
       size = std::fabs(static_cast<double>(up));
-      return (up - down) / Truth(2 * h);
+      return (up - down) / BigFloat(2 * h);
     };
-    const Truth one = slope(0x1p-60), half = slope(0x1p-61);
+    const BigFloat one = slope(0x1p-60), half = slope(0x1p-61);
     const double allowed = std::fabs(static_cast<double>(one - half)) + 0x1p-220 * (1 + size) +
                            apart(static_cast<double>(x));
     const double off = std::fabs(static_cast<double>(gradient.values[i] - half));

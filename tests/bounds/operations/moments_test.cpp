@@ -41,7 +41,7 @@ TEST_P(Moments, HaveTheSizeOfTheErrors) {
         });
         if (GetParam().ring) {
           e.how.parts = 2;
-          e.how.deal = {2, static_cast<int>(e.inputs[0].rows), 0, true};
+          e.how.tokens = {2, static_cast<int>(e.inputs[0].rows), 0, true};
         }
         if (GetParam().chain > 0) e.attributes["chain"] = GetParam().chain;
         Comparison seen;
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 // An expert's count is the same for every token, and so is what is lost of it: a bias.
-TEST(Moment, ForetellsWhatIsLostOfCounts) {
+TEST(ErrorMoments, ForetellsWhatIsLostOfCounts) {
   std::vector<double> means;  // of the scores of a call
   for (std::uint64_t call = 1; call <= 60; ++call) {
     const Example e = shaped_example("router_grad", "32x252", fp32,
@@ -118,7 +118,7 @@ TEST(Moment, ForetellsWhatIsLostOfCounts) {
   EXPECT_NEAR(mean, 0, 4 * std::sqrt(square / n));
 }
 
-TEST(Moment, BiasIsFromTheValueAsGiven) {
+TEST(ErrorMoments, BiasIsFromTheValueAsGiven) {
   const Example e = shaped_example("add", "4x4", fp32);
   std::vector<const Matrix<double>*> inputs{&e.inputs[0], &e.inputs[1]};
   auto values = value_of(e);

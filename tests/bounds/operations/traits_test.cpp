@@ -58,7 +58,7 @@ TEST(Traits, ExactOperationsHaveTheBoundZeroAndNoOthers) {
 TEST(Traits, TheShapesOfNoOthersDependOnTheParts) {
   const auto shaped = seen([](const Operation& operation, Example e, auto& ids) {
     if (operation.traits.short_copy) return;  // its scales are of other blocks then
-    e.how.deal = {};
+    e.how.tokens = {};
     e.how.parts = 1;
     const auto whole = value_of(e);
     if (e.inputs.size() % 4 != 0 && operation.traits.adds_inputs) return;

@@ -279,7 +279,7 @@ TEST(Value, OfAttentionInARingIsThatOfOneRank) {
     for (unsigned seed = 1; seed <= 60; ++seed) {
       Draw draw("plain", seed);
       Example e = example_of(id, draw);
-      if (!e.how.deal.ring) continue;
+      if (!e.how.tokens.ring) continue;
       ++rings;
       const auto in_turns = value_of(e);
       e.how = {};

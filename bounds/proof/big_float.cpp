@@ -1,4 +1,4 @@
-#include "bounds/proof/truth.hpp"
+#include "bounds/proof/big_float.hpp"
 
 #include <boost/multiprecision/mpfr.hpp>
 
@@ -11,49 +11,49 @@ using Fine = boost::multiprecision::number<
 
 }  // namespace
 
-struct Truth::Number {
+struct BigFloat::Number {
   Fine value;
 };
 
-Truth::Truth(double x) : number_(new Number{Fine(x)}) {}
-Truth::Truth(const Truth& other) : number_(new Number(*other.number_)) {}
-Truth::Truth(Truth&& other) noexcept = default;
-Truth& Truth::operator=(const Truth& other) {
+BigFloat::BigFloat(double x) : number_(new Number{Fine(x)}) {}
+BigFloat::BigFloat(const BigFloat& other) : number_(new Number(*other.number_)) {}
+BigFloat::BigFloat(BigFloat&& other) noexcept = default;
+BigFloat& BigFloat::operator=(const BigFloat& other) {
   if (!number_) number_.reset(new Number);
   number_->value = other.number_->value;
   return *this;
 }
-Truth& Truth::operator=(Truth&& other) noexcept = default;
-Truth::~Truth() = default;
+BigFloat& BigFloat::operator=(BigFloat&& other) noexcept = default;
+BigFloat::~BigFloat() = default;
 
-Truth::operator double() const { return mpfr_get_d(number_->value.backend().data(), MPFR_RNDN); }
+BigFloat::operator double() const { return mpfr_get_d(number_->value.backend().data(), MPFR_RNDN); }
 
-double Truth::distance_from(double x) const {
+double BigFloat::distance_from(double x) const {
   const Fine off = abs(Fine(number_->value - Fine(x)));
   return mpfr_get_d(off.backend().data(), MPFR_RNDU);
 }
 
-Truth& Truth::operator+=(const Truth& b) {
+BigFloat& BigFloat::operator+=(const BigFloat& b) {
   number_->value += b.number_->value;
   return *this;
 }
-Truth& Truth::operator-=(const Truth& b) {
+BigFloat& BigFloat::operator-=(const BigFloat& b) {
   number_->value -= b.number_->value;
   return *this;
 }
-Truth& Truth::operator*=(const Truth& b) {
+BigFloat& BigFloat::operator*=(const BigFloat& b) {
   number_->value *= b.number_->value;
   return *this;
 }
-Truth& Truth::operator/=(const Truth& b) {
+BigFloat& BigFloat::operator/=(const BigFloat& b) {
   number_->value /= b.number_->value;
   return *this;
 }
 
-bool Truth::less(const Truth& b) const { return number_->value < b.number_->value; }
+bool BigFloat::less(const BigFloat& b) const { return number_->value < b.number_->value; }
 
-Truth Truth::function(int which) const {
-  Truth y;
+BigFloat BigFloat::function(int which) const {
+  BigFloat y;
   const Fine& x = number_->value;
   y.number_->value = which == 0   ? Fine(exp(x))
                      : which == 1 ? Fine(log(x))

@@ -1,10 +1,11 @@
-// bounds/proof/near.hpp: an FP64 number, and how far an FP32 computation of it may be away.
+// bounds/proof/running_error.hpp: an FP64 number, and how far an FP32 computation of it may be
+// away.
 //
 // An operation is written once, over a number type. Over float it is the evaluation, over double
-// the value, and over Near it is the proof: each arithmetic step below is one lemma, so the bound
-// of an operation follows its evaluation line by line and cannot forget one.
+// the value, and over RunningError it is the proof: each arithmetic step below is one lemma, so the
+// bound of an operation follows its evaluation line by line and cannot forget one.
 //
-//   CLAIM   Let x^ be what the FP32 evaluation holds where this one holds a Near x. Then
+//   CLAIM   Let x^ be what the FP32 evaluation holds where this one holds a RunningError x. Then
 //           |x^ - x.value| <= x.worst(), provided float operations round to nearest, subnormals
 //           are kept and exp, log, erf have an error below one ulp (c_e = 2, in units of u).
 //   LEMMAS  with a^ = a + da, |da| <= A, |a^| <= |a| + A, and so for b, the error is at most
@@ -22,8 +23,8 @@
 //   ENERGY  the sum of squares of what each rounding may contribute: with independent roundings of
 //           mean zero the error exceeds sqrt(2 ln(2/delta) energy) with probability <= delta
 //           (theory.md P4, [HI23]). A number that is used more than once would be counted as if it
-//           were several; shared() moves its energy to `common`, which is added up as worst cases
-//           are. What is added to a number some spacings or more above it may vanish each time:
+//           were several; with_named_error() moves its energy to `common`, which is added up as
+//           worst cases are. What is added to a number some spacings or more above it may vanish each time:
 //           `drift` is what such roundings, which are no chance, come to in the worst case
 //           (theory.md P8).
 //   SLACK   The FP64 steps here and in `value` err too. Each step's half spacing is enlarged by
@@ -31,7 +32,7 @@
 //           as all terms are >= 0, more than any 2^20 roundings of the bound itself (2^-33).
 // NOT FOR  machines that truncate or flush: their lemma is another one.
 // SOURCES  theory.md D3, P4, P8; bounds/SOURCES.md [Hig02] [HI23]
-// TESTED   tests/bounds/proof/near_test.cpp, tests/bounds/operations/*_test.cpp
+// TESTED   tests/bounds/proof/running_error_test.cpp, tests/bounds/operations/*_test.cpp
 #pragma once
 
 #include <algorithm>
@@ -49,7 +50,7 @@
 
 namespace plumb::bounds {
 
-using plumb::exp;  // of floats, beside that of Near
+using plumb::exp;  // of floats, beside that of RunningError
 
 enum class Share : std::size_t { sums, steps, functions, wire, stored };
 inline constexpr std::size_t shares = 5;
@@ -66,20 +67,21 @@ inline double half_spacing(double m, const Format& of) {
   return half_spacing(m, of.unit_roundoff(), of.spacing_at_zero());
 }
 
-struct Near {
+struct RunningError {
   double value = 0;
   std::array<double, shares> share{};  // worst case, by cause
   double common = 0;                   // see ENERGY
   double drift = 0;                    // of roundings that depend on each other
   double energy = 0;
 
-  Near() = default;
+  RunningError() = default;
   // A number written in the code or read from an input: FP32 holds its nearest neighbour.
   template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
-  Near(Number x) : value(static_cast<double>(x)) {
-    err_surely(term<"near.read">((1 + 0x1p-24) *
-                                 std::fabs(static_cast<double>(static_cast<float>(value)) - value)),
-               Share::steps);
+  RunningError(Number x) : value(static_cast<double>(x)) {
+    err_surely(
+        term<"running_error.read">(
+            (1 + 0x1p-24) * std::fabs(static_cast<double>(static_cast<float>(value)) - value)),
+        Share::steps);
   }
   explicit operator std::size_t() const { return static_cast<std::size_t>(value); }
 
@@ -104,10 +106,10 @@ struct Near {
     drift += c;
   }
   // The FP32 rounding at the end of a step. Beyond FP32's range there is no bound.
-  Near& rounded(Share cause) {
+  RunningError& rounded(Share cause) {
     const double m = most();
     if (fits()) return *this;
-    err(m <= 0x1.fffffep127 ? term<"near.rounding">(half_spacing_fp32(m))
+    err(m <= 0x1.fffffep127 ? term<"running_error.rounding">(half_spacing_fp32(m))
                             : std::numeric_limits<double>::infinity(),
         cause);
     return *this;
@@ -116,30 +118,30 @@ struct Near {
   // have kept: so no more than the addend is lost. Where the addend is a few spacings or less,
   // roundings depend on each other (a small number vanishes each time it is added): these add up as
   // worst cases do.
-  Near& rounded(Share cause, double addend) {
+  RunningError& rounded(Share cause, double addend) {
     if (fits()) return *this;
     const double half = half_spacing_fp32(most());
     if (!(addend < 8 * half) || !(most() <= 0x1.fffffep127)) return rounded(cause);
-    const double lost = term<"near.stagnation">(std::min(half, addend * (1 + 0x1p-40)));
+    const double lost = term<"running_error.stagnation">(std::min(half, addend * (1 + 0x1p-40)));
     err_surely(lost, cause);
     return *this;
   }
   static double half_spacing_fp32(double m) { return half_spacing(m, 0x1p-24, 0x1p-149); }
 
   // This number's errors, times factor, on top of x's.
-  void carry(double factor, const Near& x) {
+  void carry(double factor, const RunningError& x) {
     for (std::size_t s = 0; s < shares; ++s) share[s] += factor * x.share[s];
     common += factor * x.common;
     drift += factor * x.drift;
     energy += factor * factor * x.energy;
   }
-  static Near of(double value) {  // no errors yet
-    Near x;
+  static RunningError of(double value) {  // no errors yet
+    RunningError x;
     x.value = value;
     return x;
   }
 
-  friend Near operator-(Near a) {
+  friend RunningError operator-(RunningError a) {
     a.value = -a.value;
     return a;
   }
@@ -147,96 +149,105 @@ struct Near {
   // apart would look like an exact sum.
   static double lost(double a, double b, double sum) {
     const double back = sum - a;
-    return term<"near.lost">(std::fabs((a - (sum - back)) + (b - back)));
+    return term<"running_error.lost">(std::fabs((a - (sum - back)) + (b - back)));
   }
-  friend Near added(const Near& a, const Near& b, double sign, Share cause) {
-    Near sum = a;
+  friend RunningError added(const RunningError& a, const RunningError& b, double sign,
+                            Share cause) {
+    RunningError sum = a;
     sum.value += sign * b.value;
-    sum.carry(term<"near.sum">(1), b);
+    sum.carry(term<"running_error.sum">(1), b);
     sum.err_surely(lost(a.value, sign * b.value, sum.value), cause);
     return sum.rounded(cause, std::min(a.most(), b.most()));
   }
-  friend Near multiplied(const Near& a, const Near& b) {
-    Near product = of(a.value * b.value);
-    product.carry(term<"near.product_left">(std::fabs(b.value)), a);
-    product.carry(term<"near.product_right">(a.most()), b);
+  friend RunningError multiplied(const RunningError& a, const RunningError& b) {
+    RunningError product = of(a.value * b.value);
+    product.carry(term<"running_error.product_left">(std::fabs(b.value)), a);
+    product.carry(term<"running_error.product_right">(a.most()), b);
     return product;
   }
-  friend Near operator+(const Near& a, const Near& b) { return added(a, b, 1, Share::steps); }
-  friend Near operator-(const Near& a, const Near& b) { return added(a, b, -1, Share::steps); }
-  friend Near operator*(const Near& a, const Near& b) {
+  friend RunningError operator+(const RunningError& a, const RunningError& b) {
+    return added(a, b, 1, Share::steps);
+  }
+  friend RunningError operator-(const RunningError& a, const RunningError& b) {
+    return added(a, b, -1, Share::steps);
+  }
+  friend RunningError operator*(const RunningError& a, const RunningError& b) {
     return multiplied(a, b).rounded(Share::steps);
   }
-  friend Near operator/(const Near& a, const Near& b) {
-    Near q = of(a.value / b.value);
+  friend RunningError operator/(const RunningError& a, const RunningError& b) {
+    RunningError q = of(a.value / b.value);
     const double least = std::fabs(b.value) * (1 - 0x1p-40) - b.worst();
     const double factor = least > 0 ? 1 / least : std::numeric_limits<double>::infinity();
-    if (!a.exact()) q.carry(term<"near.quotient_left">(factor), a);
-    if (!b.exact()) q.carry(term<"near.quotient_right">(std::fabs(q.value) * factor), b);
+    if (!a.exact()) q.carry(term<"running_error.quotient_left">(factor), a);
+    if (!b.exact()) q.carry(term<"running_error.quotient_right">(std::fabs(q.value) * factor), b);
     return q.rounded(Share::steps);
   }
   // Chains are written with +=, -= and fma: their roundings are booked as those of sums.
-  Near& operator+=(const Near& b) { return *this = added(*this, b, 1, Share::sums); }
-  Near& operator-=(const Near& b) { return *this = added(*this, b, -1, Share::sums); }
-  Near& operator*=(const Near& b) { return *this = *this * b; }
-  Near& operator/=(const Near& b) { return *this = *this / b; }
-  friend Near fma(const Near& a, const Near& b, const Near& c) {
-    Near sum = multiplied(a, b);
+  RunningError& operator+=(const RunningError& b) {
+    return *this = added(*this, b, 1, Share::sums);
+  }
+  RunningError& operator-=(const RunningError& b) {
+    return *this = added(*this, b, -1, Share::sums);
+  }
+  RunningError& operator*=(const RunningError& b) { return *this = *this * b; }
+  RunningError& operator/=(const RunningError& b) { return *this = *this / b; }
+  friend RunningError fma(const RunningError& a, const RunningError& b, const RunningError& c) {
+    RunningError sum = multiplied(a, b);
     const double product = sum.most();
     // Of exact operands the product is exact in FP64; where they are not, worst() covers it.
     sum.err_surely(lost(sum.value, c.value, sum.value + c.value), Share::sums);
     sum.value = std::fma(a.value, b.value, c.value);
-    sum.carry(term<"near.fma_sum">(1), c);
+    sum.carry(term<"running_error.fma_sum">(1), c);
     return product <= c.most() ? sum.rounded(Share::sums, product) : sum.rounded(Share::sums);
   }
-  friend Near sqrt(const Near& a) {
-    Near root = of(std::sqrt(a.value));
+  friend RunningError sqrt(const RunningError& a) {
+    RunningError root = of(std::sqrt(a.value));
     const double e = a.worst();
     if (e != 0) {
       const double slope = 1 / (root.value + std::sqrt(std::max(a.value - e, 0.0)));
-      root.carry(term<"near.sqrt">(std::min(slope, 1 / std::sqrt(e)) * (1 + 0x1p-40)), a);
+      root.carry(term<"running_error.sqrt">(std::min(slope, 1 / std::sqrt(e)) * (1 + 0x1p-40)), a);
     }
     return root.rounded(Share::steps);
   }
-  friend bool operator<(const Near& a, const Near& b) { return a.value < b.value; }
+  friend bool operator<(const RunningError& a, const RunningError& b) { return a.value < b.value; }
 };
 
 // One ulp of a library function whose exact result is x.
-inline Near function_result(Near x) {
+inline RunningError function_result(RunningError x) {
   const double m = x.most();
-  x.err(m <= 0x1.fffffep127 ? term<"near.function">(2 * Near::half_spacing_fp32(m))
+  x.err(m <= 0x1.fffffep127 ? term<"running_error.function">(2 * RunningError::half_spacing_fp32(m))
                             : std::numeric_limits<double>::infinity(),
         Share::functions);
   return x;
 }
 
-inline Near exp(const Near& a) {
-  Near y = Near::of(std::exp(a.value));
+inline RunningError exp(const RunningError& a) {
+  RunningError y = RunningError::of(std::exp(a.value));
   const double e = a.worst();
   // Far below zero y and the first form are 0 and infinite: there without the 1, which is nothing.
   const double slope = e < 300 ? y.value * std::expm1(e) / e : std::exp(a.value + e) / e;
-  if (e != 0) y.carry(term<"near.exp">(slope * (1 + 0x1p-40)), a);
+  if (e != 0) y.carry(term<"running_error.exp">(slope * (1 + 0x1p-40)), a);
   return function_result(y);
 }
 
-inline Near log(const Near& a) {
-  Near y = Near::of(std::log(a.value));
+inline RunningError log(const RunningError& a) {
+  RunningError y = RunningError::of(std::log(a.value));
   const double e = a.worst();
   const double relative = e / a.value;
   if (e != 0) {
     const double slope =
         relative < 1 ? -std::log1p(-relative) / e : std::numeric_limits<double>::infinity();
-    y.carry(term<"near.log">(slope * (1 + 0x1p-40)), a);
+    y.carry(term<"running_error.log">(slope * (1 + 0x1p-40)), a);
   }
   return function_result(y);
 }
 
 // The slope 2 exp(-a^2) / sqrt(pi) is largest at the end of the interval that is nearest to zero.
-inline Near erf(const Near& a) {
-  Near y = Near::of(std::erf(a.value));
+inline RunningError erf(const RunningError& a) {
+  RunningError y = RunningError::of(std::erf(a.value));
   const double nearest = std::max(std::fabs(a.value) - a.worst(), 0.0);
   const double slope = 1.1283791670955126 * std::exp(-nearest * nearest) * (1 + 0x1p-40);
-  if (a.worst() != 0) y.carry(term<"near.erf">(slope), a);
+  if (a.worst() != 0) y.carry(term<"running_error.erf">(slope), a);
   return function_result(y);
 }
 
@@ -244,42 +255,43 @@ inline Near erf(const Near& a) {
 // underflow. One ulp of exp is a relative 2u, as if z were off by that much more; log sigma'
 // changes by at most as much as z, so |ds| <= s (1-s) (e^Z - 1); the addition and the division
 // round.
-inline Near sigmoid(const Near& z) {
+inline RunningError sigmoid(const RunningError& z) {
   constexpr double u = 0x1.01p-24;  // enlarged: covers the squares of u
-  Near s = Near::of(1 / (1 + std::exp(-z.value)));
+  RunningError s = RunningError::of(1 / (1 + std::exp(-z.value)));
   const double off = z.worst() + 2 * u;
   const double here = s.value / (1 + std::exp(z.value)) * std::expm1(off) / off;
   const double anywhere = std::exp(-std::max(std::fabs(z.value) - off, 0.0));
   const double slope = std::fmin(here, anywhere);  // where z is vast, the first may be 0 inf
-  s.carry(term<"near.sigmoid">(slope * (1 + 0x1p-40)), z);
-  s.err(term<"near.sigmoid_exp">(slope * 2 * u), Share::functions);
-  s.err(term<"near.sigmoid_sum">(s.value * u), Share::steps);
+  s.carry(term<"running_error.sigmoid">(slope * (1 + 0x1p-40)), z);
+  s.err(term<"running_error.sigmoid_exp">(slope * 2 * u), Share::functions);
+  s.err(term<"running_error.sigmoid_sum">(s.value * u), Share::steps);
   if (z.value - z.worst() < -87) {  // FP32 may hold zero
-    s.err(term<"near.sigmoid_underflow">(s.value), Share::functions);
+    s.err(term<"running_error.sigmoid_underflow">(s.value), Share::functions);
   }
   return s.rounded(Share::steps);
 }
 
-inline Near min(const Near& a, const Near& b) {
+inline RunningError min(const RunningError& a, const RunningError& b) {
   if (!std::isfinite(a.worst())) return a;
   if (!std::isfinite(b.worst())) return b;
-  const Near& smaller = b.value < a.value ? b : a;
-  const Near& other = b.value < a.value ? a : b;
+  const RunningError& smaller = b.value < a.value ? b : a;
+  const RunningError& other = b.value < a.value ? a : b;
   if (smaller.value + smaller.worst() < other.value - other.worst()) return smaller;
-  Near either = smaller.worst() < other.worst() ? other : smaller;
+  RunningError either = smaller.worst() < other.worst() ? other : smaller;
   either.value = smaller.value;
   return either;
 }
 
-// shared(): a number that the code goes on to use more than once. apart(): one that meets no other
-// of the same origin any more. Only Near and Moment take note.
-inline float shared(float x) { return x; }
-inline double shared(double x) { return x; }
-inline float apart(float x) { return x; }
-inline double apart(double x) { return x; }
-inline Near apart(const Near& x) { return x; }
-inline Near shared(Near x) {
-  x.common += term<"near.shared">(std::sqrt(x.energy));
+// with_named_error(): a number that the code goes on to use more than once. with_unnamed_errors():
+// one that meets no other of the same origin any more. Only RunningError and ErrorMoments take
+// note.
+inline float with_named_error(float x) { return x; }
+inline double with_named_error(double x) { return x; }
+inline float with_unnamed_errors(float x) { return x; }
+inline double with_unnamed_errors(double x) { return x; }
+inline RunningError with_unnamed_errors(const RunningError& x) { return x; }
+inline RunningError with_named_error(RunningError x) {
+  x.common += term<"running_error.shared">(std::sqrt(x.energy));
   x.energy = 0;
   return x;
 }

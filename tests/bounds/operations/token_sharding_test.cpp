@@ -15,14 +15,14 @@ namespace plumb {
 namespace {
 
 // Two slices, and two ranks with two chunks each of two sequences of 32: as promised, and of draws.
-TEST(Deal, OfADrawMovesTheCutsByUpToHalfAPiece) {
+TEST(TokenSharding, OfADrawMovesTheCutsByUpToHalfAPiece) {
   const Evaluation slices{2, fp32, fp32}, zigzag{4, fp32, fp32, {2, 32}};
   std::set<std::vector<std::size_t>> cuts, orders;
   for (const Evaluation& promised : {slices, zigzag}) {
     for (std::uint64_t key = 0; key <= 20; ++key) {
       Evaluation how = promised;
-      how.deal.key = key;
-      const Parting of = parting(64, how);
+      how.tokens.key = key;
+      const SumPartition of = parting(64, how);
       ASSERT_EQ(of.begins.size(), static_cast<std::size_t>(how.parts) + 1);
       EXPECT_EQ(of.begins.front(), 0U);
       EXPECT_EQ(of.begins.back(), 64U);
@@ -32,7 +32,7 @@ TEST(Deal, OfADrawMovesTheCutsByUpToHalfAPiece) {
       std::sort(terms.begin(), terms.end());
       std::iota(all.begin(), all.end(), std::size_t(0));
       EXPECT_EQ(terms, all);
-      if (promised.deal.ranks == 1) {
+      if (promised.tokens.ranks == 1) {
         EXPECT_EQ(of.order, all);
         EXPECT_NEAR(static_cast<double>(of.begins[1]), 32, key == 0 ? 0 : 16);
       }
@@ -46,7 +46,7 @@ TEST(Deal, OfADrawMovesTheCutsByUpToHalfAPiece) {
 
 // In FP64 other cuts change the last bits only: a term that is lost or taken twice would show. In
 // FP32 they do change something.
-TEST(Deal, OfADrawAddsTheSameTermsInEveryOperation) {
+TEST(TokenSharding, OfADrawAddsTheSameTermsInEveryOperation) {
   std::set<std::string> dealt;
   for (const Operation* operation : all_operations()) {
     for (int seed = 1; seed <= std::max(60, effort(60)); ++seed) {
@@ -55,7 +55,7 @@ TEST(Deal, OfADrawAddsTheSameTermsInEveryOperation) {
       if (e.how.parts == 1) continue;
       const auto as_promised = value_of(e);
       const auto in_fp32 = evaluation_of(e);
-      e.how.deal.key = static_cast<std::uint64_t>(seed);
+      e.how.tokens.key = static_cast<std::uint64_t>(seed);
       const auto drawn = value_of(e);
       if (evaluation_of(e) != in_fp32) dealt.insert(e.id);
       for (std::size_t i = 0; i < drawn.size(); ++i) {
@@ -77,7 +77,7 @@ TEST(Deal, OfADrawAddsTheSameTermsInEveryOperation) {
 
 // Four gradients on the coarse grid of short products, and their sums by two ranks: most lose no
 // bit, and a transfer of FP32's ulps between the parts would make them lose some.
-TEST(Deal, OfFourTermsLiesAsFarOffAsTheRanksOwn) {
+TEST(TokenSharding, OfFourTermsLiesAsFarOffAsTheRanksOwn) {
   Example e{"sum", {}, {}, {1, fp32, fp32}};
   for (const char* name : {"a", "b", "c", "d"}) {
     Matrix<double> x(64, 256);
@@ -101,7 +101,7 @@ TEST(Deal, OfFourTermsLiesAsFarOffAsTheRanksOwn) {
   ASSERT_GT(candidate, 0);
   std::set<double> different;
   for (std::uint64_t key = 1; key <= 4; ++key) {
-    e.how.deal.key = key;
+    e.how.tokens.key = key;
     different.insert(energy());
     // Some 2500 of the sums differ: energies scatter by about 1.5 sqrt(2 / 2500) = 0.04.
     EXPECT_NEAR(energy() / candidate, 1, 0.2) << key;
@@ -111,7 +111,7 @@ TEST(Deal, OfFourTermsLiesAsFarOffAsTheRanksOwn) {
 
 // P is rounded beside other numbers in a ring than on one rank, and in a draw than in the ring:
 // each two of the three differ in about as many elements of o.
-TEST(Deal, OfADrawRoundsProbabilitiesOfARingElsewhere) {
+TEST(TokenSharding, OfADrawRoundsProbabilitiesOfARingElsewhere) {
   constexpr std::size_t sequence = 64;
   Example e{"attention",
             {Matrix<double>(sequence, 48)},
@@ -123,7 +123,7 @@ TEST(Deal, OfADrawRoundsProbabilitiesOfARingElsewhere) {
   std::vector<Matrix<float>> runs{evaluation_of(e)[0]};
   e.how = {2, fp32, bf16, {2, sequence, 0, true}};
   runs.push_back(evaluation_of(e)[0]);
-  e.how.deal.key = 7;
+  e.how.tokens.key = 7;
   runs.push_back(evaluation_of(e)[0]);
   const auto differing = [&](std::size_t a, std::size_t b) {
     double n = 0;
@@ -140,7 +140,7 @@ TEST(Deal, OfADrawRoundsProbabilitiesOfARingElsewhere) {
 }
 
 // A key of the last chunk of a sequence is seen by queries of one rank alone, in every cut.
-TEST(Deal, OfADrawLeavesKeysToOneRankThatOneRankHas) {
+TEST(TokenSharding, OfADrawLeavesKeysToOneRankThatOneRankHas) {
   constexpr std::size_t sequence = 32, chunk = 8;
   Example e{"attention_grad",
             {},
@@ -155,7 +155,7 @@ TEST(Deal, OfADrawLeavesKeysToOneRankThatOneRankHas) {
   e.how = {2, fp32, fp32, {2, sequence}};
   std::size_t elsewhere = 0;
   for (std::uint64_t key = 0; key <= 4; ++key) {
-    e.how.deal.key = key;
+    e.how.tokens.key = key;
     const Matrix<float> d = evaluation_of(e)[0];
     for (std::size_t i = 0; i < sequence; ++i) {
       const bool equal = std::equal(d.row(i), d.row(i) + d.cols, one.row(i));

@@ -1,6 +1,6 @@
-// Each lemma of Near: the FP32 result of operands anywhere within their bounds lies within the
-// result's bound, and some results come near it.
-#include "bounds/proof/near.hpp"
+// Each lemma of RunningError: the FP32 result of operands anywhere within their bounds lies within
+// the result's bound, and some results come near it.
+#include "bounds/proof/running_error.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,15 +13,15 @@
 namespace plumb {
 namespace {
 
-// A Near, and a float within its bound: at an end of it, or anywhere.
+// A RunningError, and a float within its bound: at an end of it, or anywhere.
 struct Operand {
-  Near near;
+  RunningError near;
   float held;
 };
 
 // Half of the operands carry an error of up to `size` of themselves, booked as sums.
 Operand operand(Draw& draw, double size, double smallest = -1e300) {
-  Operand o{Near(draw.matrix(1, 1).values[0]), 0};
+  Operand o{RunningError(draw.matrix(1, 1).values[0]), 0};
   if (o.near.value < smallest) o.near.value = smallest + std::fabs(o.near.value);
   o.near.value = static_cast<double>(static_cast<float>(o.near.value));
   o.held = static_cast<float>(o.near.value);
@@ -37,7 +37,7 @@ Operand operand(Draw& draw, double size, double smallest = -1e300) {
 
 struct Tally {
   double largest_ratio = 0;
-  void add(const Near& bound, float computed, const char* what) {
+  void add(const RunningError& bound, float computed, const char* what) {
     const double off = std::fabs(static_cast<double>(computed) - bound.value);
     ASSERT_LE(off, bound.worst()) << what << " " << bound.value;
     if (off > 0) largest_ratio = std::max(largest_ratio, off / bound.worst());
@@ -46,7 +46,7 @@ struct Tally {
 
 constexpr double sizes[] = {0, 0x1p-23, 0x1p-12, 0x1p-4, 0.4};
 
-TEST(Near, HoldsForEveryLemmaAndIsAttained) {
+TEST(RunningError, HoldsForEveryLemmaAndIsAttained) {
   Tally sum, difference, product, fused, quotient, root, exponential, logarithm, error_function,
       sigma;
   for (const char* kind : input_kinds) {
@@ -69,7 +69,7 @@ TEST(Near, HoldsForEveryLemmaAndIsAttained) {
       }
       error_function.add(erf(logit.near), std::erf(logit.held), "erf");
       sigma.add(sigmoid(logit.near), 1 / (1 + exp(-logit.held)), "sigmoid");
-      const Near q = a.near / b.near;
+      const RunningError q = a.near / b.near;
       if (std::isfinite(q.worst())) quotient.add(q, a.held / b.held, "quotient");
       const float lesser = std::min(a.held, b.held);
       ASSERT_LE(std::fabs(static_cast<double>(lesser) - min(a.near, b.near).value),
@@ -87,41 +87,43 @@ TEST(Near, HoldsForEveryLemmaAndIsAttained) {
   EXPECT_GT(sigma.largest_ratio, 0.3);
 }
 
-TEST(Near, SeesNothingWhereNothingIsRounded) {
-  EXPECT_EQ((Near(3) * Near(0.5) + Near(4)).worst(), 0);
-  EXPECT_EQ((Near(0) * Near(0.1F)).worst(), 0);
-  EXPECT_GT(Near(0.1).worst(), 0);  // FP32 has no tenth
+TEST(RunningError, SeesNothingWhereNothingIsRounded) {
+  EXPECT_EQ((RunningError(3) * RunningError(0.5) + RunningError(4)).worst(), 0);
+  EXPECT_EQ((RunningError(0) * RunningError(0.1F)).worst(), 0);
+  EXPECT_GT(RunningError(0.1).worst(), 0);  // FP32 has no tenth
 }
 
-TEST(Near, HasNoBoundBeyondTheRangeOfFp32) {
-  EXPECT_TRUE(std::isinf((Near(1e30F) * Near(1e30F)).worst()));
-  EXPECT_TRUE(std::isinf(exp(Near(100)).worst()));
-  Near near_zero(1);
+TEST(RunningError, HasNoBoundBeyondTheRangeOfFp32) {
+  EXPECT_TRUE(std::isinf((RunningError(1e30F) * RunningError(1e30F)).worst()));
+  EXPECT_TRUE(std::isinf(exp(RunningError(100)).worst()));
+  RunningError near_zero(1);
   near_zero.err(2, Share::sums);
-  const Near lost = Near(1) / near_zero;
-  for (const Near& x : {lost, sqrt(lost), exp(lost), log(lost), sigmoid(lost), lost * Near(0),
-                        lost + Near(1), lost / Near(2), min(lost, Near(9)), min(Near(-9), lost)}) {
+  const RunningError lost = RunningError(1) / near_zero;
+  for (const RunningError& x :
+       {lost, sqrt(lost), exp(lost), log(lost), sigmoid(lost), lost * RunningError(0),
+        lost + RunningError(1), lost / RunningError(2), min(lost, RunningError(9)),
+        min(RunningError(-9), lost)}) {
     EXPECT_FALSE(std::isfinite(x.worst()));
   }
 }
 
-TEST(Near, SigmoidIsBoundedFarOut) {
+TEST(RunningError, SigmoidIsBoundedFarOut) {
   for (const double z : {-3e5, -500.0, -90.0, -87.3, 90.0, 3e5}) {
-    Near at(static_cast<double>(static_cast<float>(z)));
+    RunningError at(static_cast<double>(static_cast<float>(z)));
     at.err(std::fabs(z) * 1e-6, Share::sums);
-    const Near s = sigmoid(at);
+    const RunningError s = sigmoid(at);
     const float held = 1 / (1 + exp(-static_cast<float>(z)));
     EXPECT_LE(std::fabs(static_cast<double>(held) - s.value), s.worst()) << z;
     EXPECT_LE(s.worst(), 1e-5) << z;
   }
 }
 
-TEST(Near, SharedNumbersAddUpAndOthersByTheirSquares) {
-  Near x(1);
+TEST(RunningError, SharedNumbersAddUpAndOthersByTheirSquares) {
+  RunningError x(1);
   x.err(1e-6, Share::sums);
-  const auto by_chance = [](const Near& y) { return y.common + std::sqrt(y.energy); };
-  const Near apart = added(x, x, 1, Share::steps);
-  const Near same = added(shared(x), shared(x), 1, Share::steps);
+  const auto by_chance = [](const RunningError& y) { return y.common + std::sqrt(y.energy); };
+  const RunningError apart = added(x, x, 1, Share::steps);
+  const RunningError same = added(with_named_error(x), with_named_error(x), 1, Share::steps);
   EXPECT_NEAR(by_chance(apart), std::sqrt(2) * 1e-6, 2e-8);
   EXPECT_NEAR(by_chance(same), 2e-6, 2e-7);
 }

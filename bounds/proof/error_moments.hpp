@@ -1,14 +1,17 @@
-// bounds/proof/moment.hpp: an FP64 number, and the mean and variance of FP32's error about it.
+// bounds/proof/error_moments.hpp: an FP64 number, and the mean and variance of FP32's error about
+// it.
 //
-// An operation is written once, over a number type; over Moment it says how large its errors are
-// likely to be, where Near says how large they can be. To first order the error of a result is
+// An operation is written once, over a number type; over ErrorMoments it says how large its errors
+// are likely to be, where RunningError says how large they can be. To first order the error of a
+// result is
 //
 //   sum over the roundings before it of (how much the result moves with it) x (what it lost)
 //
 // so its bias is the same sum of biases and its variance one of squares. A number that is used more
-// than once goes through shared(): what it lost so far becomes one *source*, and whatever is made
-// of it carries its signed sensitivity to that source. So what cancels cancels: in a gradient of a
-// norm the error of the mean, for one. (To be called once a number: each call makes a source.)
+// than once goes through with_named_error(): what it lost so far becomes one *source*, and whatever
+// is made of it carries its signed sensitivity to that source. So what cancels cancels: in a
+// gradient of a norm the error of the mean, for one. (To be called once a number: each call makes a
+// source.)
 //
 //   LEMMAS   with a^ = a + bias the number that FP32 is expected to hold, and so for b, the error
 //            of a result moves with the errors of its operands by
@@ -34,14 +37,15 @@
 //                k^2 of odd k ends in 001, and the roundings at one exponent go the same way.
 // ASSUMES  what can be lost is equally likely, and independent from rounding to rounding. Data that
 //          repeat break that; the caller has to ask.
-//          exp and log round once: errors next to that rounding are nothing. moment_test.cpp
-//          measures it, also of this machine's log, which promises less (an ulp, as Near takes it).
+//          exp and log round once: errors next to that rounding are nothing. error_moments_test.cpp
+//          measures it, also of this machine's log, which promises less (an ulp, as RunningError
+//          takes it).
 //          erf's own errors add a twentieth to the square.
 //          Errors are small next to what they act on.
 // REFUSES  nothing: beyond FP32's range and where a divisor may be zero the variance is infinite or
 //          NaN.
 // SOURCES  theory.md P5, P7, P8
-// TESTED   tests/bounds/proof/moment_test.cpp, tests/bounds/operations/moments_test.cpp
+// TESTED   tests/bounds/proof/error_moments_test.cpp, tests/bounds/operations/moments_test.cpp
 #pragma once
 
 #include <algorithm>
@@ -60,7 +64,7 @@
 
 namespace plumb::bounds {
 
-struct Moment {
+struct ErrorMoments {
   static constexpr double infinity = std::numeric_limits<double>::infinity();
 
   struct Sensitivity {
@@ -78,15 +82,15 @@ struct Moment {
   bool constant = true;
   std::vector<Sensitivity> sources;  // sorted
 
-  Moment() = default;
+  ErrorMoments() = default;
   // A number written in the code.
   template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
-  Moment(Number x) : value(static_cast<double>(x)) {
+  ErrorMoments(Number x) : value(static_cast<double>(x)) {
     settle();
   }
   // An element of an input: one draw of many.
-  static Moment input(double x) {
-    Moment m(x);
+  static ErrorMoments input(double x) {
+    ErrorMoments m(x);
     m.constant = false;
     return m;
   }
@@ -100,15 +104,15 @@ struct Moment {
   }
 
   // Of: a result that FP32 does not hold yet; a number that it does, with known bias and variance.
-  static Moment unrounded(double value) {
-    Moment m;
+  static ErrorMoments unrounded(double value) {
+    ErrorMoments m;
     m.value = value;
     m.grid = 0;
     m.known = m.constant = false;
     return m;
   }
-  static Moment of(double value, double bias, double variance) {
-    Moment m = unrounded(value);
+  static ErrorMoments of(double value, double bias, double variance) {
+    ErrorMoments m = unrounded(value);
     m.bias = bias;
     m.own = variance;
     m.known = variance == 0;
@@ -117,13 +121,15 @@ struct Moment {
   }
 
   // The rounding at the end of a step.
-  Moment& rounded() { return constant ? settle() : rounded(0x1p-23, 0x1p-149, 0x1.fffffep127); }
-  Moment& rounded(const Format& to) {
+  ErrorMoments& rounded() {
+    return constant ? settle() : rounded(0x1p-23, 0x1p-149, 0x1.fffffep127);
+  }
+  ErrorMoments& rounded(const Format& to) {
     return rounded(2 * to.unit_roundoff(), to.spacing_at_zero(), to.largest());
   }
 
   // Beyond `largest` the number becomes `largest`.
-  Moment& saturated(double largest) {
+  ErrorMoments& saturated(double largest) {
     if (std::fabs(held()) <= largest) return *this;
     bias = std::copysign(largest, held()) - value;
     own = 0;
@@ -134,7 +140,7 @@ struct Moment {
   }
   // Goes to either neighbour, the upper with the probability p of its place between them:
   // p (1 - p) h^2, or h^2 / 6 where the place is not known. No bias.
-  Moment& rounded_stochastically(const Format& to) {
+  ErrorMoments& rounded_stochastically(const Format& to) {
     const double most = std::fabs(held());
     if (most == 0) return *this;
     const double h = spacing_at(most, 2 * to.unit_roundoff(), to.spacing_at_zero());
@@ -147,18 +153,24 @@ struct Moment {
     return *this;
   }
 
-  friend Moment operator-(Moment a) {
+  friend ErrorMoments operator-(ErrorMoments a) {
     a.value = -a.value;
     a.bias = -a.bias;
     for (Sensitivity& s : a.sources) s.deviation = -s.deviation;
     return a;
   }
-  friend Moment operator+(Moment a, const Moment& b) { return added(std::move(a), b, 1, true); }
-  friend Moment operator-(Moment a, const Moment& b) { return added(std::move(a), b, -1, true); }
-  friend Moment operator*(const Moment& a, const Moment& b) { return multiplied(a, b).rounded(); }
-  friend Moment operator/(const Moment& a, const Moment& b) {
+  friend ErrorMoments operator+(ErrorMoments a, const ErrorMoments& b) {
+    return added(std::move(a), b, 1, true);
+  }
+  friend ErrorMoments operator-(ErrorMoments a, const ErrorMoments& b) {
+    return added(std::move(a), b, -1, true);
+  }
+  friend ErrorMoments operator*(const ErrorMoments& a, const ErrorMoments& b) {
+    return multiplied(a, b).rounded();
+  }
+  friend ErrorMoments operator/(const ErrorMoments& a, const ErrorMoments& b) {
     const double divisor = b.held(), quotient = a.held() / divisor;
-    Moment q = combined(a, 1 / divisor, b, term<"moment.divisor">(-quotient / divisor));
+    ErrorMoments q = combined(a, 1 / divisor, b, term<"moment.divisor">(-quotient / divisor));
     q.value = a.value / b.value;
     q.bias = quotient - q.value;
     q.constant = a.constant && b.constant;
@@ -170,60 +182,62 @@ struct Moment {
     return q.rounded();
   }
   // In place: a chain over rows has a source for each.
-  Moment& operator+=(const Moment& b) {
+  ErrorMoments& operator+=(const ErrorMoments& b) {
     return *this = &b == this ? *this + b : added(std::move(*this), b, 1, true);
   }
-  Moment& operator-=(const Moment& b) {
+  ErrorMoments& operator-=(const ErrorMoments& b) {
     return *this = &b == this ? *this - b : added(std::move(*this), b, -1, true);
   }
-  Moment& operator*=(const Moment& b) { return *this = *this * b; }
-  Moment& operator/=(const Moment& b) { return *this = *this / b; }
-  friend Moment fma(const Moment& a, const Moment& b, Moment c) {
+  ErrorMoments& operator*=(const ErrorMoments& b) { return *this = *this * b; }
+  ErrorMoments& operator/=(const ErrorMoments& b) { return *this = *this / b; }
+  friend ErrorMoments fma(const ErrorMoments& a, const ErrorMoments& b, ErrorMoments c) {
     return added(std::move(c), multiplied(a, b), 1, false);
   }
-  friend Moment sqrt(const Moment& a) {
+  friend ErrorMoments sqrt(const ErrorMoments& a) {
     const double root = std::sqrt(a.held());
-    Moment y = of_function(a, std::sqrt(a.value), root, root > 0 ? 1 / (2 * root) : 0);
+    ErrorMoments y = of_function(a, std::sqrt(a.value), root, root > 0 ? 1 / (2 * root) : 0);
     y.constant = a.constant;
     y.known = a.known && std::fma(root, root, -a.held()) == 0;
     if (y.known) y.grid = grid_of(root);
     return y.rounded();
   }
-  friend Moment exp(const Moment& a) {
+  friend ErrorMoments exp(const ErrorMoments& a) {
     const double y = std::exp(a.held());
     return of_function(a, std::exp(a.value), y, y).rounded();
   }
-  friend Moment log(const Moment& a) {
+  friend ErrorMoments log(const ErrorMoments& a) {
     return of_function(a, std::log(a.value), std::log(a.held()), 1 / a.held()).rounded();
   }
-  friend Moment erf(const Moment& a) {
+  friend ErrorMoments erf(const ErrorMoments& a) {
     const double slope = 1.1283791670955126 * std::exp(-a.held() * a.held());  // 2 / sqrt(pi)
-    Moment y = of_function(a, std::erf(a.value), std::erf(a.held()), slope);
+    ErrorMoments y = of_function(a, std::erf(a.value), std::erf(a.held()), slope);
     if (a.known && std::fabs(a.held()) > 6) y.settle();  // FP32 holds 1 there, or -1
     return y.rounded();
   }
   // 1 / (1 + exp(-z)). Beyond FP32's range exp(-z) is infinite there, and the result zero.
-  friend Moment sigmoid(const Moment& z) {
+  friend ErrorMoments sigmoid(const ErrorMoments& z) {
     constexpr double farthest = 88.722839;  // the logarithm of FP32's largest number
     if (z.held() < -farthest) {
-      Moment s;
+      ErrorMoments s;
       s.value = 1 / (1 + std::exp(-z.value));
       return s.become_zero();
     }
-    return Moment(1) / (Moment(1) + exp(-z));
+    return ErrorMoments(1) / (ErrorMoments(1) + exp(-z));
   }
-  friend Moment min(const Moment& a, const Moment& b) { return b.held() < a.held() ? b : a; }
-  friend bool operator<(const Moment& a, const Moment& b) { return a.value < b.value; }
+  friend ErrorMoments min(const ErrorMoments& a, const ErrorMoments& b) {
+    return b.held() < a.held() ? b : a;
+  }
+  friend bool operator<(const ErrorMoments& a, const ErrorMoments& b) { return a.value < b.value; }
 
   // Forgets which sources the errors came from: for a number that meets nothing else that depends
   // on them.
-  friend Moment apart(Moment a) {
+  friend ErrorMoments with_unnamed_errors(ErrorMoments a) {
     a.own = a.variance();
     a.sources.clear();
     return a;
   }
   // Makes one source of what the number has lost so far.
-  friend Moment shared(Moment a) {
+  friend ErrorMoments with_named_error(ErrorMoments a) {
     static std::atomic<std::uint64_t> count{0};  // only tells sources apart, oldest first
     if (a.own == 0) return a;
     a.sources.push_back({++count, term<"moment.shared">(std::sqrt(a.own))});
@@ -233,7 +247,7 @@ struct Moment {
 
  private:
   // FP32 holds the number nearest to value + bias, which is known.
-  Moment& settle() {
+  ErrorMoments& settle() {
     const double x = static_cast<double>(static_cast<float>(held()));
     bias = x - value;
     own = std::isfinite(x) ? 0 : infinity;
@@ -241,7 +255,7 @@ struct Moment {
     known = true;
     return *this;
   }
-  Moment& rounded(double relative, double at_zero, double largest) {
+  ErrorMoments& rounded(double relative, double at_zero, double largest) {
     const double most = std::fabs(held());
     if (most == 0) return *this;
     if (!(most <= largest)) {
@@ -256,7 +270,7 @@ struct Moment {
     known = constant = false;
     return *this;
   }
-  Moment& become_zero() {
+  ErrorMoments& become_zero() {
     bias = term<"moment.underflow">(-value);
     own = 0;
     grid = infinity;
@@ -266,8 +280,9 @@ struct Moment {
   }
 
   // The errors of factor_a a + factor_b b; the caller sets the value.
-  static Moment combined(const Moment& a, double factor_a, const Moment& b, double factor_b) {
-    Moment m;
+  static ErrorMoments combined(const ErrorMoments& a, double factor_a, const ErrorMoments& b,
+                               double factor_b) {
+    ErrorMoments m;
     m.own = product(factor_a * factor_a, a.own) + product(factor_b * factor_b, b.own);
     if (&a == &b) m.own = product((factor_a + factor_b) * (factor_a + factor_b), a.own);
     m.grid = 0;
@@ -290,8 +305,8 @@ struct Moment {
     return variance == 0 ? 0 : factor * variance;
   }
 
-  static Moment of_function(const Moment& a, double value, double held, double slope) {
-    Moment y = combined(a, slope, Moment(), 0);
+  static ErrorMoments of_function(const ErrorMoments& a, double value, double held, double slope) {
+    ErrorMoments y = combined(a, slope, ErrorMoments(), 0);
     y.value = value;
     y.bias = held - value;
     // Functions whose argument and result FP32 holds exactly: exp 0, log 1.
@@ -305,9 +320,9 @@ struct Moment {
   bool is_short() const { return known && std::fabs(held()) < 0x1p18 * grid; }
 
   // The product, which FP32 does not hold yet.
-  static Moment multiplied(const Moment& a, const Moment& b) {
+  static ErrorMoments multiplied(const ErrorMoments& a, const ErrorMoments& b) {
     const double x = a.held(), y = b.held();
-    Moment p = combined(a, y, b, x);
+    ErrorMoments p = combined(a, y, b, x);
     p.value = a.value * b.value;
     p.bias = x * y - p.value;
     p.known = a.known && b.known;  // 24 bits by 24: exact in FP64
@@ -321,18 +336,18 @@ struct Moment {
   }
 
   // a + sign b, rounded; b may be a product, which FP32 does not hold.
-  static Moment added(Moment a, const Moment& b, double sign, bool b_is_held) {
+  static ErrorMoments added(ErrorMoments a, const ErrorMoments& b, double sign, bool b_is_held) {
     const double x = a.held(), y = sign * b.held(), sum = x + y;
     const double value = a.value + sign * b.value;
     const bool constant = a.constant && b.constant;
     const bool a_smaller = std::fabs(x) < std::fabs(y);
     const double h = sum != 0 ? spacing_at(std::fabs(sum)) : 0;
     if (!constant && (b_is_held || !a_smaller)) {
-      const Moment& smaller = a_smaller ? a : b;
-      const Moment& larger = a_smaller ? b : a;
+      const ErrorMoments& smaller = a_smaller ? a : b;
+      const ErrorMoments& larger = a_smaller ? b : a;
       if (smaller.vanishes_below(h) && larger.grid >= h) {
         const double deviation = std::sqrt(smaller.variance());
-        Moment kept = a_smaller ? (sign < 0 ? -b : b) : std::move(a);
+        ErrorMoments kept = a_smaller ? (sign < 0 ? -b : b) : std::move(a);
         kept.take_in_spacings(a_smaller ? x : y, deviation, h, value);
         return kept;
       }
@@ -380,7 +395,7 @@ struct Moment {
     grid = h;
   }
   // Adds the errors of sign b.
-  void append(const Moment& b, double sign) {
+  void append(const ErrorMoments& b, double sign) {
     own += b.own;
     if (b.sources.empty()) return;
     if (sources.empty() || sources.back().source < b.sources.front().source) {
