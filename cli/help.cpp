@@ -24,7 +24,7 @@ constexpr std::array examples{
     Example{"bound", "gemm 16x4096x16 --machine h100 --explain"},
     Example{"recipes", "bf16 mxfp8"},
     Example{"spreads", "--layout dp2,tp2,sp --batches 3 -o spreads"},
-    Example{"run", "twin-spread --only 'gpt random bf16' --minutes 5"},
+    Example{"experiment", "twin-spread --only 'gpt random bf16' --minutes 5"},
     Example{"dry",
             "--family llama --layers 64 --width 8192 --heads 64 --kv-heads 8 --layout tp8,sp,pp16"},
     Example{"paper", ""},

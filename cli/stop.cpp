@@ -16,7 +16,8 @@ namespace {
 
 [[noreturn]] void stop(int signal) {
   std::string sentence = fmt::format("plumb: stopped ({})", strsignal(signal));
-  for (const auto& path : discard_unfinished()) {
+  const Discarded gone = discard_unfinished();  // held: no other thread says how it ended
+  for (const auto& path : gone.paths) {
     sentence += fmt::format("; {} was not finished and is removed", path.string());
   }
   std::fprintf(stderr, "%s%s\n", isatty(2) != 0 ? "\r\033[K" : "", sentence.c_str());

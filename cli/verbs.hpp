@@ -28,7 +28,7 @@ void add_replay(CLI::App& app, Verb& chosen);
 void add_inspect(CLI::App& app, Verb& chosen);
 void add_bound(CLI::App& app, Verb& chosen);
 void add_recipes(CLI::App& app, Verb& chosen);
-void add_run(CLI::App& app, Verb& chosen);
+void add_experiment(CLI::App& app, Verb& chosen);
 void add_spreads(CLI::App& app, Verb& chosen);
 void add_dry(CLI::App& app, Verb& chosen);
 void add_paper(CLI::App& app, Verb& chosen);

@@ -78,7 +78,7 @@ LOWEST = 3e-5
 
 
 def rates(rows):
-    """[weights, recipe, level, alarms, runs, 95 % interval], as `plumb run false-alarms` writes them beside its rows."""
+    """[weights, recipe, level, alarms, runs, 95 % interval], as `plumb experiment false-alarms` writes them beside its rows."""
     return [[r["weights"], r["recipe"], r["level"], int(r["alarms"]), int(r["runs"]), float(r["low"]), float(r["high"])]
             for r in rows["false-alarms-rates"]]
 

@@ -30,7 +30,7 @@ Table committed_rows(std::string_view experiment) {
     return rows;
   }
   throw Failure("no committed rows of '" + std::string(experiment) +
-                "'; make them with: plumb run " + std::string(experiment));
+                "'; make them with: plumb experiment " + std::string(experiment));
 }
 
 std::string claim_table() {

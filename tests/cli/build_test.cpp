@@ -39,8 +39,8 @@ TEST_F(Build, ProvenanceIsOfTheBuildNotOfTheFolderItRunsIn) {
   const std::string git = "git -C " + at("other") + " -c user.name=a -c user.email=a@b.c ";
   if (shell(git + "init") != 0) GTEST_SKIP() << "no git here";
   shell(git + "commit --allow-empty -m other");
-  const Said run =
-      plumb("run soundness --only '^cast moments plain$' -o rows", "cd " + at("other") + " && ");
+  const Said run = plumb("experiment soundness --only '^cast moments plain$' -o rows",
+                         "cd " + at("other") + " && ");
   ASSERT_EQ(run.code, 0) << run.out;
   const auto facts = nlohmann::json::parse(content_of(at("other") + "/rows/soundness.json"));
   const std::string commit = facts.at("commit");

@@ -42,24 +42,25 @@ class Json : public InFolder {
   // The calls of each verb, and the schema of what they print.
   static std::multimap<std::string, std::pair<std::string, std::string>> calls() {
     const std::string one = "/step_000002 ", ref = at("ref"), bad = at("bad");
-    return {{"bugs", {"", "bugs"}},
-            {"bugs", {"one-masked-entry", "bugs"}},
-            {"catch", {"one-masked-entry" + small_sizes, "trial"}},
-            {"catch", {"one-masked-entry --healthy" + small_sizes, "report"}},
-            {"check", {ref + one + bad + one, "report"}},
-            {"check", {ref + " " + at("good"), "report"}},
-            {"localize", {ref + one + bad + one, "blame"}},
-            {"replay", {bad + one, "replay"}},
-            {"inspect", {bad + one, "inspect"}},
-            {"bound", {"gemm 4x4x4", "bounds"}},
-            {"bound", {"--all", "bounds"}},
-            {"recipes", {"", "recipes"}},
-            {"recipes", {"bf16", "recipes"}},
-            {"recipes", {"bf16 fp8-block", "recipes"}},
-            {"run", {"", "experiments"}},
-            {"run", {"soundness --only '^cast moments plain$' -o " + at("rows"), "run"}},
-            {"dry", {"--layout tp2", "dry"}},
-            {"paper", {"", "claims"}}};
+    return {
+        {"bugs", {"", "bugs"}},
+        {"bugs", {"one-masked-entry", "bugs"}},
+        {"catch", {"one-masked-entry" + small_sizes, "trial"}},
+        {"catch", {"one-masked-entry --healthy" + small_sizes, "report"}},
+        {"check", {ref + one + bad + one, "report"}},
+        {"check", {ref + " " + at("good"), "report"}},
+        {"localize", {ref + one + bad + one, "blame"}},
+        {"replay", {bad + one, "replay"}},
+        {"inspect", {bad + one, "inspect"}},
+        {"bound", {"gemm 4x4x4", "bounds"}},
+        {"bound", {"--all", "bounds"}},
+        {"recipes", {"", "recipes"}},
+        {"recipes", {"bf16", "recipes"}},
+        {"recipes", {"bf16 fp8-block", "recipes"}},
+        {"experiment", {"", "experiments"}},
+        {"experiment", {"soundness --only '^cast moments plain$' -o " + at("rows"), "experiment"}},
+        {"dry", {"--layout tp2", "dry"}},
+        {"paper", {"", "claims"}}};
   }
   static json document(const std::string& command) {
     const Said said = plumb(command + " --json 2>/dev/null");
@@ -119,7 +120,7 @@ TEST_F(Json, HasEveryWordOfATextWithoutRoundedNumbers) {
                                            "claim", "yes",    "no",    "moe"};
   for (const std::string command :
        {"bugs", "bugs one-masked-entry", "bugs ep-gather-detaches-router", "recipes",
-        "recipes fp8-block", "run", "paper"}) {
+        "recipes fp8-block", "experiment", "paper"}) {
     const Said text = plumb(command);
     ASSERT_EQ(text.code, 0) << command;
     const std::string all = bare(all_text(document(command)));

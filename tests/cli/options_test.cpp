@@ -38,9 +38,9 @@ TEST_F(Options, SizesAndSeedsAreNumbersInTheirRange) {
   train("--seed 99999999999999999999999", "expected a whole number from 0");
   train("--perturb -1", "expected a whole number from 1");
   train("--steps 0", "expected a whole number from 1");
-  refused("run x --effort 0", "expected a whole number from 1");
-  refused("run x --minutes nan", "expected a number from");
-  refused("run x --minutes -1", "expected a number from");
+  refused("experiment x --effort 0", "expected a whole number from 1");
+  refused("experiment x --minutes nan", "expected a number from");
+  refused("experiment x --minutes -1", "expected a number from");
   refused("check a b --false-alarm 1e-13", "expected a number from 1e-12 to 1");
   refused("check a b --false-alarm nan", "expected a number from 1e-12 to 1");
 }
@@ -125,7 +125,7 @@ TEST_F(Options, AMistypedNameIsAnsweredWithTheOneThatWasMeant) {
   refused("diff a b", "no verb 'diff'; known: demo, ");
   refused("bugs zero-grad-missng", "did you mean zero-grad-missing?");
   refused("recipes BF16", "did you mean bf16?");
-  refused("run soundnes", "did you mean soundness?");
+  refused("experiment soundnes", "did you mean soundness?");
   refused("bound gem 4x4x4", "did you mean gemm?");
   refused("bound gemm 4x4x4 --machine H100", "did you mean h100?");
   refused("bound gemm 4x4x4 --mode moment", "did you mean moments?");
@@ -183,8 +183,8 @@ TEST_F(Options, PlacesToWriteAreTriedFirst) {
   refused("train -o " + at("file"), "exists already");
   refused("train -o " + at("file/below"), "is no folder that can be written");
   refused("train -o " + at("loop"), "exists already");
-  refused("run false-alarms -o " + at("file"), "Not a directory");
-  refused("run false-alarms -o " + at("csv"), "is a folder");
+  refused("experiment false-alarms -o " + at("file"), "Not a directory");
+  refused("experiment false-alarms -o " + at("csv"), "is a folder");
   EXPECT_EQ(std::distance(fs::directory_iterator(at("csv")), {}), 1);
   fs::remove_all(folder());
   fs::create_directories(folder());

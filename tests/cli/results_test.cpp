@@ -33,8 +33,8 @@ class Results : public InFolder {
     const int said = open((at(out) + ".said").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
     dup2(said, 1);
     dup2(said, 2);
-    execl(PLUMB_PROGRAM, PLUMB_PROGRAM, "run", "soundness", "--only", "^(add|cast|unscale|scale) ",
-          "-o", at(out).c_str(), static_cast<char*>(nullptr));
+    execl(PLUMB_PROGRAM, PLUMB_PROGRAM, "experiment", "soundness", "--only",
+          "^(add|cast|unscale|scale) ", "-o", at(out).c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
   static int code_of(pid_t child) {
@@ -106,7 +106,7 @@ TEST_F(Results, HaveOneWriterAndTheOtherIsRefusedInOneSentence) {
 }
 
 TEST_F(Results, SayWhetherTheyAreCompleteAndWhatIsLeft) {
-  const std::string run = "run soundness -o " + at("said") + " --only ";
+  const std::string run = "experiment soundness -o " + at("said") + " --only ";
   refused(run + "nomatch", "--only 'nomatch' matches none of the ");
   EXPECT_FALSE(fs::exists(at("said")));
   const Said early = plumb(run + "'^gemm moments' --effort 50 --minutes 0.001");
@@ -121,8 +121,8 @@ TEST_F(Results, SayWhetherTheyAreCompleteAndWhatIsLeft) {
 // Weights are trained for minutes before the first row.
 TEST_F(Results, TimeIsUpWhileWeightsAreTrained) {
   const auto start = Clock::now();
-  const Said said =
-      plumb("run smallest-fault --minutes 0.001 -o " + at("late") + " --cache " + at("cache"));
+  const Said said = plumb("experiment smallest-fault --minutes 0.001 -o " + at("late") +
+                          " --cache " + at("cache"));
   EXPECT_EQ(said.code, 0) << said.out;
   EXPECT_NE(said.out.find("time is up"), std::string::npos) << said.out;
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));

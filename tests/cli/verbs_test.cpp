@@ -165,7 +165,7 @@ TEST_F(Cli, RefusesWithOneSentence) {
   refused("bound gemm 4x4x4 --machine abacus", "known: a100");
   refused("bound tan 4x4 --machine h100", "unknown operation 'tan'");
   refused("bound gemm 4x4x4 --machine v100", "no matrix unit for bf16");
-  refused("run nothing", "unknown experiment");
+  refused("experiment nothing", "unknown experiment");
 }
 
 TEST_F(Cli, RefusesDamagedAndLyingTraces) {
@@ -273,7 +273,7 @@ TEST_F(Cli, AVerdictThatCouldNotBePrintedIsTrouble) {
 
 TEST_F(Cli, HelpIsThereForEveryVerb) {
   for (const char* verb : {"demo", "bugs", "catch", "train", "check", "localize", "replay",
-                           "inspect", "bound", "run", "paper"}) {
+                           "inspect", "bound", "experiment", "paper"}) {
     EXPECT_EQ(plumb(std::string(verb) + " --help").code, 0) << verb;
   }
   EXPECT_EQ(plumb("").code, 2);

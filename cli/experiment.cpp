@@ -32,7 +32,7 @@ std::string device() {
 // Thrown where a question cannot stop between rows: while it waits for trained weights.
 struct TimeIsUp {};
 
-class RunCommand {
+class ExperimentCommand {
  public:
   void add_to(CLI::App& verb);
   int run();
@@ -54,7 +54,7 @@ class RunCommand {
   std::size_t at_first_ = 0;   // so many of them were left
 };
 
-void RunCommand::add_to(CLI::App& verb) {
+void ExperimentCommand::add_to(CLI::App& verb) {
   verb.add_option("EXPERIMENT", name_, "a question; without one they are listed");
   verb.add_option("--effort", effort_, "multiplies seeds and runs")
       ->capture_default_str()
@@ -70,13 +70,13 @@ void RunCommand::add_to(CLI::App& verb) {
   add_json(verb, json_);
 }
 
-std::size_t RunCommand::left(const Table& rows) const {
+std::size_t ExperimentCommand::left(const Table& rows) const {
   std::size_t n = 0;
   for (const Table::Row& key : work_) n += rows.settled(key) ? 0 : 1;
   return n;
 }
 
-std::string RunCommand::time_left(const Table& rows) const {
+std::string ExperimentCommand::time_left(const Table& rows) const {
   const std::size_t now = left(rows), done = at_first_ - now;
   const std::chrono::duration<double, std::ratio<60>> spent = Clock::now() - began_;
   if (done == 0) return fmt::format("{} of {} left", now, work_.size());
@@ -85,7 +85,7 @@ std::string RunCommand::time_left(const Table& rows) const {
 }
 
 // What is looked up by the question, asked without making any of it.
-void RunCommand::count_work(const Experiment& experiment) {
+void ExperimentCommand::count_work(const Experiment& experiment) {
   Table asks(experiment.columns, experiment.keys);
   asks.only_ask();
   const Pattern wanted(only_, "--only");
@@ -105,7 +105,7 @@ void RunCommand::count_work(const Experiment& experiment) {
   }
 }
 
-Effort RunCommand::lent(const Table& rows) {
+Effort ExperimentCommand::lent(const Table& rows) {
   Effort lent;
   lent.scale = effort_;
   lent.out_of_time = [this] {
@@ -124,10 +124,10 @@ Effort RunCommand::lent(const Table& rows) {
   return lent;
 }
 
-void RunCommand::say_provenance(const Experiment& experiment) const {
+void ExperimentCommand::say_provenance(const Experiment& experiment) const {
   write_provenance(
       out_ + "/" + name_ + ".json",
-      {{"command", fmt::format("plumb run {} --effort {}{}", name_, effort_,
+      {{"command", fmt::format("plumb experiment {} --effort {}{}", name_, effort_,
                                only_.empty() ? "" : " --only '" + only_ + "'")},
        {"commit", std::string(build_commit())},
        {"flags", PLUMB_FLAGS},
@@ -136,7 +136,7 @@ void RunCommand::say_provenance(const Experiment& experiment) const {
        {"seeds", fmt::format("in the rows; trained states: {}", experiment.trained_states)}});
 }
 
-int RunCommand::run() {
+int ExperimentCommand::run() {
   if (name_.empty()) {
     list_experiments(json_);
     return 0;
@@ -163,16 +163,16 @@ int RunCommand::run() {
   return 0;
 }
 
-void RunCommand::tell(const Table& rows, std::size_t before, const std::string& csv) const {
+void ExperimentCommand::tell(const Table& rows, std::size_t before, const std::string& csv) const {
   const std::size_t still = left(rows), all = rows.rows().size();
   if (json_) {
-    return print_document("plumb-run/1", {{"experiment", name_},
-                                          {"file", csv},
-                                          {"rows", all},
-                                          {"new", all - before},
-                                          {"keys", work_.size()},
-                                          {"keys_left", still},
-                                          {"only", only_}});
+    return print_document("plumb-experiment/1", {{"experiment", name_},
+                                                 {"file", csv},
+                                                 {"rows", all},
+                                                 {"new", all - before},
+                                                 {"keys", work_.size()},
+                                                 {"keys_left", still},
+                                                 {"only", only_}});
   }
   fmt::print("{}: {} ({} new) in {}; {}\n", name_, how_many(all, "row"), all - before, csv,
              still > 0       ? fmt::format("time is up, {} of {} keys are left: run again to go on",
@@ -183,9 +183,9 @@ void RunCommand::tell(const Table& rows, std::size_t before, const std::string& 
 
 }  // namespace
 
-void add_run(CLI::App& app, Verb& chosen) {
-  auto* verb = app.add_subcommand("run", "answer a question with an experiment");
-  static RunCommand command;
+void add_experiment(CLI::App& app, Verb& chosen) {
+  auto* verb = app.add_subcommand("experiment", "answer a question with an experiment");
+  static ExperimentCommand command;
   command.add_to(*verb);
   verb->callback([&chosen] { chosen = [] { return command.run(); }; });
 }
