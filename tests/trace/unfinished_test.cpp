@@ -60,7 +60,7 @@ TEST_F(UnfinishedFiles, ReplaceALinkAndDoNotFollowIt) {
 TEST_F(UnfinishedFiles, AreDiscardedWhenTheirMakerIsAskedTo) {
   const Unfinished folder(folder_ / "trace");
   fs::create_directory(folder.path());
-  EXPECT_EQ(discard_unfinished(), std::vector{folder.path()});
+  EXPECT_EQ(discard_unfinished().paths, std::vector{folder.path()});
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 

@@ -134,7 +134,7 @@ auto read_as(const fs::path& file, Read read) {
 
 void write_parts(const Trace& trace, const fs::path& folder) {
   const fs::path step = step_folder(folder, trace.manifest.step);
-  fs::create_directories(step);
+  fs::create_directory(step);  // not the folder above it, which may just have been removed
   json ran = json::array();
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
     write_shards(step / numbered("rank_%05d.safetensors", static_cast<int>(r)),

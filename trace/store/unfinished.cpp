@@ -81,7 +81,10 @@ Unfinished::~Unfinished() {
   removed(path_);
 }
 
-void Unfinished::finish() { fs::rename(path_, final_); }
+void Unfinished::finish() {
+  const std::lock_guard lock(known().mutex);
+  fs::rename(path_, final_);
+}
 
 void write_whole(const fs::path& file, std::string_view text) {
   Unfinished unfinished(file);
@@ -100,11 +103,10 @@ void write_whole(const fs::path& file, std::string_view text) {
   }
 }
 
-std::vector<fs::path> discard_unfinished() {
-  const std::lock_guard lock(known().mutex);
-  std::vector<fs::path> gone;
+Discarded discard_unfinished() {
+  Discarded gone{{}, std::unique_lock(known().mutex)};
   for (const fs::path& path : known().paths) {
-    if (removed(path)) gone.push_back(path);
+    if (removed(path)) gone.paths.push_back(path);
   }
   return gone;
 }

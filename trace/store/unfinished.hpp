@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -32,8 +33,12 @@ class Unfinished {
 // replaced. Throws Failure; the old file then stays.
 void write_whole(const std::filesystem::path& file, std::string_view text);
 
-// Removes what this process has not finished; returns what it removed. Any thread may ask.
-std::vector<std::filesystem::path> discard_unfinished();
+struct Discarded {
+  std::vector<std::filesystem::path> paths;
+  std::unique_lock<std::mutex> nobody_goes_on;  // while it is held nothing is begun or finished
+};
+// Removes what this process has not finished. Any thread may ask.
+Discarded discard_unfinished();
 
 // What processes that are gone have left unfinished in the folder where `final` lies.
 std::vector<std::filesystem::path> left_beside(const std::filesystem::path& final);
