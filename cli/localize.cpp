@@ -4,6 +4,7 @@
 
 #include "cli/colour.hpp"
 #include "cli/verbs.hpp"
+#include "number/words.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -18,6 +19,10 @@ void tell(const Verdict& v) {
   if (!v.blamed.empty()) {
     say("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
     fmt::print("first to differ: {}\n", v.findings.front().id);
+  } else {
+    fmt::print("{}, of which the first by name: {} ({}): {}\n",
+               how_many(v.findings.size(), "finding"), v.findings.front().id,
+               v.findings.front().statistic, v.findings.front().detail);
   }
   for (const Finding& f : v.findings) {
     if (!wrong_by_itself(f)) continue;

@@ -12,11 +12,12 @@
 namespace plumb::trace {
 namespace {
 
+constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double flat_tolerance = 0.0829;  // 4 * 1.03^33 * 2^-7 [Megatron-LM 74bec5be]
 
 double over(double error, double tolerance) {
   if (error == 0) return 0;
-  return tolerance > 0 ? error / tolerance : std::numeric_limits<double>::infinity();
+  return tolerance > 0 ? error / tolerance : infinite;
 }
 
 // Returns the whole number that a text starts with.
@@ -46,7 +47,9 @@ Baseline elementwise(const Tensor& r, const Tensor& c) {
   Baseline seen;
   for (std::size_t e = 0; e < r.size(); ++e) {
     const double error = std::fabs(static_cast<double>(c.values[e]) - r.values[e]);
-    seen.ratio = std::max(seen.ratio, error / (1e-5 + 1.6e-2 * std::fabs(r.values[e])));
+    const double allowed = 1e-5 + 1.6e-2 * std::fabs(static_cast<double>(r.values[e]));
+    const bool a_number = std::isfinite(error);  // a NaN is further off than any tolerance
+    seen.ratio = std::max(seen.ratio, a_number ? error / allowed : infinite);
   }
   seen.detail = "worst element against 1.6e-2 |r| + 1e-5";
   return seen;

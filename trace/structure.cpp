@@ -1,5 +1,7 @@
 #include "trace/structure.hpp"
 
+#include "number/words.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -25,8 +27,8 @@ void refuse_unmatched(const Merged& reference, const Merged& candidate, const st
   look(reference, candidate);
   look(candidate, reference);
   if (unmatched.empty()) return;
-  throw Failure(std::to_string(unmatched.size()) +
-                " tensors are in one trace only, the first is '" + unmatched.front() +
+  throw Failure(how_many(unmatched.size(), "tensor") + (unmatched.size() == 1 ? " is" : " are") +
+                " in one trace only, the first is '" + unmatched.front() +
                 "; trace both runs alike, or pass --allow-unmatched REGEX");
 }
 

@@ -43,8 +43,9 @@ double worst_ratio(const Matrix<double>& a, const Matrix<double>& b, const Matri
   }
   double worst = 0;
   for (std::size_t e = 0; e < y.size(); ++e) {
+    if (std::isnan(y.values[e])) return INFINITY;
     const double error = std::fabs(static_cast<double>(y.values[e]) - values[0].values[e]);
-    worst = std::max(worst, error / allowed->bound[0].values[e]);
+    if (error > 0) worst = std::max(worst, error / allowed->bound[0].values[e]);
   }
   return worst;
 }

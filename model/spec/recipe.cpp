@@ -203,7 +203,7 @@ Recipe find_recipe(const std::string& id) {
     if (recipe.id == id) return recipe;
     known.push_back(recipe.id);
   }
-  throw Failure(unknown("recipe", id, known) + " A file of one's own ends in .json");
+  throw Failure(unknown("recipe", id, known) + "; a file of one's own ends in .json");
 }
 
 Recipe recipe_from(const std::string& id_or_file) {

@@ -26,8 +26,9 @@ double worst_ratio(const Matrix<double>& a, const Matrix<double>& b, const Matri
   if (!allowed) throw std::runtime_error(allowed.error().detail);
   double worst = 0;
   for (std::size_t e = 0; e < y.size(); ++e) {
+    if (std::isnan(y.values[e])) return std::numeric_limits<double>::infinity();
     const double error = std::fabs(y.values[e] - values[0].values[e]);
-    worst = std::max(worst, error / allowed->bound[0].values[e]);
+    if (error > 0) worst = std::max(worst, error / allowed->bound[0].values[e]);
   }
   return worst;
 }
@@ -56,6 +57,9 @@ TEST(KernelExample, PassesAHealthyKernelAndAccusesOneThatForgetsATerm) {
   }
   EXPECT_LE(worst_ratio(a, b, my_kernel(a, b, false)), 1);
   EXPECT_GT(worst_ratio(a, b, my_kernel(a, b, true)), 1);
+  Matrix<float> y = my_kernel(a, b, false);
+  y.values[3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_GT(worst_ratio(a, b, y), 1);
 }
 
 TEST(KernelExample, StandsInThePage) {

@@ -67,6 +67,12 @@ TEST_F(Verdicts, AValueThatIsNotFiniteIsAFindingUnderEveryRule) {
     EXPECT_EQ(v.exit_code(), 1) << rule;
     EXPECT_EQ(v.blamed, id) << rule;
   }
+  for (const char* rule : {"flat", "depth-law", "assert-close"}) {  // by itself, too
+    const std::vector<Finding> findings = by({rule}).findings;
+    EXPECT_TRUE(std::ranges::any_of(findings, [&](const Finding& f) {
+      return f.id == id && f.statistic == rule && std::isinf(f.ratio);
+    })) << rule;
+  }
 }
 
 // Adam's first step makes whole steps of flipped signs, and one number has no spread: rules of size
