@@ -42,8 +42,8 @@ TEST(Rates, AreOfTheCommittedRows) {
     const std::string ours = text_of(folder / (name + "-rates.csv"));
     EXPECT_GT(std::count(ours.begin(), ours.end(), '\n'), 1) << name;
     EXPECT_EQ(text_of(committed(name + "-rates")), ours)
-        << "copy the rows of " << name << " into a folder and make them anew: plumb experiment " << name
-        << " -o FOLDER";
+        << "copy the rows of " << name << " into a folder and make them anew: plumb experiment "
+        << name << " -o FOLDER";
     ++questions;
   }
   fs::remove_all(folder);
