@@ -122,7 +122,6 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
                   of_candidate.begin()->second.string());
   }
   asked.false_alarm /= static_cast<double>(of_reference.size());
-  asked.replay.false_alarm = asked.false_alarm;
   std::vector<StepVerdict> all;
   for (const auto& [step, folder] : of_reference) {
     const Loaded r = load(folder), c = load(of_candidate.at(step));

@@ -40,9 +40,12 @@ Names backends() {
 }
 Names families() { return {"gpt", "llama", "gpt-moe", "llama-moe"}; }
 Names worlds() { return {"threads", "mpi", "nccl"}; }
-Names modes() {
-  return named(std::array{Mode::deterministic, Mode::probabilistic, Mode::moments},
-               [](Mode mode) { return name_of(mode); });
+// Moments are no bound: only `plumb bound` has them.
+Names modes(bool with_moments) {
+  Names names = named(std::array{Mode::deterministic, Mode::probabilistic},
+                      [](Mode mode) { return name_of(mode); });
+  if (with_moments) names.emplace_back(name_of(Mode::moments));
+  return names;
 }
 Names verbs_below(const CLI::App& app) {
   return named(verbs_of(app), [](const CLI::App* verb) { return verb->get_name(); });
@@ -73,7 +76,7 @@ constexpr std::array catalogues{
 std::vector<std::string> known_values(const CLI::App& verb, const CLI::Option& option) {
   const std::string name = names_of(option).front();
   if (name == "--rule") return all_rules();
-  if (name == "--mode") return modes();
+  if (name == "--mode") return modes(verb.get_name() == "bound");
   if (name == "VERB") return verbs_below(*verb.get_parent());
   if (name == "SHELL") return {"bash"};
   for (const auto& [of, values] : catalogues) {

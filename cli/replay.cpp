@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/colour.hpp"
 #include "cli/json.hpp"
 #include "cli/machine_options.hpp"
@@ -65,6 +67,11 @@ void tell(const Replayed& seen) {
       seen.not_judged.size());
   for (const Finding& f : seen.findings) {
     fmt::print("  {} {} ratio {}: {}\n", f.id, f.statistic, ratio_text(f.ratio), f.detail);
+  }
+  const std::size_t shown = std::min<std::size_t>(seen.not_judged.size(), 5);
+  for (std::size_t i = 0; i < shown; ++i) say("not judged: {}\n", seen.not_judged[i]);
+  if (shown < seen.not_judged.size()) {
+    fmt::print("... and {} more not judged: --json names all\n", seen.not_judged.size() - shown);
   }
   if (!seen.findings.empty()) say("blamed: {}\n", seen.findings.front().id);
 }

@@ -164,7 +164,7 @@ class Check {
   void apply_replay() {
     const Replayed seen = replay(
         *candidate_.graph, c_, [&](const std::string& id) { return lines_.contains(id); },
-        options_.replay);
+        by_card());
     for (const auto& [id, ratio] : seen.ratios) {
       if (lines_.contains(id)) take(lines_.at(id), "replay", ratio);
     }
@@ -184,8 +184,16 @@ class Check {
     const Replayed seen = replay(
         *candidate_.graph, c_,
         [&](const std::string& id) { return taken.contains(id) && lines_.contains(id); },
-        options_.replay);
+        by_card());
     for (const Finding& f : seen.findings) verdict_.findings.push_back(f);
+    for (const std::string& id : seen.not_judged) verdict_.not_judged.push_back(id);
+  }
+
+  // What replay is to judge by, at the level of the whole verdict.
+  ReplayOptions by_card() const {
+    ReplayOptions options = options_.replay;
+    options.false_alarm = options_.false_alarm;
+    return options;
   }
 
   static void take(Line& line, const std::string& statistic, double ratio) {
@@ -197,8 +205,7 @@ class Check {
   bool replay_passes(const std::string& id) {
     if (!replayed_.contains(id)) {
       const Replayed again = replay(
-          *candidate_.graph, c_, [&](const std::string& other) { return other == id; },
-          options_.replay);
+          *candidate_.graph, c_, [&](const std::string& other) { return other == id; }, by_card());
       replayed_.insert(again.ratios.begin(), again.ratios.end());
     }
     const auto found = replayed_.find(id);

@@ -38,7 +38,7 @@ struct CheckOptions : TwinOptions {
   std::vector<std::string> rules = {"twins", "replay"};
   std::vector<double> other_levels = {};  // of false alarms, to judge the same twins at
   double margin = 2;                      // of perturbation
-  ReplayOptions replay = {};              // its level is false_alarm's
+  ReplayOptions replay = {};              // its level is not read: it is false_alarm
   const Trace* perturbed = nullptr;
   std::string only, skip, allow_unmatched;  // regular expressions on ids; empty: all, none, none
 };

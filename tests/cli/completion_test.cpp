@@ -72,6 +72,7 @@ TEST_F(Completion, OffersVerbsOptionsAndKnownValues) {
   EXPECT_EQ(offered("plumb bound gemm 4x4x4 ''"), Words{});
   EXPECT_TRUE(offered("plumb bound gemm 4x4x4 --machine ''").contains("h100"));
   EXPECT_EQ(offered("plumb bound gemm 4x4x4 --mode m"), (Words{"moments"}));
+  EXPECT_EQ(offered("plumb replay T --mode m"), Words());
   EXPECT_EQ(offered("plumb check a b --rule twins,re"), (Words{"twins,replay"}));
   EXPECT_EQ(offered("plumb experiment sound"), (Words{"soundness"}));
   EXPECT_EQ(offered("plumb check ''"), Words{}) << "a trace: readline takes files";

@@ -101,6 +101,22 @@ TEST_F(Verdicts, AnotherOrderOfSumsIsHealthyWhereTheTraceSaysSo) {
   EXPECT_EQ(by({"twins", "replay"}).exit_code(), 1);
 }
 
+TEST_F(Verdicts, OfReplayByChanceAreAtTheLevelOfTheWholeRun) {
+  Training run = small_run("llama", "bf16");
+  run.config.hidden = 1024;
+  candidate_ = train_step(run, leaves_of_run(run), Joints(), find_backend("eigen"));
+  reference_ =
+      reference_trace(run, reference(plan(run.config, run.recipe, {}), leaves_of_run(run)));
+  options_.replay.mode = Mode::probabilistic;
+  const auto ratios_at = [&](double level) {
+    options_.false_alarm = level;
+    double all = 0;
+    for (const Line& line : by({"replay"}).lines) all += line.ratio;
+    return all;
+  };
+  EXPECT_LT(ratios_at(1e-9), ratios_at(0.5));  // who seldom accuses has wider tolerances
+}
+
 TEST_F(Verdicts, NothingIsJudgedWhereNothingCouldFail) {
   options_.only = "^loss/out$";
   EXPECT_EQ(by({"flat"}).exit_code(), 3);
