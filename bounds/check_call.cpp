@@ -162,6 +162,9 @@ std::string fit_all(std::span<const Shape> inputs, const std::vector<const Opera
   for (const bool waited : {false, true}) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto [rows, cols] = asked(*operands[i], all);
+      if (inputs[i].rows == 0 || inputs[i].cols == 0) {
+        return "input " + quoted(operands[i]->name) + " has no numbers";
+      }
       const bool open = sizes.open(rows) || sizes.open(cols);
       if (open && !waited) continue;
       if (sizes.fit(rows, inputs[i].rows) && sizes.fit(cols, inputs[i].cols)) continue;

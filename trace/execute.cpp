@@ -1,6 +1,7 @@
 #include "trace/execute.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "number/philox.hpp"
 #include "trace/check_graph.hpp"
@@ -11,6 +12,11 @@ namespace {
 // Names draw k of a node in a random key.
 std::uint64_t draw_key(std::uint64_t seed, int k, const std::string& node) {
   return key_of(seed * 1009 + static_cast<std::uint64_t>(k), node);
+}
+
+[[noreturn]] void cannot_be_made(const Node& node, const std::string& why) {
+  throw Failure("'" + node.outputs.front() + "' cannot be made as promised, " + why +
+                "; the trace is damaged or of another program");
 }
 
 template <class T>
@@ -30,15 +36,16 @@ void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings) {
     call.inputs.push_back(found->second.get());
   }
   const std::string wrong = wrong_with(node, *operation, call.inputs);
-  if (!wrong.empty()) {
-    throw Failure("'" + node.outputs.front() + "' cannot be made as promised, " + wrong +
-                  "; the trace is damaged or of another program");
-  }
+  if (!wrong.empty()) cannot_be_made(node, wrong);
   std::vector<Matrix<T>> outputs;
-  if constexpr (std::is_same_v<T, float>) {
-    outputs = operation->evaluate(call);
-  } else {
-    outputs = operation->value(call);
+  try {
+    if constexpr (std::is_same_v<T, float>) {
+      outputs = operation->evaluate(call);
+    } else {
+      outputs = operation->value(call);
+    }
+  } catch (const std::invalid_argument& refused) {
+    cannot_be_made(node, refused.what());
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     values[node.outputs[i]] = std::make_shared<const Matrix<T>>(std::move(outputs[i]));

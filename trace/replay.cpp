@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "bounds/on_machine.hpp"
 #include "number/outcome.hpp"
@@ -37,7 +38,12 @@ class Replay {
     }
     const std::string wrong = wrong_with(node_, *operation, call.inputs);
     if (!wrong.empty()) return skip(wrong);
-    const std::vector<Tensor> promised = operation->evaluate(call);
+    std::vector<Tensor> promised;
+    try {
+      promised = operation->evaluate(call);
+    } catch (const std::invalid_argument& refused) {
+      return contradicts(refused.what());
+    }
     bool equal = true;
     for (std::size_t i = 0; i < promised.size(); ++i) {
       const auto found = values_.find(node_.outputs[i]);
@@ -57,6 +63,13 @@ class Replay {
                              "is " + size_of(got.rows, got.cols) + ", the promise makes " +
                                  size_of(promised.rows, promised.cols)});
     return false;
+  }
+
+  // The run holds inputs of which the promised operation can make nothing.
+  void contradicts(const std::string& reason) {
+    out_.findings.push_back({node_.outputs.front(), "structure",
+                             std::numeric_limits<double>::infinity(),
+                             "cannot be made as promised, " + reason});
   }
 
   void skip(const std::string& reason) {

@@ -38,7 +38,7 @@ struct ReplayOptions {
 
 struct Replayed {
   std::map<std::string, double> ratios;  // error / tolerance per output; 0 where bits are equal
-  std::vector<Finding> findings;         // ratio above 1 or another shape, in dataflow order
+  std::vector<Finding> findings;         // above 1, another shape, inputs that make nothing
   std::vector<std::string> not_judged;   // "id: reason"
 };
 

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "bounds/operation.hpp"
+#include "bounds/operations/index.hpp"
 #include "bounds/sees.hpp"
 #include "number/product.hpp"
 
@@ -35,6 +36,11 @@ struct PackedHeads {
   std::size_t value(std::size_t h) const { return key(h) + dim; }
 };
 
+inline bool is_set(const Attributes& attributes, std::string_view flag) {
+  const auto found = attributes.find(flag);
+  return found != attributes.end() && found->second != 0;
+}
+
 struct Heads : PackedHeads {
   std::size_t sequence;
   std::size_t sinks = 0, places = 0;
@@ -43,8 +49,8 @@ struct Heads : PackedHeads {
   template <class AnyCall>
   Heads(const AnyCall& call, std::size_t others)
       : PackedHeads(call), sequence(call.count("sequence")) {
-    if (call.attributes.contains("sinks")) sinks = others++;
-    if (call.attributes.contains("documents")) places = others;
+    if (is_set(call.attributes, "sinks")) sinks = others++;
+    if (is_set(call.attributes, "documents")) places = others;
   }
   template <class T>
   View<T> block(const Matrix<T>& m, std::size_t b, std::size_t column, bool transposed) const {
@@ -56,7 +62,8 @@ struct Heads : PackedHeads {
   template <class AnyCall>
   std::size_t first_seen(const AnyCall& call, std::size_t token) const {
     if (places == 0) return token / sequence * sequence;
-    return token - static_cast<std::size_t>(call[places].values[token]);
+    return token - index_of(call[places].values[token], token % sequence + 1,
+                            "attention: the place of a token in its document");
   }
   template <class T>
   T scale() const {

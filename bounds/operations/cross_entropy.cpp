@@ -16,6 +16,7 @@
 
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
+#include "bounds/operations/index.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/exponential.hpp"
 
@@ -54,7 +55,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> loss(1, 1);
   for (std::size_t t = 0; t < x.rows; ++t) {
     lse.values[t] = largest.values[t] + log(lse.values[t]);
-    T target = x(t, static_cast<std::size_t>(call[1].values[t]));
+    T target = x(t, index_of(call[1].values[t], x.cols, "cross_entropy: a label"));
     if (smoothing != 0) {
       target = static_cast<T>(1 - smoothing) * target +
                static_cast<T>(smoothing / static_cast<double>(x.cols)) * all.values[t];
@@ -77,7 +78,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   const T anywhere = static_cast<T>(smoothing / static_cast<double>(x.cols));
   Matrix<T> dx(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const auto label = static_cast<std::size_t>(call[1].values[t]);
+    const std::size_t label = index_of(call[1].values[t], x.cols, "cross_entropy_grad: a label");
     T weight = call[2].values[t] / call[3].values[0];
     if (of_loss != 1) weight *= static_cast<T>(of_loss);
     if (call.inputs.size() > 5) weight *= call[5].values[0];

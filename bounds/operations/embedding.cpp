@@ -5,6 +5,7 @@
 //   evaluate   a row is copied: exact in every layout; with positions one addition, one rounding
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
+#include "bounds/operations/index.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -16,12 +17,13 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const Matrix<T>& table = call[1];
   Matrix<T> y(ids.rows, table.cols);
   for (std::size_t t = 0; t < ids.rows; ++t) {
-    const auto id = static_cast<std::size_t>(ids.values[t]);
+    const std::size_t id = index_of(ids.values[t], table.rows, "embedding: an id");
     for (std::size_t j = 0; j < y.cols; ++j) y(t, j) = table(id, j);
     if (call.inputs.size() < 3) continue;
     const Matrix<T>& positions = call[2];
-    const std::size_t place =
-        call.inputs.size() == 3 ? t % positions.rows : static_cast<std::size_t>(call[3].values[t]);
+    const std::size_t place = call.inputs.size() == 3 ? t % positions.rows
+                                                      : index_of(call[3].values[t], positions.rows,
+                                                                 "embedding: a position");
     for (std::size_t j = 0; j < y.cols; ++j) y(t, j) += positions(place, j);
   }
   if (call.inputs.size() >= 3) call.roundings.round(y, call.how.output);

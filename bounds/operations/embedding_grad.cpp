@@ -5,6 +5,7 @@
 //   evaluate     tokens in `parts` slices; each a chain of FP32 additions in token order
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
+#include "bounds/operations/index.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -14,14 +15,16 @@ template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const Matrix<T>& keys = call[0];
   const Matrix<T>& dy = call[1];
-  const std::size_t period = call.count("period");
+  const std::size_t rows = call.count("rows"), period = call.count("period");
+  if (period > rows) throw std::invalid_argument("embedding_grad: more positions than rows");
   const auto [order, begins] = parting(dy.rows, call.how);
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
-    Matrix<T> part(call.count("rows"), dy.cols);
+    Matrix<T> part(rows, dy.cols);
     for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
       const std::size_t t = order[i];
-      const std::size_t v = period > 0 ? t % period : static_cast<std::size_t>(keys.values[t]);
+      const std::size_t v =
+          period > 0 ? t % period : index_of(keys.values[t], rows, "embedding_grad: a key");
       for (std::size_t j = 0; j < dy.cols; ++j) part(v, j) += dy(t, j);
     }
     parts.push_back(std::move(part));

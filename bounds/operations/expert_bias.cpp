@@ -7,6 +7,7 @@
 //
 // SOURCES  bounds/SOURCES.md [DeepSeek-V3] 2.1.2
 #include "bounds/examples/routed.hpp"
+#include "bounds/operations/index.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -16,11 +17,13 @@ template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const double rate = call.attribute("rate");
   const std::size_t experts = call[0].rows;
+  constexpr std::size_t whole = std::size_t(1) << 53;  // FP64 knows all whole numbers below
+  const auto copies = [&](const T& n) { return index_of(n, whole, "expert_bias: a count"); };
   std::size_t all = 0;
-  for (const T& n : call[1].values) all += static_cast<std::size_t>(n);
+  for (const T& n : call[1].values) all += copies(n);
   Matrix<T> b = call[0];
   for (std::size_t e = 0; e < experts; ++e) {
-    const std::size_t n = static_cast<std::size_t>(call[1].values[e]) * experts;
+    const std::size_t n = copies(call[1].values[e]) * experts;
     if (n != all) b.values[e] += static_cast<T>(n < all ? rate : -rate);
   }
   call.roundings.round(b, call.how.output);

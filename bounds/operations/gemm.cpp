@@ -52,6 +52,9 @@ std::vector<Matrix<T>> in_rank_order(const Matrix<T>& a, const Matrix<T>& b,
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const bool rows = call.attribute("transpose_a") != 0;
+  if (call.how.tokens.ranks > 1 && (!rows || call.attribute("transpose_b") != 0)) {
+    throw std::invalid_argument("gemm: only the terms of A' B are tokens, which can be dealt");
+  }
   return partitioned_gemm(call, parting(rows ? call[0].rows : call[0].cols, call.how));
 }
 

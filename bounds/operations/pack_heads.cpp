@@ -17,6 +17,7 @@ template <class T>
 std::vector<Matrix<T>> pack(const Call<T>& call) {
   const PackedHeads at(call);
   const std::size_t shared = call.inputs.size() > 2 ? call[2].cols : 0;
+  refuse_wider(shared, at);
   Matrix<T> qkv(call[0].rows, (at.heads + 2 * at.kv_heads) * at.dim);
   put(call[0], of_queries(at), qkv);
   put(call[1], of_keys_and_values(at, shared), qkv);

@@ -58,6 +58,11 @@ void take(const Matrix<T>& packed, const std::vector<Run>& runs, Matrix<T>& apar
   }
 }
 
+// Throws std::invalid_argument if keys do not have so many columns.
+inline void refuse_wider(std::size_t shared, const PackedHeads& at) {
+  if (shared > at.dim) throw std::invalid_argument("heads share more columns than a key has");
+}
+
 // Adds attributes; with parts each rank has a key.
 inline void random_heads(RandomCall& c, std::size_t least_shared) {
   const std::size_t kv = static_cast<std::size_t>(c.e.how.parts) * c.draw.between(1, 3);

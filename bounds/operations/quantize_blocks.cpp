@@ -16,6 +16,9 @@ namespace {
 template <class T, class F>
 void for_each(Matrix<T>& y, const Call<T>& call, const F& f) {
   const Grid grid = grid_of(call, 2);
+  if (call[1].rows + 1 != grid.rows.size() || call[1].cols + 1 != grid.cols.size()) {
+    throw std::invalid_argument("quantize_blocks: there is not one scale for each block");
+  }
   for (std::size_t r = 0; r + 1 < grid.rows.size(); ++r) {
     for (std::size_t i = grid.rows[r]; i < grid.rows[r + 1]; ++i) {
       for (std::size_t c = 0; c + 1 < grid.cols.size(); ++c) {

@@ -12,6 +12,7 @@
 
 #include "bounds/examples/heads.hpp"
 #include "bounds/operations/attention.hpp"
+#include "bounds/operations/index.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -59,8 +60,9 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const Matrix<Turn<T>> table =
       turns<T>(std::min(sequence, y.rows), rotated / 2, call.attribute("base"), sign);
   for (std::size_t t = 0; t < y.rows; ++t) {
-    const std::size_t place =
-        call.inputs.size() == 1 ? t % sequence : static_cast<std::size_t>(call[1].values[t]);
+    const std::size_t place = call.inputs.size() == 1
+                                  ? t % sequence
+                                  : index_of(call[1].values[t], table.rows, "rope: a position");
     for (std::size_t h = 0; h < y.cols / dim; ++h) {
       if (h % group == group - 1) continue;  // a value head
       rotate(y.row(t) + (h + 1) * dim - rotated, table.row(place), rotated / 2);

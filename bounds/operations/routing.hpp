@@ -6,13 +6,10 @@
 // TESTED   tests/bounds/operations/routing_test.cpp
 #pragma once
 
-#include <cmath>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
 #include <vector>
 
 #include "bounds/operation.hpp"
+#include "bounds/operations/index.hpp"
 #include "bounds/sees.hpp"
 
 namespace plumb::bounds {
@@ -20,13 +17,7 @@ namespace plumb::bounds {
 // Throws std::invalid_argument if the id is none of `experts`.
 template <class T>
 std::size_t expert_of(const T& id, std::size_t experts) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (!(id >= 0 && id < static_cast<T>(experts) && id == std::trunc(id))) {
-      throw std::invalid_argument("routing: " + std::to_string(id) + " is none of " +
-                                  std::to_string(experts) + " experts");
-    }
-  }
-  return static_cast<std::size_t>(id);
+  return index_of(id, experts, "routing: an expert");
 }
 
 // Has the copy with this id been dropped? Throws as expert_of.

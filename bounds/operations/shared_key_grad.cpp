@@ -15,6 +15,7 @@ template <class T>
 std::vector<Matrix<T>> sum_of_shared(const Call<T>& call) {
   const PackedHeads at(call);
   const std::size_t shared = call.count("shared"), tokens = call[0].rows;
+  refuse_wider(shared, at);
   const std::vector<Run> runs = of_shared_keys(at, shared);
   Matrix<T> terms(runs.size(), tokens * shared);  // a row for each key, of all its tokens
   for (std::size_t k = 0; k < runs.size(); ++k) {

@@ -13,6 +13,7 @@ template <class T>
 std::vector<Matrix<T>> split(const Call<T>& call) {
   const PackedHeads at(call);
   const std::size_t shared = call.count("shared"), tokens = call[0].rows;
+  refuse_wider(shared, at);
   std::vector<Matrix<T>> apart;
   apart.emplace_back(tokens, at.heads * at.dim);
   apart.emplace_back(tokens, at.kv_heads * (2 * at.dim - shared));

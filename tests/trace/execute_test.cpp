@@ -27,6 +27,21 @@ TEST(Execute, NamesTheMissingLeafAndWhatItIsFor) {
   }
 }
 
+TEST(Execute, RefusesAnIndexBeyondItsTable) {
+  const Training run = small_run("gpt", "bf16");
+  Values leaves = leaves_of_run(run);
+  Tensor ids = *leaves.at("m1/data/ids");
+  ids.values[3] = 1e9F;
+  leaves["m1/data/ids"] = std::make_shared<const Tensor>(std::move(ids));
+  try {
+    reference(plan(run.config, run.recipe, {}), leaves);
+    FAIL() << "accepted";
+  } catch (const Failure& refused) {
+    EXPECT_NE(std::string(refused.what()).find("an id is 1000000000,"), std::string::npos)
+        << refused.what();
+  }
+}
+
 double norm_of_difference(const Matrix<double>& a, const Matrix<double>& b) {
   double squares = 0;
   for (std::size_t e = 0; e < a.size(); ++e) squares += std::pow(a.values[e] - b.values[e], 2);

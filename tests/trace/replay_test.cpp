@@ -142,6 +142,15 @@ TEST(Replay, CallsANaNAFinding) {
   EXPECT_EQ(seen.findings[0].id, "m0/layers.0.norm1/out");
 }
 
+TEST(Replay, CallsAnIndexBeyondItsTableAFinding) {
+  Recorded run = run_of("gpt", "tp2");
+  change(run, "m1/data/ids", [](Tensor& x) { x.values[3] = 1e9F; });
+  const Replayed seen = replay(run.graph, run.merged, all);
+  ASSERT_FALSE(seen.findings.empty());
+  EXPECT_EQ(seen.findings[0].id, "m1/embedding/out");
+  EXPECT_NE(seen.findings[0].detail.find("embedding: an id is 1000000000,"), std::string::npos);
+}
+
 TEST(Replay, SaysWhatItCouldNotJudgeAndWhy) {
   Recorded run = run_of("gpt", "tp2");
   run.merged.values.erase("m0/layers.0.norm1/out");
