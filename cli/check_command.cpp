@@ -104,6 +104,25 @@ static void refuse_another_start(const Loaded& r, const Loaded& c, const std::st
   }
 }
 
+// Each trace of a run of several steps says from which to which step it goes.
+static void refuse_missing_steps(const std::string& run,
+                                 const std::map<int, std::filesystem::path>& traces,
+                                 const Manifest& of_one) {
+  const auto number = [&](const char* key, int otherwise) {
+    const auto found = of_one.settings.find(key);
+    return found == of_one.settings.end() ? otherwise : std::atoi(found->second.c_str());
+  };
+  const int first = number("first_step", traces.begin()->first);
+  const int last = number("last_step", traces.rbegin()->first);
+  for (int step = first; step <= last; ++step) {
+    if (traces.contains(step)) continue;
+    throw Failure(fmt::format(
+        "{} lacks step {} of its steps {} to {}: its writer was stopped, or the trace was taken "
+        "away; trace again",
+        run, step, first, last));
+  }
+}
+
 std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
                                                const std::string& candidate) const {
   Beside beside;
@@ -125,6 +144,8 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
   std::vector<StepVerdict> all;
   for (const auto& [step, folder] : of_reference) {
     const Loaded r = load(folder), c = load(of_candidate.at(step));
+    refuse_missing_steps(reference, of_reference, r.trace.manifest);
+    refuse_missing_steps(candidate, of_candidate, c.trace.manifest);
     if (step > of_reference.begin()->first) refuse_another_start(r, c, reference, candidate);
     all.push_back({step, judged(r, c, asked)});
   }

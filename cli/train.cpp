@@ -117,6 +117,12 @@ int TrainCommand::run() {
   return 0;
 }
 
+// So that steps of a run whose writer was stopped are missed.
+static void say_steps(Manifest& manifest, const std::string& first, const std::string& last) {
+  manifest.settings["first_step"] = first;
+  manifest.settings["last_step"] = last;
+}
+
 Trace TrainCommand::traced(const Start& start) {
   if (perturb_ != 0) return run_perturbed(start, perturb_);
   if (model_.layout.empty()) return run_reference(start);
@@ -140,16 +146,17 @@ void TrainCommand::trace_last(Start start) {
 }
 
 void TrainCommand::trace_every(Start start) {
-  const int first = start.run.step;
+  const int first = start.run.step, last = first + steps_ - 1;
   go_through(std::move(start), text_from(model_.data), steps_, [&](const Start& now) {
-    const Trace trace = traced(now);
+    Trace trace = traced(now);
+    say_steps(trace.manifest, std::to_string(first), std::to_string(last));
     write_trace(trace, trace_of_step(out_, now.run.step));
     Values values = merge(trace).values;
     curve_.add(now.run.step, values.at("loss/out")->values[0]);
     fmt::print("step {}, loss {:.3f}\n", now.run.step, curve_.last());
     return values;
   });
-  fmt::print("traces of steps {} to {} in {}\n", first, first + steps_ - 1, out_);
+  fmt::print("traces of steps {} to {} in {}\n", first, last, out_);
 }
 
 // Refuses worlds where each process has one rank: the others do not see the step's new state.
@@ -169,8 +176,12 @@ void TrainCommand::resync() {
   for (const auto& [step, folder] : traces) {
     const Loaded reference = load(folder);
     const Start start = start_from(reference.trace, reference.merged, parse_layout(model_.layout));
-    const Trace trace = traced(start);
+    Trace trace = traced(start);
     if (world_->rank() != 0) continue;
+    const auto& planned = reference.trace.manifest.settings;
+    if (planned.contains("first_step") && planned.contains("last_step")) {
+      say_steps(trace.manifest, planned.at("first_step"), planned.at("last_step"));
+    }
     write_trace(trace, trace_of_step(out_, step));
     if (curve_.is_asked_for()) curve_.add(trace);
     fmt::print("step {} from {}\n", step, folder.string());

@@ -15,9 +15,9 @@ std::string setting(const Manifest& m, const std::string& key, const std::string
   return found == m.settings.end() ? otherwise : found->second;
 }
 
-// How a run is spread over ranks, in which order its products add, and how many steps were traced.
+// How a run is spread over ranks, in which order its products add, and which steps are traced.
 bool may_differ(const std::string& key) {
-  return key == "layout" || key == "any_order" || key == "last_step";
+  return key == "layout" || key == "any_order" || key == "first_step" || key == "last_step";
 }
 
 void differ(const std::string& what, const std::string& a, const std::string& b) {

@@ -104,6 +104,22 @@ TEST_F(Cli, RefusesPlacesOutsideDocuments) {
   }
 }
 
+// Killed writers leave a run that looks shorter; on both sides alike, nothing else would tell.
+TEST_F(Cli, ARunThatLacksAStepIsRefused) {
+  EXPECT_EQ(plumb("train" + small_sizes + "--steps 3 --every-step -o " + at("three")).code, 0);
+  EXPECT_EQ(plumb("train --layout tp2 --resync " + at("three") + " -o " + at("alike")).code, 0);
+  for (const std::string step : {"3", "2", "1"}) {  // the last, one between, the first
+    const std::string folder = "/step_00000" + step;
+    fs::create_directory(at("away"));
+    for (const std::string run : {"three", "alike"})
+      fs::rename(at(run + folder), at("away/" + run));
+    refused("check " + at("three") + " " + at("alike"),
+            "lacks step " + step + " of its steps 1 to 3");
+    for (const std::string run : {"three", "alike"})
+      fs::rename(at("away/" + run), at(run + folder));
+  }
+}
+
 TEST_F(Cli, ARunThatWentOnByItselfIsNotHeldAgainstAnothersSteps) {
   EXPECT_EQ(plumb("train" + small_sizes + "--steps 2 --every-step -o " + at("one")).code, 0);
   EXPECT_EQ(
