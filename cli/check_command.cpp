@@ -87,7 +87,8 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
 }
 
 static Verdict judged(const Loaded& r, const Loaded& c, const CheckOptions& options) {
-  const Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, options);
+  Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, options);
+  for (const std::string& claim : unseen_claims(c.trace.manifest)) verdict.notes.push_back(claim);
   talk("");
   return verdict;
 }

@@ -2,6 +2,7 @@
 
 #include "model/plan/plan.hpp"
 #include "model/plan/shards.hpp"
+#include "model/spec/layout.hpp"
 #include "model/spec/manifest.hpp"
 #include "model/state/state.hpp"
 #include "model/step/train_step.hpp"
@@ -111,6 +112,23 @@ void verify(const Trace& trace, const Merged& merged) {
   }
   has_shape(merged, "data/count", 1, 1);
   if (run.config.mtp > 0) has_shape(merged, "data/mtp_count", 1, 1);
+}
+
+std::vector<std::string> unseen_claims(const Manifest& manifest) {
+  const auto layout = manifest.settings.find("layout");
+  if (manifest.producer != "plumb" || layout == manifest.settings.end()) return {};
+  const Layout claimed = parse_layout(layout->second);
+  std::vector<std::string> claims;
+  const auto claim = [&](bool made, const std::string& name, const std::string& does) {
+    if (!made) return;
+    claims.push_back(name + " " + does +
+                     " and changes no bit: a trace does not show whether it ran, so that is not "
+                     "judged");
+  };
+  claim(claimed.offload_activations || claimed.offload_optimizer, "offload",
+        "moves tensors to the host and back");
+  claim(claimed.overlap != 0, "overlap", "moves transfers to another time");
+  return claims;
 }
 
 Merged merge_verified(const Trace& trace) {

@@ -7,6 +7,9 @@
 // TESTED   tests/cli/verbs_test.cpp
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "model/sees.hpp"
 #include "trace/merge.hpp"
 
@@ -14,6 +17,10 @@ namespace plumb::model {
 
 // Throws Failure with one sentence if it is not.
 void verify(const Trace& trace, const Merged& merged);
+
+// Sentences on what the layout in a manifest claims and no trace can show, since it moves no bit.
+// None for the manifest of another program.
+std::vector<std::string> unseen_claims(const Manifest& manifest);
 
 // The trace made whole; its findings also say where a rank does not hold what its layout gives it
 // (plan/shards.hpp). A trace without a promise is merged as it is. Throws Failure as `verify` does.

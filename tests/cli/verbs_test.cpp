@@ -120,6 +120,20 @@ TEST_F(Cli, ARunThatLacksAStepIsRefused) {
   }
 }
 
+TEST_F(Cli, SaysWhatALayoutClaimsAndNoTraceCanShow) {
+  EXPECT_EQ(plumb("train" + small_sizes + "-o " + at("plain")).code, 0);
+  for (const std::string claim : {"offload", "offload:optimizer", "overlap:7"}) {
+    EXPECT_EQ(plumb("train" + small_sizes + "--layout dp2," + claim + " -o " + at(claim)).code, 0);
+    const Said said = plumb("check " + at("plain") + " " + at(claim));
+    EXPECT_EQ(said.code, 0);
+    EXPECT_NE(said.out.find("note: " + claim.substr(0, 7)), std::string::npos) << said.out;
+    EXPECT_NE(said.out.find("that is not judged"), std::string::npos);
+  }
+  EXPECT_EQ(plumb("train" + small_sizes + "--layout dp2 -o " + at("no-claim")).code, 0);
+  EXPECT_EQ(plumb("check " + at("plain") + " " + at("no-claim")).out.find("that is not judged"),
+            std::string::npos);
+}
+
 TEST_F(Cli, ARunThatWentOnByItselfIsNotHeldAgainstAnothersSteps) {
   EXPECT_EQ(plumb("train" + small_sizes + "--steps 2 --every-step -o " + at("one")).code, 0);
   EXPECT_EQ(
