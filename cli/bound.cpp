@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "bounds/examples/shaped.hpp"
 #include "bounds/on_machine.hpp"
@@ -165,16 +166,26 @@ int one(const BoundCommand& asked) {
 
 // The reason of a refusal without the operation that it names, so that alike ones are told once.
 std::string reason_of(const Answer& answer) {
-  std::string reason = answer.refused;
-  const std::size_t at = reason.find(answer.op);
-  if (at != std::string::npos) reason.replace(at, answer.op.size(), "OP");
-  return reason;
+  return std::regex_replace(answer.refused, std::regex("\\b" + answer.op + "\\b"), "each of these");
+}
+
+// Operations that are refused for one reason, each with the modes in which it is.
+using Modes = std::map<std::string, std::vector<std::string_view>>;
+
+void tell_refused(const std::string& reason, const Modes& ops) {
+  std::vector<std::string> names;
+  for (const auto& [op, modes] : ops) {
+    const bool all = modes.size() == 3;
+    names.push_back(all ? op : fmt::format("{} ({})", op, fmt::join(modes, ", ")));
+  }
+  say("left out, {}:\n{}", reason,
+      in_columns({{}}, {{fmt::format("{}", fmt::join(names, ", "))}}, 2));
 }
 
 // Every operation in a usual shape, in every mode; then which have no bound, and why.
 int table(const BoundCommand& asked) {
   nlohmann::json rows = nlohmann::json::array();
-  std::map<std::string, std::vector<std::string>> refused;
+  std::map<std::string, Modes> refused;  // by reason
   for (const std::string& op : shaped_operations()) {
     for (const Mode mode : {Mode::deterministic, Mode::probabilistic, Mode::moments}) {
       const Answer answer = answer_to(asked, op, usual_shape(op), mode);
@@ -183,14 +194,12 @@ int table(const BoundCommand& asked) {
       } else if (answer.refused.empty()) {
         tell(asked, answer);
       } else {
-        refused[reason_of(answer)].push_back(fmt::format("{} ({})", op, name_of(mode)));
+        refused[reason_of(answer)][op].push_back(name_of(mode));
       }
     }
   }
   if (asked.as_json) print_json(rows);
-  for (const auto& [reason, ops] : refused) {
-    say("left out, {}:\n  {}\n", reason, fmt::join(ops, ", "));
-  }
+  for (const auto& [reason, ops] : refused) tell_refused(reason, ops);
   return 0;
 }
 

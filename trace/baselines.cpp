@@ -29,7 +29,11 @@ std::optional<int> leading_number(std::string_view text) {
 
 int layers_of(const Manifest& manifest) {
   const auto found = manifest.settings.find("layers");
-  if (found == manifest.settings.end()) return 32;
+  if (found == manifest.settings.end()) {
+    throw Failure(
+        "the rule depth-law grows with the model's depth, and the manifest's settings do not say "
+        "their 'layers'; add them, or choose the rule flat");
+  }
   if (const auto layers = leading_number(found->second)) return *layers;
   throw Failure("a manifest says layers = '" + found->second +
                 "', which is no number; trace again or leave the rule depth-law out");

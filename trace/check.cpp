@@ -126,7 +126,9 @@ class Check {
   // Returns the run that says how much a perturbed input moves each tensor: the reference's state
   // and data, but not its bits.
   Merged perturbed_reference() const {
-    const std::string make = "make one: plumb train ... --perturb 1 -o P, then --perturbed P";
+    const std::string make =
+        "run the reference again with its first activation moved by one rounding (of plumb: train "
+        "... --perturb 1 -o P, then --perturbed P)";
     if (options_.perturbed == nullptr) {
       throw Failure("rule perturbation needs a second reference; " + make);
     }

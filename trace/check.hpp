@@ -53,8 +53,8 @@ struct Line {
   std::string id;
   std::string statistic;
   double ratio = 0;
-  double relative = 0;  // |candidate - reference| / |reference|, Frobenius
-  double p = 1;         // of twins: chance of so much of this statistic in a healthy run
+  double relative = 0;           // |candidate - reference| / |reference|, Frobenius
+  std::optional<double> p = {};  // of twins: chance of so much of this statistic in a healthy run
 };
 
 struct Verdict {

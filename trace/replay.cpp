@@ -21,6 +21,12 @@ bool equal_values(const Tensor& a, const Tensor& b) {
   });
 }
 
+// Digits that show how two numbers differ: six to 17.
+int digits_to_tell(double a, double b) {
+  const double needed = 2 + std::ceil(std::log10(std::fabs(a) / std::fabs(a - b)));
+  return std::isfinite(needed) ? static_cast<int>(std::clamp(needed, 6.0, 17.0)) : 6;
+}
+
 class Replay {
  public:
   Replay(const Node& node, const Merged& run, const ReplayOptions& options, Replayed& out)
@@ -145,10 +151,11 @@ class Replay {
     finding.value = static_cast<double>(got.values[place.element]);
     finding.expected = truth.values[place.element];
     finding.tolerance = bound.values[place.element];
+    const int digits = digits_to_tell(*finding.expected, *finding.value);
     finding.detail = fmt::format(
-        "from the run's own inputs {} gives {:.6g} +- {:.3g} at ({}, {}); the run has {:.6g}",
-        node_.op, *finding.expected, *finding.tolerance, finding.at->row, finding.at->column,
-        *finding.value);
+        "from the run's own inputs {} gives {:.{}g} +- {:.3g} at ({}, {}); the run has {:.{}g}",
+        node_.op, *finding.expected, digits, *finding.tolerance, finding.at->row,
+        finding.at->column, *finding.value, digits);
     const auto most = std::ranges::max_element(terms, {}, &Term::largest);
     if (most != terms.end()) {
       finding.term = most->formula;

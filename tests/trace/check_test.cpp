@@ -130,6 +130,9 @@ TEST_F(Verdicts, RulesNeedWhatTheyNeed) {
   EXPECT_EQ(by({"flat"}).exit_code(), 0);
   candidate_.manifest.settings["layers"] = "many";  // no promise checks it
   EXPECT_THROW(by({"depth-law"}), Failure);
+  for (Trace* trace : {&reference_, &candidate_}) trace->manifest.settings.erase("layers");
+  EXPECT_EQ(by({"flat"}).exit_code(), 0);
+  EXPECT_THROW(by({"depth-law"}), Failure);
 }
 
 }  // namespace

@@ -133,6 +133,17 @@ TEST(Replay, ByChanceHasSmallerTolerancesAndStillAcquits) {
   EXPECT_THROW(replay(run.graph, run.merged, all, {.mode = Mode::moments}), Failure);
 }
 
+TEST(Replay, WritesAsManyDigitsAsShowTheDifference) {
+  Recorded run = run_of("gpt", "tp2");
+  change(run, "loss/out", [](Tensor& x) { x.values[0] *= 1 + 0x1p-18F; });
+  const Replayed seen = replay(run.graph, run.merged, all);
+  ASSERT_FALSE(seen.findings.empty());
+  const std::string& said = seen.findings[0].detail;
+  const std::size_t number = said.find("gives ") + 6, held = said.find("the run has ") + 12;
+  EXPECT_NE(said.substr(number, 9), said.substr(held, 9)) << said;
+  EXPECT_NEAR(std::stod(said.substr(number)), std::stod(said.substr(held)), 1e-3);
+}
+
 TEST(Replay, CallsANaNAFinding) {
   Recorded run = run_of("gpt", "tp2");
   change(run, "m0/layers.0.norm1/out",

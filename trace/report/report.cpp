@@ -160,7 +160,7 @@ std::string json_lines(const Verdict& v) {
               {"followed", v.flips},
               {"blamed", v.blamed},
               {"blamed_by", v.blamed_by},
-              {"smallest_scale", number_or_null(v.smallest_scale)}}
+              {"smallest_scale", v.tests == 0 ? json() : number_or_null(v.smallest_scale)}}
              .dump() +
          "\n";
   const auto findings = [&](const char* type, const std::vector<Finding>& list) {
@@ -173,7 +173,7 @@ std::string json_lines(const Verdict& v) {
                 {"id", l.id},
                 {"statistic", l.statistic},
                 {"ratio", number_or_null(l.ratio)},
-                {"p", l.p},
+                {"p", l.p ? json(*l.p) : json()},
                 {"relative", number_or_null(l.relative)}}
                .dump() +
            "\n";
