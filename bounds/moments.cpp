@@ -12,11 +12,11 @@ void MomentRoundings::round(Matrix<ErrorMoments>& x, const Format& to) {
   for (ErrorMoments& value : x.values) value.rounded(to);
 }
 
-void MomentRoundings::round_as(Matrix<ErrorMoments>& x, const Format& to, const Manner& manner) {
+void MomentRoundings::round_as(Matrix<ErrorMoments>& x, const Format& to, const TensorCast& cast) {
   if (to == fp32 || to == fp64) return;
   for (ErrorMoments& value : x.values) {
-    if (manner.saturate) value.saturated(to.largest());
-    manner.key ? value.rounded_stochastically(to) : value.rounded(to);
+    if (cast.saturate) value.saturated(to.largest());
+    cast.key ? value.rounded_stochastically(to) : value.rounded(to);
   }
 }
 

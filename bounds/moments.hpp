@@ -20,7 +20,7 @@ namespace plumb::bounds {
 class MomentRoundings final : public Roundings<ErrorMoments> {
  public:
   void round(Matrix<ErrorMoments>& x, const Format& to) override;
-  void round_as(Matrix<ErrorMoments>& x, const Format& to, const Manner& manner) override;
+  void round_as(Matrix<ErrorMoments>& x, const Format& to, const TensorCast& cast) override;
   void before_parts(std::vector<Matrix<ErrorMoments>>&, const Format&) override {}
 };
 

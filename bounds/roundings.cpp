@@ -102,13 +102,13 @@ class Transfer {
 
 }  // namespace
 
-void RealRoundings::round_as(Matrix<float>& x, const Format& to, const Manner& manner) {
-  if (manner.saturate) {
+void RealRoundings::round_as(Matrix<float>& x, const Format& to, const TensorCast& cast) {
+  if (cast.saturate) {
     const auto largest = static_cast<float>(to.largest());
     for (float& v : x.values) v = v > largest ? largest : v < -largest ? -largest : v;
   }
-  if (manner.key) {
-    round_stochastically(x.values, to, *manner.key);
+  if (cast.key) {
+    round_stochastically(x.values, to, *cast.key);
   } else {
     round_in_place(x.values, to);
   }
@@ -145,9 +145,9 @@ void RecordedRoundings::round(Matrix<float>& x, const Format& to) {
   keep(before, x);
 }
 
-void RecordedRoundings::round_as(Matrix<float>& x, const Format& to, const Manner& manner) {
+void RecordedRoundings::round_as(Matrix<float>& x, const Format& to, const TensorCast& cast) {
   const Tensor before = x;
-  RealRoundings::round_as(x, to, manner);
+  RealRoundings::round_as(x, to, cast);
   keep(before, x);
 }
 

@@ -18,8 +18,9 @@
 
 namespace plumb::bounds {
 
-// A cast that is not to nearest even, or that must not overflow.
-struct Manner {
+// The cast of a tensor where it is not to nearest even, or must not overflow. (plumb::Cast is that of
+// one number.)
+struct TensorCast {
   bool saturate = false;             // beyond the largest number the largest number
   std::optional<std::uint64_t> key;  // stochastic: element e is rounded with random_word(key, e)
 };
@@ -30,7 +31,7 @@ class Roundings {
   virtual ~Roundings() = default;
   // Rounds x to what the format can hold.                                             // (N, M)
   virtual void round(Matrix<T>& x, const Format& to) = 0;
-  virtual void round_as(Matrix<T>& x, const Format& to, const Manner& manner) = 0;
+  virtual void round_as(Matrix<T>& x, const Format& to, const TensorCast& cast) = 0;
   // Called with the parts of a sum before each is rounded to `wire`.
   virtual void before_parts(std::vector<Matrix<T>>& parts, const Format& wire) = 0;
 };
@@ -39,7 +40,7 @@ class Roundings {
 class RealRoundings : public Roundings<float> {
  public:
   void round(Matrix<float>& x, const Format& to) override { round_in_place(x.values, to); }
-  void round_as(Matrix<float>& x, const Format& to, const Manner& manner) override;
+  void round_as(Matrix<float>& x, const Format& to, const TensorCast& cast) override;
   void before_parts(std::vector<Matrix<float>>&, const Format&) override {}
 };
 
@@ -65,7 +66,7 @@ template <class T>
 class NoRoundings final : public Roundings<T> {
  public:
   void round(Matrix<T>&, const Format&) override {}
-  void round_as(Matrix<T>&, const Format&, const Manner&) override {}
+  void round_as(Matrix<T>&, const Format&, const TensorCast&) override {}
   void before_parts(std::vector<Matrix<T>>&, const Format&) override {}
 };
 using ExactRoundings = NoRoundings<double>;
@@ -76,7 +77,7 @@ class RecordedRoundings final : public RealRoundings {
   // `errors` gets one entry a call; the caller keeps it.
   explicit RecordedRoundings(std::vector<Tensor>& errors) : errors_(errors) {}
   void round(Matrix<float>& x, const Format& to) override;
-  void round_as(Matrix<float>& x, const Format& to, const Manner& manner) override;
+  void round_as(Matrix<float>& x, const Format& to, const TensorCast& cast) override;
 
  private:
   void keep(const Tensor& before, const Tensor& after);
@@ -94,7 +95,7 @@ class SignedRoundings final : public Roundings<double> {
   SignedRoundings(const std::vector<Tensor>& errors, std::uint64_t key)
       : errors_(errors), key_(key) {}
   void round(Matrix<double>& x, const Format& to) override;
-  void round_as(Matrix<double>& x, const Format& to, const Manner&) override { round(x, to); }
+  void round_as(Matrix<double>& x, const Format& to, const TensorCast&) override { round(x, to); }
   void before_parts(std::vector<Matrix<double>>&, const Format&) override {}
 
  private:

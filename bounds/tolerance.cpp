@@ -25,15 +25,15 @@ class CastError {
   }
   // A stochastic cast may lose a whole spacing; a number that saturates loses what it has beyond
   // the largest.
-  double operator()(const RunningError& x, const Manner& manner) const {
-    if (!manner.saturate && !manner.key) return (*this)(x);
+  double operator()(const RunningError& x, const TensorCast& cast) const {
+    if (!cast.saturate && !cast.key) return (*this)(x);
     const double m = x.most();
     if (fits(x)) return 0;
     const double within = half_spacing(std::min(m, largest_), u_, at_zero_);
-    const double c = manner.key ? term<"tolerance.stochastic">(2 * within) : within;
+    const double c = cast.key ? term<"tolerance.stochastic">(2 * within) : within;
     if (m <= largest_) return c;
-    return manner.saturate ? std::max(c, term<"tolerance.saturated">((m - largest_) * outward))
-                           : std::numeric_limits<double>::infinity();
+    return cast.saturate ? std::max(c, term<"tolerance.saturated">((m - largest_) * outward))
+                         : std::numeric_limits<double>::infinity();
   }
 
  private:
@@ -132,11 +132,11 @@ void RunningErrorRoundings::round(Matrix<RunningError>& x, const Format& to) {
 }
 
 void RunningErrorRoundings::round_as(Matrix<RunningError>& x, const Format& to,
-                                     const Manner& manner) {
+                                     const TensorCast& cast) {
   if (to == fp32 || to == fp64) return;
   const CastError error(to);
   for (RunningError& value : x.values) {
-    value[Share::stored] += term<"tolerance.stored">(error(value, manner));
+    value[Share::stored] += term<"tolerance.stored">(error(value, cast));
   }
 }
 

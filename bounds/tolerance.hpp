@@ -34,7 +34,7 @@ namespace plumb::bounds {
 class RunningErrorRoundings final : public Roundings<RunningError> {
  public:
   void round(Matrix<RunningError>& x, const Format& to) override;
-  void round_as(Matrix<RunningError>& x, const Format& to, const Manner& manner) override;
+  void round_as(Matrix<RunningError>& x, const Format& to, const TensorCast& cast) override;
   void before_parts(std::vector<Matrix<RunningError>>& parts, const Format& wire) override;
 
  private:

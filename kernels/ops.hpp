@@ -16,6 +16,7 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/sees.hpp"
+#include "number/blocks.hpp"
 #include "number/format.hpp"
 #include "number/matrix.hpp"
 
@@ -30,26 +31,24 @@ float largest_magnitude(std::span<const float> x);
 // Returns the largest power of two that keeps `amax` within the format; 1 where amax is zero or not
 // finite.
 float scale_to_fit(float amax, const Format& format);
-// Rounds x times scale to the format and divides it by scale again; scale is a power of two.
-enum class Beyond { overflows, saturates };
-void quantize(std::span<float> x, float scale, const Format& format, Beyond beyond);
+// Rounds x times scale to the format and divides it by scale again; scale is a power of two. What
+// lies beyond the largest number overflows, or becomes it (`saturating`).
+void quantize(std::span<float> x, float scale, const Format& format, bool saturating);
 
 // Blocks, from the tensor's first element on; those at the ends may be smaller.
 struct BlockSize {
   std::size_t rows, cols;
 };
-enum class BlockScale { power_of_two, wide, e4m3_on_grid };        // wide: of FP32
 Tensor block_magnitudes(const Tensor& x, const BlockSize& block);  // largest finite, one a block
 // The number that an E4M3 scale of one stands for, given the whole tensor's largest magnitude.
 float grid_of_scales(float amax, const Format& format);
-float block_scale_to_fit(float amax, BlockScale kind, const Format& format, float grid);
+// By the rules ceil, exact and nested, of which only the last one reads `grid`. Throws
+// std::invalid_argument on another rule.
+float block_scale_to_fit(float amax, ScaleRule rule, const Format& format, float grid);
 void divide_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
 void multiply_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
 // Cuts values beyond the format's largest number to that number.
 void saturate(std::span<float> x, const Format& format);
-// Rounds x stochastically; its first element is number `first` of the whole tensor.
-void round_by_chance(std::span<float> x, const Format& format, std::uint64_t key,
-                     std::size_t first);
 
 // Norms. `bias` empty: RMSNorm; else LayerNorm.                                        // x (T, D)
 Tensor norm_forward(const Tensor& x, std::span<const float> weight, std::span<const float> bias,

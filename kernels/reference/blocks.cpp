@@ -1,4 +1,5 @@
 #include <cmath>
+#include <stdexcept>
 
 #include "kernels/ops.hpp"
 #include "number/rounding.hpp"
@@ -33,16 +34,19 @@ float grid_of_scales(float amax, const Format& format) {
   return std::max(static_cast<float>(static_cast<double>(amax) / most), 0x1p-126F);
 }
 
-float block_scale_to_fit(float amax, BlockScale kind, const Format& format, float grid) {
+float block_scale_to_fit(float amax, ScaleRule rule, const Format& format, float grid) {
+  if (rule != ScaleRule::ceil && rule != ScaleRule::exact && rule != ScaleRule::nested) {
+    throw std::invalid_argument("blocks are scaled by the rules ceil, exact and nested");
+  }
   if (amax == 0) return 1;
   const double exact = static_cast<double>(amax) / format.largest();
-  if (kind == BlockScale::power_of_two) {
+  if (rule == ScaleRule::ceil) {
     const float scale = least_power_above(static_cast<float>(exact));
     // Narrowing to FP32 may have lost what lies above a power of two.
     return static_cast<double>(scale) * format.largest() < static_cast<double>(amax) ? 2 * scale
                                                                                      : scale;
   }
-  if (kind == BlockScale::wide) return std::max(static_cast<float>(exact), 0x1p-126F);
+  if (rule == ScaleRule::exact) return std::max(static_cast<float>(exact), 0x1p-126F);
   const double steps = std::min(exact / static_cast<double>(grid), e4m3fn.largest());
   const double rounded = std::max(round_to(steps, e4m3fn), 0x1p-9);
   return std::max(static_cast<float>(rounded * static_cast<double>(grid)), 0x1p-126F);
@@ -65,11 +69,6 @@ void saturate(std::span<float> x, const Format& format) {
   for (float& v : x) {
     if (std::fabs(v) > largest) v = std::copysign(largest, v);
   }
-}
-
-void round_by_chance(std::span<float> x, const Format& format, std::uint64_t key,
-                     std::size_t first) {
-  round_stochastically(x, format, key, first);
 }
 
 }  // namespace plumb::kernels

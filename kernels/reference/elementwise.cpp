@@ -58,10 +58,10 @@ float scale_to_fit(float amax, const Format& format) {
   return scale;
 }
 
-void quantize(std::span<float> x, float scale, const Format& format, Beyond beyond) {
+void quantize(std::span<float> x, float scale, const Format& format, bool saturating) {
   const float back = 1 / scale;
   for (float& v : x) v *= scale;
-  if (beyond == Beyond::saturates) saturate(x, format);
+  if (saturating) saturate(x, format);
   round_to_format(x, format);
   for (float& v : x) v *= back;
 }

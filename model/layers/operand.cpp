@@ -83,11 +83,11 @@ class Caster {
       float& largest = rank_.largest_seen[name];
       largest = std::max(largest, largest_finite(x.values));
       const float scale = rank_.state.at(name + "_scale")->values[0];
-      return quantize(x.values, scale, how_.format, Beyond::saturates);
+      return quantize(x.values, scale, how_.format, /*saturating=*/true);
     }
     const float amax = over_ranks(name, largest_magnitude(x.values), shares);
     const float scale = scale_to_fit(amax, how_.format);
-    quantize(x.values, scale, how_.format, Beyond::overflows);
+    quantize(x.values, scale, how_.format, /*saturating=*/false);
     record(name + "_scale", Tensor(1, 1, scale), Sharding::whole, fp32, rank_.in_fp32());
   }
 
@@ -120,10 +120,7 @@ class Caster {
       grid = grid_of_scales(over_ranks(name, largest_magnitude(scales.values)), how_.format);
       record(name + "_tensor_scale", Tensor(1, 1, grid), Sharding::whole, fp32, ran);
     }
-    const BlockScale kind = how_.rule == ScaleRule::ceil    ? BlockScale::power_of_two
-                            : how_.rule == ScaleRule::exact ? BlockScale::wide
-                                                            : BlockScale::e4m3_on_grid;
-    for (float& s : scales.values) s = block_scale_to_fit(s, kind, how_.format, grid);
+    for (float& s : scales.values) s = block_scale_to_fit(s, how_.rule, how_.format, grid);
     if (scales.size() == 0) return scales;  // experts that no token chose
     if (in_pieces(block)) {
       const std::string id = rank_.recorded_as(id_of(name + "_scale"));

@@ -89,7 +89,7 @@ void Rank::round_stochastically(Tensor& x, const Placement& lies, const Format& 
     for (std::size_t i = 0; i < piece.global.rows; ++i) {
       const std::size_t first = (piece.global.row + i) * lies.cols + piece.global.col;
       float* row = x.row(piece.local.row + i) + piece.local.col;
-      round_by_chance({row, piece.global.cols}, format, key, first);
+      plumb::round_stochastically({row, piece.global.cols}, format, key, first);
     }
   }
 }
