@@ -49,14 +49,12 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
+#include "bounds/proof/error_sources.hpp"
 #include "bounds/proof/grid.hpp"
 #include "bounds/proof/term.hpp"
 #include "bounds/sees.hpp"
@@ -64,23 +62,16 @@
 
 namespace plumb::bounds {
 
-struct ErrorMoments {
+struct ErrorMoments : ErrorSources {
   static constexpr double infinity = std::numeric_limits<double>::infinity();
-
-  struct Sensitivity {
-    std::uint64_t source;  // in the order in which sources came to be
-    double deviation;      // signed: by how much this number moves with one deviation of the source
-  };
 
   double value = 0;
   double bias = 0;
-  double own = 0;          // variance of the roundings that no other number shares
   double grid = infinity;  // a power of two that FP32's number is a multiple of; 0: none is known
   bool known = true;       // FP32 holds value + bias, and grid is the last bit of that
   // Below a spacing its value is known, not drawn by chance: numbers in the code, and squares of
   // short numbers.
   bool constant = true;
-  std::vector<Sensitivity> sources;  // sorted
 
   ErrorMoments() = default;
   // A number written in the code.
@@ -97,11 +88,6 @@ struct ErrorMoments {
   explicit operator std::size_t() const { return static_cast<std::size_t>(value); }
 
   double held() const { return value + bias; }  // what FP32 is expected to hold
-  double variance() const {
-    double all = own;
-    for (const Sensitivity& s : sources) all += s.deviation * s.deviation;
-    return all;
-  }
 
   // Of: a result that FP32 does not hold yet; a number that it does, with known bias and variance.
   static ErrorMoments unrounded(double value) {
@@ -132,10 +118,9 @@ struct ErrorMoments {
   ErrorMoments& saturated(double largest) {
     if (std::fabs(held()) <= largest) return *this;
     bias = std::copysign(largest, held()) - value;
-    own = 0;
+    clear();
     grid = grid_of(largest);
     known = true;
-    sources.clear();
     return *this;
   }
   // Goes to either neighbour, the upper with the probability p of its place between them:
@@ -156,7 +141,7 @@ struct ErrorMoments {
   friend ErrorMoments operator-(ErrorMoments a) {
     a.value = -a.value;
     a.bias = -a.bias;
-    for (Sensitivity& s : a.sources) s.deviation = -s.deviation;
+    a.change_signs();
     return a;
   }
   friend ErrorMoments operator+(ErrorMoments a, const ErrorMoments& b) {
@@ -232,16 +217,12 @@ struct ErrorMoments {
   // Forgets which sources the errors came from: for a number that meets nothing else that depends
   // on them.
   friend ErrorMoments with_unnamed_errors(ErrorMoments a) {
-    a.own = a.variance();
-    a.sources.clear();
+    a.forget();
     return a;
   }
   // Makes one source of what the number has lost so far.
   friend ErrorMoments with_named_error(ErrorMoments a) {
-    static std::atomic<std::uint64_t> count{0};  // only tells sources apart, oldest first
-    if (a.own == 0) return a;
-    a.sources.push_back({++count, term<"moment.shared">(std::sqrt(a.own))});
-    a.own = 0;
+    a.name();
     return a;
   }
 
@@ -272,10 +253,9 @@ struct ErrorMoments {
   }
   ErrorMoments& become_zero() {
     bias = term<"moment.underflow">(-value);
-    own = 0;
+    clear();
     grid = infinity;
     known = true;
-    sources.clear();
     return *this;
   }
 
@@ -283,26 +263,10 @@ struct ErrorMoments {
   static ErrorMoments combined(const ErrorMoments& a, double factor_a, const ErrorMoments& b,
                                double factor_b) {
     ErrorMoments m;
-    m.own = product(factor_a * factor_a, a.own) + product(factor_b * factor_b, b.own);
-    if (&a == &b) m.own = product((factor_a + factor_b) * (factor_a + factor_b), a.own);
+    static_cast<ErrorSources&>(m) = ErrorSources::combined(a, factor_a, b, factor_b);
     m.grid = 0;
     m.known = m.constant = false;
-    m.sources.reserve(a.sources.size() + b.sources.size());
-    auto x = a.sources.begin();
-    auto y = b.sources.begin();
-    while (x != a.sources.end() || y != b.sources.end()) {
-      const bool of_a = y == b.sources.end() || (x != a.sources.end() && x->source <= y->source);
-      const bool of_b = x == a.sources.end() || (y != b.sources.end() && y->source <= x->source);
-      Sensitivity s{of_a ? x->source : y->source, 0};
-      if (of_a) s.deviation += factor_a * (x++)->deviation;
-      if (of_b) s.deviation += factor_b * (y++)->deviation;
-      m.sources.push_back(s);
-    }
     return m;
-  }
-  // 0 without errors, even if the factor is infinite.
-  static double product(double factor, double variance) {
-    return variance == 0 ? 0 : factor * variance;
   }
 
   static ErrorMoments of_function(const ErrorMoments& a, double value, double held, double slope) {
@@ -393,24 +357,6 @@ struct ErrorMoments {
     if (taken == 0) return;
     known = false;
     grid = h;
-  }
-  // Adds the errors of sign b.
-  void append(const ErrorMoments& b, double sign) {
-    own += b.own;
-    if (b.sources.empty()) return;
-    if (sources.empty() || sources.back().source < b.sources.front().source) {
-      for (const Sensitivity& s : b.sources) sources.push_back({s.source, sign * s.deviation});
-      return;
-    }
-    if (!std::equal(
-            sources.begin(), sources.end(), b.sources.begin(), b.sources.end(),
-            [](const Sensitivity& x, const Sensitivity& y) { return x.source == y.source; })) {
-      sources = combined(*this, 1, b, sign).sources;
-      return;
-    }
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      sources[i].deviation += sign * b.sources[i].deviation;
-    }
   }
 };
 
