@@ -20,8 +20,8 @@ class CastError {
   double operator()(const RunningError& x) const {
     const double m = x.most();
     if (fits(x)) return 0;
-    const double half = half_spacing(m, u_, at_zero_);
-    return m + half <= largest_ ? half : std::numeric_limits<double>::infinity();
+    // Rounding is monotone: nothing up to the largest number becomes more than that.
+    return m <= largest_ ? half_spacing(m, u_, at_zero_) : std::numeric_limits<double>::infinity();
   }
   // A stochastic cast may lose a whole spacing; a number that saturates loses what it has beyond
   // the largest.

@@ -2,7 +2,7 @@
 //       v' = b2 v + (1-b2) g^2
 //       w' = w - lr (m'/(1-b1^t)) / (sqrt(v'/(1-b2^t)) + eps)
 //
-//   inputs       w (N, M), m, v, g, [skip (1, 1)]        outputs   w', m', v'
+//   inputs       w (N, M), m, v, g, [skip (1, 1)]        outputs   m', v', w'
 //   attributes   lr, beta1, beta2, eps, step (t, from 1); weight_decay (AdamW: first w <- w - lr
 //                weight_decay w; default 0)
 //   evaluate     each step in FP32, nothing is cast. Where `skip` is not 0 the step is left out:

@@ -70,6 +70,12 @@ TEST(Bound, SaysWhichOrderItAssumes) {
   EXPECT_EQ(plumb("bound gelu 8x64").out.find("assumes"), std::string::npos);
 }
 
+// 3.4375 times its scale is 440, between the two largest numbers of E4M3.
+TEST(Bound, ReachesToTheLargestNumberOfAFormat) {
+  EXPECT_EQ(plumb("bound quantize 16x64").code, 0);
+  EXPECT_EQ(plumb("bound quantize 16x64 --mode probabilistic").code, 0);
+}
+
 TEST(Bound, PartsAreRefusedWhereRanksShareNoSum) {
   refused("bound all_reduce 8x64 --parts 4", "its inputs are the ranks'");
   refused("bound softmax 8x64 --parts 4", "no sum that --parts would share");
