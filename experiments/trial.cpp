@@ -1,5 +1,7 @@
 #include "experiments/trial.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <set>
 
 #include "model/plan/verify.hpp"
@@ -15,30 +17,14 @@ Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
   return model::run_candidate(start, joints, backend, world, stale);
 }
 
-Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const CheckOptions& asked) {
-  std::vector<StaleGradients> stale;
-  Start start = first;
-  CheckOptions options = asked;
-  Trace perturbed;
-  if (bug.in_the_next_step) {
-    run_candidate(first, &bug, dose, "reference", threads(), &stale);
-    start = step_after(first, merge(run_reference(first)).values);
-    if (asked.perturbed != nullptr) {  // of the step that is judged
-      perturbed = run_perturbed(start, 1);
-      options.perturbed = &perturbed;
-    }
-  }
-  const Trace reference = run_reference(start);
-  const Merged r = merge_verified(reference);
-  const Candidate healthy = run_candidate(start);
-  const Merged h = merge_verified(healthy.trace);
-  const Candidate broken = run_candidate(start, &bug, dose, "reference", threads(), &stale);
-  const Merged b = merge_verified(broken.trace);
+namespace {
 
-  Trial trial;
+// What the bug changes of the healthy run.
+void compare(const Candidate& healthy, const Merged& h, const Candidate& broken, const Merged& b,
+             Trial& trial) {
   trial.reached = broken.reached;
   std::set<std::string> after_clipping;  // Adam's first step turns a flipped sign into a whole step
-  for (const Node& node : broken.trace.graph->nodes) {
+  for (const Node& node : healthy.trace.graph->nodes) {
     if (node.phase != Phase::optimizer) continue;
     after_clipping.insert(node.outputs.begin(), node.outputs.end());
   }
@@ -55,11 +41,45 @@ Trial run_trial(const Start& first, const Bug& bug, const Dose& dose, const Chec
   }
   trial.changed = trial.changed || b.findings.size() != h.findings.size() ||
                   b.not_finite.size() != h.not_finite.size();
-  trial.healthy = check(reference, r, healthy.trace, h, options);
-  trial.broken = check(reference, r, broken.trace, b, options);
-  trial.bites_at = bug.bites_at(start.run.config);
-  trial.blamed_right = trial.broken.blamed == trial.bites_at;
-  return trial;
+}
+
+}  // namespace
+
+std::vector<Trial> run_trials(const Start& first, const Bug& bug, const Dose& dose,
+                              const std::vector<CheckOptions>& ways) {
+  std::vector<StaleGradients> stale;
+  Start start = first;
+  std::optional<Trace> perturbed;  // of the step that is judged, where that is not the first
+  if (bug.in_the_next_step) {
+    run_candidate(first, &bug, dose, "reference", threads(), &stale);
+    start = step_after(first, merge(run_reference(first)).values);
+    const auto asks = [](const CheckOptions& options) { return options.perturbed != nullptr; };
+    if (std::ranges::any_of(ways, asks)) perturbed = run_perturbed(start, 1);
+  }
+  const Trace reference = run_reference(start);
+  const Merged r = merge_verified(reference);
+  const Candidate healthy = run_candidate(start);
+  const Merged h = merge_verified(healthy.trace);
+  const Candidate broken = run_candidate(start, &bug, dose, "reference", threads(), &stale);
+  const Merged b = merge_verified(broken.trace);
+
+  Trial seen;
+  compare(healthy, h, broken, b, seen);
+  seen.bites_at = bug.bites_at(start.run.config);
+  const Reference trusted(reference, r);
+  std::vector<Trial> trials(ways.size(), seen);
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    CheckOptions options = ways[i];
+    if (options.perturbed != nullptr && perturbed) options.perturbed = &*perturbed;
+    trials[i].healthy = check(trusted, healthy.trace, h, options);
+    trials[i].broken = check(trusted, broken.trace, b, options);
+    trials[i].blamed_right = trials[i].broken.blamed == seen.bites_at;
+  }
+  return trials;
+}
+
+Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options) {
+  return run_trials(start, bug, dose, {options}).front();
 }
 
 }  // namespace plumb::experiments

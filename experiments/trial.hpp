@@ -32,5 +32,8 @@ struct Trial {
 };
 // A bug that shows late gets a step before, after which reference and candidates start alike.
 Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options);
+// The same runs, judged in several ways.
+std::vector<Trial> run_trials(const Start& start, const Bug& bug, const Dose& dose,
+                              const std::vector<CheckOptions>& ways);
 
 }  // namespace plumb::experiments

@@ -6,7 +6,6 @@
 
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
-#include "trace/comparable.hpp"
 #include "trace/decisions.hpp"
 #include "trace/difference.hpp"
 #include "trace/replay.hpp"
@@ -299,24 +298,21 @@ void refuse_unknown_rules(const std::vector<std::string>& rules) {
   }
 }
 
-Judgement judge_runs(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
+Judgement judge_runs(const Reference& reference, const Trace& candidate,
                      const Merged& merged_candidate, const CheckOptions& options) {
+  const Trace& trace = reference.trace();
+  const Merged& merged = reference.merged();
   std::vector<double> levels{options.false_alarm};
   levels.insert(levels.end(), options.other_levels.begin(), options.other_levels.end());
-  refuse_another_run(reference.manifest, candidate.manifest);
-  options.progress("is the reference what it promises?");
-  refuse_bad_reference(reference, merged_reference);
-  if (!reference.graph || !candidate.graph) {
-    return Check(reference, merged_reference.values, merged_reference, candidate, merged_candidate,
-                 options)
-        .run(levels);
+  refuse_another_run(trace.manifest, candidate.manifest);
+  if (!trace.graph || !candidate.graph) {
+    return Check(trace, merged.values, merged, candidate, merged_candidate, options).run(levels);
   }
-  Forced as_chosen = forced(*reference.graph, merged_reference.values, merged_candidate.values);
-  Merged conditional = merged_reference;
+  Forced as_chosen = forced(*trace.graph, merged.values, merged_candidate.values);
+  Merged conditional = merged;
   conditional.values = std::move(as_chosen.values);
   Judgement judgement =
-      Check(reference, merged_reference.values, conditional, candidate, merged_candidate, options)
-          .run(levels);
+      Check(trace, merged.values, conditional, candidate, merged_candidate, options).run(levels);
   for (Verdict& verdict : judgement.verdicts) {
     verdict.decisions = as_chosen.decisions;
     verdict.forced = as_chosen.rows;
@@ -324,10 +320,16 @@ Judgement judge_runs(const Trace& reference, const Merged& merged_reference, con
   return judgement;
 }
 
+Verdict check(const Reference& reference, const Trace& candidate, const Merged& merged_candidate,
+              const CheckOptions& options) {
+  return judge_runs(reference, candidate, merged_candidate, options).verdicts.front();
+}
+
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
               const Merged& merged_candidate, const CheckOptions& options) {
-  return judge_runs(reference, merged_reference, candidate, merged_candidate, options)
-      .verdicts.front();
+  refuse_another_run(reference.manifest, candidate.manifest);  // before a step is spent
+  options.progress("is the reference what it promises?");
+  return check(Reference(reference, merged_reference), candidate, merged_candidate, options);
 }
 
 Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options) {

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/comparable.hpp"
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
 #include "trace/replay.hpp"
@@ -81,13 +82,16 @@ struct Verdict {
 };
 
 // Throws Failure (exit code 2) on traces that cannot be compared, each with what to do: runs of
-// another configuration, recipe, step or seed; and a reference that is damaged: not whole, not
-// finite, or not what its own promise makes of its inputs (replayed: one more step).
+// another configuration, recipe, step or seed; and a reference that is none (trace/comparable.hpp).
 Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options);
 
 // Compares traces that are merged already.
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
               const Merged& merged_candidate, const CheckOptions& options);
+
+// Compares one candidate of several with a reference that was judged before.
+Verdict check(const Reference& reference, const Trace& candidate, const Merged& merged_candidate,
+              const CheckOptions& options);
 
 // What a verdict rests on, for experiments that ask for more: it at several levels, and the twins
 // (of the rule twins) as they were drawn and measured.
@@ -95,7 +99,7 @@ struct Judgement {
   std::vector<Verdict> verdicts;  // at options.false_alarm, then at each of options.other_levels
   std::optional<Drawn> drawn;
 };
-Judgement judge_runs(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
+Judgement judge_runs(const Reference& reference, const Trace& candidate,
                      const Merged& merged_candidate, const CheckOptions& options);
 
 // The names of all rules.

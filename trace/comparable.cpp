@@ -44,12 +44,12 @@ void refuse_another_run(const Manifest& r, const Manifest& c) {
   }
 }
 
-void refuse_bad_reference(const Trace& reference, const Merged& merged) {
+Reference::Reference(const Trace& trace, const Merged& merged) : trace_(trace), merged_(merged) {
   if (!merged.findings.empty()) distrust(merged.findings.front(), "is not whole: ");
-  const bool may_be = reference.graph && left_out(*reference.graph, merged.values);
+  const bool may_be = trace.graph && left_out(*trace.graph, merged.values);
   if (!merged.not_finite.empty() && !may_be) distrust(merged.not_finite.front(), "");
-  if (!reference.graph) return;
-  const Replayed seen = replay(*reference.graph, merged, [](const std::string&) { return true; });
+  if (!trace.graph) return;
+  const Replayed seen = replay(*trace.graph, merged, [](const std::string&) { return true; });
   if (!seen.findings.empty()) distrust(seen.findings.front(), "is not what its inputs make: ");
 }
 

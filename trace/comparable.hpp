@@ -16,10 +16,21 @@ namespace plumb::trace {
 // manifests is the same but for how they are spread over ranks and in which order products add.
 void refuse_another_run(const Manifest& reference, const Manifest& candidate);
 
-// What is judged against a reference that is none would be judged by nothing. So it has to be whole
-// and finite, and to hold what each operation that it promises makes of its inputs.
-// Throws Failure if it does not. COSTS one step where it carries a promise.
-void refuse_bad_reference(const Trace& reference, const Merged& merged);
+// What candidates are held against. What is judged against a reference that is none would be judged
+// by nothing: it has to be whole and finite, and to hold what each operation that it promises makes
+// of its inputs. That is judged once, when it is made, for all candidates.
+class Reference {
+ public:
+  // Both have to outlive it. Throws Failure if it is none. COSTS one step where it has a promise.
+  Reference(const Trace& trace, const Merged& merged);
+
+  const Trace& trace() const { return trace_; }
+  const Merged& merged() const { return merged_; }
+
+ private:
+  const Trace& trace_;
+  const Merged& merged_;
+};
 
 // What a reader of a verdict should know of the two traces.
 struct Alike {

@@ -18,32 +18,39 @@ std::vector<std::string> own(const Verdict& v) {
 
 std::string yes(bool x) { return x ? "1" : "0"; }
 
+constexpr const char* rules[] = {"twins,replay", "perturbation", "flat", "assert-close"};
+
+// Ours says who is wrong by itself; a rule of sizes can only name the first that differs.
+Table::Row row_of(const std::vector<std::string>& key, const std::string& rule, const Trial& t) {
+  const auto broken = own(t.broken), healthy = own(t.healthy);
+  const auto by_bug = std::ranges::count_if(
+      broken, [&](const auto& id) { return std::ranges::find(healthy, id) == healthy.end(); });
+  const std::string blamed = rule == rules[0] ? t.broken.blamed
+                             : broken.empty() ? ""
+                                              : broken.front();
+  Table::Row row = key;
+  for (const std::string& text :
+       {rule, yes(t.reached), yes(t.changed), cell(t.effect),
+        yes(broken.size() < t.broken.findings.size()), yes(!broken.empty()),
+        std::to_string(broken.size()), std::to_string(by_bug), blamed.empty() ? "-" : blamed,
+        yes(blamed == t.bites_at), yes(!t.healthy.findings.empty()),
+        std::to_string(healthy.size())}) {
+    row.push_back(text);
+  }
+  return row;
+}
+
 void judge_all(Table& rows, const std::vector<std::string>& key, const Start& start,
                const Bug& bug) {
   const Trace perturbed = run_perturbed(start, 1);
-  std::vector<Table::Row> group;
-  for (const std::string rule : {"twins,replay", "perturbation", "flat", "assert-close"}) {
-    const bool ours = rule == "twins,replay";
-    CheckOptions options;
-    options.perturbed = &perturbed;
-    options.rules = ours ? std::vector<std::string>{"twins", "replay"} : std::vector{rule};
-    const Trial t = run_trial(start, bug, {}, options);
-    const auto broken = own(t.broken), healthy = own(t.healthy);
-    const auto by_bug = std::ranges::count_if(
-        broken, [&](const auto& id) { return std::ranges::find(healthy, id) == healthy.end(); });
-    // Ours says who is wrong by itself; a rule of sizes can only name the first that differs.
-    const std::string blamed = ours ? t.broken.blamed : broken.empty() ? "" : broken.front();
-    std::vector<std::string> row = key;
-    for (const std::string& text :
-         {rule, yes(t.reached), yes(t.changed), cell(t.effect),
-          yes(broken.size() < t.broken.findings.size()), yes(!broken.empty()),
-          std::to_string(broken.size()), std::to_string(by_bug), blamed.empty() ? "-" : blamed,
-          yes(blamed == t.bites_at), yes(!t.healthy.findings.empty()),
-          std::to_string(healthy.size())}) {
-      row.push_back(text);
-    }
-    group.push_back(std::move(row));
+  std::vector<CheckOptions> ways(std::size(rules));
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    ways[i].perturbed = &perturbed;
+    if (i > 0) ways[i].rules = {rules[i]};
   }
+  const std::vector<Trial> trials = run_trials(start, bug, {}, ways);
+  std::vector<Table::Row> group;
+  for (std::size_t i = 0; i < ways.size(); ++i) group.push_back(row_of(key, rules[i], trials[i]));
   rows.add_group(group);
 }
 

@@ -61,8 +61,9 @@ void judge_run(const Start& start, Alarms& alarms) {
   options.seed = start.run.config.seed;
   options.false_alarm = levels.front();
   options.other_levels = {levels.begin() + 1, levels.end()};
-  const Judgement seen = judge_runs(reference, merge_verified(reference), candidate.trace,
-                                    merge_verified(candidate.trace), options);
+  const Merged merged = merge_verified(reference);
+  const Judgement seen =
+      judge_runs({reference, merged}, candidate.trace, merge_verified(candidate.trace), options);
   for (std::size_t i = 0; i < levels.size(); ++i) {
     const Verdict& v = seen.verdicts[i];
     alarms.runs[i] += v.findings.empty() ? 0 : 1;

@@ -100,22 +100,26 @@ const Trace& trained_small(const std::string& family, const Effort& effort) {
   return known.emplace(family, run_reference(start)).first->second;
 }
 
-struct Alone {  // one device
-  Start start;
-  Trace reference;
-  Merged merged;
-};
-
-Alone single_output(const std::string& family, const Recipe& recipe, bool of_trained, int seed,
-                    const Effort& effort) {
+Start start_of_one(const std::string& family, const Recipe& recipe, const Trace* loaded, int seed) {
   Config config = small(family);
   config.seed = static_cast<std::uint64_t>(seed);
-  const Trace* loaded = of_trained ? &trained_small(family, effort) : nullptr;
-  Alone a{start_of(config, recipe, {}, default_text(), loaded), {}, {}};
-  a.reference = run_reference(a.start);
-  a.merged = merge_verified(a.reference);
-  return a;
+  return start_of(config, recipe, {}, default_text(), loaded);
 }
+
+// One device, which all layouts are held against.
+struct Alone {
+  explicit Alone(Start of)
+      : start(std::move(of)),
+        trace(run_reference(start)),
+        merged(merge_verified(trace)),
+        reference(trace, merged) {}
+  Alone(const Alone&) = delete;
+
+  Start start;
+  Trace trace;
+  Merged merged;
+  Reference reference;
+};
 
 // A run that was judged. Layouts that promise the same and make the same bits share the verdict:
 // pipelines and ZeRO only move computations to other ranks.
@@ -139,7 +143,7 @@ std::uint64_t bits_of(const Values& values) {
 Count judged(const Alone& one, const Trace& candidate, const Merged& c) {
   CheckOptions options;
   options.seed = one.start.run.config.seed;
-  const Judgement seen = judge_runs(one.reference, one.merged, candidate, c, options);
+  const Judgement seen = judge_runs(one.reference, candidate, c, options);
   const Verdict& v = seen.verdicts.front();
   Count count;
   count.forced = static_cast<int>(v.forced);
@@ -147,7 +151,7 @@ Count judged(const Alone& one, const Trace& candidate, const Merged& c) {
   count.accused = v.findings.empty() ? 0 : 1;
   count.undecided = v.undecided.empty() ? 0 : 1;
   if (!v.findings.empty()) count.first_accused = v.findings.front().id;
-  foretell(*candidate.graph, touched(*one.reference.graph, *candidate.graph), seen.drawn.value(), c,
+  foretell(*candidate.graph, touched(*one.trace.graph, *candidate.graph), seen.drawn.value(), c,
            count);
   return count;
 }
@@ -205,7 +209,10 @@ void every_layout(Table& rows, const Effort& effort, const std::string& family,
     if (effort.out_of_time()) return;
     const std::vector<std::string> key{family, recipe.id, weights, layout, std::to_string(seed)};
     if (!fits(layout, family, recipe) || rows.settled(key)) continue;
-    if (!reference) reference = single_output(family, recipe, weights == "trained", seed, effort);
+    if (!reference) {
+      const Trace* loaded = weights == "trained" ? &trained_small(family, effort) : nullptr;
+      reference.emplace(start_of_one(family, recipe, loaded, seed));
+    }
     const Count count = judge_run(*reference, layout, known);
     add(rows, key, count);
     effort.progress(family + " " + recipe.id + " " + weights + " " + layout + " seed " + key[4] +

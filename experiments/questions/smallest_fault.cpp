@@ -45,6 +45,7 @@ class Scene {
         reference_(run_reference(start)),
         perturbed_(run_perturbed(start, 1)),
         merged_(merge(reference_)),
+        trusted_(reference_, merged_),
         candidate_{manifest_of(start.run), promise_of(start.run), {}},
         healthy_(trace::reference(*candidate_.graph, start.leaves)) {}
 
@@ -87,7 +88,7 @@ class Scene {
     options.margin = asked.margin;
     options.spreads = asked.stored ? &stored_ : nullptr;
     options.perturbed = &perturbed_;
-    const Verdict verdict = check(reference_, merged_, candidate_, seen, options);
+    const Verdict verdict = check(trusted_, candidate_, seen, options);
     for (std::size_t r = 0; r < answers.size(); ++r) {
       answers[r] = answers[r] && std::ranges::any_of(verdict.findings, [&](const Finding& f) {
                      const std::string rule = rule_of(f.statistic);
@@ -100,6 +101,7 @@ class Scene {
   const StoredSpreads& stored_;
   Trace reference_, perturbed_;
   Merged merged_;
+  Reference trusted_;
   Trace candidate_;  // its manifest and promise; the values are `healthy_`, or faulty ones
   Values healthy_;
 };

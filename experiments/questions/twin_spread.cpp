@@ -53,10 +53,10 @@ Shares against_twins(const Start& start, int draws) {
   const Trace reference = run_reference(start);
   const Candidate candidate = run_candidate(start);
   const Merged c = merge_verified(candidate.trace);
+  const Merged merged = merge_verified(reference);
   CheckOptions options;
   options.twins = draws;
-  const Judgement judgement =
-      judge_runs(reference, merge_verified(reference), candidate.trace, c, options);
+  const Judgement judgement = judge_runs({reference, merged}, candidate.trace, c, options);
   const Drawn& drawn = judgement.drawn.value();
   const auto differs = touched(*reference.graph, *candidate.trace.graph);
   Shares shares;
