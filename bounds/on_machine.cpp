@@ -154,7 +154,28 @@ bool covers(SumOrder sums, const Order& order) {
   return false;
 }
 
+// What to ask an operation for that takes its sums as asked. By chance and in moments an order has to
+// be known: there, without one, its own is assumed.
+std::optional<SumsIn> asked_for(const Operation& operation, const std::optional<Order>& order,
+                                Mode mode) {
+  if (!operation.sums_as_asked) return {};
+  if (order) return SumsIn{SumsIn::Way::ordered, *order};
+  if (mode == Mode::deterministic) return SumsIn{SumsIn::Way::any, {}};
+  return {};
+}
+
 }  // namespace
+
+std::string assumed_sums(const Machine& machine, const Operation& operation, Mode mode) {
+  const std::optional<Order> order = machine.order();
+  const bool described = operation.traits.one_product;
+  if (described && !order && !machine.is_ieee()) return "the steps of the matrix unit";
+  if (order && (described || operation.sums_as_asked)) {
+    return "sums in the order of the machine, " + machine.fact("order")->value;
+  }
+  if (asked_for(operation, order, mode)) return std::string(name_of(SumOrder::any));
+  return std::string(name_of(operation.sums_in(mode)));
+}
 
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input) {
@@ -165,6 +186,11 @@ Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operati
   };
   const bool product = operation.traits.one_product;
   if (machine.is_ieee() && !(order && product)) {
+    if (const auto sums = asked_for(operation, order, call.mode)) {
+      ToleranceCall as_asked = call;
+      as_asked.sums = *sums;
+      return operation.tolerance(as_asked);
+    }
     const SumOrder sums = operation.sums_in(call.mode);
     if (!order || covers(sums, *order)) return operation.tolerance(call);
     return refuse("its sums are " + machine.fact("order")->value + ", and the bound of " +

@@ -1,8 +1,10 @@
 // bounds/on_machine.hpp: the tolerance of an operation on a machine, from what its card knows.
 //
-//   order "any", nearest          the operation's own tolerance
-//   a known order, any rounding   gemm: bounds/ordered.hpp; others: their own where it is nearest
-//                                 and their bound is for that order (Operation::sums)
+//   order "any", nearest          for any order (bounds/sum.hpp), where the operation takes its
+//                                 sums as asked; by chance and in moments, and of the others, its
+//                                 own order is assumed (assumed_sums())
+//   a known order, nearest        gemm: bounds/ordered.hpp, which knows other roundings, too; those
+//                                 that take their sums as asked; others where that order is theirs
 //   a collective                  all_reduce: its algorithm, wire and rotation, not the call's
 //   a matrix unit                 gemm: bounds/mma.hpp; others are refused by name
 //
@@ -29,5 +31,8 @@ namespace plumb::bounds {
 //          and whatever the operation itself refuses
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input);
+
+// In which order that tolerance assumes sums, in words: "sums in any order" and the like.
+std::string assumed_sums(const Machine& machine, const Operation& operation, Mode mode);
 
 }  // namespace plumb::bounds

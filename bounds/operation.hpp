@@ -28,6 +28,7 @@
 #include "bounds/sees.hpp"
 #include "number/format.hpp"
 #include "number/matrix.hpp"
+#include "number/order.hpp"
 #include "number/outcome.hpp"
 
 namespace plumb::bounds {
@@ -70,12 +71,19 @@ struct SumPartition {
 };
 SumPartition parting(std::size_t n, const Evaluation& how);
 
+// In which order FP32 takes the sums of a call: bounds/sum.hpp. Ranks add up as promised.
+struct SumsIn {
+  enum class Way { promised, ordered, any } way = Way::promised;
+  Order order = {};  // of ordered
+};
+
 template <class T>
 struct Call {
   std::vector<const Matrix<T>*> inputs;
   const Attributes& attributes;
   Evaluation how;
   Roundings<T>& roundings;
+  SumsIn sums = {};
 
   const Matrix<T>& operator[](std::size_t i) const { return *inputs.at(i); }
   // Throws std::invalid_argument if the attribute is missing.
@@ -130,6 +138,7 @@ struct ToleranceCall {
   std::span<const Matrix<double>> values;  // what `value` returned for the same inputs
   // Whose bound the terms of its output add up to; absent: the largest.
   std::optional<Place> explained = {};
+  SumsIn sums = {};
 
   // Is it this one?
   bool explains(std::size_t output, std::size_t element) const {
@@ -200,6 +209,7 @@ struct Operation {
   Traits traits = {};
   Schema schema = {};
   Examples examples = {};
+  bool sums_as_asked = false;  // takes its sums in the order that a call asks for
 
   SumOrder sums_in(Mode mode) const {
     return sums == SumOrder::any && mode != Mode::deterministic ? SumOrder::chain : sums;

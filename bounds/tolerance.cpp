@@ -228,6 +228,7 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proo
   const bool repeated = any(summed, repeats);
   if (call.mode == Mode::moments) {
     if (repeated) return Refusal{Why::conflict, std::string(data_repeat)};
+    if (call.sums.way == SumsIn::Way::any) return Refusal{Why::unsupported, std::string(no_order)};
     return moments_by_evaluation(call, proofs.moments);
   }
   std::vector<Matrix<RunningError>> inputs;
@@ -236,8 +237,8 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proo
   for (const Matrix<double>* input : call.inputs) inputs.push_back(converted<RunningError>(*input));
   for (const Matrix<RunningError>& input : inputs) pointers.push_back(&input);
   RunningErrorRoundings roundings;
-  return tolerance_of(proofs.bound({pointers, call.attributes, call.how, roundings}), call,
-                      repeated || any(squared, short_numbers));
+  return tolerance_of(proofs.bound({pointers, call.attributes, call.how, roundings, call.sums}),
+                      call, repeated || any(squared, short_numbers));
 }
 
 }  // namespace plumb::bounds

@@ -67,10 +67,15 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<RunningError>>& outputs
 inline constexpr std::string_view data_repeat =
     "the data repeat: their roundings are not independent";
 
+// The sentence that refuses moments where nobody knows the order of a sum.
+inline constexpr std::string_view no_order =
+    "moments of a sum need its order; take a machine that says one, as ieee-sequential does";
+
 // Runs the evaluation on the call's inputs, and returns its tolerance or moments. `summed` names
 // the inputs whose elements a chain adds up, `squared` those whose squares it adds up.
 // REFUSES  not_finite    if an input holds an infinity or NaN
 //          conflict      moments, where data repeat
+//          unsupported   moments of sums in any order
 Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proofs& proofs,
                                            std::initializer_list<std::size_t> summed,
                                            std::initializer_list<std::size_t> squared = {});

@@ -35,23 +35,13 @@ struct Answer {
   double delta = 0, largest_value = 0, largest_bound = 0, largest_bias = 0;
   std::vector<Term> terms;
   std::string refused;
-  std::string_view sums = "";  // in which order they are assumed
+  std::string sums = "";  // in which order they are assumed
 };
 
 double largest_of(const Matrix<double>& m) {
   double largest = 0;
   for (const double x : m.values) largest = std::max(largest, std::fabs(x));
   return largest;
-}
-
-// A card that knows the order of a product's sums says it by its name.
-std::string_view sums_of(const BoundCommand& asked, const std::string& op, Mode mode) {
-  const Machine& machine = machine_from(asked.on.machine);
-  const Operation& operation = *find_operation(op);
-  const bool described = operation.traits.one_product;
-  if (described && machine.order()) return "sums in the order of the machine";
-  if (described && !machine.is_ieee()) return "the steps of the matrix unit";
-  return name_of(operation.sums_in(mode));
 }
 
 // Why the numbers of an operation would be those of another recipe; empty: they are not.
@@ -103,7 +93,7 @@ Answer answer_to(const BoundCommand& asked, const std::string& op, const std::st
   answer.largest_bound = largest_of(tolerance->bound[0]);
   if (mode == Mode::moments) answer.largest_bias = largest_of(tolerance->bias[0]);
   if (!tolerance->terms.empty()) answer.terms = tolerance->terms[0];
-  answer.sums = sums_of(asked, op, mode);
+  answer.sums = assumed_sums(machine_from(asked.on.machine), *find_operation(op), mode);
   return answer;
 }
 

@@ -19,6 +19,7 @@ struct Example {
   Attributes attributes;
   Evaluation how;
   const Operation* card = nullptr;  // of an operation that is not in the catalogue
+  SumsIn sums = {};
 
   const Operation& operation() const { return card != nullptr ? *card : known_operation(id); }
 };
@@ -38,7 +39,7 @@ std::vector<Matrix<T>> run(const Example& e, R&& roundings,
   std::vector<const Matrix<T>*> pointers;
   for (const auto& input : e.inputs) inputs.push_back(converted<T>(input));
   for (const auto& input : inputs) pointers.push_back(&input);
-  return what({pointers, e.attributes, e.how, roundings});
+  return what({pointers, e.attributes, e.how, roundings, e.sums});
 }
 
 // Softmax of each row, in FP32.                                                         // (T, N)

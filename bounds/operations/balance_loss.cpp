@@ -20,14 +20,13 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> balanced(const Call<T>& call) {
-  using std::fma;
   const Evaluation in_fp32{call.how.parts, call.how.wire, fp32, call.how.tokens};
-  const Matrix<T> sums = column_sums(call[0], in_fp32, call.roundings);
-  T loss = 0;
+  const Matrix<T> sums = column_sums(call[0], in_fp32, call.roundings, call.sums);
+  Sum<T> loss(call.sums);
   for (std::size_t e = 0; e < sums.rows; ++e) {
-    loss = fma(call[1].values[e], sums.values[e], loss);
+    loss.add_product(call[1].values[e], sums.values[e]);
   }
-  return single_output(Matrix<T>(1, 1, static_cast<T>(call.attribute("balance")) * loss));
+  return single_output(Matrix<T>(1, 1, static_cast<T>(call.attribute("balance")) * loss.total()));
 }
 
 }  // namespace
@@ -50,6 +49,7 @@ extern const Operation balance_loss{
             },
         .shaped = [](Maker& m) { routed(m, {.inputs = "pn", .parted = true, .as_many = true}); },
         .usual = "4096x8"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

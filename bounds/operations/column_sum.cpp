@@ -12,7 +12,7 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
-  return {column_sums(call[0], call.how, call.roundings)};
+  return {column_sums(call[0], call.how, call.roundings, call.sums)};
 }
 
 void dealt_table(RandomCall& c) {
@@ -31,6 +31,7 @@ extern const Operation column_sum{
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"y", "N", "1"}}, .dealt = "T"},
     .examples = {.random = dealt_table, .shaped = one_table, .usual = "4096x16"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

@@ -1,24 +1,33 @@
 // bounds/operations/column_sums.hpp: y_j = sum_i x_ij over slices of the rows, as context- and
 // sequence-parallel ranks hold them, or in another parting; each slice one chain of additions from
-// row to row.
+// row to row, or as the call asks.
 //
 // TESTED   tests/bounds/operations/soundness_test.cpp (column_sum)
 #pragma once
 
 #include "bounds/operation.hpp"
 #include "bounds/sees.hpp"
+#include "bounds/sum.hpp"
 
 namespace plumb::bounds {
 
 template <class T>
 Matrix<T> column_sums(const Matrix<T>& x, const SumPartition& parted, const Evaluation& how,
-                      Roundings<T>& roundings) {
+                      Roundings<T>& roundings, const SumsIn& in) {
   const auto& [order, begins] = parted;
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     Matrix<T> part(x.cols, 1);
-    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
-      for (std::size_t j = 0; j < x.cols; ++j) part.values[j] += x(order[i], j);
+    if (in.way == SumsIn::Way::promised) {  // from row to row
+      for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
+        for (std::size_t j = 0; j < x.cols; ++j) part.values[j] += x(order[i], j);
+      }
+    } else {
+      for (std::size_t j = 0; j < x.cols; ++j) {
+        Sum<T> sum(in);
+        for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) sum.add(x(order[i], j));
+        part.values[j] = sum.total();
+      }
     }
     parts.push_back(std::move(part));
   }
@@ -27,8 +36,9 @@ Matrix<T> column_sums(const Matrix<T>& x, const SumPartition& parted, const Eval
   return y;
 }
 template <class T>
-Matrix<T> column_sums(const Matrix<T>& x, const Evaluation& how, Roundings<T>& roundings) {
-  return column_sums(x, parting(x.rows, how), how, roundings);
+Matrix<T> column_sums(const Matrix<T>& x, const Evaluation& how, Roundings<T>& roundings,
+                      const SumsIn& in) {
+  return column_sums(x, parting(x.rows, how), how, roundings, in);
 }
 
 }  // namespace plumb::bounds

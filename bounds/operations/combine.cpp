@@ -16,6 +16,7 @@
 
 #include "bounds/examples/routed.hpp"
 #include "bounds/operations/routing.hpp"
+#include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -62,7 +63,6 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 
 template <class T>
 std::vector<Matrix<T>> weight_grad(const Call<T>& call) {
-  using std::fma;
   const Matrix<T>& dy = call[0];
   const Matrix<T>& o = call[1];
   const Matrix<T>& ids = call[2];
@@ -73,9 +73,9 @@ std::vector<Matrix<T>> weight_grad(const Call<T>& call) {
     for (std::size_t j = 0; j < routing.slots; ++j) {
       if (routing.dropped(t, j)) continue;
       const T* row = o.row(routing.row(t, j));
-      T along = 0;
-      for (std::size_t d = 0; d < dy.cols; ++d) along = fma(dy(t, d), row[d], along);
-      dp(t, expert_of(ids(t, j), experts)) = along;
+      Sum<T> along(call.sums);
+      for (std::size_t d = 0; d < dy.cols; ++d) along.add_product(dy(t, d), row[d]);
+      dp(t, expert_of(ids(t, j), experts)) = along.total();
     }
   }
   call.roundings.round(dp, call.how.output);
@@ -123,6 +123,7 @@ extern const Operation combine_weight_grad{
     .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "xri"}); },
                  .shaped = [](Maker& m) { routed(m, {.inputs = "xri"}); },
                  .usual = "16x4096"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

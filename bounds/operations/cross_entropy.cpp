@@ -17,6 +17,7 @@
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
 #include "bounds/operations/index.hpp"
+#include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/exponential.hpp"
 
@@ -32,7 +33,9 @@ Matrix<T> sums(const Call<T>& call, const Of& of) {
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     Matrix<T> part(x.rows, 1);
     for (std::size_t t = 0; t < x.rows; ++t) {
-      for (std::size_t v = begins[p]; v < begins[p + 1]; ++v) part.values[t] += of(t, x(t, v));
+      Sum<T> sum(call.sums);
+      for (std::size_t v = begins[p]; v < begins[p + 1]; ++v) sum.add(of(t, x(t, v)));
+      part.values[t] = sum.total();
     }
     parts.push_back(std::move(part));
   }
@@ -53,6 +56,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> all;
   if (smoothing != 0) all = sums(call, [](std::size_t, const T& logit) { return logit; });
   Matrix<T> loss(1, 1);
+  Sum<T> of_tokens(call.sums);
   for (std::size_t t = 0; t < x.rows; ++t) {
     lse.values[t] = largest.values[t] + log(lse.values[t]);
     T target = x(t, index_of(call[1].values[t], x.cols, "cross_entropy: a label"));
@@ -60,9 +64,9 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
       target = static_cast<T>(1 - smoothing) * target +
                static_cast<T>(smoothing / static_cast<double>(x.cols)) * all.values[t];
     }
-    loss.values[0] += (lse.values[t] - target) * call[2].values[t];
+    of_tokens.add((lse.values[t] - target) * call[2].values[t]);
   }
-  loss.values[0] /= call[3].values[0];
+  loss.values[0] = of_tokens.total() / call[3].values[0];
   if (const double w = call.attribute("weight", 1); w != 1) loss.values[0] *= static_cast<T>(w);
   call.roundings.round(lse, call.how.output);
   call.roundings.round(loss, call.how.output);
@@ -156,6 +160,7 @@ extern const Operation cross_entropy{
                .attributes = {or_else(real("smoothing")), or_else(real("weight"), 1)}},
     .examples = {.random = [](RandomCall& c) { random_forward(c), choose(c); },
                  .shaped = shaped_forward},
+    .sums_as_asked = true,
 };
 extern const Operation cross_entropy_grad{
     .id = "cross_entropy_grad",

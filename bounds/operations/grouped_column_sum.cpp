@@ -20,7 +20,7 @@ std::vector<Matrix<T>> sums(const Call<T>& call) {
   std::vector<Matrix<T>> gradients;
   for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
     gradients.push_back(column_sums(rows_of(call[0], routing, e), of_expert(routing, e, call.how),
-                                    call.how, call.roundings));
+                                    call.how, call.roundings, call.sums));
   }
   return gradients;
 }
@@ -62,6 +62,7 @@ extern const Operation grouped_column_sum{
                      },
                  .shaped = [](Maker& m) { routed(m, {.inputs = "ri", .parted = true}); },
                  .usual = "4096x16"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

@@ -61,7 +61,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   for (const bool keys : {false, true}) {
     const Kind of(call, keys);
     const Matrix<T>& w = call[keys ? 2 : 1];
-    put_back(rms_normalized(stacked(call[0], of), w, call.attribute("eps")), of, y);
+    put_back(rms_normalized(stacked(call[0], of), w, call.attribute("eps"), call.sums), of, y);
   }
   call.roundings.round(y, call.how.output);
   return {std::move(y)};
@@ -73,8 +73,9 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   for (const bool keys : {false, true}) {
     const Kind of(call, keys);
     const Matrix<T>& w = call[keys ? 2 : 1];
-    put_back(rms_gradient(stacked(call[0], of), w, stacked(call[3], of), call.attribute("eps")), of,
-             d);
+    put_back(rms_gradient(stacked(call[0], of), w, stacked(call[3], of), call.attribute("eps"),
+                          call.sums),
+             of, d);
   }
   call.roundings.round(d, call.how.output);
   return {std::move(d)};
@@ -105,10 +106,10 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
   std::vector<Matrix<T>> outputs;
   for (const bool keys : {false, true}) {
     const Kind of(call, keys);
-    const Matrix<T> terms =
-        rms_weight_terms(stacked(call[0], of), stacked(call[3], of), call.attribute("eps"));
-    outputs.push_back(
-        column_sums(terms, over_heads(of.count, call[0].rows, call.how), call.how, call.roundings));
+    const Matrix<T> terms = rms_weight_terms(stacked(call[0], of), stacked(call[3], of),
+                                             call.attribute("eps"), call.sums);
+    outputs.push_back(column_sums(terms, over_heads(of.count, call[0].rows, call.how), call.how,
+                                  call.roundings, call.sums));
   }
   return outputs;
 }
@@ -156,6 +157,7 @@ extern const Operation head_norm{
     .examples = {.random = [](RandomCall& c) { random_forward(c), c.one_part(); },
                  .shaped = shaped_forward,
                  .usual = "256x192"},
+    .sums_as_asked = true,
 };
 extern const Operation head_norm_grad{
     .id = "head_norm_grad",
@@ -173,6 +175,7 @@ extern const Operation head_norm_grad{
     .examples = {.random = [](RandomCall& c) { random_grad(c), c.one_part(); },
                  .shaped = shaped_grad,
                  .usual = "256x192"},
+    .sums_as_asked = true,
 };
 extern const Operation head_norm_wgrad{
     .id = "head_norm_wgrad",
@@ -190,6 +193,7 @@ extern const Operation head_norm_wgrad{
     .examples = {.random = [](RandomCall& c) { random_grad(c), c.shard_tokens(c.rows); },
                  .shaped = shaped_grad,
                  .usual = "4096x48"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

@@ -5,7 +5,7 @@
 //                some kernels take it; its bound grows with (mu / sigma)^2, and so do its errors;
 //                welford (default 0): mean and sum of squares brought up to date element by
 //                element, m_k = m_{k-1} + (x_k - m_{k-1}) / k, s_k = s_{k-1} + (x_k - m_{k-1})
-//                (x_k - m_k); its bound grows with mu / sigma (theory.md N3)
+//                (x_k - m_k); its bound grows with mu / sigma (theory.md N3); has one order
 //   evaluate     two passes: a chain of additions for mu, a chain of fused multiply-adds for the
 //                squares; then each step rounded to FP32; one rounding to the output format
 // Also here: layernorm_grad (dx) and layernorm_wgrad (dw, db).
@@ -31,27 +31,40 @@ struct Moments {
   T mean, inverse_deviation;
 };
 
+template <class T>
+T sum_as_asked(const T* x, std::size_t n, const SumsIn& in) {
+  Sum<T> sum(in);
+  for (std::size_t j = 0; j < n; ++j) sum.add(x[j]);
+  return sum.total();
+}
+template <class T>
+T squares_as_asked(const T* x, std::size_t n, const T& mean, const SumsIn& in) {
+  Sum<T> squares(in);
+  for (std::size_t j = 0; j < n; ++j) squares.add_square(x[j] - mean);
+  return squares.total();
+}
+
 // The variance from sums of x and x^2.
 template <class T>
-Moments<T> one_pass(const T* x, std::size_t n, double eps) {
-  using std::fma;
+Moments<T> one_pass(const T* x, std::size_t n, double eps, const SumsIn& in) {
   using std::sqrt;
-  T sum = 0;
-  T squares = 0;
+  Sum<T> sum(in), squares(in);
   for (std::size_t j = 0; j < n; ++j) {
-    sum += x[j];
-    squares = fma(x[j], x[j], squares);
+    sum.add(x[j]);
+    squares.add_square(x[j]);
   }
-  const T mean = with_named_error(sum / static_cast<T>(n));
-  const T variance = squares / static_cast<T>(n) - mean * mean;
+  const T mean = with_named_error(sum.total() / static_cast<T>(n));
+  const T variance = squares.total() / static_cast<T>(n) - mean * mean;
   return {mean, with_named_error(T(1) / sqrt(variance + static_cast<T>(eps)))};
 }
 
 template <class T>
-Moments<T> moments(const T* x, std::size_t n, double eps) {
+Moments<T> moments(const T* x, std::size_t n, double eps, const SumsIn& in) {
   using std::sqrt;
-  const T mean = with_named_error(sum_of(x, n) / static_cast<T>(n));
-  const T squares = squares_of(x, n, mean);
+  const bool promised = in.way == SumsIn::Way::promised;
+  const T sum = promised ? sum_of(x, n) : sum_as_asked(x, n, in);
+  const T mean = with_named_error(sum / static_cast<T>(n));
+  const T squares = promised ? squares_of(x, n, mean) : squares_as_asked(x, n, mean, in);
   return {mean, with_named_error(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)))};
 }
 
@@ -82,7 +95,7 @@ RunningError brought_up_to_date(const RunningError& m, const RunningError& x,
 }
 
 template <class T>
-Moments<T> welford(const T* x, std::size_t n, double eps) {
+Moments<T> welford(const T* x, std::size_t n, double eps, const SumsIn&) {
   using std::fma;
   using std::sqrt;
   T mean = 0;
@@ -111,7 +124,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   const auto moments_of = moments_by(call);
   Matrix<T> y(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const auto [mean, r] = moments_of(x.row(t), x.cols, call.attribute("eps"));
+    const auto [mean, r] = moments_of(x.row(t), x.cols, call.attribute("eps"), call.sums);
     for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = (x(t, j) - mean) * r * w[j] + b[j];
   }
   call.roundings.round(y, call.how.output);
@@ -120,23 +133,21 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
-  using std::fma;
   const Matrix<T>& x = call[0];
   const auto& w = call[1].values;
   const Matrix<T>& dy = call[2];
   const auto n = static_cast<T>(x.cols);
   Matrix<T> dx(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const auto [mean, r] = moments(x.row(t), x.cols, call.attribute("eps"));
-    T sum = 0;
-    T along = 0;
+    const auto [mean, r] = moments(x.row(t), x.cols, call.attribute("eps"), call.sums);
+    Sum<T> all(call.sums), products(call.sums);
     for (std::size_t j = 0; j < x.cols; ++j) {
       const T g = dy(t, j) * w[j];
-      sum += g;
-      along = fma(g, (x(t, j) - mean) * r, along);
+      all.add(g);
+      products.add_product(g, (x(t, j) - mean) * r);
     }
-    sum = with_named_error(sum / n);
-    along = with_named_error(along / n);
+    const T sum = with_named_error(all.total() / n);
+    const T along = with_named_error(products.total() / n);
     for (std::size_t j = 0; j < x.cols; ++j) {
       dx(t, j) = r * (dy(t, j) * w[j] - sum - (x(t, j) - mean) * r * along);
     }
@@ -150,11 +161,11 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
   const Matrix<T>& x = call[0];
   Matrix<T> products = call[2];
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const auto [mean, r] = moments(x.row(t), x.cols, call.attribute("eps"));
+    const auto [mean, r] = moments(x.row(t), x.cols, call.attribute("eps"), call.sums);
     for (std::size_t j = 0; j < x.cols; ++j) products(t, j) *= (x(t, j) - mean) * r;
   }
-  Matrix<T> dw = column_sums(products, call.how, call.roundings);
-  return {std::move(dw), column_sums(call[2], call.how, call.roundings)};
+  Matrix<T> dw = column_sums(products, call.how, call.roundings, call.sums);
+  return {std::move(dw), column_sums(call[2], call.how, call.roundings, call.sums)};
 }
 
 void random_forward(RandomCall& c) {
@@ -203,6 +214,7 @@ extern const Operation layernorm{
                .outputs = {{"y", "T", "D"}},
                .attributes = {real("eps"), or_else(flag("one_pass")), or_else(flag("welford"))}},
     .examples = {.random = random_forward, .shaped = shaped_forward},
+    .sums_as_asked = true,
 };
 extern const Operation layernorm_grad{
     .id = "layernorm_grad",
@@ -215,6 +227,7 @@ extern const Operation layernorm_grad{
                .outputs = {{"dx", "T", "D"}},
                .attributes = {real("eps")}},
     .examples = {.random = random_grad, .shaped = shaped_grad},
+    .sums_as_asked = true,
 };
 extern const Operation layernorm_wgrad{
     .id = "layernorm_wgrad",
@@ -230,6 +243,7 @@ extern const Operation layernorm_wgrad{
     .examples = {.random = [](RandomCall& c) { random_wgrad(c), c.shard_tokens(c.rows); },
                  .shaped = shaped_grad,
                  .usual = "4096x16"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

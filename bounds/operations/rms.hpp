@@ -10,37 +10,37 @@
 #include "bounds/operation.hpp"
 #include "bounds/proof/running_error.hpp"
 #include "bounds/sees.hpp"
+#include "bounds/sum.hpp"
 
 namespace plumb::bounds {
 
 template <class T>
-T inverse_rms(const T* x, std::size_t n, double eps) {
-  using std::fma;
+T inverse_rms(const T* x, std::size_t n, double eps, const SumsIn& in) {
   using std::sqrt;
-  T squares = 0;
-  for (std::size_t j = 0; j < n; ++j) squares = fma(x[j], x[j], squares);
-  return with_named_error(T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps)));
+  Sum<T> squares(in);
+  for (std::size_t j = 0; j < n; ++j) squares.add_square(x[j]);
+  return with_named_error(T(1) / sqrt(squares.total() / static_cast<T>(n) + static_cast<T>(eps)));
 }
 
 template <class T>
-Matrix<T> rms_normalized(const Matrix<T>& x, const Matrix<T>& w, double eps) {
+Matrix<T> rms_normalized(const Matrix<T>& x, const Matrix<T>& w, double eps, const SumsIn& in) {
   Matrix<T> y(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const T r = inverse_rms(x.row(t), x.cols, eps);
+    const T r = inverse_rms(x.row(t), x.cols, eps, in);
     for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = x(t, j) * r * w.values[j];
   }
   return y;
 }
 
 template <class T>
-Matrix<T> rms_gradient(const Matrix<T>& x, const Matrix<T>& w, const Matrix<T>& dy, double eps) {
-  using std::fma;
+Matrix<T> rms_gradient(const Matrix<T>& x, const Matrix<T>& w, const Matrix<T>& dy, double eps,
+                       const SumsIn& in) {
   Matrix<T> dx(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const T r = inverse_rms(x.row(t), x.cols, eps);
-    T c = 0;
-    for (std::size_t j = 0; j < x.cols; ++j) c = fma(dy(t, j) * w.values[j], x(t, j) * r, c);
-    c = with_named_error(c / static_cast<T>(x.cols));
+    const T r = inverse_rms(x.row(t), x.cols, eps, in);
+    Sum<T> along(in);
+    for (std::size_t j = 0; j < x.cols; ++j) along.add_product(dy(t, j) * w.values[j], x(t, j) * r);
+    const T c = with_named_error(along.total() / static_cast<T>(x.cols));
     for (std::size_t j = 0; j < x.cols; ++j) {
       dx(t, j) = r * (dy(t, j) * w.values[j] - x(t, j) * r * c);
     }
@@ -50,9 +50,9 @@ Matrix<T> rms_gradient(const Matrix<T>& x, const Matrix<T>& w, const Matrix<T>& 
 
 // The terms that each row adds to the gradient of the weight.                            // (T, D)
 template <class T>
-Matrix<T> rms_weight_terms(const Matrix<T>& x, Matrix<T> dy, double eps) {
+Matrix<T> rms_weight_terms(const Matrix<T>& x, Matrix<T> dy, double eps, const SumsIn& in) {
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const T r = inverse_rms(x.row(t), x.cols, eps);
+    const T r = inverse_rms(x.row(t), x.cols, eps, in);
     for (std::size_t j = 0; j < x.cols; ++j) dy(t, j) *= x(t, j) * r;
   }
   return dy;

@@ -19,22 +19,22 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
-  Matrix<T> y = rms_normalized(call[0], call[1], call.attribute("eps"));
+  Matrix<T> y = rms_normalized(call[0], call[1], call.attribute("eps"), call.sums);
   call.roundings.round(y, call.how.output);
   return {std::move(y)};
 }
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
-  Matrix<T> dx = rms_gradient(call[0], call[1], call[2], call.attribute("eps"));
+  Matrix<T> dx = rms_gradient(call[0], call[1], call[2], call.attribute("eps"), call.sums);
   call.roundings.round(dx, call.how.output);
   return {std::move(dx)};
 }
 
 template <class T>
 std::vector<Matrix<T>> wgrad(const Call<T>& call) {
-  const Matrix<T> terms = rms_weight_terms(call[0], call[2], call.attribute("eps"));
-  return {column_sums(terms, call.how, call.roundings)};
+  const Matrix<T> terms = rms_weight_terms(call[0], call[2], call.attribute("eps"), call.sums);
+  return {column_sums(terms, call.how, call.roundings, call.sums)};
 }
 
 void random_forward(RandomCall& c) {
@@ -79,6 +79,7 @@ extern const Operation rmsnorm{
                .outputs = {{"y", "T", "D"}},
                .attributes = {real("eps")}},
     .examples = {.random = random_forward, .shaped = shaped_forward},
+    .sums_as_asked = true,
 };
 extern const Operation rmsnorm_grad{
     .id = "rmsnorm_grad",
@@ -91,6 +92,7 @@ extern const Operation rmsnorm_grad{
                .outputs = {{"dx", "T", "D"}},
                .attributes = {real("eps")}},
     .examples = {.random = random_grad, .shaped = shaped_grad},
+    .sums_as_asked = true,
 };
 extern const Operation rmsnorm_wgrad{
     .id = "rmsnorm_wgrad",
@@ -106,6 +108,7 @@ extern const Operation rmsnorm_wgrad{
     .examples = {.random = [](RandomCall& c) { random_wgrad(c), c.shard_tokens(c.rows); },
                  .shaped = shaped_grad,
                  .usual = "4096x16"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

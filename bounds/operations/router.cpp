@@ -17,6 +17,7 @@
 #include <stdexcept>
 
 #include "bounds/examples/routed.hpp"
+#include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/rows.hpp"
 
@@ -27,6 +28,14 @@ template <class T>
 T margin_of(std::vector<T> falling, std::size_t k) {
   std::ranges::sort(falling, [](const T& a, const T& b) { return b < a; });
   return falling[k - 1] - falling[k];
+}
+
+template <class T>
+T sum_of_row(const std::vector<T>& e, const SumsIn& in) {
+  if (in.way == SumsIn::Way::promised) return sum_of(e.data(), e.size());
+  Sum<T> sum(in);
+  for (const T& x : e) sum.add(x);
+  return sum.total();
 }
 
 template <class T>
@@ -42,7 +51,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   for (std::size_t t = 0; t < x.rows; ++t) {
     const T largest = largest_of(x.row(t), x.cols);
     const std::vector<T> e = exponentials(x.row(t), x.cols, largest);
-    const T sum = with_named_error(sum_of(e.data(), x.cols));
+    const T sum = with_named_error(sum_of_row(e, call.sums));
     for (std::size_t j = 0; j < x.cols; ++j) p(t, j) = e[j] / sum;
     std::vector<T> ratings(x.row(t), x.row(t) + x.cols);
     for (std::size_t j = 0; call.inputs.size() > 1 && j < x.cols; ++j) {
@@ -87,6 +96,7 @@ extern const Operation router{
     .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "lv", .as_many = true}); },
                  .shaped = [](Maker& m) { routed(m, {.inputs = "lv", .as_many = true}); },
                  .usual = "256x64"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "bounds/examples/routed.hpp"
+#include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -34,11 +35,12 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   }
   Matrix<T> dx = call[1];
   for (std::size_t t = 0; t < p.rows; ++t) {
-    T along = 0;
+    Sum<T> products(call.sums);
     for (std::size_t e = 0; e < p.cols; ++e) {
       dx(t, e) = with_named_error(fma(balance, counts.values[e], dx(t, e)));
-      along = fma(p(t, e), dx(t, e), along);
+      products.add_product(p(t, e), dx(t, e));
     }
+    const T along = products.total();
     const T off = with_named_error(twice_z * call[3].values[t] - along);
     for (std::size_t e = 0; e < p.cols; ++e) dx(t, e) = p(t, e) * (dx(t, e) + off);
   }
@@ -65,6 +67,7 @@ extern const Operation router_grad{
     .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "pgnsf", .as_many = true}); },
                  .shaped = [](Maker& m) { routed(m, {.inputs = "pgnsf", .as_many = true}); },
                  .usual = "256x64"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

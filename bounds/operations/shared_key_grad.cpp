@@ -23,7 +23,7 @@ std::vector<Matrix<T>> sum_of_shared(const Call<T>& call) {
       std::copy_n(call[0].row(t) + runs[k].packed, shared, terms.row(k) + t * shared);
     }
   }
-  Matrix<T> sums = column_sums(terms, call.how, call.roundings);
+  Matrix<T> sums = column_sums(terms, call.how, call.roundings, call.sums);
   sums.rows = tokens;
   sums.cols = shared;
   return single_output(std::move(sums));
@@ -48,6 +48,7 @@ extern const Operation shared_key_grad{
                .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
                               count("shared", 0)}},
     .examples = {.random = random_shared, .shaped = shaped_split, .usual = "256x192"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

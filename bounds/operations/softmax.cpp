@@ -24,7 +24,7 @@ template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> p(call[0].rows, call[0].cols);
   for (std::size_t t = 0; t < p.rows; ++t) {
-    const Row<T> row(call[0].row(t), p.cols);
+    const Row<T> row(call[0].row(t), p.cols, call.sums);
     const T sum = with_named_error(row.sum);
     for (std::size_t j = 0; j < p.cols; ++j) p(t, j) = row.exponentials[j] / sum;
   }
@@ -34,12 +34,11 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
-  using std::fma;
   Matrix<T> dx = call[1];
   for (std::size_t t = 0; t < dx.rows; ++t) {
-    T along = 0;
-    for (std::size_t j = 0; j < dx.cols; ++j) along = fma(call[0](t, j), dx(t, j), along);
-    along = with_named_error(along);
+    Sum<T> products(call.sums);
+    for (std::size_t j = 0; j < dx.cols; ++j) products.add_product(call[0](t, j), dx(t, j));
+    const T along = with_named_error(products.total());
     for (std::size_t j = 0; j < dx.cols; ++j) dx(t, j) = call[0](t, j) * (dx(t, j) - along);
   }
   call.roundings.round(dx, call.how.output);
@@ -110,6 +109,7 @@ extern const Operation softmax{
     .sums = SumOrder::tree,
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"p", "T", "N"}}},
     .examples = {.random = random_logits, .shaped = one_table},
+    .sums_as_asked = true,
 };
 extern const Operation softmax_grad{
     .id = "softmax_grad",
@@ -120,6 +120,7 @@ extern const Operation softmax_grad{
     .sums = SumOrder::chain,
     .schema = {.inputs = {{"p", "T", "N"}, {"dp", "T", "N"}}, .outputs = {{"dx", "T", "N"}}},
     .examples = {.random = random_grad, .shaped = shaped_grad},
+    .sums_as_asked = true,
 };
 extern const Operation softmax_merge{
     .id = "softmax_merge",

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bounds/sees.hpp"
+#include "bounds/sum.hpp"
 #include "number/exponential.hpp"
 #include "number/order.hpp"
 #include "number/rows.hpp"
@@ -20,10 +21,14 @@ struct Row {
   T largest, sum;
   std::vector<T> exponentials;
 
-  Row(const T* x, std::size_t n)
+  Row(const T* x, std::size_t n, const SumsIn& in)
       : largest(largest_of(x, n)), exponentials(plumb::exponentials(x, n, largest)) {
     if constexpr (std::is_same_v<T, double>) {
       sum = sum_of(exponentials.data(), n);
+    } else if (in.way != SumsIn::Way::promised) {
+      Sum<T> as_asked(in);
+      for (const T& e : exponentials) as_asked.add(e);
+      sum = as_asked.total();
     } else {
       const auto leaf = [&](const T&, std::size_t j) { return exponentials[j]; };
       const auto add = [](const T& a, const T& b) { return a + b; };

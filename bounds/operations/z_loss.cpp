@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "bounds/examples/routed.hpp"
+#include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -17,16 +18,14 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> squared(const Call<T>& call) {
-  using std::fma;
   const auto [order, begins] = parting(call[0].rows, call.how);
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
-    T sum = 0;
+    Sum<T> squares(call.sums);
     for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
-      const T lse = call[0].values[order[i]];  // one number, used twice: ErrorMoments takes note
-      sum = fma(lse, lse, sum);
+      squares.add_square(call[0].values[order[i]]);
     }
-    parts.emplace_back(1, 1, sum);
+    parts.emplace_back(1, 1, squares.total());
   }
   Matrix<T> loss = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   loss.values[0] = static_cast<T>(call.attribute("z")) * loss.values[0];
@@ -53,6 +52,7 @@ extern const Operation z_loss{
                      },
                  .shaped = [](Maker& m) { routed(m, {.inputs = "s", .parted = true}); },
                  .usual = "4096x1"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

@@ -1,0 +1,136 @@
+// bounds/sum.hpp: sums in the order that a call asks for.
+//
+//   promised   as the operation's file says
+//   ordered    as number/order.hpp says: what a machine's card knows
+//   any        any order, any tree, products rounded or fused: a bound for kernels of other people
+//
+//   LEMMA    Of n terms x_i that FP32 holds up to e_i, whatever the order,
+//              |computed - sum x_i| <= sum e_i + g sum (|x_i| + e_i),  g = r u / (1 - r u),
+//            r = n - 1 additions that a term may pass; r = n where products are rounded, too, and
+//            then 2^-149 a term for those that underflow. u = 2^-24. No single number is rounded.
+//   CHANCE   None is taken: which terms meet is not known, so all may vanish alike (theory.md P8).
+// SOURCES  theory.md D1, P8; bounds/SOURCES.md [Hig02] 3.1, 4.2
+// TESTED   tests/bounds/sum_test.cpp
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "bounds/operation.hpp"
+#include "bounds/proof/running_error.hpp"
+#include "bounds/sees.hpp"
+#include "number/order.hpp"
+
+namespace plumb::bounds {
+
+// Collects what the lemma needs.
+class SumInAnyOrder {
+ public:
+  void add(const RunningError& x) { take(x); }
+  void add_product(const RunningError& a, const RunningError& b) {
+    RunningError product = multiplied(a, b);
+    // FP64 holds the product of two numbers of FP32; of others it rounds by far less than u.
+    product.err_surely(a.exact() && b.exact() ? 0 : std::fabs(product.value) * 0x1p-52,
+                       Share::sums);
+    take(product);
+    ++products_;
+  }
+  RunningError total() const {
+    const double passes = terms_ - (products_ > 0 ? 0 : 1), ru = passes * 0x1p-24;
+    RunningError sum = sum_;
+    const double size = sizes_ * (1 + 0x1p-24);  // and what FP64 lost of it
+    const double gamma = ru < 0.5 ? ru / (1 - ru) : infinite;
+    if (passes > 0 && size > 0) {
+      sum.err_surely(term<"sum.any">(gamma * size) + products_ * 0x1p-149, Share::sums);
+    }
+    if (!(size * (1 + gamma) <= 0x1.fffffep127)) sum.err_surely(infinite, Share::sums);
+    return sum;
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  void take(const RunningError& x) {
+    const double before = sum_.value;
+    sum_.value += x.value;
+    sum_.carry(1, x);
+    sum_.err_surely(RunningError::lost(before, x.value, sum_.value), Share::sums);
+    sizes_ += x.most();
+    ++terms_;
+  }
+
+  RunningError sum_;
+  double sizes_ = 0, terms_ = 0, products_ = 0;
+};
+
+template <class T>
+class Sum {
+ public:
+  explicit Sum(const SumsIn& in) : in_(in) {}
+
+  void add(const T& x) {
+    if (in_.way == SumsIn::Way::promised) {
+      chain_ += x;
+    } else {
+      keep(x, nullptr);
+    }
+  }
+  void add_product(const T& a, const T& b) {
+    using std::fma;
+    if (in_.way == SumsIn::Way::promised) {
+      chain_ = fma(a, b, chain_);
+    } else {
+      keep(a, &b);
+    }
+  }
+  // (One number, used twice: ErrorMoments takes note.)
+  void add_square(const T& x) {
+    using std::fma;
+    if (in_.way == SumsIn::Way::promised) {
+      chain_ = fma(x, x, chain_);
+    } else {
+      keep(x, &x);
+    }
+  }
+  T total() const {
+    if (in_.way == SumsIn::Way::promised) return chain_;
+    if constexpr (std::is_same_v<T, RunningError>) {
+      if (in_.way == SumsIn::Way::any) return any_.total();
+    }
+    const auto step = [&](T sum, std::size_t k) {
+      using std::fma;
+      const Term& term = terms_[k];
+      if (term.of == Of::square) return fma(term.a, term.a, sum);
+      if (term.of == Of::product) return fma(term.a, term.b, sum);
+      return sum += term.a;
+    };
+    const auto add = [](T a, const T& b) { return a += b; };
+    return plumb::total<T>(in_.order, 0, terms_.size(), step, add);
+  }
+
+ private:
+  enum class Of { number, product, square };
+  struct Term {
+    T a, b;
+    Of of;
+  };
+
+  void keep(const T& a, const T* b) {
+    if constexpr (std::is_same_v<T, RunningError>) {
+      if (in_.way == SumsIn::Way::any) return b != nullptr ? any_.add_product(a, *b) : any_.add(a);
+    }
+    const Of of = b == nullptr ? Of::number : b == &a ? Of::square : Of::product;
+    terms_.push_back({a, of == Of::product ? *b : T(0), of});
+  }
+
+  struct Nothing {};
+  const SumsIn& in_;
+  T chain_ = 0;
+  std::vector<Term> terms_;
+  [[no_unique_address]] std::conditional_t<std::is_same_v<T, RunningError>, SumInAnyOrder, Nothing>
+      any_;
+};
+
+}  // namespace plumb::bounds
