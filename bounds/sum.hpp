@@ -126,11 +126,46 @@ class Sum {
   }
 
   struct Nothing {};
-  const SumsIn& in_;
+  SumsIn in_;
   T chain_ = 0;
   std::vector<Term> terms_;
   [[no_unique_address]] std::conditional_t<std::is_same_v<T, RunningError>, SumInAnyOrder, Nothing>
       any_;
+};
+
+// A table of sums, whose terms come in any order of its elements.
+template <class T>
+class SumTable {
+ public:
+  SumTable(std::size_t rows, std::size_t cols, const SumsIn& in)
+      : promised_(in.way == SumsIn::Way::promised), sums_(rows, cols) {
+    if (!promised_) as_asked_.assign(rows * cols, Sum<T>(in));
+  }
+
+  void add(std::size_t i, std::size_t j, const T& x) {
+    if (promised_) {
+      sums_(i, j) += x;
+    } else {
+      as_asked_[i * sums_.cols + j].add(x);
+    }
+  }
+  void add_product(std::size_t i, std::size_t j, const T& a, const T& b) {
+    using std::fma;
+    if (promised_) {
+      sums_(i, j) = fma(a, b, sums_(i, j));
+    } else {
+      as_asked_[i * sums_.cols + j].add_product(a, b);
+    }
+  }
+  Matrix<T> totals() && {
+    for (std::size_t e = 0; e < as_asked_.size(); ++e) sums_.values[e] = as_asked_[e].total();
+    return std::move(sums_);
+  }
+
+ private:
+  bool promised_;
+  Matrix<T> sums_;
+  std::vector<Sum<T>> as_asked_;
 };
 
 }  // namespace plumb::bounds

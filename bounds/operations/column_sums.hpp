@@ -17,19 +17,11 @@ Matrix<T> column_sums(const Matrix<T>& x, const SumPartition& parted, const Eval
   const auto& [order, begins] = parted;
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
-    Matrix<T> part(x.cols, 1);
-    if (in.way == SumsIn::Way::promised) {  // from row to row
-      for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
-        for (std::size_t j = 0; j < x.cols; ++j) part.values[j] += x(order[i], j);
-      }
-    } else {
-      for (std::size_t j = 0; j < x.cols; ++j) {
-        Sum<T> sum(in);
-        for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) sum.add(x(order[i], j));
-        part.values[j] = sum.total();
-      }
+    SumTable<T> part(x.cols, 1, in);
+    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
+      for (std::size_t j = 0; j < x.cols; ++j) part.add(j, 0, x(order[i], j));
     }
-    parts.push_back(std::move(part));
+    parts.push_back(std::move(part).totals());
   }
   Matrix<T> y = sum_in_rank_order(std::move(parts), how, roundings);
   roundings.round(y, how.output);

@@ -24,20 +24,20 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
-  using std::fma;
   const Matrix<T>& o = call[0];
   const Matrix<T>& p = call[1];
   const Matrix<T>& ids = call[2];
   const Routing routing = routing_of(ids, p.cols);
-  Matrix<T> y(p.rows, o.cols);
-  for (std::size_t t = 0; t < y.rows; ++t) {
+  SumTable<T> sums(p.rows, o.cols, call.sums);
+  for (std::size_t t = 0; t < p.rows; ++t) {
     for (std::size_t j = 0; j < routing.slots; ++j) {
       if (routing.dropped(t, j)) continue;
       const T& weight = p(t, expert_of(ids(t, j), p.cols));
       const T* row = o.row(routing.row(t, j));
-      for (std::size_t d = 0; d < y.cols; ++d) y(t, d) = fma(weight, row[d], y(t, d));
+      for (std::size_t d = 0; d < o.cols; ++d) sums.add_product(t, d, weight, row[d]);
     }
   }
+  Matrix<T> y = std::move(sums).totals();
   call.roundings.round(y, call.how.output);
   return single_output(std::move(y));
 }
@@ -96,6 +96,7 @@ extern const Operation combine{
     .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "rpi"}); },
                  .shaped = [](Maker& m) { routed(m, {.inputs = "rpi"}); },
                  .usual = "256x64"},
+    .sums_as_asked = true,
 };
 extern const Operation combine_grad{
     .id = "combine_grad",

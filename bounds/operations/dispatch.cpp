@@ -8,6 +8,7 @@
 //   evaluate     slots added in their order in FP32; one rounding to the output format
 #include "bounds/examples/routed.hpp"
 #include "bounds/operations/routing.hpp"
+#include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -30,14 +31,15 @@ template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
   const Matrix<T>& rows = call[0];
   const Routing routing = routing_of(call[1], call.count("experts"));
-  Matrix<T> dx(call[1].rows, rows.cols);
-  for (std::size_t t = 0; t < dx.rows; ++t) {
+  SumTable<T> sums(call[1].rows, rows.cols, call.sums);
+  for (std::size_t t = 0; t < call[1].rows; ++t) {
     for (std::size_t j = 0; j < routing.slots; ++j) {
       if (routing.dropped(t, j)) continue;
       const T* row = rows.row(routing.row(t, j));
-      for (std::size_t d = 0; d < dx.cols; ++d) dx(t, d) += row[d];
+      for (std::size_t d = 0; d < rows.cols; ++d) sums.add(t, d, row[d]);
     }
   }
+  Matrix<T> dx = std::move(sums).totals();
   call.roundings.round(dx, call.how.output);
   return single_output(std::move(dx));
 }
@@ -72,6 +74,7 @@ extern const Operation dispatch_grad{
     .examples = {.random = [](RandomCall& c) { routed(c, {.inputs = "ri"}); },
                  .shaped = [](Maker& m) { routed(m, {.inputs = "ri"}); },
                  .usual = "256x64"},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

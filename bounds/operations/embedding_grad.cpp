@@ -6,6 +6,7 @@
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
 #include "bounds/operations/index.hpp"
+#include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 
 namespace plumb::bounds {
@@ -20,14 +21,14 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const auto [order, begins] = parting(dy.rows, call.how);
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
-    Matrix<T> part(rows, dy.cols);
+    SumTable<T> part(rows, dy.cols, call.sums);
     for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
       const std::size_t t = order[i];
       const std::size_t v =
           period > 0 ? t % period : index_of(keys.values[t], rows, "embedding_grad: a key");
-      for (std::size_t j = 0; j < dy.cols; ++j) part(v, j) += dy(t, j);
+      for (std::size_t j = 0; j < dy.cols; ++j) part.add(v, j, dy(t, j));
     }
-    parts.push_back(std::move(part));
+    parts.push_back(std::move(part).totals());
   }
   Matrix<T> table = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   call.roundings.round(table, call.how.output);
@@ -65,6 +66,7 @@ extern const Operation embedding_grad{
                .attributes = {count("rows"), count("period", 0)},
                .dealt = "T"},
     .examples = {.random = random, .shaped = shaped},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds
