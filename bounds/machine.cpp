@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <span>
 #include <sstream>
 #include <utility>
@@ -61,6 +62,13 @@ Collective collective_of(const nlohmann::json& card) {
   return collective;
 }
 
+std::optional<double> parse_number(const std::string& text) {
+  double value = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (wrong != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
 bool says(const Machine& machine, std::string_view name, std::string_view value) {
   const Fact* fact = machine.fact(name);
   return fact != nullptr && fact->value == value;
@@ -79,10 +87,39 @@ const Fact* Machine::fact(std::string_view name) const {
   return nullptr;
 }
 
-bool Machine::is_ieee() const {
-  return says(*this, "accumulator", "fp32") && says(*this, "rounding", "nearest_even") &&
-         says(*this, "subnormals", "kept") && says(*this, "exp_ulp", "1") &&
-         says(*this, "log_ulp", "1");
+bool Machine::rounds_to_nearest() const {
+  return says(*this, "accumulator", "fp32") && says(*this, "rounding", "nearest_even");
+}
+
+Arithmetic Machine::arithmetic() const {
+  Arithmetic is;
+  const auto number = [&](const char* name, double silent, double least) {
+    const Fact* known = fact(name);
+    if (known == nullptr) return silent;
+    const std::optional<double> value = parse_number(known->value);
+    if (value && *value >= least && *value <= 1e6) return *value;
+    throw Failure("machine card '" + id + "': " + name + " = '" + known->value +
+                  "'; expected a number from " + (least == 0 ? "0" : "0.5") + " to 1e6");
+  };
+  // Which of two words? The first where the card is silent.
+  const auto word = [&](const char* name, const char* silent, const char* other) {
+    const Fact* known = fact(name);
+    if (known == nullptr || known->value == silent) return true;
+    if (known->value == other) return false;
+    throw Failure("machine card '" + id + "': " + name + " = '" + known->value + "'; expected " +
+                  other + " or " + silent);
+  };
+  is.exp_ulp = number("exp_ulp", 4, 0.5);
+  is.exp_ulp_per_unit = number("exp_ulp_per_unit", fact("exp_ulp") == nullptr ? 1.2 : 0, 0);
+  is.log_ulp = number("log_ulp", 4, 0.5);
+  is.erf_ulp = number("erf_ulp", 4, 0.5);
+  is.erf_absolute = number("erf_absolute", fact("erf_ulp") == nullptr ? 0x1p-21 : 0, 0);
+  is.tanh_ulp = number("tanh_ulp", 4, 0.5);
+  is.divide_ulp = number("divide_ulp", 2.5, 0.5);
+  is.sqrt_ulp = number("sqrt_ulp", 3, 0.5);
+  is.flushes = word("subnormals", "flushed", "kept");
+  is.fuses = !word("fma", "any", "as_written");
+  return is;
 }
 
 std::optional<Order> Machine::order() const {

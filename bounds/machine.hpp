@@ -2,8 +2,24 @@
 //
 // A card is one JSON file of bounds/machines: an id, a sentence, facts. It may have a "collective",
 // how its ranks add up: algorithm, ranks, wire, provenance, source, and where it is known rotation
-// (bounds/collective.hpp). The derived tolerances hold on machines whose `accumulator` rounds to
-// nearest; is_ieee() says whether a card claims so.
+// (bounds/collective.hpp).
+//
+//   fact              values                                      where the card is silent
+//   accumulator       fp32, mma                                   no bound
+//   rounding          nearest_even, toward_zero, away, stochastic no bound
+//   order             any, sequential, pairwise, "blocked 128"    any
+//   subnormals        kept, flushed                               flushed
+//   fma               as_written, any                             any
+//   exp_ulp ...       a number (FUNCTIONS below)                  what well-known libraries reach
+//   forms             as_written, any: of all operations          any
+//   form_OPERATION    one of Operation::forms, any                what `forms` says
+//   mma_FORMAT        "terms 16 grid 25 kept 23"                  no such unit
+//
+// FUNCTIONS  exp_ulp, exp_ulp_per_unit, log_ulp, erf_ulp, erf_absolute, tanh_ulp, divide_ulp,
+//            sqrt_ulp: bounds/proof/arithmetic.hpp.
+//            Silent: 4, 1.2, 4, 4, 2^-21, 4, 2.5, 3. The sources: CUDA's tables for its fast
+//            functions (exp 2 + 1.17 |x|, quotient 2, root 3 ulp), numpy's (exp 2.52, log 3.83 ulp),
+//            polynomials of erf with an absolute error of 1.5e-7 and FP32 roundings.
 //
 // TESTED   tests/bounds/machine_test.cpp
 #pragma once
@@ -14,6 +30,7 @@
 #include <vector>
 
 #include "bounds/collective.hpp"
+#include "bounds/proof/arithmetic.hpp"
 #include "bounds/sees.hpp"
 #include "number/format.hpp"
 #include "number/mma.hpp"
@@ -43,9 +60,11 @@ struct Machine {
   // number/order.hpp; "any" says that nothing is known) and "rounding". Throws Failure if a fact
   // names no order or no rounding.
   std::optional<Order> order() const;
-  // Does the card claim nearest-even accumulation in FP32, subnormals kept, exp and log within one
-  // ulp?
-  bool is_ieee() const;
+  // Does the card claim that FP32 accumulates, and rounds to nearest?
+  bool rounds_to_nearest() const;
+  // What it says of functions, subnormals and multiply-adds, or what libraries do where it is
+  // silent. Throws Failure if a fact is no number or no word of its own.
+  Arithmetic arithmetic() const;
   // The matrix unit for inputs of a format: the fact "mma_FORMAT", or nothing.
   std::optional<Mma> mma(const Format& input) const;
 };

@@ -70,7 +70,8 @@ Outcome<Tolerance> moments_by_evaluation(const ToleranceCall& call, MomentEvalua
   for (const Matrix<double>* input : call.inputs) inputs.push_back(moments_of_input(*input));
   for (const Matrix<ErrorMoments>& input : inputs) pointers.push_back(&input);
   MomentRoundings roundings;
-  return moments_of(evaluate({pointers, call.attributes, call.how, roundings, call.sums}), call);
+  return moments_of(
+      evaluate({pointers, call.attributes, call.how, roundings, call.sums, call.form}), call);
 }
 
 }  // namespace plumb::bounds

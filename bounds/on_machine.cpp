@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bounds/forms.hpp"
 #include "bounds/mma.hpp"
+#include "bounds/operations/gemm.hpp"
 #include "bounds/ordered.hpp"
 #include "bounds/proof/term.hpp"
 #include "bounds/tolerance.hpp"
@@ -85,6 +87,18 @@ class Finish {
   Shown shown_;
 };
 
+// What a known order adds up to where subnormals are flushed and products may be rounded.
+void widen(SumErrors& errors, View<double> a, View<double> b, const Arithmetic& arithmetic) {
+  const auto add = [&](const Matrix<double>& lost) {
+    for (std::size_t e = 0; e < lost.size(); ++e) {
+      errors.worst.values[e] += lost.values[e];
+      errors.drift.values[e] += lost.values[e];
+    }
+  };
+  if (arithmetic.flushes) add(lost_by_flushes(a, b));
+  if (!arithmetic.fuses) add(lost_by_products(a, b));
+}
+
 Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
                               const std::optional<Order>& order, const std::optional<Mma>& unit) {
   const auto refused = refusals_before(call);
@@ -95,7 +109,8 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
   }
   const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
-  const SumErrors errors = order ? errors_in_order(a, b, *order) : mma_errors(a, b, *unit);
+  SumErrors errors = order ? errors_in_order(a, b, *order) : mma_errors(a, b, *unit);
+  if (order) widen(errors, a, b, machine.arithmetic());
   const Wording wording =
       order ? Wording{"sums",
                       "half an fp32 spacing (a whole one unless nearest) at each partial sum "
@@ -154,14 +169,39 @@ bool covers(SumOrder sums, const Order& order) {
   return false;
 }
 
-// What to ask an operation for that takes its sums as asked. By chance and in moments an order has to
-// be known: there, without one, its own is assumed.
+// What to ask an operation for that takes its sums as asked, or whose worst case is of any order. In
+// moments an order has to be known: there, without one, its own is assumed.
 std::optional<SumsIn> asked_for(const Operation& operation, const std::optional<Order>& order,
                                 Mode mode) {
-  if (!operation.sums_as_asked) return {};
-  if (order) return SumsIn{SumsIn::Way::ordered, *order};
-  if (mode == Mode::deterministic) return SumsIn{SumsIn::Way::any, {}};
-  return {};
+  if (order && operation.sums_as_asked) return SumsIn{SumsIn::Way::ordered, *order};
+  if (order || mode == Mode::moments) return {};
+  const bool any = operation.sums_as_asked || operation.sums == SumOrder::any;
+  return any ? std::optional(SumsIn{SumsIn::Way::any, {}}) : std::nullopt;
+}
+
+// Functions and quotients that err otherwise than moments take for granted, where they matter.
+std::optional<Refusal> why_no_moments(const Operation& operation, ToleranceCall call,
+                                      const Arithmetic& arithmetic) {
+  Arithmetic promised;
+  promised.fuses = arithmetic.fuses;
+  if (call.mode != Mode::moments || arithmetic == promised) return {};
+  call.mode = Mode::deterministic;
+  const auto as_known = operation.tolerance(call);
+  const ArithmeticScope scope(promised);
+  const auto as_promised = operation.tolerance(call);
+  if (!as_known || !as_promised || as_known->bound == as_promised->bound) return {};
+  return Refusal{Why::unsupported,
+                 "moments are derived for functions that round once, and for subnormals that are "
+                 "kept; the card says otherwise, or nothing"};
+}
+
+// For sums as asked, by the formulas that the card knows, with its arithmetic in force.
+Outcome<Tolerance> as_known(const Machine& machine, const Operation& operation,
+                            const ToleranceCall& call) {
+  const Arithmetic arithmetic = machine.arithmetic();
+  const ArithmeticScope scope(arithmetic);
+  if (const auto refused = why_no_moments(operation, call, arithmetic)) return *refused;
+  return tolerance_of_forms(operation, call, forms_on(machine, operation, call.mode));
 }
 
 }  // namespace
@@ -169,7 +209,7 @@ std::optional<SumsIn> asked_for(const Operation& operation, const std::optional<
 std::string assumed_sums(const Machine& machine, const Operation& operation, Mode mode) {
   const std::optional<Order> order = machine.order();
   const bool described = operation.traits.one_product;
-  if (described && !order && !machine.is_ieee()) return "the steps of the matrix unit";
+  if (described && !order && !machine.rounds_to_nearest()) return "the steps of the matrix unit";
   if (order && (described || operation.sums_as_asked)) {
     return "sums in the order of the machine, " + machine.fact("order")->value;
   }
@@ -185,14 +225,14 @@ Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operati
     return Refusal{Why::unsupported, "machine '" + machine.id + "': " + why};
   };
   const bool product = operation.traits.one_product;
-  if (machine.is_ieee() && !(order && product)) {
+  if (machine.rounds_to_nearest() && !(order && product)) {
     if (const auto sums = asked_for(operation, order, call.mode)) {
       ToleranceCall as_asked = call;
       as_asked.sums = *sums;
-      return operation.tolerance(as_asked);
+      return as_known(machine, operation, as_asked);
     }
     const SumOrder sums = operation.sums_in(call.mode);
-    if (!order || covers(sums, *order)) return operation.tolerance(call);
+    if (!order || covers(sums, *order)) return as_known(machine, operation, call);
     return refuse("its sums are " + machine.fact("order")->value + ", and the bound of " +
                   std::string(operation.id) + " is for " + std::string(name_of(sums)) +
                   "; take the machine ieee if that is the order");

@@ -84,6 +84,7 @@ struct Call {
   Evaluation how;
   Roundings<T>& roundings;
   SumsIn sums = {};
+  std::size_t form = 0;  // of Operation::forms
 
   const Matrix<T>& operator[](std::size_t i) const { return *inputs.at(i); }
   // Throws std::invalid_argument if the attribute is missing.
@@ -139,6 +140,7 @@ struct ToleranceCall {
   // Whose bound the terms of its output add up to; absent: the largest.
   std::optional<Place> explained = {};
   SumsIn sums = {};
+  std::size_t form = 0;  // of Operation::forms
 
   // Is it this one?
   bool explains(std::size_t output, std::size_t element) const {
@@ -199,6 +201,12 @@ struct Examples {
   std::string_view usual = "16x4096";     // a shape that fits
 };
 
+// A formula that kernels take. The bound of a covered one is never above that of another.
+struct Form {
+  std::string_view name;
+  bool covered = false;
+};
+
 struct Operation {
   std::string_view id;
   std::vector<Matrix<float>> (*evaluate)(const Call<float>&);
@@ -210,6 +218,9 @@ struct Operation {
   Schema schema = {};
   Examples examples = {};
   bool sums_as_asked = false;  // takes its sums in the order that a call asks for
+  // Formulas for the same mathematics, the promised one first; none: there is one. Each may be asked
+  // for (Call::form), none stands in a graph.
+  List<Form> forms = {};
 
   SumOrder sums_in(Mode mode) const {
     return sums == SumOrder::any && mode != Mode::deterministic ? SumOrder::chain : sums;

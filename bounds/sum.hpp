@@ -8,7 +8,10 @@
 //              |computed - sum x_i| <= sum e_i + g sum (|x_i| + e_i),  g = r u / (1 - r u),
 //            r = n - 1 additions that a term may pass; r = n where products are rounded, too, and
 //            then 2^-149 a term for those that underflow. u = 2^-24. No single number is rounded.
-//   CHANCE   None is taken: which terms meet is not known, so all may vanish alike (theory.md P8).
+//   CHANCE   No partial sum is above M, the larger of the sums of positive and of negative terms, so
+//            that energy is at most 2 n (u M)^2; a term below four spacings of M may vanish, and counts
+//            as a worst case (theory.md P6, P8).
+//   FLUSHES  Where subnormals are flushed each product and each sum may lose 2^-126.
 // SOURCES  theory.md D1, P8; bounds/SOURCES.md [Hig02] 3.1, 4.2
 // TESTED   tests/bounds/sum_test.cpp
 #pragma once
@@ -40,10 +43,14 @@ class SumInAnyOrder {
   RunningError total() const {
     const double passes = terms_ - (products_ > 0 ? 0 : 1), ru = passes * 0x1p-24;
     RunningError sum = sum_;
-    const double size = sizes_ * (1 + 0x1p-24);  // and what FP64 lost of it
+    const double size = (positive_ + negative_) * (1 + 0x1p-24);  // and what FP64 lost of it
     const double gamma = ru < 0.5 ? ru / (1 - ru) : infinite;
     if (passes > 0 && size > 0) {
-      sum.err_surely(term<"sum.any">(gamma * size) + products_ * 0x1p-149, Share::sums);
+      sum[Share::sums] += term<"sum.any">(gamma * size) + products_ * 0x1p-149;
+      count_chance(sum, gamma);
+    }
+    if (arithmetic_in_force.flushes) {
+      sum.err_surely((passes + products_) * term<"sum.flush">(smallest_normal_fp32), Share::sums);
     }
     if (!(size * (1 + gamma) <= 0x1.fffffep127)) sum.err_surely(infinite, Share::sums);
     return sum;
@@ -57,12 +64,28 @@ class SumInAnyOrder {
     sum_.value += x.value;
     sum_.carry(1, x);
     sum_.err_surely(RunningError::lost(before, x.value, sum_.value), Share::sums);
-    sizes_ += x.most();
+    positive_ += std::max(x.value + x.worst(), 0.0);
+    negative_ += std::max(x.worst() - x.value, 0.0);
+    most_.push_back(static_cast<float>(x.most()));
     ++terms_;
   }
 
+  void count_chance(RunningError& sum, double gamma) const {
+    const double roundings = terms_ - 1 + products_;
+    const double most = std::max(positive_, negative_) * (1 + gamma) * (1 + 0x1p-20);
+    const double half = std::max(0x1p-24 * most, 0x1p-150);
+    sum.energy += term<"sum.any_energy">(roundings * half * half);
+    double vanishing = products_ * 0x1p-149;
+    for (const float x : most_) {
+      const double addend = static_cast<double>(x) * (1 + 0x1p-20);
+      if (addend < 8 * half) vanishing += std::min(half, addend);
+    }
+    sum.drift += term<"sum.any_vanishing">(vanishing);
+  }
+
   RunningError sum_;
-  double sizes_ = 0, terms_ = 0, products_ = 0;
+  double positive_ = 0, negative_ = 0, terms_ = 0, products_ = 0;
+  std::vector<float> most_;  // of each term
 };
 
 template <class T>

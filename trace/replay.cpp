@@ -115,9 +115,10 @@ class Replay {
   // Outside of a matrix unit its card says nothing.
   Outcome<Tolerance> tolerance_of(const Operation& operation, const ToleranceCall& ask) const {
     const Machine* machine = options_.machine;
-    const bool by_card = machine != nullptr && !node_.inputs.empty() &&
-                         (machine->is_ieee() || machine->order() || operation.traits.one_product ||
-                          (machine->collective && operation.traits.of_ranks));
+    const bool by_card =
+        machine != nullptr && !node_.inputs.empty() &&
+        (machine->rounds_to_nearest() || machine->order() || operation.traits.one_product ||
+         (machine->collective && operation.traits.of_ranks));
     if (!by_card) return operation.tolerance(ask);
     const auto format = run_.formats.find(node_.inputs.front());
     return tolerance_on(*machine, operation, ask,

@@ -45,8 +45,8 @@ Outcome<Tolerance> tolerance_of(const Example& e, Mode mode, double delta) {
   std::vector<const Matrix<double>*> pointers;
   for (const auto& input : e.inputs) pointers.push_back(&input);
   const auto values = value_of(e);
-  auto t =
-      e.operation().tolerance({pointers, e.attributes, e.how, mode, delta, values, {}, e.sums});
+  auto t = e.operation().tolerance(
+      {pointers, e.attributes, e.how, mode, delta, values, {}, e.sums, e.form});
   const double inflated = mutant_factor("bound." + e.id);
   if (!t || inflated == 1) return t;
   Tolerance wider = *t;

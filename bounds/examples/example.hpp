@@ -20,6 +20,7 @@ struct Example {
   Evaluation how;
   const Operation* card = nullptr;  // of an operation that is not in the catalogue
   SumsIn sums = {};
+  std::size_t form = 0;  // of Operation::forms
 
   const Operation& operation() const { return card != nullptr ? *card : known_operation(id); }
 };
@@ -39,7 +40,7 @@ std::vector<Matrix<T>> run(const Example& e, R&& roundings,
   std::vector<const Matrix<T>*> pointers;
   for (const auto& input : e.inputs) inputs.push_back(converted<T>(input));
   for (const auto& input : inputs) pointers.push_back(&input);
-  return what({pointers, e.attributes, e.how, roundings, e.sums});
+  return what({pointers, e.attributes, e.how, roundings, e.sums, e.form});
 }
 
 // Softmax of each row, in FP32.                                                         // (T, N)

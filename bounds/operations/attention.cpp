@@ -218,6 +218,15 @@ std::optional<Refusal> refusal(const ToleranceCall& call) {
     return Refusal{Why::unsupported, "parts of attention's gradient are derived for an FP32 wire"};
   }
   if (const auto others = refusals_before(call); !others.empty()) return others.front();
+  const auto subnormal = [](const Matrix<double>* x) {
+    return std::ranges::any_of(
+        x->values, [](double v) { return v != 0 && std::fabs(v) < smallest_normal_fp32; });
+  };
+  if (arithmetic_in_force.flushes && std::ranges::any_of(call.inputs, subnormal)) {
+    return Refusal{Why::unsupported,
+                   "the inputs hold subnormal numbers, and where they may be flushed attention has "
+                   "no bound; set them to zero, or take a card that keeps them"};
+  }
   return {};
 }
 
@@ -290,6 +299,7 @@ extern const Operation attention{
                               or_else(flag("documents"))},
                .dealt = "sequence n"},
     .examples = {.random = random, .shaped = shaped_heads, .usual = "256x192"},
+    .forms = attention_forms,
 };
 extern const Operation attention_grad{
     .id = "attention_grad",
@@ -310,6 +320,7 @@ extern const Operation attention_grad{
                               or_else(flag("documents"))},
                .dealt = "sequence n"},
     .examples = {.random = random_grad, .shaped = shaped_grad, .usual = "256x192"},
+    .forms = attention_forms,
 };
 
 }  // namespace plumb::bounds

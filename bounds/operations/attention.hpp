@@ -72,10 +72,22 @@ struct Heads : PackedHeads {
   }
 };
 
+// Formulas of attention and of its gradient: as promised; `flash`, online over blocks of keys; and
+// `composed`, of three operations, whose scores are stored.
+inline constexpr List<Form> attention_forms{{"promised", true}, {"flash"}, {"composed"}};
+enum class AttentionForm : std::size_t { promised, flash, composed };
+
+// How a row of a softmax is taken beyond what is promised.
+struct SoftmaxForm {
+  bool any_order = false;    // of the sum
+  bool online = false;       // scaled anew whenever there is a larger score
+  bool from_stored = false;  // p = exp(s - l), l = ln sum of all, kept in FP32 (in a gradient)
+};
+
 // A row of n >= 1 probabilities and how far FP32's may be away, before any cast, from scores that
 // FP32 knows up to `score_error`. attention_tolerance.cpp has the derivation.
 void softmax_with_error(const double* score, const double* score_error, std::size_t n, double* p,
-                        double* error);
+                        double* error, const SoftmaxForm& form = {});
 
 // Worst cases for all but rings and but for what attention.cpp refuses.
 Outcome<Tolerance> attention_tolerance(const ToleranceCall& call);

@@ -23,6 +23,15 @@
 //   result       half a spacing of the output format
 // A sink is one score more, known exactly.
 //
+// Kernels of other people (Call::form; theory.md A5), with R = (2 c + 1) n u for functions of c ulp:
+//   flash        a_j + R for e_j and in B: each term is scaled less than n times; the sum in any
+//                order, g(n) in place of the running sums; P is rounded before it is divided: its
+//                cast loses u_f P + t_f / 2. In the gradient P = exp(s - l) from l = m + ln Z:
+//                + (2 c_log + 2) u ln Z + u |m| + u |s_j - m|; and D = sum_d do_d o_d from o as
+//                stored: E_D is at least sum_d |do_d| E_o,d + g(d) sum_d |do_d o_d| + d t
+//   composed     scores, their scaled factors and dP are stored: E_s + 4 u_f |q| |k|^T / sqrt d,
+//                E_dP + half a spacing; D perhaps as in flash
+//
 // Terms: `functions` is what P's softmax leaves, `stored` what roundings to the output format
 // leave (P, dS, and the result), `sums` the chains, `steps` the rest.
 // SOURCES  theory.md A3; bounds/SOURCES.md [Hig02] [BHH21]
@@ -33,7 +42,8 @@ namespace plumb::bounds {
 namespace {
 
 constexpr double u = 0x1p-24 * (1 + 0x1p-10);  // enlarged: squares of u, FP64 steps, exp's series
-constexpr double t = 0x1p-148;                 // two subnormal spacings
+// Two subnormal spacings, or what two flushes lose.
+double t() { return arithmetic_in_force.flushes ? 2 * smallest_normal_fp32 : 0x1p-148; }
 
 double g(double n) { return n * u / (1 - n * u); }
 
@@ -62,6 +72,16 @@ struct Bounded {
       if (most(e) > 0) stored.values[e] = term<"attention.store">(half_spacing(most(e), to));
     }
   }
+  // A number that is rounded before it is divided by another: in proportion, wherever its binade ends.
+  void store_unscaled(const Format& to) {
+    if (to == fp32) return;
+    for (std::size_t e = 0; e < value.size(); ++e) {
+      if (most(e) > 0) {
+        stored.values[e] = term<"attention.store_unscaled">(
+            most(e) * to.unit_roundoff() * (1 + 0x1p-10) + to.spacing_at_zero() / 2);
+      }
+    }
+  }
 };
 
 // Stored probabilities of one head; those of its sink, not stored.             // (S, S), (S, 1)
@@ -69,8 +89,20 @@ struct Weights {
   Bounded p, sink;
 };
 
+bool takes(const ToleranceCall& call, AttentionForm form) {
+  return call.form == static_cast<std::size_t>(form);
+}
+
+// What is lost where scores, and queries and keys that are scaled beforehand, are stored.
+double of_stored_scores(const ToleranceCall& call) {
+  const bool stores = takes(call, AttentionForm::composed) && !(call.how.output == fp32);
+  return stores ? 4 * call.how.output.unit_roundoff() * (1 + 0x1p-6) : 0;
+}
+
 Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<double>& size,
-                      std::size_t b, std::size_t h) {
+                      std::size_t b, std::size_t h, bool in_gradient) {
+  const bool flash = takes(call, AttentionForm::flash);
+  const SoftmaxForm form{!takes(call, AttentionForm::promised), flash, flash && in_gradient};
   Matrix<double> s =
       product(of.block(call[0], b, of.query(h), false), of.block(call[0], b, of.key(h), true));
   Matrix<double> s_error =
@@ -81,7 +113,9 @@ Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
   // Underflow, at most (d + 1) 2^-148, is far below the 2^-10 by which u is enlarged: a score's
   // error enters through exp, next to u.
   for (double& x : s_error.values) {
-    x = (term<"attention.scores">(g(d)) + term<"attention.scale">(4 * u)) * scale * x;
+    x = (term<"attention.scores">(g(d)) + term<"attention.scale">(4 * u) +
+         term<"attention.stored_scores">(of_stored_scores(call))) *
+        scale * x;
   }
   Weights w{Bounded(Matrix<double>(s.rows, s.cols)), Bounded(Matrix<double>(s.rows, 1))};
   for (std::size_t i = 0; i < s.rows; ++i) {
@@ -93,7 +127,7 @@ Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
       known.push_back(0);
     }
     std::vector<double> p(score.size()), error(score.size());
-    softmax_with_error(score.data(), known.data(), score.size(), p.data(), error.data());
+    softmax_with_error(score.data(), known.data(), score.size(), p.data(), error.data(), form);
     std::copy_n(p.begin(), i + 1 - first, w.p.value.row(i) + first);
     std::copy_n(error.begin(), i + 1 - first, w.p.fp32_error.row(i) + first);
     if (of.sinks > 0) {
@@ -101,7 +135,8 @@ Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
       w.sink.fp32_error.values[i] = error.back();
     }
   }
-  w.p.store(call.how.output);
+  takes(call, AttentionForm::promised) ? w.p.store(call.how.output)
+                                       : w.p.store_unscaled(call.how.output);
   return w;
 }
 
@@ -123,7 +158,7 @@ void accumulate(const Bounded& left, bool transposed, View<double> right, View<d
       // until finished() books it with the result's own rounding.
       x[Share::wire] += term<"attention.left_store">(by_store(i, j));
       x[Share::sums] += term<"attention.sums">(g(terms) * sum(i, j)) +
-                        term<"attention.sums_underflow">(terms * t);
+                        term<"attention.sums_underflow">(terms * t());
     }
   }
 }
@@ -153,13 +188,36 @@ RunningError sink_gradient(double p, double p_error, double along, double along_
   RunningError d = RunningError::of(-p * along);
   d[Share::functions] += term<"attention.sink_p">(p_error * std::fabs(along));
   d[Share::sums] += term<"attention.sink_along">((p + p_error) * along_error);
-  d[Share::steps] += u * (p + p_error) * (std::fabs(along) + along_error) + t;
+  d[Share::steps] += u * (p + p_error) * (std::fabs(along) + along_error) + t();
   return d;
 }
 
+// The errors of D where it is taken from the stored output of the head.                    // (S)
+std::vector<double> errors_of_stored_along(const ToleranceCall& call, const Heads& of,
+                                           const Matrix<double>& size, std::size_t b,
+                                           std::size_t h) {
+  Matrix<RunningError> o(of.sequence, of.dim);
+  accumulate(probabilities(call, of, size, b, h, false).p, false,
+             of.block(call[0], b, of.value(h), false), of.block(size, b, of.value(h), false),
+             static_cast<double>(of.sequence), o.row(0), o.cols);
+  RunningErrorRoundings().round(o, call.how.output);
+  const auto d = static_cast<double>(of.dim);
+  std::vector<double> errors(of.sequence, d * t());
+  for (std::size_t i = 0; i < of.sequence; ++i) {
+    for (std::size_t j = 0; j < of.dim; ++j) {
+      const double d_o = std::fabs(call[1](b * of.sequence + i, h * of.dim + j));
+      errors[i] += term<"attention.stored_along">(d_o * o(i, j).worst()) +
+                   term<"attention.stored_along_chain">(g(d) * d_o * o(i, j).most());
+    }
+  }
+  return errors;
+}
+
 // dS of one head from its P and dP, in place of dP; returns D and its error of each row. // (S, S)
+// The errors of D are at least `stored`, unless that is empty.
 std::vector<std::pair<double, double>> score_gradients(const Bounded& p, Bounded& dp,
-                                                       const Format& output) {
+                                                       const Format& output,
+                                                       const std::vector<double>& stored) {
   std::vector<std::pair<double, double>> alongs;
   for (std::size_t i = 0; i < p.value.rows; ++i) {
     double along = 0;
@@ -173,7 +231,8 @@ std::vector<std::pair<double, double>> score_gradients(const Bounded& p, Bounded
       sum += p.most(e) * dp.most(e);
     }
     const auto n = static_cast<double>(i + 1);
-    along_error += term<"attention.along_chain">(g(n) * sum) + n * t;
+    along_error += term<"attention.along_chain">(g(n) * sum) + n * t();
+    if (!stored.empty()) along_error = std::max(along_error, stored[i]);
     alongs.emplace_back(along, along_error);
     for (std::size_t e = row; e < row + p.value.cols; ++e) {
       const bool masked = e > row + i;
@@ -181,11 +240,11 @@ std::vector<std::pair<double, double>> score_gradients(const Bounded& p, Bounded
       const double off = dp.error(e) + along_error;
       dp.value.values[e] = masked ? 0 : p.value.values[e] * centred;
       dp.fp32_error.values[e] =
-          masked
-              ? 0
-              : term<"attention.ds_p">(p.error(e) * (std::fabs(centred) + off)) +
-                    term<"attention.ds_off">(p.value.values[e] * off) +
-                    term<"attention.ds_steps">(3 * u * p.most(e) * (std::fabs(centred) + off)) + t;
+          masked ? 0
+                 : term<"attention.ds_p">(p.error(e) * (std::fabs(centred) + off)) +
+                       term<"attention.ds_off">(p.value.values[e] * off) +
+                       term<"attention.ds_steps">(3 * u * p.most(e) * (std::fabs(centred) + off)) +
+                       t();
     }
   }
   dp.store(output);
@@ -195,7 +254,13 @@ std::vector<std::pair<double, double>> score_gradients(const Bounded& p, Bounded
 }  // namespace
 
 void softmax_with_error(const double* score, const double* score_error, std::size_t n, double* p,
-                        double* error) {
+                        double* error, const SoftmaxForm& form) {
+  const Arithmetic& now = arithmetic_in_force;
+  const auto count = static_cast<double>(n);
+  constexpr double farthest_seen = 104;  // beyond, FP32's exponential is zero
+  const double online =
+      form.online ? u * (count * (2 * now.exp_ulp + 1) + 2 * now.exp_ulp_per_unit * farthest_seen)
+                  : 0;
   const double m = *std::max_element(score, score + n);
   const double farthest = *std::max_element(score_error, score_error + n);
   double z = 0;
@@ -204,20 +269,31 @@ void softmax_with_error(const double* score, const double* score_error, std::siz
   for (std::size_t j = 0; j < n; ++j) {
     p[j] = std::exp(score[j] - m);
     const double distance = m - score[j] + score_error[j] + farthest;
-    error[j] = std::expm1(term<"attention.score_error">(score_error[j]) +
-                          term<"attention.distance">(u * distance) + term<"attention.exp">(2 * u));
+    error[j] = std::expm1(
+        term<"attention.score_error">(score_error[j]) + term<"attention.distance">(u * distance) +
+        term<"attention.exp">(u * now.exp_errors(std::min(distance, farthest_seen))) +
+        term<"attention.online">(online));
     z += p[j];
     off += p[j] * error[j];
     running += j == 0 ? 0 : z;
   }
-  const double b0 = (term<"attention.denominator">(off) + static_cast<double>(n) * 2 * t) / z;
-  const double b = b0 + term<"attention.running">(u * running / z) * (1 + b0) *
-                            (1 + 2 * static_cast<double>(n) * u);
+  const double b0 = (term<"attention.denominator">(off) + static_cast<double>(n) * 2 * t()) / z;
+  const double sums = form.any_order ? term<"attention.any_order">(g(count))
+                                     : term<"attention.running">(u * running / z);
+  const double b = b0 + sums * (1 + b0) * (1 + 2 * count * u);
   const double at_least = b < 1 ? 1 - b : 0;  // zero: no bound, found by the caller as infinity
+  const double divided = 2 * now.divide_ulp * u;
   for (std::size_t j = 0; j < n; ++j) {
+    if (form.from_stored) {
+      const double log_z = std::log(z);
+      const double off_exponent =
+          u * ((2 * now.log_ulp + 2) * log_z + std::fabs(m) + (m - score[j]));
+      error[j] += term<"attention.from_stored">((1 + error[j]) * std::expm1(off_exponent));
+    }
     p[j] /= z;
-    error[j] = p[j] * (error[j] + b + term<"attention.division">(u * (1 + error[j]))) / at_least +
-               term<"attention.underflow">(4 * t / at_least);
+    error[j] =
+        p[j] * (error[j] + b + term<"attention.division">(divided * (1 + error[j]))) / at_least +
+        term<"attention.underflow">(4 * t() / at_least);
   }
 }
 
@@ -227,7 +303,7 @@ Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
   Matrix<RunningError> o(call[0].rows, of.heads * of.dim);
   for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
     for (std::size_t h = 0; h < of.heads; ++h) {
-      accumulate(probabilities(call, of, size, b, h).p, false,
+      accumulate(probabilities(call, of, size, b, h, false).p, false,
                  of.block(call[0], b, of.value(h), false), of.block(size, b, of.value(h), false),
                  static_cast<double>(of.sequence), o.row(b * of.sequence) + h * of.dim, o.cols);
     }
@@ -250,13 +326,18 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
       const auto block = [&](const Matrix<double>& m, std::size_t column) {
         return of.block(m, b, column, false);
       };
-      const auto [p, sink] = probabilities(call, of, size, b, h);
+      const auto [p, sink] = probabilities(call, of, size, b, h, true);
       const std::size_t o = h * of.dim;
       Bounded ds(product(block(call[1], o), of.block(qkv, b, of.value(h), true)));
       ds.fp32_error = product(block(d_size, o), of.block(size, b, of.value(h), true));
       const auto dim = static_cast<double>(of.dim);
-      for (double& e : ds.fp32_error.values) e = term<"attention.dp">(g(dim) * e) + dim * t;
-      const auto alongs = score_gradients(p, ds, call.how.output);
+      for (double& e : ds.fp32_error.values) e = term<"attention.dp">(g(dim) * e) + dim * t();
+      if (takes(call, AttentionForm::composed)) ds.store(call.how.output);  // dP
+      std::vector<double> stored;
+      if (!takes(call, AttentionForm::promised)) {
+        stored = errors_of_stored_along(call, of, size, b, h);
+      }
+      const auto alongs = score_gradients(p, ds, call.how.output, stored);
       for (std::size_t i = 0; i < alongs.size(); ++i) {
         d_sinks(b * of.sequence + i, h) = sink_gradient(
             sink.value.values[i], sink.fp32_error.values[i], alongs[i].first, alongs[i].second);
@@ -275,7 +356,7 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
     const double all = term<"attention.gradient_scale">(4 * u * x.most());
     RunningError scaled = RunningError::of(x.value * of.scale<double>());
     scaled.carry(of.scale<double>(), x);
-    scaled[Share::steps] += of.scale<double>() * all + t;
+    scaled[Share::steps] += of.scale<double>() * all + t();
     x = scaled;
   }
   std::vector<Matrix<RunningError>> results = single_output(std::move(d));

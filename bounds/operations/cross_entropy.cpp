@@ -7,6 +7,8 @@
 //                lse - mean_v x_tv, the loss of a uniform target; weight (default 1): times the
 //                loss
 //   evaluate     sums over v in `parts` slices combined on an FP32 wire; loss: a chain over t
+//   forms        two_pass; online: the largest logit of those so far (softmax_row.hpp), and perhaps
+//                ln sum - (x_label - m) for the loss
 // cross_entropy_grad: dx_tv = (exp(x_tv - lse_t) - (1 - smoothing) [v = label_t] - smoothing / V)
 //                             mask_t / n (times weight) (times s)
 //   inputs       logits, labels, mask, count, lse, [s (1, 1)]       output   dx (T, V)
@@ -17,6 +19,7 @@
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
 #include "bounds/operations/index.hpp"
+#include "bounds/operations/softmax_row.hpp"
 #include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/exponential.hpp"
@@ -42,6 +45,38 @@ Matrix<T> sums(const Call<T>& call, const Of& of) {
   return sum_in_rank_order(std::move(parts), call.how, call.roundings);
 }
 
+// Sums of exponentials about each row's largest logit.                               // (T, 1)
+template <class T>
+Matrix<T> sums_of_exponentials(const Call<T>& call, const Matrix<T>& largest) {
+  const auto of = [&](std::size_t t, const T& logit) { return exp(logit - largest.values[t]); };
+  if constexpr (std::is_same_v<T, RunningError>) {
+    if (call.form == online) {
+      const Matrix<T>& x = call[0];
+      Matrix<T> all(x.rows, 1);
+      std::vector<T> exponentials(x.cols);
+      for (std::size_t t = 0; t < x.rows; ++t) {
+        for (std::size_t v = 0; v < x.cols; ++v) exponentials[v] = of(t, x(t, v));
+        all.values[t] = taken_online(exponentials);
+      }
+      return all;
+    }
+  }
+  return sums(call, of);
+}
+
+// lse - target; online perhaps ln sum - (target - m), whose difference is rounded, too.
+template <class T>
+T loss_of(const T& lse, const T& target, const T& largest, std::size_t form) {
+  T loss = lse - target;
+  if constexpr (std::is_same_v<T, RunningError>) {
+    const double off = (target - largest).most();
+    if (form == online && off > 0) {
+      loss.err(term<"cross_entropy.off">(RunningError::half_spacing_fp32(off)), Share::steps);
+    }
+  }
+  return loss;
+}
+
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
   using std::log;
@@ -51,8 +86,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   for (std::size_t t = 0; t < x.rows; ++t) {
     largest.values[t] = *std::max_element(x.row(t), x.row(t) + x.cols);
   }
-  Matrix<T> lse =
-      sums(call, [&](std::size_t t, const T& logit) { return exp(logit - largest.values[t]); });
+  Matrix<T> lse = sums_of_exponentials(call, largest);
   Matrix<T> all;
   if (smoothing != 0) all = sums(call, [](std::size_t, const T& logit) { return logit; });
   Matrix<T> loss(1, 1);
@@ -64,7 +98,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
       target = static_cast<T>(1 - smoothing) * target +
                static_cast<T>(smoothing / static_cast<double>(x.cols)) * all.values[t];
     }
-    of_tokens.add((lse.values[t] - target) * call[2].values[t]);
+    of_tokens.add(loss_of(lse.values[t], target, largest.values[t], call.form) * call[2].values[t]);
   }
   loss.values[0] = of_tokens.total() / call[3].values[0];
   if (const double w = call.attribute("weight", 1); w != 1) loss.values[0] *= static_cast<T>(w);
@@ -161,6 +195,7 @@ extern const Operation cross_entropy{
     .examples = {.random = [](RandomCall& c) { random_forward(c), choose(c); },
                  .shaped = shaped_forward},
     .sums_as_asked = true,
+    .forms = softmax_forms,
 };
 extern const Operation cross_entropy_grad{
     .id = "cross_entropy_grad",

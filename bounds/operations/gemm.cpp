@@ -13,7 +13,8 @@
 //                combination, the bias and the cast as for every operation: bounds/tolerance.hpp.
 //                By chance, energy = u^2 (sum of the squares of the running sums) per part [HI23],
 //                and apart from it what may vanish of small products, as a worst case (theory.md
-//                P8); moments are those of the chain as promised (bounds/ordered.hpp).
+//                P8); moments are those of the chain as promised (bounds/ordered.hpp). Asked for any
+//                order, energy is that of the largest partial sums that any may have (theory.md P6).
 #include "bounds/operations/gemm.hpp"
 
 #include <cmath>
@@ -111,25 +112,92 @@ Running running_sums(View<double> a, View<double> b, std::size_t chain) {
   return running;
 }
 
+// The numbers that a machine may flush, in absolute value; others are zero.
+Matrix<double> subnormals(View<double> x) {
+  Matrix<double> flushed(x.rows, x.cols);
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    for (std::size_t j = 0; j < x.cols; ++j) {
+      const double size = std::fabs(x(i, j));
+      if (size < smallest_normal_fp32) flushed(i, j) = size;
+    }
+  }
+  return flushed;
+}
+Matrix<double> sizes(View<double> x) {
+  Matrix<double> all(x.rows, x.cols);
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    for (std::size_t j = 0; j < x.cols; ++j) all(i, j) = std::fabs(x(i, j));
+  }
+  return all;
+}
+bool any_number(const Matrix<double>& x) {
+  return std::ranges::any_of(x.values, [](double v) { return v != 0; });
+}
+
+// The same where the order is not known: no partial sum is above M, the larger of the sums of
+// positive and of negative products, and each of 2 K roundings may be at M.
+Running largest_sums(View<double> a, View<double> b, const Matrix<double>& c,
+                     const Matrix<double>& size) {
+  const Matrix<double> zeros(a.rows, b.cols);
+  Running running{zeros, zeros};
+  Matrix<double> half = zeros;
+  const auto roundings = 2 * static_cast<double>(a.cols);
+  for (std::size_t e = 0; e < half.size(); ++e) {
+    const double most = (size.values[e] + std::fabs(c.values[e])) / 2 * (1 + 0x1p-20);
+    half.values[e] = std::max(0x1p-24 * most, 0x1p-150);
+    running.squares.values[e] = roundings * half.values[e] * half.values[e];
+  }
+  for (std::size_t k = 0; k < a.cols; ++k) {
+    for (std::size_t i = 0; i < a.rows; ++i) {
+      const double x = std::fabs(a(i, k));
+      for (std::size_t j = 0; j < b.cols; ++j) {
+        const double term = x * std::fabs(b(k, j));
+        if (term < 8 * half(i, j)) running.vanishing(i, j) += std::min(half(i, j), term);
+      }
+    }
+  }
+  return running;
+}
+
+// How chance is to be counted in a slice.
+struct ByChance {
+  bool counts = false;    // at all
+  std::size_t chain = 0;  // of so many terms, if the order is the promised one
+  bool any_order = false;
+};
+ByChance by_chance(const ToleranceCall& call) {
+  return {call.mode == Mode::probabilistic, chain_of(call.attributes),
+          call.sums.way == SumsIn::Way::any};
+}
+
 // One slice of K: the FP64 product, and the error of its sum in any order.
-Matrix<RunningError> slice_of(View<double> a, View<double> b, Mode mode, std::size_t chain) {
+Matrix<RunningError> slice_of(View<double> a, View<double> b, const ByChance& chance) {
   const Matrix<double> c = product(a, b);
   const Matrix<float> s = product_of_sizes(a, b);
   const double ku = static_cast<double>(a.cols) * 0x1p-24;
   const double t = static_cast<double>(a.cols) * 0x1p-149;  // underflow, of s as well
-  const Running running = mode == Mode::probabilistic ? running_sums(a, b, chain) : Running();
   Matrix<RunningError> part(a.rows, b.cols);
+  Matrix<double> size(a.rows, b.cols);
   for (std::size_t e = 0; e < part.size(); ++e) {
     RunningError& x = part.values[e];
     x.value = c.values[e];
     const double sum =
         (static_cast<double>(s.values[e]) * (1 + term<"gemm.sizes">(2 * ku)) + t) * (1 + 0x1p-20);
     x[Share::sums] = term<"gemm.sums">(ku / (1 - ku) * sum) + term<"gemm.underflow">(t);
-    if (mode == Mode::probabilistic) {
-      x.energy = term<"gemm.energy">(running.squares.values[e]);
-      x.drift = term<"gemm.vanishing">(running.vanishing.values[e]);
+    size.values[e] = sum;
+  }
+  if (chance.counts) {
+    const Running running =
+        chance.any_order ? largest_sums(a, b, c, size) : running_sums(a, b, chance.chain);
+    for (std::size_t e = 0; e < part.size(); ++e) {
+      part.values[e].energy = term<"gemm.energy">(running.squares.values[e]);
+      part.values[e].drift = term<"gemm.vanishing">(running.vanishing.values[e]);
     }
   }
+  if (!arithmetic_in_force.flushes) return part;
+  const Matrix<double> lost = lost_by_flushes(a, b);
+  for (std::size_t e = 0; e < part.size(); ++e)
+    part.values[e].err_surely(lost.values[e], Share::sums);
   return part;
 }
 
@@ -187,8 +255,7 @@ Outcome<Tolerance> tolerance_in_order(const ToleranceCall& call, const Begins& b
   std::vector<Matrix<RunningError>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     const std::size_t first = begins[p], last = begins[p + 1];
-    parts.push_back(slice_of(columns(a, first, last), rows(b, first, last), call.mode,
-                             chain_of(call.attributes)));
+    parts.push_back(slice_of(columns(a, first, last), rows(b, first, last), by_chance(call)));
   }
   RunningErrorRoundings roundings;
   const Matrix<RunningError> none;
@@ -207,6 +274,31 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
 }
 
 }  // namespace
+
+Matrix<double> lost_by_flushes(View<double> a, View<double> b) {
+  // Each product and each sum may vanish where it is subnormal.
+  Matrix<double> lost(a.rows, b.cols,
+                      term<"gemm.flushes">(2 * static_cast<double>(a.cols) * smallest_normal_fp32));
+  const Matrix<double> of_a = subnormals(a), of_b = subnormals(b);
+  const auto add = [&](const Matrix<double>& left, const Matrix<double>& right) {
+    if (!any_number(left) || !any_number(right)) return;
+    const Matrix<double> products = product(view(left), view(right));
+    for (std::size_t e = 0; e < lost.size(); ++e) {
+      lost.values[e] += term<"gemm.flushed_operands">(products.values[e] * (1 + 0x1p-40));
+    }
+  };
+  add(of_a, sizes(b));
+  add(sizes(a), of_b);
+  return lost;
+}
+
+Matrix<double> lost_by_products(View<double> a, View<double> b) {
+  Matrix<double> lost = product(view(sizes(a)), view(sizes(b)));
+  for (double& x : lost.values) {
+    x = term<"gemm.unfused">(0x1p-24 * x * (1 + 0x1p-20)) + static_cast<double>(a.cols) * 0x1p-150;
+  }
+  return lost;
+}
 
 std::size_t chain_of(const Attributes& attributes) {
   const auto found = attributes.find("chain");

@@ -7,6 +7,7 @@
 
 #include "bounds/operation.hpp"
 #include "bounds/sees.hpp"
+#include "number/product.hpp"
 
 namespace plumb::bounds {
 
@@ -15,6 +16,13 @@ std::size_t chain_of(const Attributes& attributes);
 
 template <class T>
 std::vector<Matrix<T>> partitioned_gemm(const Call<T>& call, const SumPartition& of);
+// How far A B may be off, in any order of its sums, because subnormals were flushed: operands,
+// products, sums.                                                       // (M, K), (K, N) -> (M, N)
+Matrix<double> lost_by_flushes(View<double> a, View<double> b);
+
+// How far A B may be off because each product was rounded before it was added.
+Matrix<double> lost_by_products(View<double> a, View<double> b);
+
 Outcome<Tolerance> tolerance_of_partitioned_gemm(const ToleranceCall& call, const SumPartition& of);
 
 }  // namespace plumb::bounds

@@ -55,7 +55,8 @@ Outcome<Tolerance> tolerance(const ToleranceCall& call) {
   const Routing routing = routing_of(call[1], experts);
   Attributes attributes = call.attributes;
   attributes["transpose_a"] = 0;
-  const ToleranceCall each{{}, attributes, call.how, call.mode, call.delta, {}, call.explained};
+  const ToleranceCall each{{},         attributes, call.how,       call.mode,
+                           call.delta, {},         call.explained, call.sums};
   StackedTolerance all(each);
   for (std::size_t e = 0; e < experts; ++e) {
     const Matrix<double> own = rows_of(call[0], routing, e);

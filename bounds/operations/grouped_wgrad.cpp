@@ -38,7 +38,7 @@ Outcome<Tolerance> products_tolerance(const ToleranceCall& call) {
   return of_each(call, [&](std::size_t e, const auto& value, double delta, const auto& explained) {
     const Matrix<double> a = rows_of(call[0], routing, e), dc = rows_of(call[1], routing, e);
     return tolerance_of_partitioned_gemm(
-        {{&a, &dc}, attributes, call.how, call.mode, delta, value, explained},
+        {{&a, &dc}, attributes, call.how, call.mode, delta, value, explained, call.sums},
         of_expert(routing, e, call.how));
   });
 }

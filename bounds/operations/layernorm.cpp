@@ -5,7 +5,10 @@
 //                some kernels take it; its bound grows with (mu / sigma)^2, and so do its errors;
 //                welford (default 0): mean and sum of squares brought up to date element by
 //                element, m_k = m_{k-1} + (x_k - m_{k-1}) / k, s_k = s_{k-1} + (x_k - m_{k-1})
-//                (x_k - m_k); its bound grows with mu / sigma (theory.md N3); has one order
+//                (x_k - m_k); its bound grows with mu / sigma (theory.md N3)
+//   forms        the three above, which a call without these attributes may be asked for, each plain
+//                or folded: y = x a + c, a = r w, c = b - mu a, or y = (x r - mu r) w + b; what is
+//                folded loses in proportion to |mu| / sigma, too
 //   evaluate     two passes: a chain of additions for mu, a chain of fused multiply-adds for the
 //                squares; then each step rounded to FP32; one rounding to the output format
 // Also here: layernorm_grad (dx) and layernorm_wgrad (dw, db).
@@ -94,10 +97,63 @@ RunningError brought_up_to_date(const RunningError& m, const RunningError& x,
   return mean.rounded(Share::sums, (size + minus) * weight + quotient);
 }
 
+// Updating, or joining such moments of parts of the row, in any order (theory.md N4).
+//
+//   mean       |m^ - m| <= max E_x + (n + 1) / 2 u (X + 4 R),  X = max |x|,  R = max x - min x
+//   squares    |S^ - S| <= (1 + g) (2 d sqrt(S W) + W d^2) + g S,  g = gamma_(n + 8),
+//              d = 2 |m^ - m|,  W = n log2 n
+struct InAnyOrder {
+  RunningError mean, squares;
+};
+InAnyOrder welford_in_any_order(const RunningError* x, std::size_t n) {
+  double sum = 0, most = 0, error = 0, low = x[0].value, high = x[0].value;
+  for (std::size_t j = 0; j < n; ++j) {
+    sum += x[j].value;
+    most = std::max(most, x[j].most());
+    error = std::max(error, x[j].worst());
+    low = std::min(low, x[j].value);
+    high = std::max(high, x[j].value);
+  }
+  const auto count = static_cast<double>(n);
+  constexpr double u = 0x1p-24 * (1 + 0x1p-10);  // enlarged: squares of u
+  const double flush = arithmetic_in_force.flushes ? 4 * smallest_normal_fp32 : 0x1p-147;
+  InAnyOrder all{RunningError::of(sum / count), RunningError::of(0)};
+  for (std::size_t j = 0; j < n; ++j) {
+    const double off = x[j].value - all.mean.value;
+    all.squares.value += off * off;
+  }
+  if (n == 1) {
+    all.mean = x[0];
+    return all;
+  }
+  const double range = high - low + 2 * error;
+  const double mean_error =
+      error + term<"welford.mean_any">((count + 1) / 2 * u * (most + 4 * range)) + count * flush;
+  const double d = 2 * mean_error, w = count * std::log2(count), s = all.squares.value;
+  const double g = (count + 8) * u / (1 - (count + 8) * u);
+  const double of_means = term<"welford.means">(2 * d * std::sqrt(s * w) + w * d * d);
+  all.mean.err_surely(mean_error, Share::sums);
+  all.squares.err_surely((1 + g) * of_means + term<"welford.sum_any">(g * s) + count * flush,
+                         Share::sums);
+  return all;
+}
+
+// Is it asked of a kernel whose updates may come in another order than 0, 1, 2 ...?
+bool in_another_order(const SumsIn& in) {
+  return in.way == SumsIn::Way::any ||
+         (in.way == SumsIn::Way::ordered && in.order.kind != Order::Kind::sequential);
+}
+
 template <class T>
-Moments<T> welford(const T* x, std::size_t n, double eps, const SumsIn&) {
+Moments<T> welford(const T* x, std::size_t n, double eps, const SumsIn& in) {
   using std::fma;
   using std::sqrt;
+  if constexpr (std::is_same_v<T, RunningError>) {
+    if (in_another_order(in)) {
+      const auto [mean, squares] = welford_in_any_order(x, n);
+      return {mean, T(1) / sqrt(squares / static_cast<T>(n) + static_cast<T>(eps))};
+    }
+  }
   T mean = 0;
   T squares = 0;
   for (std::size_t j = 0; j < n; ++j) {
@@ -110,10 +166,30 @@ Moments<T> welford(const T* x, std::size_t n, double eps, const SumsIn&) {
 
 template <class T>
 auto moments_by(const Call<T>& call) {
-  const bool once = call.attribute("one_pass", 0) != 0,
-             updating = call.attribute("welford", 0) != 0;
+  bool once = call.attribute("one_pass", 0) != 0, updating = call.attribute("welford", 0) != 0;
+  if (!once && !updating) {  // the form counts where the call says nothing itself
+    once = call.form / 2 == 1;
+    updating = call.form / 2 == 2;
+  }
   if (once && updating) throw std::invalid_argument("layernorm: one_pass or welford, not both");
   return once ? one_pass<T> : updating ? welford<T> : moments<T>;
+}
+
+constexpr List<Form> forms{{"two_pass"},        {"two_pass_folded"}, {"one_pass"},
+                           {"one_pass_folded"}, {"welford"},         {"welford_folded"}};
+
+// x a + c with all that does not depend on x in a and c; or (x r - mu r) w + b. The bound is the
+// larger of both.
+template <class T>
+T folded(const T& x, const Moments<T>& m, const T& w, const T& b) {
+  const T a = m.inverse_deviation * w;
+  const T y = x * a + (b - m.mean * a);
+  if constexpr (std::is_same_v<T, RunningError>) {
+    const T& r = m.inverse_deviation;
+    const T other = (x * r - m.mean * r) * w + b;
+    return other.worst() > y.worst() ? other : y;
+  }
+  return y;
 }
 
 template <class T>
@@ -122,10 +198,14 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   const auto& w = call[1].values;
   const auto& b = call[2].values;
   const auto moments_of = moments_by(call);
+  const bool folds = call.form % 2 == 1;
   Matrix<T> y(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const auto [mean, r] = moments_of(x.row(t), x.cols, call.attribute("eps"), call.sums);
-    for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = (x(t, j) - mean) * r * w[j] + b[j];
+    const Moments<T> m = moments_of(x.row(t), x.cols, call.attribute("eps"), call.sums);
+    const auto& [mean, r] = m;
+    for (std::size_t j = 0; j < x.cols; ++j) {
+      y(t, j) = folds ? folded(x(t, j), m, w[j], b[j]) : (x(t, j) - mean) * r * w[j] + b[j];
+    }
   }
   call.roundings.round(y, call.how.output);
   return single_output(std::move(y));
@@ -215,6 +295,7 @@ extern const Operation layernorm{
                .attributes = {real("eps"), or_else(flag("one_pass")), or_else(flag("welford"))}},
     .examples = {.random = random_forward, .shaped = shaped_forward},
     .sums_as_asked = true,
+    .forms = forms,
 };
 extern const Operation layernorm_grad{
     .id = "layernorm_grad",

@@ -18,7 +18,7 @@ std::vector<Matrix<T>> log_sum(const Call<T>& call) {
   const Matrix<T>& x = call[0];
   Matrix<T> l(x.rows, 1);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const Row<T> row(x.row(t), x.cols, call.sums);
+    const Row<T> row(x.row(t), x.cols, call.sums, call.form);
     l.values[t] = row.largest + log(row.sum);
   }
   return {std::move(l)};
@@ -41,6 +41,7 @@ extern const Operation log_sum_exp{
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"l", "T", "1"}}},
     .examples = {.random = random_logits, .shaped = one_table},
     .sums_as_asked = true,
+    .forms = softmax_forms,
 };
 
 }  // namespace plumb::bounds

@@ -24,7 +24,7 @@ template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> p(call[0].rows, call[0].cols);
   for (std::size_t t = 0; t < p.rows; ++t) {
-    const Row<T> row(call[0].row(t), p.cols, call.sums);
+    const Row<T> row(call[0].row(t), p.cols, call.sums, call.form);
     const T sum = with_named_error(row.sum);
     for (std::size_t j = 0; j < p.cols; ++j) p(t, j) = row.exponentials[j] / sum;
   }
@@ -110,6 +110,7 @@ extern const Operation softmax{
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"p", "T", "N"}}},
     .examples = {.random = random_logits, .shaped = one_table},
     .sums_as_asked = true,
+    .forms = softmax_forms,
 };
 extern const Operation softmax_grad{
     .id = "softmax_grad",

@@ -1,4 +1,5 @@
-// bounds/operations/softmax_row.hpp: the exponentials of a row and their sum, halves of it added.
+// bounds/operations/softmax_row.hpp: the exponentials of a row and their sum, halves of it added;
+// or, online, taken about the largest number so far and scaled anew whenever there is a larger one.
 #pragma once
 
 #include <type_traits>
@@ -12,7 +13,28 @@
 
 namespace plumb::bounds {
 
+// Formulas of operations that begin so. What is taken online errs by more than what is not.
+inline constexpr List<Form> softmax_forms{{"two_pass", true}, {"online"}};
+inline constexpr std::size_t online = 1;
+
 inline constexpr Order pairwise{Order::Kind::pairwise};
+
+// The sum of exponentials that are scaled on the way, in any order (theory.md A4): each less than n
+// times. Arguments of what it is scaled with add up to its own, and so do their roundings and errors
+// in proportion; each factor's exponential and product err by themselves.
+inline RunningError taken_online(const std::vector<RunningError>& exponentials) {
+  SumInAnyOrder in_any_order;
+  for (const RunningError& e : exponentials) in_any_order.add(e);
+  RunningError z = in_any_order.total();
+  constexpr double farthest = 104;  // beyond, FP32's exponential is zero
+  const Arithmetic& now = arithmetic_in_force;
+  const auto n = static_cast<double>(exponentials.size());
+  const double all = n * (2 * now.exp_ulp + 1) + 2 * now.exp_ulp_per_unit * farthest;
+  const double relative = std::expm1(all * 0x1p-24 * (1 + 0x1p-10));
+  z.err_surely(term<"softmax.online">(z.most() * relative), Share::functions);
+  z.err_surely(n * (now.flushes ? 2 * smallest_normal_fp32 : 0x1p-148), Share::functions);
+  return z;
+}
 
 // Exponentials of a row and their sum. Each goes into the numerator and, with the opposite sign of
 // effect, into the sum: counting its error twice as if independent only widens (1 - p <= 1).
@@ -21,9 +43,11 @@ struct Row {
   T largest, sum;
   std::vector<T> exponentials;
 
-  Row(const T* x, std::size_t n, const SumsIn& in)
+  Row(const T* x, std::size_t n, const SumsIn& in, std::size_t form)
       : largest(largest_of(x, n)), exponentials(plumb::exponentials(x, n, largest)) {
-    if constexpr (std::is_same_v<T, double>) {
+    if (form == online) {
+      sum = online_sum(x, n);
+    } else if constexpr (std::is_same_v<T, double>) {
       sum = sum_of(exponentials.data(), n);
     } else if (in.way != SumsIn::Way::promised) {
       Sum<T> as_asked(in);
@@ -34,6 +58,21 @@ struct Row {
       const auto add = [](const T& a, const T& b) { return a + b; };
       sum = total<T>(pairwise, 0, n, leaf, add);
     }
+  }
+
+  T online_sum(const T* x, std::size_t n) const {
+    if constexpr (std::is_same_v<T, double>) return sum_of(exponentials.data(), n);
+    if constexpr (std::is_same_v<T, RunningError>) return taken_online(exponentials);
+    T largest_yet = x[0], all = 1;
+    for (std::size_t j = 1; j < n; ++j) {
+      if (largest_yet < x[j]) {
+        all = all * exp(largest_yet - x[j]) + T(1);
+        largest_yet = x[j];
+      } else {
+        all += exp(x[j] - largest_yet);
+      }
+    }
+    return all;
   }
 };
 

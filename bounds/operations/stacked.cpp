@@ -15,9 +15,13 @@ std::optional<Refusal> StackedTolerance::add(std::vector<const Matrix<double>*> 
   const std::size_t first = all_.bound[0].size(), here = values[0].size();
   const bool explained = call_.explained && call_.explained->element >= first &&
                          call_.explained->element - first < here;
-  const Outcome<Tolerance> one = find_operation("gemm")->tolerance(
-      {std::move(inputs), call_.attributes, call_.how, call_.mode, share, values,
-       explained ? std::optional(Place{0, call_.explained->element - first}) : std::nullopt});
+  ToleranceCall of_one = call_;
+  of_one.inputs = std::move(inputs);
+  of_one.delta = share;
+  of_one.values = values;
+  of_one.explained.reset();
+  if (explained) of_one.explained = Place{0, call_.explained->element - first};
+  const Outcome<Tolerance> one = find_operation("gemm")->tolerance(of_one);
   const std::size_t i = added_++;
   if (!one) {
     return Refusal{one.error().why, "product " + std::to_string(i) + ": " + one.error().detail};

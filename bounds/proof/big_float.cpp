@@ -58,7 +58,8 @@ BigFloat BigFloat::function(int which) const {
   y.number_->value = which == 0   ? Fine(exp(x))
                      : which == 1 ? Fine(log(x))
                      : which == 2 ? Fine(sqrt(x))
-                                  : Fine(erf(x));
+                     : which == 3 ? Fine(erf(x))
+                                  : Fine(tanh(x));
   return y;
 }
 

@@ -47,6 +47,7 @@ class BigFloat {
   friend BigFloat exp(const BigFloat& a) { return a.function(0); }
   friend BigFloat log(const BigFloat& a) { return a.function(1); }
   friend BigFloat erf(const BigFloat& a) { return a.function(3); }
+  friend BigFloat tanh(const BigFloat& a) { return a.function(4); }
   friend BigFloat sqrt(const BigFloat& a) { return a.function(2); }
   friend BigFloat min(const BigFloat& a, const BigFloat& b) { return b < a ? b : a; }
   friend BigFloat with_named_error(const BigFloat& a) { return a; }

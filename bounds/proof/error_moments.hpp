@@ -22,6 +22,7 @@
 //     exp a      exp(a^)
 //     log a      1 / a^
 //     erf a      2 exp(-a^2) / sqrt(pi)                               at a^
+//     tanh a     1 / cosh(a)^2                                        at a^
 //     rounding   adds what can be lost: bounds/proof/grid.hpp, with h the spacing at |x^| and g a
 //                power of two that FP32's number is a multiple of. Nothing where g >= h. An input,
 //                and what is made of inputs without loss, is an odd multiple of its g.
@@ -192,6 +193,10 @@ struct ErrorMoments : ErrorSources {
   }
   friend ErrorMoments log(const ErrorMoments& a) {
     return of_function(a, std::log(a.value), std::log(a.held()), 1 / a.held()).rounded();
+  }
+  friend ErrorMoments tanh(const ErrorMoments& a) {
+    const double up = std::cosh(a.held());
+    return of_function(a, std::tanh(a.value), std::tanh(a.held()), 1 / (up * up)).rounded();
   }
   friend ErrorMoments erf(const ErrorMoments& a) {
     const double slope = 1.1283791670955126 * std::exp(-a.held() * a.held());  // 2 / sqrt(pi)

@@ -16,6 +16,7 @@
 //     exp a      exp(a) (e^A - 1), then one ulp
 //     log a      -log(1 - A / a), then one ulp
 //     erf a      A 2 exp(-m^2) / sqrt(pi), m = max(|a| - A, 0), then one ulp
+//     tanh a     A / cosh(m)^2, m as above, then one ulp
 //     rounding   half a spacing at |x| + worst: FP32's after each step, another format's at a cast;
 //                nothing when operands are exact and the result fits.
 //           Where there is no bound, worst() is infinite or NaN, and stays so.
@@ -30,7 +31,9 @@
 //   SLACK   The FP64 steps here and in `value` err too. Each step's half spacing is enlarged by
 //           2^-24 of itself, 2^-48 of the result: more than the 2^-53 of a double operation and,
 //           as all terms are >= 0, more than any 2^20 roundings of the bound itself (2^-33).
-// NOT FOR  machines that truncate or flush: their lemma is another one.
+//   OTHERS  Functions of so many ulp, subnormals that are flushed and products that are not fused:
+//           the Arithmetic in force (bounds/proof/arithmetic.hpp, theory.md C3).
+// NOT FOR  machines that truncate: their lemma is another one.
 // SOURCES  theory.md D3, P4, P8; bounds/SOURCES.md [Hig02] [HI23]
 // TESTED   tests/bounds/proof/running_error_test.cpp, tests/bounds/operations/*_test.cpp
 #pragma once
@@ -43,6 +46,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "bounds/proof/arithmetic.hpp"
 #include "bounds/proof/term.hpp"
 #include "bounds/sees.hpp"
 #include "number/exponential.hpp"
@@ -82,6 +86,7 @@ struct RunningError {
         term<"running_error.read">(
             (1 + 0x1p-24) * std::fabs(static_cast<double>(static_cast<float>(value)) - value)),
         Share::steps);
+    may_flush(Share::steps);
   }
   explicit operator std::size_t() const { return static_cast<std::size_t>(value); }
 
@@ -92,7 +97,19 @@ struct RunningError {
   bool exact() const { return worst() == 0; }
   // Is it a number of FP32, without any error?
   bool fits() const {
-    return most() == 0 || (exact() && static_cast<double>(static_cast<float>(value)) == value);
+    if (most() == 0) return true;
+    return exact() && static_cast<double>(static_cast<float>(value)) == value && !is_flushed();
+  }
+  // May a machine that flushes make it zero?
+  bool is_flushed() const {
+    return arithmetic_in_force.flushes && value != 0 && std::fabs(value) < smallest_normal_fp32;
+  }
+  // What a flush loses, where the number may be subnormal.
+  void may_flush(Share cause) {
+    if (!arithmetic_in_force.flushes) return;
+    const double m = most();
+    if (m == 0 || std::fabs(value) - worst() >= smallest_normal_fp32) return;
+    err_surely(term<"running_error.flush">(std::min(m, smallest_normal_fp32)), cause);
   }
 
   // Adds one more error of at most c.
@@ -112,6 +129,18 @@ struct RunningError {
     err(m <= 0x1.fffffep127 ? term<"running_error.rounding">(half_spacing_fp32(m))
                             : std::numeric_limits<double>::infinity(),
         cause);
+    may_flush(cause);
+    return *this;
+  }
+  // The end of a step that is off by so many ulp; half an ulp: rounded to nearest.
+  RunningError& within(double ulps, Share cause) {
+    if (ulps <= 0.5) return rounded(cause);
+    const double m = most();
+    if (m == 0) return *this;
+    err(m <= 0x1.fffffep127 ? term<"running_error.within">(2 * ulps * half_spacing_fp32(m))
+                            : std::numeric_limits<double>::infinity(),
+        cause);
+    may_flush(cause);
     return *this;
   }
   // The rounding after an addition of at most `addend` to a number of FP32, which the result could
@@ -124,6 +153,7 @@ struct RunningError {
     if (!(addend < 8 * half) || !(most() <= 0x1.fffffep127)) return rounded(cause);
     const double lost = term<"running_error.stagnation">(std::min(half, addend * (1 + 0x1p-40)));
     err_surely(lost, cause);
+    may_flush(cause);
     return *this;
   }
   static double half_spacing_fp32(double m) { return half_spacing(m, 0x1p-24, 0x1p-149); }
@@ -180,7 +210,7 @@ struct RunningError {
     const double factor = least > 0 ? 1 / least : std::numeric_limits<double>::infinity();
     if (!a.exact()) q.carry(term<"running_error.quotient_left">(factor), a);
     if (!b.exact()) q.carry(term<"running_error.quotient_right">(std::fabs(q.value) * factor), b);
-    return q.rounded(Share::steps);
+    return q.within(arithmetic_in_force.divide_ulp, Share::steps);
   }
   // Chains are written with +=, -= and fma: their roundings are booked as those of sums.
   RunningError& operator+=(const RunningError& b) {
@@ -193,6 +223,8 @@ struct RunningError {
   RunningError& operator/=(const RunningError& b) { return *this = *this / b; }
   friend RunningError fma(const RunningError& a, const RunningError& b, const RunningError& c) {
     RunningError sum = multiplied(a, b);
+    // Rounded twice: a bound for one rounding, too (theory.md C3).
+    if (!arithmetic_in_force.fuses) return added(sum.rounded(Share::sums), c, 1, Share::sums);
     const double product = sum.most();
     // Of exact operands the product is exact in FP64; where they are not, worst() covers it.
     sum.err_surely(lost(sum.value, c.value, sum.value + c.value), Share::sums);
@@ -207,17 +239,19 @@ struct RunningError {
       const double slope = 1 / (root.value + std::sqrt(std::max(a.value - e, 0.0)));
       root.carry(term<"running_error.sqrt">(std::min(slope, 1 / std::sqrt(e)) * (1 + 0x1p-40)), a);
     }
-    return root.rounded(Share::steps);
+    return root.within(arithmetic_in_force.sqrt_ulp, Share::steps);
   }
   friend bool operator<(const RunningError& a, const RunningError& b) { return a.value < b.value; }
 };
 
-// One ulp of a library function whose exact result is x.
-inline RunningError function_result(RunningError x) {
+// So many ulp of a library function whose exact result is x.
+inline RunningError function_result(RunningError x, double ulps) {
   const double m = x.most();
-  x.err(m <= 0x1.fffffep127 ? term<"running_error.function">(2 * RunningError::half_spacing_fp32(m))
-                            : std::numeric_limits<double>::infinity(),
+  x.err(m <= 0x1.fffffep127
+            ? term<"running_error.function">(2 * ulps * RunningError::half_spacing_fp32(m))
+            : std::numeric_limits<double>::infinity(),
         Share::functions);
+  x.may_flush(Share::functions);
   return x;
 }
 
@@ -227,7 +261,7 @@ inline RunningError exp(const RunningError& a) {
   // Far below zero y and the first form are 0 and infinite: there without the 1, which is nothing.
   const double slope = e < 300 ? y.value * std::expm1(e) / e : std::exp(a.value + e) / e;
   if (e != 0) y.carry(term<"running_error.exp">(slope * (1 + 0x1p-40)), a);
-  return function_result(y);
+  return function_result(y, arithmetic_in_force.exp_errors(a.most()) / 2);
 }
 
 inline RunningError log(const RunningError& a) {
@@ -239,7 +273,7 @@ inline RunningError log(const RunningError& a) {
         relative < 1 ? -std::log1p(-relative) / e : std::numeric_limits<double>::infinity();
     y.carry(term<"running_error.log">(slope * (1 + 0x1p-40)), a);
   }
-  return function_result(y);
+  return function_result(y, arithmetic_in_force.log_ulp);
 }
 
 // The slope 2 exp(-a^2) / sqrt(pi) is largest at the end of the interval that is nearest to zero.
@@ -248,27 +282,38 @@ inline RunningError erf(const RunningError& a) {
   const double nearest = std::max(std::fabs(a.value) - a.worst(), 0.0);
   const double slope = 1.1283791670955126 * std::exp(-nearest * nearest) * (1 + 0x1p-40);
   if (a.worst() != 0) y.carry(term<"running_error.erf">(slope), a);
-  return function_result(y);
+  y.err(arithmetic_in_force.erf_absolute, Share::functions);
+  return function_result(y, arithmetic_in_force.erf_ulp);
+}
+
+// The slope 1 / cosh(a)^2 is largest at the end of the interval that is nearest to zero.
+inline RunningError tanh(const RunningError& a) {
+  RunningError y = RunningError::of(std::tanh(a.value));
+  const double nearest = std::max(std::fabs(a.value) - a.worst(), 0.0);
+  const double up = std::cosh(nearest);  // may be infinite: a slope of zero
+  if (a.worst() != 0) y.carry(term<"running_error.tanh">((1 + 0x1p-40) / (up * up)), a);
+  return function_result(y, arithmetic_in_force.tanh_ulp);
 }
 
 // 1 / (1 + exp(-z)): in one lemma, because exp(-z) may overflow in FP32 where the result is a mere
-// underflow. One ulp of exp is a relative 2u, as if z were off by that much more; log sigma'
+// underflow. An ulp of exp is a relative 2u, as if z were off by that much more; log sigma'
 // changes by at most as much as z, so |ds| <= s (1-s) (e^Z - 1); the addition and the division
 // round.
 inline RunningError sigmoid(const RunningError& z) {
   constexpr double u = 0x1.01p-24;  // enlarged: covers the squares of u
   RunningError s = RunningError::of(1 / (1 + std::exp(-z.value)));
-  const double off = z.worst() + 2 * u;
+  const double of_exp = u * arithmetic_in_force.exp_errors(std::min(z.most(), 128.0));
+  const double off = z.worst() + of_exp;
   const double here = s.value / (1 + std::exp(z.value)) * std::expm1(off) / off;
   const double anywhere = std::exp(-std::max(std::fabs(z.value) - off, 0.0));
   const double slope = std::fmin(here, anywhere);  // where z is vast, the first may be 0 inf
   s.carry(term<"running_error.sigmoid">(slope * (1 + 0x1p-40)), z);
-  s.err(term<"running_error.sigmoid_exp">(slope * 2 * u), Share::functions);
+  s.err(term<"running_error.sigmoid_exp">(slope * of_exp), Share::functions);
   s.err(term<"running_error.sigmoid_sum">(s.value * u), Share::steps);
   if (z.value - z.worst() < -87) {  // FP32 may hold zero
     s.err(term<"running_error.sigmoid_underflow">(s.value), Share::functions);
   }
-  return s.rounded(Share::steps);
+  return s.within(arithmetic_in_force.divide_ulp, Share::steps);
 }
 
 inline RunningError min(const RunningError& a, const RunningError& b) {

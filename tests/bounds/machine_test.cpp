@@ -22,14 +22,14 @@ TEST(Machine, EveryCardSaysWhereItsFactsComeFrom) {
     for (const Fact& fact : machine.facts) EXPECT_FALSE(fact.source.empty()) << fact.name;
   }
   ASSERT_NE(find_machine("ieee"), nullptr);
-  EXPECT_TRUE(find_machine("ieee")->is_ieee());
+  EXPECT_TRUE(find_machine("ieee")->rounds_to_nearest());
   EXPECT_EQ(find_machine("abacus"), nullptr);
 }
 
-TEST(Machine, ACardThatTruncatesIsNotIeee) {
+TEST(Machine, ACardThatTruncatesDoesNotRoundToNearest) {
   const Machine machine = parse_machine("cutter", R"({"title": "cuts", "facts": [
       {"name": "rounding", "value": "toward_zero", "provenance": "measured", "source": "here"}]})");
-  EXPECT_FALSE(machine.is_ieee());
+  EXPECT_FALSE(machine.rounds_to_nearest());
   EXPECT_EQ(machine.fact("rounding")->provenance, Provenance::measured);
   EXPECT_EQ(name_of(machine.fact("rounding")->provenance), "measured");
 }

@@ -1,0 +1,295 @@
+// Formulas of other people's kernels: does the bound of each hold for it, does that of any hold for
+// all, and is the bound of the promised one too small for some?
+#include "bounds/forms.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "bounds/examples/example.hpp"
+#include "bounds/on_machine.hpp"
+#include "number/rounding.hpp"
+#include "tests/support/effort.hpp"
+#include "tests/support/rooms.hpp"
+
+namespace plumb {
+namespace {
+
+Machine card(const std::string& facts) {
+  return parse_machine("card", R"({"title": "t", "facts": [
+    {"name": "accumulator", "value": "fp32", "provenance": "assumed", "source": "test"},
+    {"name": "rounding", "value": "nearest_even", "provenance": "assumed", "source": "test"})" +
+                                   facts + "]}");
+}
+std::string fact(const std::string& name, const std::string& value) {
+  return R"(, {"name": ")" + name + R"(", "value": ")" + value +
+         R"(", "provenance": "assumed", "source": "test"})";
+}
+
+// The largest error of outputs over the bound on a machine.
+double worst_on(const Machine& machine, const Example& e,
+                const std::vector<Matrix<float>>& outputs) {
+  const auto values = value_of(e);
+  std::vector<const Matrix<double>*> inputs;
+  for (const Matrix<double>& input : e.inputs) inputs.push_back(&input);
+  const auto t = tolerance_on(machine, e.operation(),
+                              {inputs, e.attributes, e.how, Mode::deterministic, 0, values}, fp32);
+  if (!t) return 0;  // beyond FP32's range
+  double worst = 0;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    for (std::size_t i = 0; i < outputs[o].size(); ++i) {
+      const double error =
+          std::fabs(static_cast<double>(outputs[o].values[i]) - values[o].values[i]);
+      if (!(error <= 0)) worst = std::max(worst, error / t->bound[o].values[i]);
+    }
+  }
+  return worst;
+}
+
+class Forms : public testing::TestWithParam<const Operation*> {};
+
+TEST_P(Forms, EachStaysWithinItsBoundAndWithinThatOfAny) {
+  const Operation& operation = *GetParam();
+  const Machine any = card(fact("order", "any"));
+  for (const char* kind : input_kinds) {
+    for (int seed = 1; seed <= std::max(12, effort(12)); ++seed) {
+      Draw draw(kind, 70'000 + static_cast<unsigned>(seed));
+      Example e = example_of(operation, draw);
+      if (e.how.tokens.ring || e.attributes.contains("one_pass") ||
+          e.attributes.contains("welford")) {
+        continue;  // the promise says which
+      }
+      for (std::size_t f = 0; f < operation.forms.size(); ++f) {
+        e.form = f;
+        const auto computed = evaluation_of(e);
+        Comparison own;
+        judge(e, computed, own);
+        EXPECT_EQ(own.violations, 0U) << (operation.forms.begin() + f)->name << " " << kind << " "
+                                      << seed << " " << own.largest_ratio;
+        EXPECT_LE(worst_on(any, e, computed), 1)
+            << (operation.forms.begin() + f)->name << " " << seed;
+      }
+    }
+  }
+}
+
+TEST_P(Forms, ACardNamesOneOrNone) {
+  const Operation& operation = *GetParam();
+  const std::string name = "form_" + std::string(operation.id);
+  for (std::size_t f = 0; f < operation.forms.size(); ++f) {
+    const std::string form((operation.forms.begin() + f)->name);
+    EXPECT_EQ(forms_on(card(fact(name, form)), operation, Mode::deterministic), std::vector{f});
+    EXPECT_EQ(assumed_forms(card(fact(name, form)), operation, Mode::moments),
+              "the formula " + form);
+  }
+  EXPECT_THROW(forms_on(card(fact(name, "abacus")), operation, Mode::deterministic), Failure);
+  EXPECT_EQ(forms_on(card(""), operation, Mode::moments), std::vector<std::size_t>{0});
+  const std::string written = fact("forms", "as_written");
+  EXPECT_EQ(forms_on(card(written), operation, Mode::deterministic), std::vector<std::size_t>{0});
+  EXPECT_GE(forms_on(card(written + fact(name, "any")), operation, Mode::deterministic).size(), 1U);
+  EXPECT_THROW(forms_on(card(fact("forms", "some")), operation, Mode::deterministic), Failure);
+}
+
+std::vector<const Operation*> with_forms() {
+  std::vector<const Operation*> all;
+  for (const Operation* operation : all_operations()) {
+    if (operation->forms.size() > 0) all.push_back(operation);
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Bounds, Forms, testing::ValuesIn(with_forms()),
+                         [](const auto& p) { return std::string(p.param->id); });
+
+Example layernorm_of(std::size_t rows, std::size_t cols, double mean, unsigned seed) {
+  Draw draw("plain", seed);
+  Example e{"layernorm",
+            {draw.moderate(rows, cols, 1, mean), draw.moderate(cols, 1, 0.3, 1),
+             draw.moderate(cols, 1, 1)},
+            {{"eps", 1e-5}},
+            {1, fp32, fp32}};
+  for (double& x : e.inputs[0].values) x = round_to(x, bf16);
+  return e;
+}
+
+// Means and squares of `lanes` interleaved parts, brought up to date element by element, joined one
+// after the other; x a + c at the end: as libraries do it.
+Matrix<float> welford_in_lanes(const Example& e, std::size_t lanes, bool folds) {
+  const Matrix<double>& x = e.inputs[0];
+  Matrix<float> y(x.rows, x.cols);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    std::vector<float> mean(lanes), squares(lanes), n(lanes);
+    for (std::size_t j = 0; j < x.cols; ++j) {
+      const std::size_t l = j % lanes;
+      n[l] += 1;
+      const auto v = static_cast<float>(x(t, j));
+      const float off = v - mean[l];
+      mean[l] += off / n[l];
+      squares[l] += off * (v - mean[l]);
+    }
+    float m = 0, s = 0, count = 0;
+    for (std::size_t l = 0; l < lanes; ++l) {
+      if (n[l] == 0) continue;
+      const float off = mean[l] - m, all = count + n[l];
+      m += off * (n[l] / all);
+      s += squares[l] + off * off * (count * n[l] / all);
+      count = all;
+    }
+    const float r = 1 / std::sqrt(s / count + 1e-5F);
+    for (std::size_t j = 0; j < x.cols; ++j) {
+      const auto v = static_cast<float>(x(t, j)), w = static_cast<float>(e.inputs[1].values[j]),
+                 b = static_cast<float>(e.inputs[2].values[j]);
+      y(t, j) = folds ? (v * r + (-m * r)) * w + b : (v - m) * r * w + b;
+    }
+  }
+  return y;
+}
+
+TEST(LayerNormForms, WelfordInLanesIsWithinTheBoundOfAnyOrder) {
+  const Machine updating = card(fact("form_layernorm", "welford"));
+  const Machine folding = card(fact("form_layernorm", "welford_folded"));
+  double beyond_two_passes = 0;
+  for (const double mean : {0.0, 1.0, 30.0, 1000.0}) {
+    for (const std::size_t cols : {1, 7, 64, 1000, 4096}) {
+      const Example e = layernorm_of(4, cols, mean, 3);
+      for (const std::size_t lanes : {1, 4, 16, 64}) {
+        const Matrix<float> plain = welford_in_lanes(e, lanes, false);
+        EXPECT_LE(worst_on(updating, e, {plain}), 1) << mean << " " << cols << " " << lanes;
+        EXPECT_LE(worst_on(folding, e, {welford_in_lanes(e, lanes, true)}), 1)
+            << mean << " " << cols;
+        Comparison promised;
+        judge(e, {plain}, promised);
+        beyond_two_passes = std::max(beyond_two_passes, promised.largest_ratio);
+      }
+    }
+  }
+  EXPECT_GT(beyond_two_passes, 1) << "two passes would do";
+}
+
+// Each share of the bound of any order is needed by some row.
+TEST(LayerNormForms, WelfordInAnyOrderIsNotFarFromWhatOneOrderNeeds) {
+  const Example e = layernorm_of(8, 256, 300, 5);
+  const double worst =
+      worst_on(card(fact("form_layernorm", "welford")), e, {welford_in_lanes(e, 1, false)});
+  EXPECT_GT(worst, 1e-3);
+}
+
+TEST(GeluForms, ByTanhIsBeyondTheBoundOfTheSigmoid) {
+  Draw draw("plain", 1);
+  Example e{"gelu", {draw.moderate(64, 64, 3)}, {}, {1, fp32, fp32}};
+  e.form = 1;
+  const auto computed = evaluation_of(e);
+  EXPECT_GT(worst_on(card(fact("form_gelu", "sigmoid")), e, computed), 2);
+  const double own = worst_on(card(fact("form_gelu", "tanh")), e, computed);
+  EXPECT_LE(own, 1);
+  EXPECT_GT(own, 0.01);
+}
+
+// A softmax that scales its sum anew at each larger element: of rising rows at each.
+TEST(SoftmaxForms, OnlineOverRisingRowsNeedsItsOwnBound) {
+  Matrix<double> x(1, 4096);
+  for (std::size_t j = 0; j < x.cols; ++j) {
+    x.values[j] = static_cast<double>(static_cast<float>(0.001 * static_cast<double>(j)));
+  }
+  Example e{"softmax", {x}, {}, {1, fp32, fp32}};
+  e.form = 1;
+  const auto computed = evaluation_of(e);
+  EXPECT_LE(worst_on(card(fact("form_softmax", "online")), e, computed), 1);
+  EXPECT_LE(worst_on(card(""), e, computed), 1);
+}
+
+struct Shape {
+  std::size_t sequence = 96, dim = 16;
+};
+
+// One head as flash kernels take it: blocks of keys, scaled anew, P in BF16 before the division.
+Matrix<float> flash(const Example& e, const Shape& s, std::size_t block) {
+  const Matrix<double>& qkv = e.inputs[0];
+  Matrix<float> o(s.sequence, s.dim);
+  const float scale = 1 / std::sqrt(static_cast<float>(s.dim));
+  const auto at = [&](std::size_t i, std::size_t j) { return static_cast<float>(qkv(i, j)); };
+  for (std::size_t i = 0; i < s.sequence; ++i) {
+    float m = -INFINITY, l = 0;
+    std::vector<float> acc(s.dim);
+    for (std::size_t k0 = 0; k0 <= i; k0 += block) {
+      const std::size_t end = std::min(i + 1, k0 + block);
+      std::vector<float> score;
+      float largest = m;
+      for (std::size_t k = k0; k < end; ++k) {
+        float sum = 0;
+        for (std::size_t d = 0; d < s.dim; ++d) sum += at(i, d) * at(k, s.dim + d);
+        score.push_back(sum * scale);
+        largest = std::max(largest, score.back());
+      }
+      const float again = std::exp(m - largest);
+      l *= again;
+      for (float& a : acc) a *= again;
+      for (std::size_t k = k0; k < end; ++k) {
+        const float p = std::exp(score[k - k0] - largest);
+        l += p;
+        const float stored = round_to(p, e.how.output);
+        for (std::size_t d = 0; d < s.dim; ++d) acc[d] += stored * at(k, 2 * s.dim + d);
+      }
+      m = largest;
+    }
+    for (std::size_t d = 0; d < s.dim; ++d) o(i, d) = round_to(acc[d] / l, e.how.output);
+  }
+  return o;
+}
+
+// One head by three operations, whose scores are BF16.
+Matrix<float> composed(const Example& e, const Shape& s) {
+  const Matrix<double>& qkv = e.inputs[0];
+  Matrix<float> o(s.sequence, s.dim);
+  const float root = std::sqrt(1 / std::sqrt(static_cast<float>(s.dim)));
+  const auto scaled = [&](std::size_t i, std::size_t j) {
+    return round_to(static_cast<float>(qkv(i, j)) * root, e.how.output);
+  };
+  for (std::size_t i = 0; i < s.sequence; ++i) {
+    std::vector<float> p(i + 1);
+    float largest = -INFINITY, l = 0;
+    for (std::size_t k = 0; k <= i; ++k) {
+      for (std::size_t d = 0; d < s.dim; ++d) p[k] += scaled(i, d) * scaled(k, s.dim + d);
+      p[k] = round_to(p[k], e.how.output);
+      largest = std::max(largest, p[k]);
+    }
+    for (float& x : p) l += x = std::exp(x - largest);
+    for (std::size_t d = 0; d < s.dim; ++d) {
+      float sum = 0;
+      for (std::size_t k = 0; k <= i; ++k) {
+        sum += round_to(p[k] / l, e.how.output) * static_cast<float>(qkv(k, 2 * s.dim + d));
+      }
+      o(i, d) = round_to(sum, e.how.output);
+    }
+  }
+  return o;
+}
+
+TEST(AttentionForms, OtherPeoplesKernelsNeedTheirBounds) {
+  const Shape s;
+  double flash_beyond = 0, composed_beyond = 0;
+  for (int seed = 1; seed <= std::max(6, effort(6)); ++seed) {
+    Draw draw("plain", static_cast<unsigned>(seed));
+    Example e{"attention",
+              {draw.matrix(s.sequence, 3 * s.dim, bf16)},
+              {{"heads", 1}, {"kv_heads", 1}, {"head_dim", s.dim}, {"sequence", s.sequence}},
+              {1, fp32, bf16}};
+    const Machine promised = card(fact("form_attention", "promised")),
+                  of_flash = card(fact("form_attention", "flash")),
+                  of_three = card(fact("form_attention", "composed")), any = card("");
+    for (const std::size_t block : {1, 16, 64}) {
+      const Matrix<float> o = flash(e, s, block);
+      EXPECT_LE(worst_on(of_flash, e, {o}), 1) << block << " " << seed;
+      EXPECT_LE(worst_on(any, e, {o}), 1);
+      flash_beyond = std::max(flash_beyond, worst_on(promised, e, {o}));
+    }
+    const Matrix<float> o = composed(e, s);
+    EXPECT_LE(worst_on(of_three, e, {o}), 1) << seed;
+    EXPECT_LE(worst_on(any, e, {o}), 1);
+    composed_beyond = std::max(composed_beyond, worst_on(promised, e, {o}));
+  }
+  EXPECT_GT(composed_beyond, 1) << "the promised bound would do";
+  RecordProperty("flash_over_promised", std::to_string(flash_beyond));
+}
+
+}  // namespace
+}  // namespace plumb
