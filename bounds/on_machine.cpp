@@ -213,7 +213,11 @@ std::string assumed_sums(const Machine& machine, const Operation& operation, Mod
   if (order && (described || operation.sums_as_asked)) {
     return "sums in the order of the machine, " + machine.fact("order")->value;
   }
-  if (asked_for(operation, order, mode)) return std::string(name_of(SumOrder::any));
+  // Formulas of attention but the promised one are bounded for any order.
+  const bool attends = operation.traits.kind == Kind::attention && operation.forms.size() > 0 &&
+                       mode == Mode::deterministic &&
+                       forms_on(machine, operation, mode).front() != 0;
+  if (attends || asked_for(operation, order, mode)) return std::string(name_of(SumOrder::any));
   return std::string(name_of(operation.sums_in(mode)));
 }
 

@@ -47,7 +47,6 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
 
 template <class T>
 std::vector<Matrix<T>> merge(const Call<T>& call) {
-  using std::fma;
   using std::log;
   const std::size_t ranks = call.inputs.size() / 2;
   Matrix<T> o(call[0].rows, call[0].cols);
@@ -55,14 +54,17 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
   for (std::size_t t = 0; t < o.rows; ++t) {
     T largest = call[1].values[t];
     for (std::size_t r = 1; r < ranks; ++r) largest = std::max(largest, call[2 * r + 1].values[t]);
-    T sum = 0;
-    for (std::size_t r = 0; r < ranks; ++r) sum += exp(call[2 * r + 1].values[t] - largest);
-    l.values[t] = largest + log(sum);
+    Sum<T> sum(call.sums);
+    for (std::size_t r = 0; r < ranks; ++r) sum.add(exp(call[2 * r + 1].values[t] - largest));
+    l.values[t] = largest + log(sum.total());
     const T whole = with_named_error(l.values[t]);
+    SumTable<T> row(1, o.cols, call.sums);
     for (std::size_t r = 0; r < ranks; ++r) {
       const T weight = with_named_error(exp(call[2 * r + 1].values[t] - whole));
-      for (std::size_t d = 0; d < o.cols; ++d) o(t, d) = fma(weight, call[2 * r](t, d), o(t, d));
+      for (std::size_t d = 0; d < o.cols; ++d) row.add_product(0, d, weight, call[2 * r](t, d));
     }
+    const Matrix<T> all = std::move(row).totals();
+    std::copy_n(all.row(0), o.cols, o.row(t));
   }
   call.roundings.round(o, call.how.output);
   return {std::move(o), std::move(l)};
@@ -133,6 +135,7 @@ extern const Operation softmax_merge{
     .schema = {.inputs = {repeated({"o", "T", "D"}), repeated({"l", "T", "1"})},
                .outputs = {{"o", "T", "D"}, {"l", "T", "1"}}},
     .examples = {.random = random_merge, .shaped = shaped_merge},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

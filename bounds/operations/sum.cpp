@@ -2,13 +2,14 @@
 //
 //   inputs     x_0 ... x_{n-1}, each (N, M)        y (N, M)
 //   evaluate   part p takes the inputs p, p + parts, p + 2 parts ... in this order, in FP32; parts
-//              are combined on the wire. In a draw (tokens.key) each element deals its terms by
+//              are combined on the wire. Asked for another order, each part adds its own so. In a draw (tokens.key) each element deals its terms by
 //              itself: four of them can be paired in three ways only (twins.md M5).
 #include <algorithm>
 #include <numeric>
 
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
+#include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/philox.hpp"
 
@@ -46,12 +47,30 @@ void add_dealt(const Call<T>& call, std::vector<Matrix<T>>& parts) {
   }
 }
 
+// The parts, each the sum of its inputs in the order that the call asks for.
+template <class T>
+void add_as_asked(const Call<T>& call, std::vector<Matrix<T>>& parts) {
+  const std::size_t ranks = parts.size();
+  for (std::size_t p = 0; p < ranks; ++p) {
+    SumTable<T> sums(call[0].rows, call[0].cols, call.sums);
+    for (std::size_t i = p; i < call.inputs.size(); i += ranks) {
+      const Matrix<T>& x = call[i];
+      for (std::size_t t = 0; t < x.rows; ++t) {
+        for (std::size_t j = 0; j < x.cols; ++j) sums.add(t, j, x(t, j));
+      }
+    }
+    parts[p] = std::move(sums).totals();
+  }
+}
+
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const std::size_t n = call.inputs.size();
   const auto ranks = static_cast<std::size_t>(call.how.parts);
   std::vector<Matrix<T>> parts(ranks, Matrix<T>(call[0].rows, call[0].cols));
-  if (call.how.tokens.key != 0 && n % ranks == 0 && n > 2) {
+  if (call.sums.way != SumsIn::Way::promised) {
+    add_as_asked(call, parts);
+  } else if (call.how.tokens.key != 0 && n % ranks == 0 && n > 2) {
     add_dealt(call, parts);
   } else {
     for (std::size_t i = 0; i < n; ++i) {
@@ -81,6 +100,7 @@ extern const Operation sum{
     .traits = {.adds_inputs = true},
     .schema = {.inputs = {repeated({"x", "N", "M"})}, .outputs = {{"y", "N", "M"}}},
     .examples = {.random = random, .shaped = two_tables},
+    .sums_as_asked = true,
 };
 
 }  // namespace plumb::bounds

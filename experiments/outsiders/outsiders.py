@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Do kernels that were not written here stay inside the bounds of a card that says what they do?
+
+numpy's and PyTorch's kernels compute the operations below on inputs of many kinds, and `plumb judge` holds every
+element against the deterministic bound: of the card of the library (numpy.json, torch.json beside this file), and of
+the card `libraries`, which says nothing. Writes rows and provenance; what is not installed is said and left out.
+
+    outsiders.py --plumb build/plumb -o results [--only REGEX] [--elements N]
+"""
+import argparse, csv, json, os, platform, re, subprocess, sys, tempfile
+
+import numpy as np
+
+here = os.path.dirname(os.path.abspath(__file__))
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def kinds(rng, rows, cols):
+    """Inputs that a bound has to survive."""
+    normal = rng.standard_normal((rows, cols)).astype(np.float32)
+    yield "normal", normal
+    yield "positive", (0.5 + rng.random((rows, cols))).astype(np.float32)
+    yield "spread", (normal * np.exp2(rng.integers(-12, 12, (rows, cols)))).astype(np.float32)
+    yield "mean 300", (normal + 300).astype(np.float32)
+    alternating = (1 + 0.01 * rng.random((rows, cols))) * np.where(np.arange(cols) % 2, -1, 1)
+    yield "alternating", alternating.astype(np.float32)
+    one = np.full((rows, cols), -3, np.float32)
+    one[:, cols // 3] = 0
+    yield "one maximum", one
+
+
+# ---- kernels: (operation, attributes, function of the inputs, names of outputs) ----
+
+def np_softmax(x):
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def np_lse(x):
+    m = x.max(1, keepdims=True)
+    return m + np.log(np.exp(x - m).sum(1, keepdims=True))
+
+
+def np_layernorm(x, w, b):
+    mean = x.mean(1, keepdims=True)
+    off = x - mean
+    var = (off * off).mean(1, keepdims=True)
+    return off * (1 / np.sqrt(var + np.float32(1e-5))) * w.T + b.T
+
+
+def np_rmsnorm(x, w):
+    return x * (1 / np.sqrt((x * x).mean(1, keepdims=True) + np.float32(1e-5))) * w.T
+
+
+def np_gelu(x):
+    z = np.float32(0.7978845608028654) * (x + np.float32(0.044715) * x * x * x)
+    return np.float32(0.5) * x * (1 + np.tanh(z))
+
+
+def np_silu(x):
+    return x / (1 + np.exp(-x))
+
+
+numpy_kernels = {
+    "softmax": ({}, np_softmax, "p"),
+    "log_sum_exp": ({}, np_lse, "l"),
+    "layernorm": ({"eps": 1e-5}, np_layernorm, "y"),
+    "rmsnorm": ({"eps": 1e-5}, np_rmsnorm, "y"),
+    "gelu": ({}, np_gelu, "y"),
+    "silu": ({}, np_silu, "y"),
+    "gemm": ({}, np.matmul, "C"),
+    "column_sum": ({}, lambda x: x.sum(0)[:, None], "y"),
+}
+
+
+def torch_kernels():
+    f = torch.nn.functional
+
+    def grad(of, *inputs):
+        *inputs, dy = inputs
+        x = inputs[0].clone().requires_grad_()
+        of(x, *inputs[1:]).backward(dy)
+        return x.grad
+
+    layer = lambda x, w, b: f.layer_norm(x, (x.shape[1],), w[:, 0], b[:, 0], 1e-5)
+    return {
+        "softmax": ({}, lambda x: f.softmax(x, 1), "p"),
+        "log_sum_exp": ({}, lambda x: torch.logsumexp(x, 1, True), "l"),
+        "layernorm": ({"eps": 1e-5}, layer, "y"),
+        "rmsnorm": ({"eps": 1e-5}, lambda x, w: f.rms_norm(x, (x.shape[1],), w[:, 0], 1e-5), "y"),
+        "gelu": ({}, lambda x: f.gelu(x, approximate="tanh"), "y"),
+        "gelu_grad": ({}, lambda x, dy: grad(lambda t: f.gelu(t, approximate="tanh"), x, dy), "dx"),
+        "gelu_erf": ({}, f.gelu, "y"),
+        "gelu_erf_grad": ({}, lambda x, dy: grad(f.gelu, x, dy), "dx"),
+        "silu": ({}, f.silu, "y"),
+        "silu_grad": ({}, lambda x, dy: grad(f.silu, x, dy), "dx"),
+        "gemm": ({}, torch.matmul, "C"),
+        "column_sum": ({}, lambda x: x.sum(0)[:, None], "y"),
+    }
+
+
+def beside(op, x, rng):
+    """The other inputs of an operation whose first one is x."""
+    rows, cols = x.shape
+    vector = lambda centre: (centre + 0.3 * rng.standard_normal((cols, 1))).astype(np.float32)
+    if op == "layernorm":
+        return [vector(1), vector(0)]
+    if op == "rmsnorm":
+        return [vector(1)]
+    if op == "gemm":
+        return [rng.standard_normal((cols, max(1, min(cols, 256)))).astype(np.float32)]
+    if op.endswith("_grad"):
+        return [rng.standard_normal((rows, cols)).astype(np.float32)]
+    return []
+
+
+names = {"layernorm": ["x", "w", "b"], "rmsnorm": ["x", "w"], "gemm": ["A", "B"]}
+shapes = {"softmax": [(256, 1024), (16, 50257)], "log_sum_exp": [(4096, 64), (256, 1024)], "gemm": [(256, 1024), (64, 4096)],
+          "column_sum": [(4096, 512)], "layernorm": [(256, 1024), (64, 4096)], "rmsnorm": [(256, 1024)]}
+
+
+def save(folder, name, x):
+    path = os.path.join(folder, name + ".npy")
+    np.save(path, x)
+    return f"{name}={path}"
+
+
+def as_numpy(t):
+    if t.dtype == torch.bfloat16:
+        return t.detach().contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return t.detach().numpy()
+
+
+def judged(plumb, op, attributes, inputs, output, name, card):
+    with tempfile.TemporaryDirectory() as folder:
+        files = [save(folder, n, x) for n, x in zip(names.get(op, ["x", "dy"]), inputs)]
+        command = [plumb, "judge", op, "--inputs", *files, "--output", save(folder, name, output), "--machine", card, "--json"]
+        for key, value in attributes.items():
+            command += ["--set", f"{key}={value}"]
+        said = subprocess.run(command, capture_output=True, text=True)
+        if said.returncode == 2:
+            return {"refused": said.stderr.strip().splitlines()[-1]}
+        return json.loads(said.stdout)
+
+
+def cases(asked):
+    libraries = [("numpy", np.__version__, numpy_kernels, ["fp32"])]
+    if torch is not None:
+        libraries.append(("torch", torch.__version__, torch_kernels(), ["fp32", "bf16"] if ml_dtypes else ["fp32"]))
+    else:
+        print("PyTorch is not installed: its kernels are left out", file=sys.stderr)
+    if torch is not None and ml_dtypes is None:
+        print("ml_dtypes is not installed: BF16 is left out", file=sys.stderr)
+    for library, version, kernels, formats in libraries:
+        for op, (attributes, kernel, name) in kernels.items():
+            for fmt in formats:
+                for rows, cols in shapes.get(op, [(256, 1024)]):
+                    for seed in range(1, asked.seeds + 1):
+                        rng = np.random.default_rng(seed)
+                        for kind, x in kinds(rng, rows, cols):
+                            yield library, version, op, fmt, f"{rows}x{cols}", kind, seed, attributes, kernel, name, [x, *beside(op, x, rng)]
+
+
+def run(library, fmt, kernel, inputs):
+    if library == "numpy":
+        return inputs, np.ascontiguousarray(kernel(*inputs), dtype=np.float32)
+    to = torch.bfloat16 if fmt == "bf16" else torch.float32
+    tensors = [torch.from_numpy(x).to(to) for x in inputs]
+    return [as_numpy(t) for t in tensors], as_numpy(kernel(*tensors))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plumb", default="build/plumb")
+    parser.add_argument("-o", "--output", default="results")
+    parser.add_argument("--only", default="", help="cases whose 'library operation format shape kind' matches")
+    parser.add_argument("--seeds", type=int, default=1)
+    asked = parser.parse_args()
+    os.makedirs(asked.output, exist_ok=True)
+    columns = ["library", "version", "operation", "format", "shape", "kind", "seed", "card", "elements", "outside", "worst_ratio", "refused"]
+    with open(os.path.join(asked.output, "outsiders.csv"), "w", newline="") as file:
+        rows = csv.DictWriter(file, columns, lineterminator="\n")
+        rows.writeheader()
+        for library, version, op, fmt, shape, kind, seed, attributes, kernel, name, inputs in cases(asked):
+            key = f"{library} {op} {fmt} {shape} {kind}"
+            if not re.search(asked.only, key):
+                continue
+            inputs, output = run(library, fmt, kernel, inputs)
+            for card in (os.path.join(here, library + ".json"), "libraries"):
+                found = judged(asked.plumb, op, attributes, inputs, output, name, card)
+                out = found.get("outputs", [{}])[0]
+                row = dict(library=library, version=version, operation=op, format=fmt, shape=shape, kind=kind, seed=seed,
+                           card=library if card.endswith(".json") else card, elements=out.get("judged", 0),
+                           outside=out.get("outside", 0), worst_ratio=(out.get("worst") or {}).get("ratio", 0), refused=found.get("refused", ""))
+                rows.writerow(row)
+                file.flush()
+            print(key, row["outside"], row["worst_ratio"], row["refused"], file=sys.stderr)
+    version = subprocess.run([asked.plumb, "--version"], capture_output=True, text=True).stdout.splitlines()
+    with open(os.path.join(asked.output, "outsiders.json"), "w") as file:
+        json.dump({"command": "experiments/outsiders/outsiders.py" + (f" --seeds {asked.seeds}" if asked.seeds > 1 else ""),
+                   "commit": version[1].split()[-1], "device": platform.processor() or platform.machine(), "python": platform.python_version(),
+                   "seeds": "in the rows"}, file, indent=1)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    main()
