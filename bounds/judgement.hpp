@@ -66,7 +66,7 @@ class Judgement {
   std::size_t elements_ = 0, outside_ = 0, not_finite_ = 0, stride_, since_ = 0;
   std::array<std::uint64_t, bins> bins_{};
   Compared worst_;
-  std::array<double, 4> rtol_, atol_{};
+  std::vector<double> rtol_, atol_;
   struct Sample {
     double value, limit;
   };

@@ -14,7 +14,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array edges{0.0, 0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1, 1.0};
+struct Bin {
+  const char* name;
+  double to;
+};
+constexpr std::array known_bins{Bin{"to 1/1024", 0x1p-10}, Bin{"to 1/128", 0x1p-7},
+                                Bin{"to 1/16", 0x1p-4},    Bin{"to 1/4", 0x1p-2},
+                                Bin{"to 1/2", 0x1p-1},     Bin{"to 1", 1}};
 constexpr std::array quantiles{0.5, 0.9, 0.99};
 
 // A number of a document; what JSON has no number for, as text.
@@ -63,7 +69,7 @@ void tell_verdict(const JudgedFiles& judged) {
 
 void tell_worst(const JudgedOutput& output, Mode mode) {
   const Compared& w = output.judgement.worst();
-  fmt::print("  worst{}: {}{} is {:.9g}, exactly {:.9g}; off by {:.4g}, {} {:.4g}", "",
+  fmt::print("  worst: {}{} is {:.9g}, exactly {:.9g}; off by {:.4g}, {} {:.4g}",
              output.operand.name, output.operand.place(w.element), w.found, w.value,
              std::fabs(w.found - w.value), mode == Mode::moments ? "standard deviation" : "bound",
              w.bound);
@@ -86,9 +92,11 @@ std::string bar(double share) {
 
 // Shares of the elements by error over bound.
 std::vector<std::pair<std::string, std::size_t>> bins_of(const Judgement& j) {
-  std::vector<std::pair<std::string, std::size_t>> bins{{"equal", j.equal()}};
-  for (std::size_t i = 0; i + 1 < edges.size(); ++i) {
-    bins.emplace_back(fmt::format("to {:g}", edges[i + 1]), j.between(edges[i], edges[i + 1]));
+  std::vector<std::pair<std::string, std::size_t>> bins{{"exact", j.equal()}};
+  double from = 0;
+  for (const auto& [name, to] : known_bins) {
+    bins.emplace_back(name, j.between(from, to));
+    from = to;
   }
   bins.emplace_back("outside", j.outside());
   return bins;

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <future>
 #include <memory>
-#include <numeric>
 #include <thread>
 
 #include "bounds/on_machine.hpp"
@@ -17,305 +17,194 @@
 namespace plumb::trace {
 namespace {
 
-constexpr std::size_t block_elements = std::size_t(1) << 17;
-
-// The tolerances of a block, one for each format of outputs.
+// The values of a block, and its tolerances, one for each format of outputs.
 struct Bounded {
   std::vector<Matrix<double>> values;
   std::vector<Tolerance> by_format;
 };
 
+using Rows = std::span<const std::size_t>;
+
+// A bound for numbers of a format says nothing of others.
+void refuse_other_numbers(const OperandInFile& of, Cut cut, Rows which,
+                          const Matrix<double>& numbers, const Format& format) {
+  if (of.tensor->format() == format) return;
+  for (std::size_t e = 0; e < numbers.size(); ++e) {
+    const double x = numbers.values[e];
+    if (!std::isfinite(x) || round_to(x, format) == x) continue;
+    throw Failure(
+        fmt::format("{} of {} is {:.9g}, which is no number of {}; name its format with "
+                    "--format, or leave --format and --recipe out",
+                    of.place(element_of(of, cut, which, e)), of.text(), x, format.name));
+  }
+}
+
 class Judge {
  public:
   explicit Judge(const JudgeOptions& asked)
-      : asked_(asked),
-        operation_(*asked.operation),
-        attributes_(attributes_of(operation_, asked.attributes)),
-        inputs_(inputs_in(operation_, asked.inputs, asked.names, attributes_)),
-        outputs_(outputs_in(operation_, inputs_.size(), asked.outputs, asked.names, attributes_)) {}
+      : asked_(asked), operation_(*asked.operation), plan_(asked) {
+    judged_.attributes = plan_.attributes;
+    judged_.not_given = plan_.not_given;
+    judged_.rows = plan_.rows.size();
+    judged_.of_rows = plan_.of_rows;
+    judged_.sums = assumed_sums(*asked_.machine, operation_, asked_.mode);
+    std::size_t elements = 0;
+    for (const PlannedOutput& y : plan_.outputs) elements += plan_.elements_of(y.operand);
+    const double lambda =
+        asked_.mode == Mode::moments && elements > 0 ? lambda_of(elements, asked_.delta) : 1;
+    for (const auto& [place, y, f] : plan_.outputs) {
+      const Format& format = plan_.nothing ? y.tensor->format() : plan_.formats[f];
+      judged_.outputs.push_back({y, format, Judgement(plan_.elements_of(y), format, lambda)});
+    }
+  }
 
   JudgedFiles judged() {
-    result_.attributes = attributes_;
-    result_.sums = assumed_sums(*asked_.machine, operation_, asked_.mode);
-    if (nothing_there()) return std::move(result_);
-    check_shapes();
-    choose_formats();
-    choose_rows();
-    start();
+    if (plan_.nothing) return std::move(judged_);
+    open_file();
+    for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+      whole_.push_back(plan_.cuts[i] == Cut::none ? read_input(i, {}) : Matrix<double>());
+    }
     go_through_blocks();
     explain_worst();
     if (file_) file_->finish();
-    return std::move(result_);
+    return std::move(judged_);
   }
 
  private:
-  // Outputs without numbers, of inputs without numbers: there is nothing to be wrong.
-  bool nothing_there() {
-    const auto empty = [](const OperandInFile& x) { return x.tensor->size == 0; };
-    if (std::ranges::none_of(inputs_, empty)) return false;
-    for (const auto& [o, output] : outputs_) {
-      if (!empty(output)) return false;
+  void open_file() {
+    if (asked_.bounds.empty()) return;
+    std::vector<BoundsFile::Output> outputs;
+    for (const auto& [place, y, format] : plan_.outputs) {
+      const std::vector<std::size_t> drawn{plan_.rows.size(), y.shape.cols};
+      outputs.push_back({y.name, plan_.drawn ? drawn : y.tensor->shape});
     }
-    for (const auto& [o, output] : outputs_) {
-      result_.outputs.push_back({output, output.tensor->format(), Judgement(0, fp32)});
-    }
-    return true;
+    file_ = std::make_unique<BoundsFile>(asked_.bounds, outputs, asked_.mode == Mode::moments,
+                                         plan_.drawn ? Rows(plan_.rows) : Rows());
   }
 
-  void check_shapes() {
-    std::vector<Shape> shapes;
-    for (const OperandInFile& input : inputs_) shapes.push_back(input.shape);
-    const auto forms = check_call(operation_, shapes, attributes_, {});
-    if (!forms) throw Failure(forms.error().detail + "; write another, or change --set");
-    for (std::size_t o = 0; o < forms->size(); ++o) {
-      const OutputForm& form = (*forms)[o];
-      const auto found = outputs_.find(o);
-      if (found == outputs_.end()) {
-        result_.not_given.emplace_back(form.name);
-        continue;
-      }
-      refuse_shape(found->second, form.rows.value_or(found->second.shape.rows),
-                   form.cols.value_or(found->second.shape.cols));
-    }
-  }
-
-  void refuse_shape(const OperandInFile& y, std::size_t rows, std::size_t cols) const {
-    if (y.shape == Shape{rows, cols}) return;
-    throw Failure(
-        fmt::format("the output {} is {}, and {} of these inputs makes {} x {}; write that",
-                    y.text(), text_of(y.tensor->shape), operation_.id, rows, cols));
-  }
-
-  Format format_of(const OperandInFile& y) const {
-    const Format& stored = y.tensor->format();
-    if (operation_.traits.scales_output) {
-      if (stored == fp32 && asked_.output != nullptr) return *asked_.output;
-      throw Failure(fmt::format(
-          "the outputs of {} are what scaled short numbers stand for: write them in F32, divided by "
-          "their scales, and say which format they were short in with --format",
-          operation_.id));
-    }
-    if (asked_.output == nullptr) return stored;
-    if (stored == fp32 || stored == *asked_.output) return *asked_.output;
-    throw Failure(fmt::format("the output {} is of {}, not of {}; leave --format and --recipe out",
-                              y.text(), stored.name, asked_.output->name));
-  }
-
-  void choose_formats() {
-    for (const auto& [o, y] : outputs_) {
-      const Format format = format_of(y);
-      const auto known = std::ranges::find(formats_, format);
-      format_of_.push_back(static_cast<std::size_t>(known - formats_.begin()));
-      if (known == formats_.end()) formats_.push_back(format);
-    }
-    input_ = asked_.input != nullptr && inputs_[0].tensor->format() == fp32
-                 ? *asked_.input
-                 : inputs_[0].tensor->format();
-    if (!operation_.traits.one_product) return;
-    const Format& other = inputs_[1].tensor->format();
-    const bool unit = !asked_.machine->is_ieee() && !asked_.machine->order();
-    if (!unit || other == inputs_[0].tensor->format()) return;
-    throw Failure(fmt::format(
-        "{} is of {} and {} of {}, and a matrix unit multiplies numbers of one "
-        "format; write both in one",
-        inputs_[0].text(), inputs_[0].tensor->format().name, inputs_[1].text(), other.name));
-  }
-
-  void choose_rows() {
-    const auto cuts = row_wise(operation_, inputs_.size(), attributes_);
-    const std::size_t all = outputs_.begin()->second.shape.rows;
-    if (asked_.rows > 0 && !cuts) {
-      throw Failure(
-          fmt::format("the rows of {} depend on each other here, so that none can be judged "
-                      "by themselves; leave --rows out",
-                      operation_.id));
-    }
-    by_rows_ = cuts.has_value();
-    cuts_ = cuts ? *cuts : std::vector<Cut>(inputs_.size(), Cut::none);
-    drawn_ = asked_.rows > 0 && asked_.rows < all;
-    rows_.resize(all);
-    std::iota(rows_.begin(), rows_.end(), std::size_t(0));
-    if (drawn_) rows_ = drawn_rows(asked_.rows, all, asked_.seed);
-    std::size_t widest = 1;
-    for (const auto& [o, y] : outputs_) widest = std::max(widest, y.shape.cols);
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (cuts_[i] == Cut::rows) widest = std::max(widest, inputs_[i].shape.cols);
-      if (cuts_[i] == Cut::columns) widest = std::max(widest, inputs_[i].shape.rows);
-    }
-    block_rows_ = cuts ? std::max<std::size_t>(1, block_elements / widest) : rows_.size();
-    result_.rows = rows_.size();
-    result_.of_rows = all;
-  }
-
-  std::size_t judged_of(const OperandInFile& y) const {
-    return drawn_ ? rows_.size() * y.shape.cols : y.tensor->size;
-  }
-
-  void start() {
-    const bool moments = asked_.mode == Mode::moments;
-    std::size_t all = 0;
-    for (const auto& [o, y] : outputs_) all += judged_of(y);
-    const double lambda = moments ? lambda_of(all, asked_.delta) : 1;
-    std::vector<BoundsFile::Output> in_file;
-    for (const auto& [o, y] : outputs_) {
-      const Format& format = formats_[format_of_[result_.outputs.size()]];
-      result_.outputs.push_back({y, format, Judgement(judged_of(y), format, lambda)});
-      in_file.push_back(
-          {y.name, drawn_ ? std::vector{rows_.size(), y.shape.cols} : y.tensor->shape});
-    }
-    if (!asked_.bounds.empty()) {
-      file_ = std::make_unique<BoundsFile>(
-          asked_.bounds, in_file, moments,
-          drawn_ ? std::span<const std::size_t>(rows_) : std::span<const std::size_t>());
-    }
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      whole_.push_back(cuts_[i] == Cut::none ? read_input(i, {}) : Matrix<double>());
-    }
-  }
-
-  Matrix<double> read_input(std::size_t i, std::span<const std::size_t> which) const {
-    Matrix<double> numbers = piece_of(inputs_[i], cuts_[i], which);
-    refuse_not_finite(inputs_[i], cuts_[i], which, numbers);
+  Matrix<double> read_input(std::size_t i, Rows which) const {
+    const OperandInFile& input = plan_.inputs[i];
+    Matrix<double> numbers = piece_of(input, plan_.cuts[i], which);
+    refuse_not_finite(input, plan_.cuts[i], which, numbers);
     if (asked_.input != nullptr && operation_.traits.one_product && i < 2) {
-      refuse_other_numbers(inputs_[i], cuts_[i], which, numbers, input_);
+      refuse_other_numbers(input, plan_.cuts[i], which, numbers, plan_.input);
     }
     return numbers;
   }
 
-  // --format and --recipe promise numbers of a format; a bound for it does not hold for others.
-  void refuse_other_numbers(const OperandInFile& of, Cut cut, std::span<const std::size_t> which,
-                            const Matrix<double>& numbers, const Format& format) const {
-    if (of.tensor->format() == format) return;
-    for (std::size_t e = 0; e < numbers.size(); ++e) {
-      const double x = numbers.values[e];
-      if (!std::isfinite(x) || round_to(x, format) == x) continue;
-      throw Failure(
-          fmt::format("{} of {} is {:.9g}, which is no number of {}; name its format with "
-                      "--format or leave it out",
-                      of.place(element_of(of, cut, which, e)), of.text(), x, format.name));
-    }
-  }
-
-  std::vector<Matrix<double>> read_inputs(std::span<const std::size_t> which) const {
+  std::vector<Matrix<double>> read_inputs(Rows which) const {
     std::vector<Matrix<double>> read;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      read.push_back(cuts_[i] == Cut::none ? Matrix<double>() : read_input(i, which));
+    for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+      read.push_back(plan_.cuts[i] == Cut::none ? Matrix<double>() : read_input(i, which));
     }
     return read;
   }
 
-  Bounded bounded(const std::vector<Matrix<double>>& read, std::span<const std::size_t> which,
+  Bounded bounded(const std::vector<Matrix<double>>& read, Rows which,
                   std::optional<Place> explained = {}) const {
     std::vector<const Matrix<double>*> inputs;
     for (std::size_t i = 0; i < read.size(); ++i) {
-      inputs.push_back(cuts_[i] == Cut::none ? &whole_[i] : &read[i]);
+      inputs.push_back(plan_.cuts[i] == Cut::none ? &whole_[i] : &read[i]);
     }
     ExactRoundings exact;
     Bounded all;
-    all.values = operation_.value({inputs, attributes_, {1, fp32, formats_[0]}, exact});
-    const double share =
-        asked_.delta * static_cast<double>(which.size()) / static_cast<double>(rows_.size());
-    for (const Format& format : formats_) {
-      auto tolerance = tolerance_on(
-          *asked_.machine, operation_,
-          {inputs, attributes_, {1, fp32, format}, asked_.mode, share, all.values, explained},
-          input_);
+    all.values = operation_.value({inputs, plan_.attributes, {1, fp32, plan_.formats[0]}, exact});
+    const double delta =
+        asked_.delta * static_cast<double>(which.size()) / static_cast<double>(plan_.rows.size());
+    for (const Format& format : plan_.formats) {
+      const ToleranceCall call{inputs, plan_.attributes, {1, fp32, format}, asked_.mode,
+                               delta,  all.values,       explained};
+      const auto tolerance = tolerance_on(*asked_.machine, operation_, call, plan_.input);
       if (!tolerance) refuse_bound(tolerance.error().detail, which);
-      all.by_format.push_back(*std::move(tolerance));
+      all.by_format.push_back(*tolerance);
     }
     return all;
   }
 
-  [[noreturn]] void refuse_bound(const std::string& why, std::span<const std::size_t> which) const {
-    const bool whole = which.size() == rows_.size() && !drawn_;
-    throw Failure(fmt::format(
-        "{} has no bound here{}: {}; change --machine, --mode or the inputs", operation_.id,
-        whole ? "" : fmt::format(" (rows {} to {})", which.front(), which.back()), why));
-  }
-
-  std::span<const std::size_t> block(std::size_t first) const {
-    return std::span(rows_).subspan(first, std::min(block_rows_, rows_.size() - first));
+  [[noreturn]] void refuse_bound(const std::string& why, Rows which) const {
+    const bool all = which.size() == plan_.of_rows;
+    const std::string where =
+        all ? "" : fmt::format(" (rows {} to {})", which.front(), which.back());
+    throw Failure(fmt::format("{} has no bound here{}: {}; change --machine, --mode or the inputs",
+                              operation_.id, where, why));
   }
 
   // Reads in order, bounds side by side, compares in order.
   void go_through_blocks() {
     struct Work {
-      std::span<const std::size_t> which;
+      Rows which;
       std::future<Bounded> bounded;
     };
     const std::size_t hands = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 8);
     std::deque<Work> under_way;
-    for (std::size_t first = 0; first < rows_.size() || !under_way.empty(); first += block_rows_) {
-      if (first < rows_.size()) {
-        const auto which = block(first);
+    for (std::size_t first = 0; first < plan_.rows.size() || !under_way.empty();
+         first += plan_.block_rows) {
+      if (first < plan_.rows.size()) {
+        const Rows which = plan_.block(first);
         under_way.push_back(
             {which, std::async(std::launch::async, [this, which, read = read_inputs(which)] {
                return bounded(read, which);
              })});
         if (under_way.size() < hands) continue;
       }
-      const Bounded done = under_way.front().bounded.get();
-      compare(done, under_way.front().which);
+      compare(under_way.front().bounded.get(), under_way.front().which);
       under_way.pop_front();
     }
   }
 
-  void compare(const Bounded& done, std::span<const std::size_t> which) {
-    std::size_t k = 0;
-    for (const auto& [o, y] : outputs_) {
-      const Matrix<double>& value = done.values.at(o);
-      if (!by_rows_) refuse_shape(y, value.rows, value.cols);
-      const Cut cut = by_rows_ ? Cut::rows : Cut::none;
+  void compare(const Bounded& block, Rows which) {
+    const Cut cut = plan_.cut_of_outputs();
+    for (std::size_t k = 0; k < plan_.outputs.size(); ++k) {
+      const auto& [o, y, format] = plan_.outputs[k];
+      const Matrix<double>& value = block.values.at(o);
+      if (!plan_.by_rows) plan_.refuse_shape(y, value.rows, value.cols);
       const Matrix<double> found = piece_of(y, cut, which);
-      const Tolerance& t = done.by_format[format_of_[k]];
-      JudgedOutput& output = result_.outputs[k++];
       if (!operation_.traits.scales_output) {
-        refuse_other_numbers(y, cut, which, found, output.format);
+        refuse_other_numbers(y, cut, which, found, plan_.formats[format]);
       }
+      const Tolerance& t = block.by_format[format];
       for (std::size_t e = 0; e < found.size(); ++e) {
-        output.judgement.add(element_of(y, cut, which, e), found.values[e], value.values[e],
-                             t.bound[o].values[e], t.bias.empty() ? 0 : t.bias[o].values[e]);
+        judged_.outputs[k].judgement.add(element_of(y, cut, which, e), found.values[e],
+                                         value.values[e], t.bound[o].values[e],
+                                         t.bias.empty() ? 0 : t.bias[o].values[e]);
       }
-      if (!file_) continue;
-      file_->add(y.name + ".value", value.values);
-      file_->add(y.name + ".bound", t.bound[o].values);
-      if (!t.bias.empty()) file_->add(y.name + ".bias", t.bias[o].values);
+      keep(y.name, value, t, o);
     }
+  }
+
+  void keep(const std::string& name, const Matrix<double>& value, const Tolerance& t,
+            std::size_t o) {
+    if (!file_) return;
+    file_->add(name + ".value", value.values);
+    file_->add(name + ".bound", t.bound[o].values);
+    if (!t.bias.empty()) file_->add(name + ".bias", t.bias[o].values);
   }
 
   // Once more the block of the worst element, which now says what its bound is made of.
   void explain_worst() {
-    std::size_t k = 0;
-    for (const auto& [o, y] : outputs_) {
-      JudgedOutput& output = result_.outputs[k];
-      const std::size_t element = output.judgement.worst().element;
-      const std::size_t row = element / y.shape.cols;
-      const auto at =
-          static_cast<std::size_t>(std::ranges::lower_bound(rows_, row) - rows_.begin());
-      const auto which = block(by_rows_ ? at / block_rows_ * block_rows_ : 0);
-      const Place place{
-          o, by_rows_ ? at % block_rows_ * y.shape.cols + element % y.shape.cols : element};
-      const Bounded again = bounded(read_inputs(which), which, place);
-      const auto& terms = again.by_format[format_of_[k++]].terms;
-      if (o < terms.size()) output.terms = terms[o];
+    for (std::size_t k = 0; k < plan_.outputs.size(); ++k) {
+      const auto& [o, y, format] = plan_.outputs[k];
+      const std::size_t element = judged_.outputs[k].judgement.worst().element;
+      std::size_t first = 0, in_block = element;
+      if (plan_.by_rows) {
+        const auto row = std::ranges::lower_bound(plan_.rows, element / y.shape.cols);
+        const auto at = static_cast<std::size_t>(row - plan_.rows.begin());
+        first = at / plan_.block_rows * plan_.block_rows;
+        in_block = (at - first) * y.shape.cols + element % y.shape.cols;
+      }
+      const Rows which = plan_.block(first);
+      const Bounded again = bounded(read_inputs(which), which, Place{o, in_block});
+      const auto& terms = again.by_format[format].terms;
+      if (o < terms.size()) judged_.outputs[k].terms = terms[o];
     }
   }
 
   const JudgeOptions& asked_;
   const Operation& operation_;
-  Attributes attributes_;
-  std::vector<OperandInFile> inputs_;
-  std::map<std::size_t, OperandInFile> outputs_;
-  std::vector<Format> formats_;         // that outputs have, each once
-  std::vector<std::size_t> format_of_;  // of each judged output
-  Format input_ = fp32;
-  std::vector<Cut> cuts_;
-  std::vector<std::size_t> rows_;
-  std::size_t block_rows_ = 1;
-  bool by_rows_ = false, drawn_ = false;
+  JudgePlan plan_;
   std::vector<Matrix<double>> whole_;  // inputs that every row needs
   std::unique_ptr<BoundsFile> file_;
-  JudgedFiles result_;
+  JudgedFiles judged_;
 };
 
 }  // namespace
