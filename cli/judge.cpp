@@ -150,7 +150,7 @@ void add_judge(CLI::App& app, Verb& chosen) {
   add_json(*verb, asked.as_json);
   verb->footer(
       fmt::format("{}\nOperations: {}.\nTheir inputs, outputs and attributes stand at the top of "
-                  "bounds/operations/OP.cpp; all dimensions of a tensor but the last are rows.",
+                  "their files in bounds/operations; all dimensions of a tensor but the last are rows.",
                   verdict_codes, fmt::join(shaped_operations(), ", ")));
   verb->callback([&chosen, verb] {
     chosen = [verb] {

@@ -75,9 +75,14 @@ TEST_F(Judge, FindsAForgottenKeyOfASoftmaxAndAcceptsTheSoundOne) {
   write("wrong.safetensors", {f32("out", shape, softmax(x, 4096, 5, 17))});
   EXPECT_NE(said("softmax", "x.safetensors", "sound.safetensors", 0).find("verdict: PASS"),
             std::string::npos);
-  const std::string out =
-      said("softmax", "x.safetensors", "wrong.safetensors", 1, "--machine ieee-pairwise");
+  // In any order 4096 numbers may be off by as much as an average key; this is the heaviest.
+  const auto row = x.begin() + 5 * 4096;
+  const auto heaviest = static_cast<std::size_t>(std::max_element(row, row + 4096) - row);
+  write("heavy.safetensors", {f32("out", shape, softmax(x, 4096, 5, heaviest))});
+  const std::string out = said("softmax", "x.safetensors", "heavy.safetensors", 1);
   EXPECT_NE(out.find("p[1, 1, "), std::string::npos) << out;  // row 5 of 8
+  // A card that knows the order sees any key.
+  said("softmax", "x.safetensors", "sound.safetensors", 0, "--machine ieee-pairwise");
   const auto json =
       document("softmax", "x.safetensors", "wrong.safetensors", 1, "--machine ieee-pairwise");
   EXPECT_EQ(json["outputs"][0]["worst"]["element"].get<std::size_t>() / 4096, 5U);
@@ -85,7 +90,6 @@ TEST_F(Judge, FindsAForgottenKeyOfASoftmaxAndAcceptsTheSoundOne) {
   EXPECT_GT(json["outputs"][0]["outside"], 4000);
 }
 
-// In any order the bound of 4096 numbers is as wide as the key; of a bound for the order it is not.
 TEST_F(Judge, SaysWhichOrderItAssumes) {
   const Floats32 x = numbers(4096, 2);
   write("x.safetensors", {f32("x", {1, 4096}, x)});
@@ -137,9 +141,16 @@ TEST_F(Judge, FindsAWrongBlockOfAProduct) {
   }
   write("at.safetensors", {bf16_tensor("A", {k, m}, across), bf16_tensor("B", {k, n}, b)});
   said("gemm", "at.safetensors", "c.safetensors", 0, "--set transpose_a=1");
-  EXPECT_EQ(document("gemm", "at.safetensors", "w.safetensors", 1,
-                     "--set transpose_a=1 --rows 5 --seed 2")["outputs"][0]["worst"]["place"],
-            "[2, 7]");
+  // Five of six rows: most seeds draw the wrong one, and it has the place of the whole.
+  int drawn = 0;
+  for (int seed = 1; seed <= 12; ++seed) {
+    const Said r = plumb("judge gemm --set transpose_a=1 --rows 5 --seed " + std::to_string(seed) +
+                         " --inputs " + at("at.safetensors") + " --output " + at("w.safetensors"));
+    EXPECT_EQ(r.code == 1, r.out.find("C[2, 7]") != r.out.npos) << r.out;
+    drawn += r.code;
+  }
+  EXPECT_GT(drawn, 6);
+  EXPECT_LT(drawn, 12);
 }
 
 Floats32 layer_norm(const Floats32& x, const Floats32& w, const Floats32& b, float eps,
@@ -159,7 +170,9 @@ Floats32 layer_norm(const Floats32& x, const Floats32& w, const Floats32& b, flo
 }
 
 TEST_F(Judge, FindsAnEpsilonThatStandsOutsideOfTheRoot) {
-  const Floats32 x = numbers(16 * 256, 5), w = numbers(256, 6), b = numbers(256, 7);
+  Floats32 x = numbers(16 * 256, 5);
+  for (float& v : x) v *= 0.05F;  // of a small variance, where epsilon counts
+  const Floats32 w = numbers(256, 6), b = numbers(256, 7);
   write("in.safetensors", {f32("x", {16, 256}, x), f32("w", {256}, w), f32("bias", {256}, b)});
   write("y.safetensors", {f32("y", {16, 256}, layer_norm(x, w, b, 1e-5F, true))});
   write("z.safetensors", {f32("y", {16, 256}, layer_norm(x, w, b, 1e-5F, false))});
@@ -313,7 +326,6 @@ TEST_F(Judge, RefusesInOneSentence) {
   refused("judge softmaxx" + in + out, "softmax");
   refused("judge layernorm" + in + out, "needs the attribute eps; say it: --set eps=...");
   refused("judge adam" + in + out, "needs the attributes lr, beta1, beta2, eps, step");
-  refused("judge sum" + in + out + " --name x=x", "no file has 'y'");
   refused("judge column_sum" + in + out + " --rows 2 --name y=p", "and column_sum of these");
 }
 
