@@ -50,7 +50,7 @@ std::optional<std::vector<Cut>> row_wise(const Operation& operation, std::size_t
   if (!operands) throw std::invalid_argument(operands.error().detail);
   const Attributes all = *check_attributes(operation, attributes);
   const Traits& traits = operation.traits;
-  if (traits.of_ranks || traits.shaped_by_parts || traits.keeps_history) return {};
+  if (traits.of_ranks || traits.shaped_by_parts || traits.keeps_history || traits.exact) return {};
   for (const Attribute& a : operation.schema.attributes) {
     if (a.kind == Attribute::Kind::key && attributes.contains(a.name)) return {};
   }

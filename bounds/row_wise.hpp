@@ -6,7 +6,8 @@
 // of it.
 //
 // ASSUMES  What has one number a row (labels, ids, counts) may mean more than its row, as a step
-//          over T does; so may keys of random bits and collectives: calls of those are not cut.
+//          over T does; so may keys of random bits, collectives, and exact operations, which move
+//          rows about: calls of those are not cut.
 // TESTED   tests/bounds/row_wise_test.cpp: every operation that is cut has the bits of the whole
 #pragma once
 

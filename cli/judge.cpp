@@ -148,10 +148,10 @@ void add_judge(CLI::App& app, Verb& chosen) {
   verb->add_option("--bounds", asked.bounds, "write value and bound of each element here")
       ->check(new_traces());
   add_json(*verb, asked.as_json);
-  verb->footer(
-      fmt::format("{}\nOperations: {}.\nTheir inputs, outputs and attributes stand at the top of "
-                  "their files in bounds/operations; all dimensions of a tensor but the last are rows.",
-                  verdict_codes, fmt::join(shaped_operations(), ", ")));
+  verb->footer(fmt::format(
+      "{}\nOperations: {}.\nTheir inputs, outputs and attributes stand at the top of "
+      "their files in bounds/operations; all dimensions of a tensor but the last are rows.",
+      verdict_codes, fmt::join(shaped_operations(), ", ")));
   verb->callback([&chosen, verb] {
     chosen = [verb] {
       refuse_contradictions(asked, *verb);

@@ -67,7 +67,7 @@ TEST(MachineCard, AWrongCardIsOneSentenceThatNamesTheField) {
   for (const auto& [text, sentence] :
        {std::pair<std::string, std::string>{"", "no JSON of a card"},
         {"[]", "it is []; expected an object"},
-        {"{}", "it has no 'facts'"},
+        {"{}", "it has no 'title'"},
         {R"({"title": "x", "facts": []})", "facts is []; expected a list of facts"},
         {R"({"title": 3, "facts": [1]})", "expected"},
         {R"({"title": "x", "facts": [1]})", "facts[0] is 1; expected an object"},

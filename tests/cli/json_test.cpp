@@ -56,8 +56,8 @@ class Json : public InFolder {
         {"bound", {"--all", "bounds"}},
         {"judge",
          {"gelu --name x=m0/layers.0.mlp.fc1/out --name y=m0/layers.0.mlp.act/out --inputs " + ref +
-              "/step_000002/rank_00000.safetensors --output " + ref +
-              "/step_000002/rank_00000.safetensors",
+              "/step_000002/step_000002/rank_00000.safetensors --output " + ref +
+              "/step_000002/step_000002/rank_00000.safetensors",
           "judge"}},
         {"recipes", {"", "recipes"}},
         {"recipes", {"bf16", "recipes"}},

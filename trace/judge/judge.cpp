@@ -11,7 +11,7 @@
 
 #include "bounds/on_machine.hpp"
 #include "number/rounding.hpp"
-#include "trace/judge/bounds_file.hpp"
+#include "trace/store/bounds_file.hpp"
 #include "trace/judge/pieces.hpp"
 
 namespace plumb::trace {

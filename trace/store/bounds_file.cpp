@@ -1,4 +1,4 @@
-#include "trace/judge/bounds_file.hpp"
+#include "trace/store/bounds_file.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// trace/judge/bounds_file.hpp: values and bounds of the judged elements, as a file of the safetensors
+// trace/store/bounds_file.hpp: values and bounds of the judged elements, as a file of the safetensors
 // format: for an output p the tensors p.value, p.bound and, under moments, p.bias, in F64; where rows
 // were drawn, `rows` has their numbers, in I64.
 //
