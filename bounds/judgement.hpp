@@ -43,6 +43,7 @@ class Judgement {
   // `element`: its place in the output. Call in the order of elements.
   void add(std::size_t element, double found, double value, double bound, double bias = 0);
 
+  double lambda() const { return lambda_; }
   std::size_t elements() const { return elements_; }
   std::size_t equal() const { return bins_[0]; }
   std::size_t outside() const { return outside_; }

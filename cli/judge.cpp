@@ -53,14 +53,15 @@ std::vector<Source> sources(const std::vector<std::string>& words) {
 TensorNames names_from(const JudgeCommand& asked, const Operation& operation) {
   TensorNames names;
   for (const std::string& word : asked.names) {
-    const auto [name, tensor] = halves(word, "--name", "INPUT=TENSOR or OUTPUT=TENSOR");
+    const auto pair = halves(word, "--name", "INPUT=TENSOR or OUTPUT=TENSOR");
+    const std::string& name = pair.first;
     std::vector<std::string> known;
     for (const Operand& x : operation.schema.inputs) known.emplace_back(x.name);
     for (const Operand& y : operation.schema.outputs) known.emplace_back(y.name);
     const std::string stem = name.substr(0, name.rfind('_'));
     const auto is = [&](const std::string& each) { return each == name || each == stem; };
     if (std::ranges::none_of(known, is)) throw Failure(unknown("input or output", name, known));
-    names[name] = tensor;
+    names[name] = pair.second;
   }
   return names;
 }

@@ -60,7 +60,7 @@ void tell_verdict(const JudgedFiles& judged) {
   if (elements == 0) {
     say("verdict: INCONCLUSIVE, nothing that was judged could have failed\n");
   } else if (outside == 0) {
-    say("verdict: PASS: all of {} are within their bounds\n", how_many(elements, "element"));
+    say("verdict: PASS: {}, none outside of its bound\n", how_many(elements, "element"));
   } else {
     say("verdict: FAIL: {} of {} outside of their bounds\n", outside,
         how_many(elements, "element"));
@@ -73,7 +73,9 @@ void tell_worst(const JudgedOutput& output, Mode mode) {
              output.operand.name, output.operand.place(w.element), w.found, w.value,
              std::fabs(w.found - w.value), mode == Mode::moments ? "standard deviation" : "bound",
              w.bound);
-  if (mode == Mode::moments) fmt::print(", bias {:.4g}", w.bias);
+  if (mode == Mode::moments) {
+    fmt::print(", bias {:.4g}; the limit is {:.3g} deviations", w.bias, output.judgement.lambda());
+  }
   fmt::print(", ratio {:.4g}\n", w.ratio);
   if (const Term* term = largest_of(output.terms)) {
     fmt::print("  of that {:.4g} by {}: {}\n", term->largest, term->name, term->formula);
@@ -102,11 +104,11 @@ std::vector<std::pair<std::string, std::size_t>> bins_of(const Judgement& j) {
   return bins;
 }
 
-void tell_histogram(const Judgement& j) {
+void tell_histogram(const Judgement& j, std::string_view limit) {
   fmt::print(
-      "  error / bound: half of the elements up to {:.3g}, 90 % to {:.3g}, 99 % to {:.3g}, "
+      "  error / {}: half of the elements up to {:.3g}, 90 % to {:.3g}, 99 % to {:.3g}, "
       "the largest {:.3g}\n",
-      j.quantile(0.5), j.quantile(0.9), j.quantile(0.99), j.worst().ratio);
+      limit, j.quantile(0.5), j.quantile(0.9), j.quantile(0.99), j.worst().ratio);
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, n] : bins_of(j)) {
     const double share = static_cast<double>(n) / static_cast<double>(j.elements());
@@ -115,9 +117,9 @@ void tell_histogram(const Judgement& j) {
   fmt::print("{}", in_columns({{}, {"", true}, {}}, rows, 4));
 }
 
-void tell_fits(const Judgement& j) {
-  fmt::print(
-      "  allclose(found, exact) that accepts all that the bound accepts, and how much more:\n");
+void tell_fits(const Judgement& j, std::string_view limit) {
+  fmt::print("  allclose(found, exact) that accepts all that the {} accepts, and how much more:\n",
+             limit);
   std::vector<std::vector<std::string>> rows;
   for (const Fit& fit : j.fits()) {
     rows.push_back({fmt::format("{:.3g}", fit.rtol), fmt::format("{:.3g}", fit.atol),
@@ -125,7 +127,7 @@ void tell_fits(const Judgement& j) {
   }
   fmt::print("{}", in_columns({{"rtol", true},
                                {"atol", true},
-                               {"times the bound at the median", true},
+                               {"times that at the median", true},
                                {"at 99 % of elements", true}},
                               rows, 4));
 }
@@ -179,8 +181,9 @@ void tell(const JudgedFiles& judged, const JudgeOptions& asked) {
                j.outside());
     if (j.elements() == 0) continue;
     tell_worst(output, asked.mode);
-    tell_histogram(j);
-    tell_fits(j);
+    const std::string_view limit = asked.mode == Mode::moments ? "limit" : "bound";
+    tell_histogram(j, limit);
+    tell_fits(j, limit);
   }
 }
 

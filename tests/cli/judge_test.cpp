@@ -1,71 +1,13 @@
 // Does plumb judge find what is wrong with a kernel, name the element, and accept the sound kernel,
 // whatever order it adds in? The kernels here are plain C++ that shares nothing with the project.
-#include <array>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "tests/cli/program.hpp"
-#include "tests/support/tensors.hpp"
+#include "tests/cli/judging.hpp"
 
 namespace plumb {
 namespace {
 
-using Floats32 = std::vector<float>;
-
-// Numbers in (-1, 1), the same in every run.
-Floats32 numbers(std::size_t n, std::uint64_t seed) {
-  Floats32 all(n);
-  std::uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
-  for (float& x : all) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    x = static_cast<float>(static_cast<double>(state >> 40) * 0x1p-23 - 1);
-  }
-  return all;
-}
-
-// Eight lanes, then a tree over them: the order of a processor's vector unit.
-template <class F>
-float in_lanes(std::size_t n, const F& term) {
-  std::array<float, 8> lanes{};
-  for (std::size_t j = 0; j < n; ++j) lanes[j % 8] += term(j);
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
-         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-Floats32 softmax(const Floats32& x, std::size_t cols, std::size_t forgotten_row = ~std::size_t(0),
-                 std::size_t forgotten = 0) {
-  Floats32 p(x.size());
-  for (std::size_t row = 0; row < x.size() / cols; ++row) {
-    const float* in = x.data() + row * cols;
-    const float largest = *std::max_element(in, in + cols);
-    const float sum = in_lanes(cols, [&](std::size_t j) {
-      return row == forgotten_row && j == forgotten ? 0.0F : std::exp(in[j] - largest);
-    });
-    for (std::size_t j = 0; j < cols; ++j) p[row * cols + j] = std::exp(in[j] - largest) / sum;
-  }
-  return p;
-}
-
-class Judge : public InFolder {
- protected:
-  static void SetUpTestSuite() { make_folder("plumb-judge-"); }
-  static void write(const std::string& name, const std::vector<Written>& tensors) {
-    write_bytes(at(name), safetensors(tensors));
-  }
-  // What is said of these two files, in `words`, with an exit code.
-  static std::string said(const std::string& op, const std::string& in, const std::string& out,
-                          int code, const std::string& words = "") {
-    const Said r =
-        plumb("judge " + op + " --inputs " + at(in) + " --output " + at(out) + " " + words);
-    EXPECT_EQ(r.code, code) << r.out;
-    return r.out;
-  }
-  static nlohmann::json document(const std::string& op, const std::string& in,
-                                 const std::string& out, int code, const std::string& words = "") {
-    return nlohmann::json::parse(said(op, in, out, code, words + " --json"));
-  }
-};
+class Judge : public Judging {};
 
 TEST_F(Judge, FindsAForgottenKeyOfASoftmaxAndAcceptsTheSoundOne) {
   const Floats32 x = numbers(8 * 4096, 1);
@@ -151,22 +93,6 @@ TEST_F(Judge, FindsAWrongBlockOfAProduct) {
   }
   EXPECT_GT(drawn, 6);
   EXPECT_LT(drawn, 12);
-}
-
-Floats32 layer_norm(const Floats32& x, const Floats32& w, const Floats32& b, float eps,
-                    bool eps_in_root) {
-  const std::size_t n = w.size();
-  Floats32 y(x.size());
-  for (std::size_t row = 0; row < x.size() / n; ++row) {
-    const float* in = x.data() + row * n;
-    const float mean = in_lanes(n, [&](std::size_t j) { return in[j]; }) / static_cast<float>(n);
-    const float squares =
-        in_lanes(n, [&](std::size_t j) { return (in[j] - mean) * (in[j] - mean); }) /
-        static_cast<float>(n);
-    const float r = eps_in_root ? 1 / std::sqrt(squares + eps) : 1 / (std::sqrt(squares) + eps);
-    for (std::size_t j = 0; j < n; ++j) y[row * n + j] = (in[j] - mean) * r * w[j] + b[j];
-  }
-  return y;
 }
 
 TEST_F(Judge, FindsAnEpsilonThatStandsOutsideOfTheRoot) {
@@ -274,94 +200,6 @@ TEST_F(Judge, TakesTheOtherModes) {
   said("gemm", "in.safetensors", "c.safetensors", 0);
   said("gemm", "in.safetensors", "c.safetensors", 1, "--mode probabilistic");
   said("gemm", "in.safetensors", "c.safetensors", 1, "--mode moments --machine ieee-sequential");
-}
-
-TEST_F(Judge, WritesValuesAndBoundsThatItCanRead) {
-  const Floats32 x = numbers(64, 13);
-  write("x.safetensors", {f32("x", {8, 8}, x)});
-  write("p.safetensors", {f32("p", {8, 8}, softmax(x, 8))});
-  said("softmax", "x.safetensors", "p.safetensors", 0, "--bounds " + at("b.safetensors"));
-  std::ifstream in(at("b.safetensors"), std::ios::binary);
-  std::uint64_t length = 0;
-  in.read(reinterpret_cast<char*>(&length), 8);
-  std::string header(length, ' ');
-  in.read(header.data(), static_cast<std::streamsize>(length));
-  const auto json = nlohmann::json::parse(header);
-  EXPECT_EQ(json["p.value"]["shape"], (std::vector<int>{8, 8}));
-  EXPECT_EQ(json["p.bound"]["dtype"], "F64");
-  in.seekg(static_cast<std::streamoff>(8 + length +
-                                       json["p.value"]["data_offsets"][0].get<std::size_t>()));
-  double sum = 0;
-  for (int j = 0; j < 8; ++j) {
-    double v = 0;
-    in.read(reinterpret_cast<char*>(&v), 8);
-    sum += v;
-  }
-  EXPECT_NEAR(sum, 1, 1e-12);
-  refused("judge softmax --inputs " + at("x.safetensors") + " --output " + at("p.safetensors") +
-              " --bounds " + at("b.safetensors"),
-          "exists already");
-}
-
-TEST_F(Judge, RefusesInOneSentence) {
-  const Floats32 x = numbers(64, 14);
-  write("x.safetensors", {f32("x", {8, 8}, x), f32("z", {8, 8}, x)});
-  write("two.safetensors", {f32("a", {8, 8}, x), f32("b", {8, 8}, x)});
-  write("p.safetensors", {f32("p", {8, 8}, softmax(x, 8))});
-  write("q.safetensors", {f32("p", {4, 16}, softmax(x, 8))});
-  const std::string in = " --inputs " + at("x.safetensors"),
-                    out = " --output " + at("p.safetensors");
-  refused("judge softmax --inputs " + at("two.safetensors") + out, "no file has 'x' of softmax");
-  refused("judge softmax" + in + " --output " + at("q.safetensors"), "makes 8 x 8");
-  refused("judge softmax" + in + out + " --set eps=1", "no attribute 'eps'");
-  refused("judge softmax" + in + out + " --set eps", "takes ATTRIBUTE=NUMBER");
-  refused("judge softmax" + in + out + " --name y=z", "unknown input or output 'y'");
-  refused("judge softmax" + in + out + " --name x=y", "no file has a tensor 'y'");
-  refused("judge softmax" + in + " " + at("two.safetensors") + out, "nothing asks for a tensor of");
-  refused("judge softmax" + in + out + " --delta 0.5", "--delta is of --mode");
-  refused("judge softmax" + in + out + " --seed 5", "--seed draws the rows");
-  refused("judge softmax" + in + out + " --format bf16", "no number of bf16");
-  refused("judge softmax" + in + out + " --machine h100", "runs outside of it");
-  refused("judge softmax --inputs nowhere.safetensors" + out, "is missing or not a file");
-  refused("judge softmaxx" + in + out, "softmax");
-  refused("judge layernorm" + in + out, "needs the attribute eps; say it: --set eps=...");
-  refused("judge adam" + in + out, "needs the attributes lr, beta1, beta2, eps, step");
-  refused("judge column_sum" + in + out + " --rows 2 --name y=p", "and column_sum of these");
-}
-
-TEST_F(Judge, TakesNpyInTheOrderOfTheSchema) {
-  const Floats32 x = numbers(4 * 16, 15), w(16, 1.0F), b(16, 0.0F);
-  write_bytes(at("x.npy"), npy("<f4", "4, 16", bytes_of(x)));
-  write_bytes(at("w.npy"), npy("<f4", "16,", bytes_of(w)));
-  write_bytes(at("b.npy"), npy("<f4", "16,", bytes_of(b)));
-  write_bytes(at("y.npy"), npy("<f4", "4, 16", bytes_of(layer_norm(x, w, b, 1e-3F, true))));
-  const std::string out = " --output " + at("y.npy") + " --set eps=0.0010000000474974513";
-  const std::string all = at("x.npy") + " " + at("w.npy") + " " + at("b.npy");
-  EXPECT_EQ(plumb("judge layernorm --inputs " + all + out).code, 0);
-  EXPECT_EQ(plumb("judge layernorm --inputs b=" + at("b.npy") + " " + at("x.npy") +
-                  " w=" + at("w.npy") + out)
-                .code,
-            0);
-  refused("judge layernorm --inputs " + at("x.npy") + " " + at("w.npy") + out, "no file has 'b'");
-}
-
-TEST_F(Judge, TakesTheCardOfAFile) {
-  const Floats32 x = numbers(64, 16);
-  write("x.safetensors", {f32("x", {8, 8}, x)});
-  write("p.safetensors", {f32("p", {8, 8}, softmax(x, 8))});
-  const std::string source = PLUMB_SOURCE_DIR "/bounds/machines/ieee-pairwise.json";
-  const auto json = document("softmax", "x.safetensors", "p.safetensors", 0, "--machine " + source);
-  EXPECT_EQ(json["machine"], source);
-  EXPECT_EQ(json["assumes"], "sums in the order of the machine, pairwise");
-  write_bytes(at("odd.json"), R"({"title": "x", "facts": [{"name": "oder", "value": "any",
-      "provenance": "assumed", "source": "me"}]})");
-  for (const std::string& verb :
-       {"judge softmax --inputs " + at("x.safetensors") + " --output " + at("p.safetensors"),
-        std::string("bound softmax 4x4")}) {
-    refused(verb + " --machine " + at("odd.json"), "facts[0].name is 'oder'; expected one of acc");
-    refused(verb + " --machine " + at("none.json"), "does not exist");
-    refused(verb + " --machine " + at("x.safetensors"), "it is no JSON of a card");
-  }
 }
 
 }  // namespace

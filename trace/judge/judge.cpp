@@ -11,8 +11,8 @@
 
 #include "bounds/on_machine.hpp"
 #include "number/rounding.hpp"
-#include "trace/store/bounds_file.hpp"
 #include "trace/judge/pieces.hpp"
+#include "trace/store/bounds_file.hpp"
 
 namespace plumb::trace {
 namespace {

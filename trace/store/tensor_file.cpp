@@ -1,12 +1,9 @@
 #include "trace/store/tensor_file.hpp"
 
-#include <array>
-#include <bit>
-#include <cmath>
-#include <cstring>
+#include <algorithm>
+#include <optional>
 #include <utility>
 
-#include "number/encoding.hpp"
 #include "trace/store/json.hpp"
 #include "trace/store/npy.hpp"
 #include "trace/store/read_file.hpp"
@@ -48,81 +45,6 @@ std::optional<std::size_t> numbers_of(const std::vector<std::size_t>& shape, std
   return n;
 }
 
-// All numbers of a format of at most 16 bits, by code.
-std::vector<double> decoded(const Format& format) {
-  std::vector<double> numbers(std::size_t(1) << format.bits);
-  for (std::size_t c = 0; c < numbers.size(); ++c) {
-    numbers[c] = decode(static_cast<std::uint32_t>(c), format);
-  }
-  return numbers;
-}
-
-template <class Code>
-void by_table(const std::vector<char>& bytes, const std::vector<double>& table,
-              std::span<double> into) {
-  for (std::size_t e = 0; e < into.size(); ++e) {
-    Code code;
-    std::memcpy(&code, bytes.data() + e * sizeof code, sizeof code);
-    into[e] = table[code];
-  }
-}
-
-// Returns the place of the first number that FP32 does not have, or into.size().
-template <class T>
-std::size_t by_value(const std::vector<char>& bytes, std::span<double> into) {
-  for (std::size_t e = 0; e < into.size(); ++e) {
-    T x;
-    std::memcpy(&x, bytes.data() + e * sizeof x, sizeof x);
-    into[e] = static_cast<double>(x);
-    if constexpr (sizeof(T) < 3 || std::is_same_v<T, float>) continue;
-    const auto f = static_cast<float>(x);
-    if (x == x && static_cast<long double>(f) != static_cast<long double>(x)) return e;
-  }
-  return into.size();
-}
-
-// The same.
-std::size_t numbers_in(const std::vector<char>& bytes, Stored stored, std::span<double> into) {
-  static const std::vector<double> of_fp16 = decoded(fp16), of_bf16 = decoded(bf16),
-                                   of_e4m3 = decoded(e4m3fn), of_e5m2 = decoded(e5m2);
-  using S = Stored;
-  switch (stored) {
-    case S::f16:
-      by_table<std::uint16_t>(bytes, of_fp16, into);
-      return into.size();
-    case S::bf16:
-      by_table<std::uint16_t>(bytes, of_bf16, into);
-      return into.size();
-    case S::e4m3:
-      by_table<std::uint8_t>(bytes, of_e4m3, into);
-      return into.size();
-    case S::e5m2:
-      by_table<std::uint8_t>(bytes, of_e5m2, into);
-      return into.size();
-    case S::f64:
-      return by_value<double>(bytes, into);
-    case S::f32:
-      return by_value<float>(bytes, into);
-    case S::i8:
-      return by_value<std::int8_t>(bytes, into);
-    case S::i16:
-      return by_value<std::int16_t>(bytes, into);
-    case S::i32:
-      return by_value<std::int32_t>(bytes, into);
-    case S::i64:
-      return by_value<std::int64_t>(bytes, into);
-    case S::u8:
-      return by_value<std::uint8_t>(bytes, into);
-    case S::u16:
-      return by_value<std::uint16_t>(bytes, into);
-    case S::u32:
-      return by_value<std::uint32_t>(bytes, into);
-    case S::u64:
-      return by_value<std::uint64_t>(bytes, into);
-  }
-  return into.size();
-}
-
 StoredTensor tensor_of(const json& entry, std::uint64_t room, std::uint64_t start,
                        std::uint64_t& covered) {
   const auto wrong = [] { throw json::other_error::create(501, "no such field", nullptr); };
@@ -150,46 +72,6 @@ StoredTensor tensor_of(const json& entry, std::uint64_t room, std::uint64_t star
 }
 
 }  // namespace
-
-std::size_t width_of(Stored stored) {
-  using S = Stored;
-  switch (stored) {
-    case S::f64:
-    case S::i64:
-    case S::u64:
-      return 8;
-    case S::f32:
-    case S::i32:
-    case S::u32:
-      return 4;
-    case S::f16:
-    case S::bf16:
-    case S::i16:
-    case S::u16:
-      return 2;
-    case S::e4m3:
-    case S::e5m2:
-    case S::i8:
-    case S::u8:
-      return 1;
-  }
-  return 1;
-}
-
-const Format& StoredTensor::format() const {
-  switch (stored) {
-    case Stored::f16:
-      return fp16;
-    case Stored::bf16:
-      return bf16;
-    case Stored::e4m3:
-      return e4m3fn;
-    case Stored::e5m2:
-      return e5m2;
-    default:
-      return fp32;
-  }
-}
 
 std::string text_of(const std::vector<std::size_t>& shape) {
   std::string text;
@@ -251,7 +133,7 @@ void TensorFile::read(const StoredTensor& tensor, std::size_t first, std::span<d
   if (!in_.read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()))) {
     no_tensors(path_, "has become shorter while it was read");
   }
-  const std::size_t read = numbers_in(bytes_, tensor.stored, into);
+  const std::size_t read = read_numbers(bytes_, tensor.stored, into);
   if (read == into.size()) return;
   no_tensors(path_, "holds " + std::to_string(into[read]) + " as number " +
                         std::to_string(first + read) + " of " + tensor.type +

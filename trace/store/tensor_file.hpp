@@ -19,14 +19,11 @@
 #include <string>
 #include <vector>
 
-#include "number/format.hpp"
 #include "number/outcome.hpp"
 #include "trace/sees.hpp"
+#include "trace/store/stored.hpp"
 
 namespace plumb::trace {
-
-// How numbers lie in a file.
-enum class Stored { f64, f32, f16, bf16, e4m3, e5m2, i8, i16, i32, i64, u8, u16, u32, u64 };
 
 struct StoredTensor {
   std::vector<std::size_t> shape;
@@ -35,8 +32,8 @@ struct StoredTensor {
   std::size_t size = 0;         // numbers, 1 of a scalar
   std::string unreadable = "";  // why it cannot be read, to stand after its name
   Stored stored = Stored::f32;
-  // The short format of its type; FP32 of what is as wide or wider.
-  const Format& format() const;
+
+  const Format& format() const { return format_of(stored); }
 };
 
 // "4 x 5", "scalar"
@@ -63,8 +60,5 @@ class TensorFile {
   std::map<std::string, StoredTensor> tensors_;
   std::vector<char> bytes_;
 };
-
-// Number of bytes of one.
-std::size_t width_of(Stored stored);
 
 }  // namespace plumb::trace
