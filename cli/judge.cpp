@@ -74,6 +74,15 @@ const Format& format_from(const std::string& name) {
   throw Failure(unknown("format", name, known));
 }
 
+// The format that a recipe computes in. A product of short copies is judged by the copies.
+Format format_of(const Recipe& recipe, const Operation& operation) {
+  if (!recipe.operands || operation.traits.kind != Kind::product) return recipe.compute;
+  throw Failure(
+      fmt::format("recipe '{}' multiplies short copies of its operands; give judge the "
+                  "copies, and leave --recipe out",
+                  recipe.id));
+}
+
 JudgeOptions options_of(const JudgeCommand& asked) {
   const Operation& operation = known_operation(asked.op);
   JudgeOptions options{&operation, &machine_from(asked.on.machine)};
@@ -85,7 +94,7 @@ JudgeOptions options_of(const JudgeCommand& asked) {
     options.attributes[name] = number_in(name, value);
   }
   if (!asked.recipe.empty()) {
-    static const Format of_recipe = recipe_from(asked.recipe).compute;
+    static const Format of_recipe = format_of(recipe_from(asked.recipe), operation);
     options.input = options.output = &of_recipe;
   }
   if (!asked.format.empty()) options.output = &format_from(asked.format);

@@ -56,6 +56,7 @@ TEST_F(JudgeTakes, RefusesInOneSentence) {
   refused("judge softmax" + in + out + " --format bf16", "no number of bf16");
   refused("judge softmax" + in + out + " --machine h100", "runs outside of it");
   refused("judge softmax --inputs nowhere.safetensors" + out, "is missing or not a file");
+  refused("judge gemm" + in + out + " --recipe mxfp8", "multiplies short copies");
   refused("judge softmaxx" + in + out, "softmax");
   refused("judge layernorm" + in + out, "needs the attribute eps; say it: --set eps=...");
   refused("judge adam" + in + out, "needs the attributes lr, beta1, beta2, eps, step");

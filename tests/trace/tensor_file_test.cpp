@@ -164,6 +164,8 @@ TEST_F(TensorFiles, HostileNpyAreRefused) {
   expect_refused("x.npy", npy("<f4", "3,", two), "says that it is 3 numbers of 4 bytes, and has 8");
   expect_refused("x.npy", npy("<f4", "1,", two), "says that it is 1 numbers");
   expect_refused("x.npy", npy("<f4", "4294967296, 4294967296, 2", two), "says that it is");
+  // 2 (2^63 + 1) is 2 where a product wraps around.
+  expect_refused("x.npy", npy("<f4", "9223372036854775809, 2", two), "says that it is");
   expect_refused("x.npy", npy("<f4", "99999999999999999999999", two), "numpy.save does not write");
   expect_refused("x.npy", npy("<f4", "-1,", two), "numpy.save does not write");
   expect_refused("x.npy", npy("<f4", "2,", two, "Maybe"), "numpy.save does not write");
