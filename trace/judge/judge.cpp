@@ -180,19 +180,23 @@ class Judge {
     if (!t.bias.empty()) file_->add(name + ".bias", t.bias[o].values);
   }
 
-  // Once more the block of the worst element, which now says what its bound is made of.
+  // Once more the row of the worst element, which now says what its bound is made of. By chance and
+  // in moments its whole block: whether data repeat is seen there.
   void explain_worst() {
+    const std::size_t at_once = asked_.mode == Mode::deterministic ? 1 : plan_.block_rows;
     for (std::size_t k = 0; k < plan_.outputs.size(); ++k) {
       const auto& [o, y, format] = plan_.outputs[k];
       const std::size_t element = judged_.outputs[k].judgement.worst().element;
-      std::size_t first = 0, in_block = element;
+      Rows which = plan_.block(0);
+      std::size_t in_block = element;
       if (plan_.by_rows) {
         const auto row = std::ranges::lower_bound(plan_.rows, element / y.shape.cols);
         const auto at = static_cast<std::size_t>(row - plan_.rows.begin());
-        first = at / plan_.block_rows * plan_.block_rows;
+        const std::size_t first = at / at_once * at_once;
+        which = plan_.block(first);
+        which = which.first(std::min(at_once, which.size()));
         in_block = (at - first) * y.shape.cols + element % y.shape.cols;
       }
-      const Rows which = plan_.block(first);
       const Bounded again = bounded(read_inputs(which), which, Place{o, in_block});
       const auto& terms = again.by_format[format].terms;
       if (o < terms.size()) judged_.outputs[k].terms = terms[o];
