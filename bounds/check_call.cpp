@@ -147,21 +147,12 @@ std::string names_of(const Schema& schema) {
   return names;
 }
 
-// The sizes of an operand in a call with these attributes.
-struct Asked {
-  std::string_view rows, cols;
-};
-Asked asked(const Operand& x, const Attributes& all) {
-  if (x.where.empty() || all.at(std::string(x.where)) == 0) return {x.rows, x.cols};
-  return {x.other_rows, x.other_cols};
-}
-
 // Returns what is wrong with the shapes; sizes whose symbols stand in later inputs wait for these.
 std::string fit_all(std::span<const Shape> inputs, const std::vector<const Operand*>& operands,
                     const Attributes& all, Sizes& sizes) {
   for (const bool waited : {false, true}) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto [rows, cols] = asked(*operands[i], all);
+      const auto [rows, cols] = sizes_in(*operands[i], all);
       if (inputs[i].rows == 0 || inputs[i].cols == 0) {
         return "input " + quoted(operands[i]->name) + " has no numbers";
       }
@@ -189,6 +180,11 @@ std::string deal_refused(const Schema& schema, const Sizes& sizes, const Evaluat
 }
 
 }  // namespace
+
+SizeNames sizes_in(const Operand& x, const Attributes& all) {
+  if (x.where.empty() || all.at(std::string(x.where)) == 0) return {x.rows, x.cols};
+  return {x.other_rows, x.other_cols};
+}
 
 Outcome<Attributes> check_attributes(const Operation& operation, const Attributes& attributes) {
   Attributes all = attributes;
@@ -277,7 +273,7 @@ Outcome<std::vector<OutputForm>> check_call(const Operation& operation,
   std::vector<OutputForm> outputs;
   const std::size_t repeats = *count + 1 - schema.outputs.size();
   for (const Operand& y : schema.outputs) {
-    const auto [rows, cols] = asked(y, all);
+    const auto [rows, cols] = sizes_in(y, all);
     const OutputForm form{y.name, sizes.of(rows), sizes.of(cols)};
     outputs.insert(outputs.end(), times(y, all, repeats), form);
   }

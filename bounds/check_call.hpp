@@ -26,6 +26,12 @@ struct OutputForm {
   std::optional<std::size_t> rows, cols;
 };
 
+// The sizes of an operand in a call with these attributes, none of them left out.
+struct SizeNames {
+  std::string_view rows, cols;
+};
+SizeNames sizes_in(const Operand& operand, const Attributes& all);
+
 // Returns the attributes as the schema has them, with those that were left out.
 // REFUSES  unsupported   one that is missing, unknown, or of another kind
 Outcome<Attributes> check_attributes(const Operation& operation, const Attributes& attributes);

@@ -22,6 +22,10 @@ constexpr std::array examples{
     Example{"replay", "candidate"},
     Example{"inspect", "candidate --only 'layers.1.attn'"},
     Example{"bound", "gemm 16x4096x16 --machine h100 --explain"},
+    Example{"judge",
+            "gelu --inputs reference/step_000001/rank_00000.safetensors --output "
+            "reference/step_000001/rank_00000.safetensors --name x=m0/layers.0.mlp.fc1/out --name "
+            "y=m0/layers.0.mlp.act/out"},
     Example{"recipes", "bf16 mxfp8"},
     Example{"spreads", "--layout dp2,tp2,sp --batches 3 -o spreads"},
     Example{"experiment", "twin-spread --only 'gpt random bf16' --minutes 5"},

@@ -38,9 +38,14 @@ Names experiments() {
 Names backends() {
   return named(all_backends(), [](const Backend* backend) { return backend->name; });
 }
+Names formats() {
+  Names names = named(all_formats, [](const Format& format) { return format.name; });
+  std::erase(names, std::string(fp64.name));
+  return names;
+}
 Names families() { return {"gpt", "llama", "gpt-moe", "llama-moe"}; }
 Names worlds() { return {"threads", "mpi", "nccl"}; }
-// Moments are no bound: only `plumb bound` has them.
+// Moments are no bound: only `plumb bound` and `plumb judge` have them.
 Names modes(bool with_moments) {
   Names names = named(std::array{Mode::deterministic, Mode::probabilistic},
                       [](Mode mode) { return name_of(mode); });
@@ -64,6 +69,7 @@ constexpr std::array catalogues{
     Catalogue{"A", recipes},
     Catalogue{"B", recipes},
     Catalogue{"--machine", machines},
+    Catalogue{"--format", formats},
     Catalogue{"OP", shaped_operations},
     Catalogue{"EXPERIMENT", experiments},
     Catalogue{"--family", families},
@@ -76,7 +82,7 @@ constexpr std::array catalogues{
 std::vector<std::string> known_values(const CLI::App& verb, const CLI::Option& option) {
   const std::string name = names_of(option).front();
   if (name == "--rule") return all_rules();
-  if (name == "--mode") return modes(verb.get_name() == "bound");
+  if (name == "--mode") return modes(verb.get_name() == "bound" || verb.get_name() == "judge");
   if (name == "VERB") return verbs_below(*verb.get_parent());
   if (name == "SHELL") return {"bash"};
   for (const auto& [of, values] : catalogues) {

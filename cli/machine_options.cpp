@@ -1,7 +1,11 @@
 #include "cli/machine_options.hpp"
 
+#include <map>
+
+#include "bounds/machine_card.hpp"
 #include "number/outcome.hpp"
 #include "number/words.hpp"
+#include "trace/store/read_file.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -12,10 +16,26 @@ std::vector<std::string> machine_ids() {
   return ids;
 }
 
+bool is_file(const std::string& name) {
+  return name.find('/') != name.npos || name.ends_with(".json");
+}
+
+const Machine& machine_in(const std::string& file) {
+  static std::map<std::string, Machine> read;  // each once
+  const auto known = read.find(file);
+  if (known != read.end()) return known->second;
+  const Outcome<std::string> text = read_file(file, longest_card);
+  if (!text)
+    throw Failure("machine card '" + file + "' " + text.error().detail +
+                  "; see docs/machine-cards.md");
+  return read.emplace(file, machine_from_card(file, *text)).first->second;
+}
+
 }  // namespace
 
 void MachineOptions::add_to(CLI::App& verb, const std::string& modes) {
-  verb.add_option("--machine", machine, "machine card: " + listed(machine_ids()))
+  verb.add_option("--machine", machine,
+                  "machine card: " + listed(machine_ids()) + ", or a FILE.json")
       ->capture_default_str();
   verb.add_option("--mode", mode, modes)->capture_default_str();
 }
@@ -25,6 +45,7 @@ ReplayOptions replay_options(const MachineOptions& on, double false_alarm) {
 }
 
 const Machine& machine_from(const std::string& id) {
+  if (is_file(id)) return machine_in(id);
   if (const Machine* card = find_machine(id)) return *card;
   throw Failure(unknown("machine", id, machine_ids()));
 }

@@ -24,7 +24,8 @@ struct MachineOptions {
 // What replay is to judge by. Throws Failure on a name that is not known.
 ReplayOptions replay_options(const MachineOptions& on, double false_alarm);
 
-// Throw Failure, listing the known, on another name.
+// A card of the program, or of a file: a name that has a / or ends in .json. Throw Failure, listing
+// the known, on another name, and with one sentence on a wrong card.
 const Machine& machine_from(const std::string& id);
 Mode mode_from(const std::string& name);
 

@@ -27,6 +27,7 @@ void add_localize(CLI::App& app, Verb& chosen);
 void add_replay(CLI::App& app, Verb& chosen);
 void add_inspect(CLI::App& app, Verb& chosen);
 void add_bound(CLI::App& app, Verb& chosen);
+void add_judge(CLI::App& app, Verb& chosen);
 void add_recipes(CLI::App& app, Verb& chosen);
 void add_experiment(CLI::App& app, Verb& chosen);
 void add_spreads(CLI::App& app, Verb& chosen);
@@ -96,7 +97,7 @@ struct CheckCommand {
   CLI::App* verb_ = nullptr;
 };
 
-// The footer of check, localize and replay.
+// The footer of check, localize, replay and judge.
 inline constexpr const char* verdict_codes =
     "Exit codes: 0 all inside; 1 a finding; 2 trouble; 3 nothing that was judged could have "
     "failed.";

@@ -54,6 +54,11 @@ class Json : public InFolder {
         {"inspect", {bad + one, "inspect"}},
         {"bound", {"gemm 4x4x4", "bounds"}},
         {"bound", {"--all", "bounds"}},
+        {"judge",
+         {"gelu --name x=m0/layers.0.mlp.fc1/out --name y=m0/layers.0.mlp.act/out --inputs " + ref +
+              "/step_000002/step_000002/rank_00000.safetensors --output " + ref +
+              "/step_000002/step_000002/rank_00000.safetensors",
+          "judge"}},
         {"recipes", {"", "recipes"}},
         {"recipes", {"bf16", "recipes"}},
         {"recipes", {"bf16 fp8-block", "recipes"}},

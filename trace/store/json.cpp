@@ -25,8 +25,9 @@ bool steers_a_terminal(const std::string& text) {
   return false;
 }
 
-json parsed(const std::string& text, const std::filesystem::path& file) {
-  if (text.find('\0') != text.npos) damaged(file, "has a NUL in its text");  // a parser ends there
+Outcome<json> object_in(const std::string& text) {
+  const auto no = [](const std::string& why) { return Refusal{Why::unsupported, why}; };
+  if (text.find('\0') != text.npos) return no("has a NUL in its text");  // a parser ends there
   bool printable = true;
   const auto look = [&](int, json::parse_event_t, json& value) {
     if (value.is_string() && steers_a_terminal(value.get_ref<const std::string&>())) {
@@ -35,9 +36,15 @@ json parsed(const std::string& text, const std::filesystem::path& file) {
     return true;
   };
   json content = json::parse(text, look, false);
-  if (!content.is_object()) damaged(file, "is not a JSON object");
-  if (!printable) damaged(file, "has words with control characters");
+  if (!content.is_object()) return no("is not a JSON object");
+  if (!printable) return no("has words with control characters");
   return content;
+}
+
+json parsed(const std::string& text, const std::filesystem::path& file) {
+  const Outcome<json> object = object_in(text);
+  if (!object) damaged(file, object.error().detail);
+  return *object;
 }
 
 std::uint64_t whole_number(const json& value, std::uint64_t most) {

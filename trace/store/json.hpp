@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "number/outcome.hpp"
 #include "trace/sees.hpp"
 
 namespace plumb::trace {
@@ -21,6 +22,9 @@ namespace plumb::trace {
 
 // Does the text hold control characters, which a terminal that prints it would obey?
 bool steers_a_terminal(const std::string& text);
+
+// Refuses with what is wrong with a text that is no JSON object, to stand after the file's name.
+Outcome<nlohmann::json> object_in(const std::string& text);
 
 // Throws Failure unless `text` is a JSON object; `file` is where it stands.
 nlohmann::json parsed(const std::string& text, const std::filesystem::path& file);

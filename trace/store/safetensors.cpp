@@ -7,15 +7,13 @@
 #include "number/words.hpp"
 #include "trace/store/json.hpp"
 #include "trace/store/read_file.hpp"
+#include "trace/store/safetensors_header.hpp"
 
 namespace plumb::trace {
 namespace {
 
 using nlohmann::json;
 
-static_assert(std::endian::native == std::endian::little, "the format is little-endian");
-
-constexpr std::uint64_t longest_header = 100'000'000;  // the format's own limit
 constexpr std::uint64_t most_values = std::uint64_t(1) << 33;
 constexpr std::uint64_t most_parts = 4096;  // as many as ranks
 
@@ -79,17 +77,10 @@ class Reader {
 
  private:
   json read_header() {
-    std::uint64_t length = 0;
-    if (size_ < 8 || !in_.read(reinterpret_cast<char*>(&length), 8)) damaged(file_, "is cut short");
-    if (length > longest_header || length > size_ - 8) {
-      damaged(file_, "announces a header of " + std::to_string(length) + " bytes but has " +
-                         std::to_string(size_ - 8));
-    }
-    std::string text(length, '\0');
-    if (!in_.read(text.data(), static_cast<std::streamsize>(length)))
-      damaged(file_, "is cut short");
-    start_ = 8 + length;
-    return parsed(text, file_);
+    const Outcome<SafetensorsHeader> header = read_safetensors_header(in_, size_);
+    if (!header) damaged(file_, header.error().detail);
+    start_ = header->values;
+    return header->json;
   }
 
   static std::size_t number(const json& value) { return whole_number(value, most_values); }

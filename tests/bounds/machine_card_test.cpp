@@ -1,0 +1,110 @@
+// Does every card of the program fit the schema that the page explains, and is a wrong one refused in
+// one sentence?
+#include "bounds/machine_card.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "number/outcome.hpp"
+#include "tests/support/rooms.hpp"
+
+namespace plumb {
+namespace {
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+const std::filesystem::path room = PLUMB_SOURCE_DIR "/bounds";
+
+TEST(MachineCard, EveryCardOfTheProgramFitsTheSchema) {
+  std::size_t cards = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(room / "machines")) {
+    const std::string text = text_of(entry.path());
+    EXPECT_EQ(wrong_with_card(text), "") << entry.path();
+    const Machine machine = machine_from_card(entry.path().stem().string(), text);
+    const Machine* known = find_machine(machine.id);
+    ASSERT_NE(known, nullptr);
+    EXPECT_EQ(machine.title, known->title);
+    EXPECT_EQ(machine.facts.size(), known->facts.size());
+    ++cards;
+  }
+  EXPECT_EQ(cards, all_machines().size());
+}
+
+// A fact is a line of the schema and a row of the page.
+TEST(MachineCard, ThePageHasARowForEachFact) {
+  const std::string page = text_of(PLUMB_SOURCE_DIR "/docs/machine-cards.md");
+  const auto schema = nlohmann::json::parse(text_of(room / "machine-card.schema.json"));
+  for (const auto& form : schema["$defs"]["fact"]["anyOf"]) {
+    const auto& fact = form["properties"];
+    const auto name = fact["name"]["const"].get<std::string>();
+    const std::string row = "\n| `" + name + "` |";
+    const bool unit = name.starts_with("mma_") && page.find("\n| `mma_FORMAT` |") != page.npos &&
+                      page.find("`" + name.substr(4) + "`") != page.npos;
+    EXPECT_TRUE(unit || page.find(row) != page.npos) << name;
+  }
+}
+
+std::string card_with(const std::string& fact, const std::string& more = "") {
+  return R"({"title": "mine", "facts": [{"name": "accumulator", "value": "fp32",
+             "provenance": "assumed", "source": "me"})" +
+         fact + "]" + more + "}";
+}
+std::string fact(const std::string& name, const std::string& value) {
+  return R"(, {"name": ")" + name + R"(", "value": ")" + value +
+         R"(", "provenance": "measured", "source": "probe"})";
+}
+
+TEST(MachineCard, AWrongCardIsOneSentenceThatNamesTheField) {
+  const std::string ring = R"("algorithm": "ring", "ranks": 4, "wire": "bf16",
+                              "provenance": "assumed", "source": "me")";
+  for (const auto& [text, sentence] :
+       {std::pair<std::string, std::string>{"", "no JSON of a card"},
+        {"[]", "it is []; expected an object"},
+        {"{}", "it has no 'title'"},
+        {R"({"title": "x", "facts": []})", "facts is []; expected a list of facts"},
+        {R"({"title": 3, "facts": [1]})", "expected"},
+        {R"({"title": "x", "facts": [1]})", "facts[0] is 1; expected an object"},
+        {card_with(R"(, {"name": "order"})"), "facts[1] has no 'value'"},
+        {card_with(fact("oder", "any")), "facts[1].name is 'oder'; expected one of accumulator"},
+        {card_with(fact("order", "sometimes")),
+         "facts[1] (order).value is 'sometimes'; expected any, sequential"},
+        {card_with(fact("order", "blocked 0")), "'blocked 0'"},
+        {card_with(fact("mma_bf16", "terms 16")), "expected e.g. 'terms 16 grid 25 kept 23'"},
+        {card_with(fact("mma_bf16", "terms 999 grid 99 kept 99")), "expected e.g."},
+        {card_with(fact("exp_ulp", "-1")), "a number of ulps"},
+        {card_with(fact("accumulator", "fp32")), "say 'accumulator' twice"},
+        {card_with("", R"(, "collectiv": {})"), "a field 'collectiv'; known: collective, facts"},
+        {card_with("", R"(, "collective": {)" + ring + R"(, "rotation": 4})"), "choose 0 to 3"},
+        {card_with("", R"(, "collective": {)" + ring + R"(, "rotaton": 4})"), "'rotaton'"},
+        {std::string(70000, ' '), "longer than 65536 bytes"},
+        {std::string(30000, '['), "no JSON of a card"},
+        {R"({"title": "x", "facts": )" + std::string(20000, '[') + std::string(20000, ']') + "}",
+         "no JSON of a card"}}) {
+    try {
+      (void)machine_from_card("mine.json", text);
+      FAIL() << "was taken: " << text;
+    } catch (const Failure& failure) {
+      const std::string said = failure.what();
+      EXPECT_NE(said.find(sentence), said.npos) << said;
+      EXPECT_TRUE(said.starts_with("machine card 'mine.json': ")) << said;
+      EXPECT_EQ(said.find('\n'), said.npos) << said;
+    }
+  }
+}
+
+TEST(MachineCard, ARightOneIsAMachine) {
+  const Machine mine = machine_from_card(
+      "mine.json", card_with(fact("order", "blocked 64") + fact("rounding", "toward_zero")));
+  EXPECT_EQ(mine.id, "mine.json");
+  EXPECT_EQ(mine.order()->block, 64U);
+}
+
+}  // namespace
+}  // namespace plumb

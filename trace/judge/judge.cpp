@@ -1,0 +1,227 @@
+#include "trace/judge/judge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "bounds/on_machine.hpp"
+#include "number/rounding.hpp"
+#include "trace/judge/pieces.hpp"
+#include "trace/store/bounds_file.hpp"
+
+namespace plumb::trace {
+namespace {
+
+// The values of a block, and its tolerances, one for each format of outputs.
+struct Bounded {
+  std::vector<Matrix<double>> values;
+  std::vector<Tolerance> by_format;
+};
+
+using Rows = std::span<const std::size_t>;
+
+// A bound for numbers of a format says nothing of others.
+void refuse_other_numbers(const OperandInFile& of, Cut cut, Rows which,
+                          const Matrix<double>& numbers, const Format& format) {
+  if (of.tensor->format() == format) return;
+  for (std::size_t e = 0; e < numbers.size(); ++e) {
+    const double x = numbers.values[e];
+    if (!std::isfinite(x) || round_to(x, format) == x) continue;
+    throw Failure(
+        fmt::format("{} of {} is {:.9g}, which is no number of {}; name its format with "
+                    "--format, or leave --format and --recipe out",
+                    of.place(element_of(of, cut, which, e)), of.text(), x, format.name));
+  }
+}
+
+class Judge {
+ public:
+  explicit Judge(const JudgeOptions& asked)
+      : asked_(asked), operation_(*asked.operation), plan_(asked) {
+    judged_.attributes = plan_.attributes;
+    judged_.not_given = plan_.not_given;
+    judged_.rows = plan_.rows.size();
+    judged_.of_rows = plan_.of_rows;
+    judged_.sums = assumed_sums(*asked_.machine, operation_, asked_.mode);
+    std::size_t elements = 0;
+    for (const PlannedOutput& y : plan_.outputs) elements += plan_.elements_of(y.operand);
+    const double lambda =
+        asked_.mode == Mode::moments && elements > 0 ? lambda_of(elements, asked_.delta) : 1;
+    for (const auto& [place, y, f] : plan_.outputs) {
+      const Format& format = plan_.nothing ? y.tensor->format() : plan_.formats[f];
+      judged_.outputs.push_back({y, format, Judgement(plan_.elements_of(y), format, lambda)});
+    }
+  }
+
+  JudgedFiles judged() {
+    if (plan_.nothing) return std::move(judged_);
+    open_file();
+    for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+      whole_.push_back(plan_.cuts[i] == Cut::none ? read_input(i, {}) : Matrix<double>());
+    }
+    go_through_blocks();
+    explain_worst();
+    if (file_) file_->finish();
+    return std::move(judged_);
+  }
+
+ private:
+  void open_file() {
+    if (asked_.bounds.empty()) return;
+    std::vector<BoundsFile::Output> outputs;
+    for (const auto& [place, y, format] : plan_.outputs) {
+      const std::vector<std::size_t> drawn{plan_.rows.size(), y.shape.cols};
+      outputs.push_back({y.name, plan_.drawn ? drawn : y.tensor->shape});
+    }
+    file_ = std::make_unique<BoundsFile>(asked_.bounds, outputs, asked_.mode == Mode::moments,
+                                         plan_.drawn ? Rows(plan_.rows) : Rows());
+  }
+
+  Matrix<double> read_input(std::size_t i, Rows which) const {
+    const OperandInFile& input = plan_.inputs[i];
+    Matrix<double> numbers = piece_of(input, plan_.cuts[i], which);
+    refuse_not_finite(input, plan_.cuts[i], which, numbers);
+    if (asked_.input != nullptr && operation_.traits.one_product && i < 2) {
+      refuse_other_numbers(input, plan_.cuts[i], which, numbers, plan_.input);
+    }
+    return numbers;
+  }
+
+  std::vector<Matrix<double>> read_inputs(Rows which) const {
+    std::vector<Matrix<double>> read;
+    for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+      read.push_back(plan_.cuts[i] == Cut::none ? Matrix<double>() : read_input(i, which));
+    }
+    return read;
+  }
+
+  Bounded bounded(const std::vector<Matrix<double>>& read, Rows which,
+                  std::optional<Place> explained = {}) const {
+    std::vector<const Matrix<double>*> inputs;
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      inputs.push_back(plan_.cuts[i] == Cut::none ? &whole_[i] : &read[i]);
+    }
+    ExactRoundings exact;
+    Bounded all;
+    all.values = operation_.value({inputs, plan_.attributes, {1, fp32, plan_.formats[0]}, exact});
+    const double delta =
+        asked_.delta * static_cast<double>(which.size()) / static_cast<double>(plan_.rows.size());
+    for (const Format& format : plan_.formats) {
+      const ToleranceCall call{inputs, plan_.attributes, {1, fp32, format}, asked_.mode,
+                               delta,  all.values,       explained};
+      const auto tolerance = tolerance_on(*asked_.machine, operation_, call, plan_.input);
+      if (!tolerance) refuse_bound(tolerance.error().detail, which);
+      all.by_format.push_back(*tolerance);
+    }
+    return all;
+  }
+
+  [[noreturn]] void refuse_bound(const std::string& why, Rows which) const {
+    const bool all = which.size() == plan_.of_rows;
+    const std::string where =
+        all ? "" : fmt::format(" (rows {} to {})", which.front(), which.back());
+    throw Failure(fmt::format("{} has no bound here{}: {}; change --machine, --mode or the inputs",
+                              operation_.id, where, why));
+  }
+
+  // Reads in order, bounds side by side, compares in order.
+  void go_through_blocks() {
+    struct Work {
+      Rows which;
+      std::future<Bounded> bounded;
+    };
+    const std::size_t hands = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 8);
+    std::deque<Work> under_way;
+    for (std::size_t first = 0; first < plan_.rows.size() || !under_way.empty();
+         first += plan_.block_rows) {
+      if (first < plan_.rows.size()) {
+        const Rows which = plan_.block(first);
+        under_way.push_back(
+            {which, std::async(std::launch::async, [this, which, read = read_inputs(which)] {
+               return bounded(read, which);
+             })});
+        if (under_way.size() < hands) continue;
+      }
+      compare(under_way.front().bounded.get(), under_way.front().which);
+      under_way.pop_front();
+    }
+  }
+
+  void compare(const Bounded& block, Rows which) {
+    const Cut cut = plan_.cut_of_outputs();
+    for (std::size_t k = 0; k < plan_.outputs.size(); ++k) {
+      const auto& [o, y, format] = plan_.outputs[k];
+      const Matrix<double>& value = block.values.at(o);
+      if (!plan_.by_rows) plan_.refuse_shape(y, value.rows, value.cols);
+      const Matrix<double> found = piece_of(y, cut, which);
+      if (!operation_.traits.scales_output) {
+        refuse_other_numbers(y, cut, which, found, plan_.formats[format]);
+      }
+      const Tolerance& t = block.by_format[format];
+      for (std::size_t e = 0; e < found.size(); ++e) {
+        judged_.outputs[k].judgement.add(element_of(y, cut, which, e), found.values[e],
+                                         value.values[e], t.bound[o].values[e],
+                                         t.bias.empty() ? 0 : t.bias[o].values[e]);
+      }
+      keep(y.name, value, t, o);
+    }
+  }
+
+  void keep(const std::string& name, const Matrix<double>& value, const Tolerance& t,
+            std::size_t o) {
+    if (!file_) return;
+    file_->add(name + ".value", value.values);
+    file_->add(name + ".bound", t.bound[o].values);
+    if (!t.bias.empty()) file_->add(name + ".bias", t.bias[o].values);
+  }
+
+  // Once more the row of the worst element, which now says what its bound is made of. By chance and
+  // in moments its whole block: whether data repeat is seen there.
+  void explain_worst() {
+    const std::size_t at_once = asked_.mode == Mode::deterministic ? 1 : plan_.block_rows;
+    for (std::size_t k = 0; k < plan_.outputs.size(); ++k) {
+      const auto& [o, y, format] = plan_.outputs[k];
+      const std::size_t element = judged_.outputs[k].judgement.worst().element;
+      Rows which = plan_.block(0);
+      std::size_t in_block = element;
+      if (plan_.by_rows) {
+        const auto row = std::ranges::lower_bound(plan_.rows, element / y.shape.cols);
+        const auto at = static_cast<std::size_t>(row - plan_.rows.begin());
+        const std::size_t first = at / at_once * at_once;
+        which = plan_.block(first);
+        which = which.first(std::min(at_once, which.size()));
+        in_block = (at - first) * y.shape.cols + element % y.shape.cols;
+      }
+      const Bounded again = bounded(read_inputs(which), which, Place{o, in_block});
+      const auto& terms = again.by_format[format].terms;
+      if (o < terms.size()) judged_.outputs[k].terms = terms[o];
+    }
+  }
+
+  const JudgeOptions& asked_;
+  const Operation& operation_;
+  JudgePlan plan_;
+  std::vector<Matrix<double>> whole_;  // inputs that every row needs
+  std::unique_ptr<BoundsFile> file_;
+  JudgedFiles judged_;
+};
+
+}  // namespace
+
+int JudgedFiles::exit_code() const {
+  std::size_t elements = 0;
+  for (const JudgedOutput& output : outputs) {
+    if (output.judgement.outside() > 0) return 1;
+    elements += output.judgement.elements();
+  }
+  return elements == 0 ? 3 : 0;
+}
+
+JudgedFiles judge_files(const JudgeOptions& asked) { return Judge(asked).judged(); }
+
+}  // namespace plumb::trace

@@ -1,0 +1,117 @@
+#include "trace/judge/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "trace/judge/pieces.hpp"
+
+namespace plumb::trace {
+namespace {
+
+constexpr std::size_t block_elements = std::size_t(1) << 17;
+
+bool empty(const OperandInFile& x) { return x.tensor->size == 0; }
+
+}  // namespace
+
+JudgePlan::JudgePlan(const JudgeOptions& asked)
+    : attributes(attributes_of(*asked.operation, asked.attributes)),
+      inputs(inputs_in(*asked.operation, asked.inputs, asked.names, attributes)),
+      asked_(asked),
+      operation_(*asked.operation) {
+  for (const auto& [place, y] :
+       outputs_in(operation_, inputs.size(), asked.outputs, asked.names, attributes)) {
+    outputs.push_back({place, y});
+  }
+  nothing = std::ranges::any_of(inputs, empty) &&
+            std::ranges::all_of(outputs, empty, &PlannedOutput::operand);
+  if (nothing) return;
+  check_shapes();
+  choose_formats();
+  choose_rows();
+}
+
+void JudgePlan::check_shapes() {
+  std::vector<Shape> shapes;
+  for (const OperandInFile& each : inputs) shapes.push_back(each.shape);
+  const auto forms = check_call(operation_, shapes, attributes, {});
+  if (!forms) throw Failure(forms.error().detail + "; write another, or change --set");
+  for (std::size_t o = 0; o < forms->size(); ++o) {
+    const OutputForm& form = (*forms)[o];
+    const auto found = std::ranges::find(outputs, o, &PlannedOutput::place);
+    if (found == outputs.end()) {
+      not_given.emplace_back(form.name);
+      continue;
+    }
+    const Shape& shape = found->operand.shape;
+    refuse_shape(found->operand, form.rows.value_or(shape.rows), form.cols.value_or(shape.cols));
+  }
+}
+
+void JudgePlan::refuse_shape(const OperandInFile& y, std::size_t n, std::size_t cols) const {
+  if (y.shape == Shape{n, cols}) return;
+  throw Failure(fmt::format("the output {} is {}, and {} of these inputs makes {} x {}; write that",
+                            y.text(), text_of(y.tensor->shape), operation_.id, n, cols));
+}
+
+Format JudgePlan::format_of(const OperandInFile& y) const {
+  const Format& stored = y.tensor->format();
+  if (operation_.traits.scales_output) {
+    if (stored == fp32 && asked_.output != nullptr) return *asked_.output;
+    throw Failure(
+        fmt::format("the outputs of {} are what scaled short numbers stand for: write them in F32, "
+                    "divided by their scales, and say which format they were short in: --format",
+                    operation_.id));
+  }
+  if (asked_.output == nullptr) return stored;
+  if (stored == fp32 || stored == *asked_.output) return *asked_.output;
+  throw Failure(fmt::format("the output {} is of {}, not of {}; leave --format and --recipe out",
+                            y.text(), stored.name, asked_.output->name));
+}
+
+void JudgePlan::choose_formats() {
+  for (PlannedOutput& y : outputs) {
+    const Format format = format_of(y.operand);
+    const auto known = std::ranges::find(formats, format);
+    y.format = static_cast<std::size_t>(known - formats.begin());
+    if (known == formats.end()) formats.push_back(format);
+  }
+  const Format& first = inputs[0].tensor->format();
+  input = asked_.input != nullptr && first == fp32 ? *asked_.input : first;
+  if (!operation_.traits.one_product) return;
+  const Format& other = inputs[1].tensor->format();
+  const bool unit = !asked_.machine->is_ieee() && !asked_.machine->order();
+  if (!unit || other == first) return;
+  throw Failure(
+      fmt::format("{} is of {} and {} of {}, and a matrix unit multiplies numbers of one "
+                  "format; write both in one",
+                  inputs[0].text(), first.name, inputs[1].text(), other.name));
+}
+
+void JudgePlan::choose_rows() {
+  const auto how = row_wise(operation_, inputs.size(), attributes);
+  if (asked_.rows > 0 && !how) {
+    throw Failure(
+        fmt::format("the rows of {} depend on each other here, so that none can be judged "
+                    "by themselves; leave --rows out",
+                    operation_.id));
+  }
+  of_rows = outputs[0].operand.shape.rows;
+  by_rows = how.has_value();
+  cuts = how ? *how : std::vector<Cut>(inputs.size(), Cut::none);
+  drawn = asked_.rows > 0 && asked_.rows < of_rows;
+  rows.resize(of_rows);
+  std::iota(rows.begin(), rows.end(), std::size_t(0));
+  if (drawn) rows = drawn_rows(asked_.rows, of_rows, asked_.seed);
+  std::size_t widest = 1;
+  for (const PlannedOutput& y : outputs) widest = std::max(widest, y.operand.shape.cols);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (cuts[i] == Cut::rows) widest = std::max(widest, inputs[i].shape.cols);
+    if (cuts[i] == Cut::columns) widest = std::max(widest, inputs[i].shape.rows);
+  }
+  block_rows = by_rows ? std::max<std::size_t>(1, block_elements / widest) : rows.size();
+}
+
+}  // namespace plumb::trace

@@ -1,0 +1,143 @@
+#include "trace/store/tensor_file.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "trace/store/json.hpp"
+#include "trace/store/npy.hpp"
+#include "trace/store/read_file.hpp"
+#include "trace/store/safetensors_header.hpp"
+
+namespace plumb::trace {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t most_values = std::uint64_t(1) << 40;
+
+[[noreturn]] void no_tensors(const std::filesystem::path& file, const std::string& what) {
+  throw Failure(file.string() + " " + what +
+                (what.find(';') == what.npos ? "; write it again, as .safetensors or .npy" : ""));
+}
+
+struct Type {
+  std::string_view name;
+  Stored stored;
+};
+constexpr Type types[] = {
+    {"F64", Stored::f64},   {"F32", Stored::f32},      {"F16", Stored::f16},
+    {"BF16", Stored::bf16}, {"F8_E4M3", Stored::e4m3}, {"F8_E5M2", Stored::e5m2},
+    {"I8", Stored::i8},     {"I16", Stored::i16},      {"I32", Stored::i32},
+    {"I64", Stored::i64},   {"U8", Stored::u8},        {"U16", Stored::u16},
+    {"U32", Stored::u32},   {"U64", Stored::u64},      {"BOOL", Stored::u8}};
+
+// How many numbers a shape has, if no more than `most`.
+std::optional<std::size_t> numbers_of(const std::vector<std::size_t>& shape, std::uint64_t most) {
+  std::size_t n = 1;
+  for (const std::size_t d : shape) {
+    if (d == 0) return 0;
+  }
+  for (const std::size_t d : shape) {
+    if (n > most / d) return {};
+    n *= d;
+  }
+  return n;
+}
+
+StoredTensor tensor_of(const json& entry, std::uint64_t room, std::uint64_t start,
+                       std::uint64_t& covered) {
+  const auto wrong = [] { throw json::other_error::create(501, "no such field", nullptr); };
+  StoredTensor tensor;
+  tensor.type = entry.at("dtype").get<std::string>();
+  for (const json& d : entry.at("shape")) tensor.shape.push_back(whole_number(d, most_values));
+  const json& offsets = entry.at("data_offsets");
+  if (!offsets.is_array() || offsets.size() != 2 || tensor.shape.size() > 32) wrong();
+  const std::uint64_t first = whole_number(offsets[0], room), last = whole_number(offsets[1], room);
+  if (first > last) wrong();
+  tensor.at = start + first;
+  covered += last - first;
+  const auto* type = std::ranges::find(types, tensor.type, &Type::name);
+  if (type == std::end(types)) {
+    tensor.unreadable = "is of type " + tensor.type +
+                        "; plumb reads F32, F16, BF16, F8_E4M3, F8_E5M2, F64 and whole numbers";
+    return tensor;
+  }
+  tensor.stored = type->stored;
+  const auto n = numbers_of(tensor.shape, room);
+  if (!n || *n > room / width_of(type->stored) || *n * width_of(type->stored) != last - first)
+    wrong();
+  tensor.size = *n;
+  return tensor;
+}
+
+}  // namespace
+
+std::string text_of(const std::vector<std::size_t>& shape) {
+  std::string text;
+  for (const std::size_t d : shape) text += (text.empty() ? "" : " x ") + std::to_string(d);
+  return text.empty() ? "scalar" : text;
+}
+
+TensorFile::TensorFile(std::filesystem::path file) : path_(std::move(file)) {
+  // Asked before it is opened: opening a pipe waits for a writer.
+  refuse_unreadable(path_);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path_, error))
+    no_tensors(path_, "is missing or not a file");
+  const std::uint64_t size = std::filesystem::file_size(path_);
+  in_.open(path_, std::ios::binary);
+  if (!in_) no_tensors(path_, "cannot be read");
+  path_.extension() == ".npy" ? read_npy(size) : read_safetensors(size);
+}
+
+void TensorFile::read_npy(std::uint64_t size) {
+  auto tensor = read_npy_header(in_, size);
+  if (!tensor) no_tensors(path_, tensor.error().detail);
+  StoredTensor one = *tensor;
+  const std::size_t width = width_of(one.stored);
+  const auto n = numbers_of(one.shape, size / width);
+  if (!n || *n * width != size - one.at) {
+    no_tensors(path_, "says that it is " + text_of(one.shape) + " numbers of " +
+                          std::to_string(width) + " bytes, and has " +
+                          std::to_string(size - one.at) + " bytes of them");
+  }
+  one.size = *n;
+  tensors_.emplace("", std::move(one));
+}
+
+void TensorFile::read_safetensors(std::uint64_t size) {
+  const auto header = read_safetensors_header(in_, size);
+  if (!header) no_tensors(path_, header.error().detail);
+  const std::uint64_t room = size - header->values;
+  std::uint64_t covered = 0;
+  for (const auto& [name, entry] : header->json.items()) {
+    if (name == "__metadata__") continue;
+    try {
+      tensors_.emplace(name, tensor_of(entry, room, header->values, covered));
+    } catch (const json::exception&) {
+      no_tensors(path_, "describes '" + name +
+                            "' in a way that is not understood, or says that it "
+                            "lies where it does not fit");
+    }
+  }
+  if (covered != room) no_tensors(path_, "has bytes that no tensor owns, or that several do");
+}
+
+void TensorFile::read(const StoredTensor& tensor, std::size_t first, std::span<double> into) {
+  if (into.empty()) return;
+  const std::size_t width = width_of(tensor.stored);
+  bytes_.resize(into.size() * width);
+  in_.clear();
+  in_.seekg(static_cast<std::streamoff>(tensor.at + first * width));
+  if (!in_.read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()))) {
+    no_tensors(path_, "has become shorter while it was read");
+  }
+  const std::size_t read = read_numbers(bytes_, tensor.stored, into);
+  if (read == into.size()) return;
+  no_tensors(path_, "holds " + std::to_string(into[read]) + " as number " +
+                        std::to_string(first + read) + " of " + tensor.type +
+                        ", which FP32 does not have; cast it as the kernel does, and write that");
+}
+
+}  // namespace plumb::trace
