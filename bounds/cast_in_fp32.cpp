@@ -60,7 +60,9 @@ Outcome<CastSums> cast_sums_in_fp32(const Machine& machine, const CastProductCal
     for (std::size_t e = 0; e < held.size(); ++e) all.any_off.values[e] += 2 * scales(e);
   }
   if (!call.explained) return all;
-  all.terms = sums->terms[0];
+  for (const Term& t : sums->terms[0]) {  // the last slack is that of the whole
+    if (t.name != "slack") all.terms.push_back(t);
+  }
   const double share = scales(*call.explained);
   if (share > 0 && call.mode != Mode::moments) {
     all.terms.push_back({"scales", "u |A~| |B~| for each operand scaled in FP32", share});

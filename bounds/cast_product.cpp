@@ -199,7 +199,7 @@ Outcome<CastProduct> cast_product_on(const Machine& machine, const CastProductCa
 std::string assumed_sums_of_codes(const Machine& machine, const CastProductCall& call) {
   if (sums_in_fp32(machine)) {
     return assumed_sums(machine, *find_operation("gemm"), call.mode) +
-           " of products of the scaled numbers, in FP32";
+           ", of products of the scaled numbers in FP32";
   }
   const std::vector<std::size_t> begins = chains_of(call);
   std::string words = "the steps of the matrix unit on the codes";

@@ -11,11 +11,14 @@
 namespace plumb::bounds {
 namespace {
 
+// Of a result that is held with what is known of each element.
+constexpr std::size_t most_elements = 1 << 21;
+
 // `wanted` of n rows, in runs.
 Sampled sampled(std::size_t n, std::size_t run, std::size_t wanted, std::uint64_t key) {
   const std::size_t all = (n + run - 1) / run;
-  const std::size_t runs = std::min(all, std::max<std::size_t>(1, wanted / run));
-  const std::size_t judged = std::min(run, std::max<std::size_t>(1, wanted / runs));
+  const std::size_t runs = wanted >= n ? all : std::max<std::size_t>(1, wanted / run);
+  const std::size_t judged = wanted >= n ? run : std::min(run, wanted);
   Sampled of;
   for (std::size_t r = 0; r < runs; ++r) {
     const std::size_t low = r * all / runs, high = (r + 1) * all / runs;
@@ -48,7 +51,7 @@ ProductSample sample_of(const std::vector<std::size_t>& shape, std::size_t row_r
         "a product has sums of up to 2^22 terms here, and up to 2^31 rows and columns; "
         "choose a smaller shape");
   }
-  const std::size_t elements = std::max<std::size_t>(1, products / inner);
+  const std::size_t elements = std::clamp<std::size_t>(products / inner, 1, most_elements);
   const auto whole = [](std::size_t n, std::size_t run) { return std::max(run, n / run * run); };
   const auto side = static_cast<std::size_t>(std::sqrt(static_cast<double>(elements)));
   std::size_t of_cols = std::min({cols, elements, whole(side, col_run)});
