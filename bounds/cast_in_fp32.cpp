@@ -39,7 +39,7 @@ Outcome<CastSums> cast_sums_in_fp32(const Machine& machine, const CastProductCal
   const Outcome<Tolerance> sums = of_gemm(machine, call, call.mode, a, b);
   if (!sums) return sums.error();
   const Outcome<Tolerance> worst =
-      call.mode == Mode::moments ? sums : of_gemm(machine, call, Mode::deterministic, a, b);
+      call.mode == Mode::probabilistic ? of_gemm(machine, call, Mode::deterministic, a, b) : sums;
   if (!worst) return worst.error();
   CastSums all{sums->bound[0], Matrix<double>(x.sizes.rows, x.sizes.cols), worst->bound[0], {}, {}};
   const double inexact = (call.a.powers() ? 0 : 1) + (call.b.powers() ? 0 : 1);
@@ -54,10 +54,14 @@ Outcome<CastSums> cast_sums_in_fp32(const Machine& machine, const CastProductCal
     all.bias.values[e] = sums->bias[0].values[e] + held.values[e] - x.of_codes.values[e];
   }
   if (cast_by_chance(call)) {
-    const auto any = of_gemm(machine, call, call.mode, most_of(call.a), most_of(call.b));
+    const Matrix<double> most_a = most_of(call.a), most_b = most_of(call.b);
+    const auto any = of_gemm(machine, call, call.mode, most_a, most_b);
     if (!any) return any.error();
     all.any_off = any->bound[0];
-    for (std::size_t e = 0; e < held.size(); ++e) all.any_off.values[e] += 2 * scales(e);
+    const Matrix<double> sizes = product_by_rows(most_a, most_b);
+    for (std::size_t e = 0; e < held.size(); ++e) {
+      all.any_off.values[e] += inexact * 0x1.000002p-24 * sizes.values[e];
+    }
   }
   if (!call.explained) return all;
   for (const Term& t : sums->terms[0]) {  // the last slack is that of the whole

@@ -67,7 +67,7 @@ class Finish {
     for (std::size_t e = 0; e < zeros.size(); ++e) {
       all.given_codes.bound[0].values[e] = given(e);
       all.whole.bound[0].values[e] = whole(e);
-      if (std::fabs(x_.value.values[e]) + whole(e) > call_.how.output.largest()) {
+      if (!(std::fabs(x_.value.values[e]) + whole(e) <= call_.how.output.largest())) {
         return Refusal{Why::may_overflow, "element " + std::to_string(e) +
                                               " or a step to it may leave its format's range"};
       }

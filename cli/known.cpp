@@ -8,7 +8,7 @@
 #include "experiments/experiment.hpp"
 #include "injectors/bug.hpp"
 #include "kernels/backend.hpp"
-#include "model/spec/recipe.hpp"
+#include "model/spec/recipe_product.hpp"
 #include "trace/check.hpp"
 
 namespace plumb::cli {
@@ -39,6 +39,10 @@ Names backends() {
   return named(all_backends(), [](const Backend* backend) { return backend->name; });
 }
 Names families() { return {"gpt", "llama", "gpt-moe", "llama-moe"}; }
+Names products() {
+  return named(std::array{Product::fprop, Product::dgrad, Product::wgrad},
+               [](Product product) { return name_of(product); });
+}
 Names worlds() { return {"threads", "mpi", "nccl"}; }
 // Moments are no bound: only `plumb bound` has them.
 Names modes(bool with_moments) {
@@ -64,6 +68,7 @@ constexpr std::array catalogues{
     Catalogue{"A", recipes},
     Catalogue{"B", recipes},
     Catalogue{"--machine", machines},
+    Catalogue{"--product", products},
     Catalogue{"OP", shaped_operations},
     Catalogue{"EXPERIMENT", experiments},
     Catalogue{"--family", families},

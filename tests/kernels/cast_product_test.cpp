@@ -66,11 +66,25 @@ std::size_t block_of(const CastOperand& x, std::size_t k) {
   return static_cast<std::size_t>(std::ranges::upper_bound(x.begins, k) - x.begins.begin()) - 1;
 }
 
+// Where chains begin, and K: counted here, not by the bound.
+std::vector<std::size_t> chains(const CastProductCall& call) {
+  const std::size_t n = call.a.codes.cols;
+  std::vector<std::size_t> begins{0};
+  for (std::size_t k = 1; k < n; ++k) {
+    const bool promotes = call.promotion > 0 && k % call.promotion == 0;
+    const bool rescales = block_of(call.a, k) != block_of(call.a, k - 1) ||
+                          block_of(call.b, k) != block_of(call.b, k - 1);
+    if (promotes || rescales) begins.push_back(k);
+  }
+  begins.push_back(n);
+  return begins;
+}
+
 // The product as a kernel on the unit makes it.
 Tensor on_unit(const CastProductCall& call, const Mma& unit, Way way) {
   const Tensor a = converted<float>(call.a.codes), b = converted<float>(call.b.codes);
   Tensor c(a.rows, b.rows);
-  const std::vector<std::size_t> begins = chains_of(call);
+  const std::vector<std::size_t> begins = chains(call);
   for (std::size_t s = 0; s + 1 < begins.size(); ++s) {
     const Tensor chain = mma_product(columns(view(a), begins[s], begins[s + 1]),
                                      rows(view(b, true), begins[s], begins[s + 1]), unit);
