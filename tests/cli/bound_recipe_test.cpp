@@ -79,7 +79,7 @@ TEST(BoundRecipe, AnswersForTheShapesOfRealLayers) {
        {"1x28672x8192 --recipe fp8-block --machine h100",
         "4096x4096x4096 --recipe fp8-current --machine h100", "4096x4096x4096 --machine h100"}) {
     const auto row = row_of("gemm " + of);
-    EXPECT_GT(row.value("sampled", 0), 1000) << of;
+    EXPECT_GT(row.value("sampled", 0), 500) << of;
     EXPECT_GT(row.value("elements", 0), row.value("sampled", 0)) << of;
     EXPECT_GT(row.value("largest_bound", 0.0), 0) << of;
   }
