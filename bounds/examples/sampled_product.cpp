@@ -46,11 +46,13 @@ double ProductSample::share() const {
 ProductSample sample_of(const std::vector<std::size_t>& shape, std::size_t row_run,
                         std::size_t col_run, std::size_t products) {
   const std::size_t rows = shape[0], inner = shape[1], cols = shape[2];
-  if (inner > 1U << 22 || rows > 1U << 31 || cols > 1U << 31) {
-    throw Failure(
-        "a product has sums of up to 2^22 terms here, and up to 2^31 rows and columns; "
-        "choose a smaller shape");
-  }
+  const auto within = [](std::size_t n, std::size_t most, const char* what) {
+    if (n <= most) return;
+    throw Failure("a product with " + std::to_string(n) + " " + what + " is beyond the " +
+                  std::to_string(most) + " that bounds are for; choose a smaller shape");
+  };
+  within(inner, std::size_t(1) << 22, "terms in a sum");
+  within(std::max(rows, cols), std::size_t(1) << 31, "rows or columns");
   const std::size_t elements = std::clamp<std::size_t>(products / inner, 1, most_elements);
   const auto whole = [](std::size_t n, std::size_t run) { return std::max(run, n / run * run); };
   const auto side = static_cast<std::size_t>(std::sqrt(static_cast<double>(elements)));
