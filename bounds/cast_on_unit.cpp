@@ -127,7 +127,7 @@ std::vector<std::size_t> chains_of(const CastProductCall& call) {
   const std::size_t n = call.a.input.cols, every = call.promotion;
   for (std::size_t k = every; every > 0 && k < n; k += every) begins.push_back(k);
   std::ranges::sort(begins);
-  begins.erase(std::ranges::unique(begins).begin(), begins.end());
+  begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
   return begins;
 }
 
