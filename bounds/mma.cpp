@@ -259,7 +259,7 @@ SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
   for (std::size_t j = 0; j < b.cols; ++j) {
     for (std::size_t k = 0; k < n; ++k) {
       columns(j, k) = b(k, j);
-      of_columns(j, k) = reach(b(k, j), unit.input);
+      of_columns(j, k) = reach(b(k, j), unit.second_input());
     }
   }
   std::vector<double> row(n);

@@ -1,14 +1,11 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 
 #include "bounds/examples/shaped.hpp"
-#include "bounds/on_machine.hpp"
+#include "cli/bound_answer.hpp"
 #include "cli/colour.hpp"
 #include "cli/columns.hpp"
 #include "cli/json.hpp"
@@ -20,122 +17,6 @@
 
 namespace plumb::cli {
 namespace {
-
-struct BoundCommand {
-  MachineOptions on;
-  std::string op, shape, recipe = "bf16";
-  double delta = 1e-9;
-  int parts = 1;
-  bool all = false, explain = false, as_json = false;
-};
-
-struct Answer {
-  std::string op, shape;
-  Mode mode;
-  double delta = 0, largest_value = 0, largest_bound = 0, largest_bias = 0;
-  std::vector<Term> terms;
-  std::string refused;
-  std::string sums = "";  // in which order they are assumed
-};
-
-double largest_of(const Matrix<double>& m) {
-  double largest = 0;
-  for (const double x : m.values) largest = std::max(largest, std::fabs(x));
-  return largest;
-}
-
-// Why the numbers of an operation would be those of another recipe; empty: they are not.
-std::string why_not(const Recipe& recipe, const std::string& op) {
-  if (!recipe.operands || find_operation(op)->traits.kind != Kind::product) return "";
-  return fmt::format(
-      "recipe '{}' multiplies short copies of its operands, which bound does not know yet; ask "
-      "with --recipe {} for a product of {} numbers, and for the copies with bound quantize",
-      recipe.id, recipe.compute == bf16 ? "bf16" : "fp32", recipe.compute.name);
-}
-
-Outcome<Tolerance> tolerance_of(const BoundCommand& asked, const Recipe& recipe, const Example& e,
-                                Mode mode, const std::vector<Matrix<double>>& values) {
-  std::vector<const Matrix<double>*> inputs;
-  for (const Matrix<double>& input : e.inputs) inputs.push_back(&input);
-  return tolerance_on(machine_from(asked.on.machine), *find_operation(e.id),
-                      {inputs, e.attributes, e.how, mode, asked.delta, values}, recipe.compute);
-}
-
-// --parts is of sums that ranks share. Where there is none it would change nothing.
-void refuse_idle_parts(const BoundCommand& asked, const Recipe& recipe, Example e, Mode mode,
-                       const std::vector<Matrix<double>>& values, const Tolerance& parted) {
-  if (asked.parts == 1) return;
-  e.how.parts = 1;
-  const auto whole = tolerance_of(asked, recipe, e, mode, values);
-  if (!whole || whole->bound != parted.bound) return;
-  throw Failure(
-      fmt::format("{} has no sum that --parts would share among ranks{}; leave it out", e.id,
-                  find_operation(e.id)->traits.of_ranks ? " (its inputs are the ranks')" : ""));
-}
-
-Answer answer_to(const BoundCommand& asked, const std::string& op, const std::string& shape,
-                 Mode mode) {
-  const Recipe recipe = recipe_from(asked.recipe);
-  Example e = shaped_example(op, shape, recipe.compute);
-  const bool own_format = find_operation(op)->traits.scales_output;
-  e.how = {asked.parts, recipe.wire, own_format ? e.how.output : recipe.compute};
-  const std::vector<Matrix<double>> values = value_of(e);
-  Answer answer{op, shape, mode, 0, largest_of(values[0]), 0, 0, {}, {}};
-  answer.refused = why_not(recipe, op);
-  if (!answer.refused.empty()) return answer;
-  const auto tolerance = tolerance_of(asked, recipe, e, mode, values);
-  if (!tolerance) {
-    answer.refused = tolerance.error().detail;
-    return answer;
-  }
-  refuse_idle_parts(asked, recipe, std::move(e), mode, values, *tolerance);
-  answer.delta = tolerance->delta;
-  answer.largest_bound = largest_of(tolerance->bound[0]);
-  if (mode == Mode::moments) answer.largest_bias = largest_of(tolerance->bias[0]);
-  if (!tolerance->terms.empty()) answer.terms = tolerance->terms[0];
-  answer.sums = assumed_sums(machine_from(asked.on.machine), *find_operation(op), mode);
-  return answer;
-}
-
-// The JSON that bounds/bound-table.schema.json describes.
-nlohmann::json json_of(const BoundCommand& asked, const Answer& answer) {
-  nlohmann::json terms = nlohmann::json::array();
-  for (const Term& t : answer.terms) {
-    terms.push_back({{"name", t.name}, {"formula", t.formula}, {"largest", t.largest}});
-  }
-  nlohmann::json row{{"operation", answer.op},       {"shape", answer.shape},
-                     {"recipe", asked.recipe},       {"machine", asked.on.machine},
-                     {"mode", name_of(answer.mode)}, {"largest_value", answer.largest_value}};
-  if (!answer.refused.empty()) {
-    row["refused"] = answer.refused;
-    return row;
-  }
-  row["delta"] = answer.delta;
-  row["largest_bound"] = answer.largest_bound;
-  if (answer.mode == Mode::moments) row["largest_bias"] = answer.largest_bias;
-  row["terms"] = terms;
-  row["assumes"] = answer.sums;
-  return row;
-}
-
-void tell(const BoundCommand& asked, const Answer& answer) {
-  const bool moments = answer.mode == Mode::moments;
-  fmt::print("{} {} {} on {}, {}: {} {:.4g} where the result is up to {:.4g}\n", answer.op,
-             answer.shape, asked.recipe, asked.on.machine, name_of(answer.mode),
-             moments ? "standard deviation up to" : "off by at most", answer.largest_bound,
-             answer.largest_value);
-  if (answer.largest_bias > 0) fmt::print("  bias up to {:.4g}\n", answer.largest_bias);
-  if (answer.delta > 0) {
-    fmt::print("  exceeded with probability at most {:.1e}\n", answer.delta);
-  }
-  if (answer.sums != name_of(SumOrder::none)) fmt::print("  assumes {}\n", answer.sums);
-  if (!asked.explain) return;
-  std::vector<std::vector<std::string>> rows;
-  for (const Term& t : answer.terms) {
-    rows.push_back({t.name, t.formula, fmt::format("{:.4g}", t.largest)});
-  }
-  fmt::print("{}", in_columns({{}, {}, {}}, rows, 2));
-}
 
 void print_json(const nlohmann::json& rows) {
   print_document("plumb-bounds/1", {{"bounds", rows}});
@@ -193,6 +74,11 @@ int table(const BoundCommand& asked) {
   return 0;
 }
 
+bool of_two_matrices(const std::string& op) {
+  const Operation* operation = find_operation(op);
+  return operation == nullptr || operation->traits.one_product;
+}
+
 void refuse_contradictions(const BoundCommand& asked, const CLI::App& verb) {
   const bool named = verb.count("OP") > 0;
   if (asked.all && (named || verb.count("--mode") > 0)) {
@@ -203,6 +89,10 @@ void refuse_contradictions(const BoundCommand& asked, const CLI::App& verb) {
   }
   if (!asked.all && verb.count("SHAPE") == 0) {
     throw Failure("bound needs an operation and its shape, e.g. bound gemm 64x4096x64, or --all");
+  }
+  if (verb.count("--product") > 0 && !asked.all && !of_two_matrices(asked.op)) {
+    throw Failure("--product is of gemm, whose operands a recipe casts; leave it out of " +
+                  asked.op);
   }
   if (!asked.all && asked.on.mode != "probabilistic" && verb.count("--delta") > 0) {
     throw Failure("--delta is of --mode probabilistic, this is " + asked.on.mode +
@@ -219,6 +109,11 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->add_option("SHAPE", asked.shape, "gemm: MxKxN; others: ROWSxCOLUMNS");
   verb->add_flag("--all", asked.all, "every operation in a usual shape, in every mode");
   verb->add_option("--recipe", asked.recipe, "formats of inputs, wire and result")
+      ->capture_default_str();
+  verb->add_option(
+          "--product", asked.product,
+          "fprop, dgrad (gradients by weights) or wgrad: which operands of gemm the recipe "
+          "casts")
       ->capture_default_str();
   asked.on.add_to(*verb, "deterministic, probabilistic or moments");
   verb->add_option("--delta", asked.delta, "failure probability of probabilistic")

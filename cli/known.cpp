@@ -8,7 +8,7 @@
 #include "experiments/experiment.hpp"
 #include "injectors/bug.hpp"
 #include "kernels/backend.hpp"
-#include "model/spec/recipe.hpp"
+#include "model/spec/recipe_product.hpp"
 #include "trace/check.hpp"
 
 namespace plumb::cli {
@@ -44,6 +44,10 @@ Names formats() {
   return names;
 }
 Names families() { return {"gpt", "llama", "gpt-moe", "llama-moe"}; }
+Names products() {
+  return named(std::array{Product::fprop, Product::dgrad, Product::wgrad},
+               [](Product product) { return name_of(product); });
+}
 Names worlds() { return {"threads", "mpi", "nccl"}; }
 // Moments are no bound: only `plumb bound` and `plumb judge` have them.
 Names modes(bool with_moments) {
@@ -70,6 +74,7 @@ constexpr std::array catalogues{
     Catalogue{"B", recipes},
     Catalogue{"--machine", machines},
     Catalogue{"--format", formats},
+    Catalogue{"--product", products},
     Catalogue{"OP", shaped_operations},
     Catalogue{"EXPERIMENT", experiments},
     Catalogue{"--family", families},

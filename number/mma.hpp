@@ -5,6 +5,8 @@
 // TESTED   tests/kernels/mma_test.cpp
 #pragma once
 
+#include <optional>
+
 #include "number/format.hpp"
 
 namespace plumb {
@@ -19,6 +21,9 @@ struct Mma {
   // Every so many products (a multiple of `terms`) the sum is added to an FP32 number, nearest
   // even, and starts again at zero; 0: never. The kernel decides this, not the machine.
   int promoted_after = 0;
+  // Format of the second operand, where it is another (E4M3 by E5M2).
+  std::optional<Format> second = {};
+  const Format& second_input() const { return second ? *second : input; }
 
   static constexpr int most_terms = 64;
   // Throws std::invalid_argument if this is no unit: 1 to 64 terms, grid 1 to 40, kept 1 to 23.

@@ -46,12 +46,17 @@ std::string usual_shape(const std::string& operation) {
   return std::string(known_operation(operation).examples.usual);
 }
 
+std::vector<std::size_t> sizes_of_shape(const std::string& operation, const std::string& shape) {
+  const bool three = std::ranges::count(known_operation(operation).examples.usual, 'x') == 2;
+  return three ? sizes_of(shape, 3, "MxKxN, e.g. 64x4096x64")
+               : sizes_of(shape, 2, "ROWSxCOLUMNS, e.g. 16x4096");
+}
+
 Example shaped_example(const std::string& operation, const std::string& shape, const Format& inputs,
                        const DrawAt& draw) {
   const Examples& examples = known_operation(operation).examples;
-  const bool three = std::ranges::count(examples.usual, 'x') == 2;
-  auto sizes = three ? sizes_of(shape, 3, "MxKxN, e.g. 64x4096x64")
-                     : sizes_of(shape, 2, "ROWSxCOLUMNS, e.g. 16x4096");
+  auto sizes = sizes_of_shape(operation, shape);
+  const bool three = sizes.size() == 3;
   Example e{operation, {}, {}, {}};
   Maker maker(std::move(sizes), inputs, draw, e);
   if (!three) maker.limit_values({maker.rows, maker.cols});

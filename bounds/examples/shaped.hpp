@@ -28,6 +28,9 @@ double normal_at(std::uint64_t input, std::uint64_t element);
 Example shaped_example(const std::string& operation, const std::string& shape, const Format& inputs,
                        const DrawAt& draw = normal_at);
 
+// The sizes that a shape names. Throws Failure as above.
+std::vector<std::size_t> sizes_of_shape(const std::string& operation, const std::string& shape);
+
 // The operations that can be asked for by shape, in the order of operations.inc.
 std::vector<std::string> shaped_operations();
 // A shape that fits the operation.

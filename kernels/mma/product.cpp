@@ -47,6 +47,7 @@ class Product {
   Product(View<float> a, View<float> b, const Mma& unit)
       : unit_(unit),
         bits_(unit.input.precision - 1),
+        second_bits_(unit.second_input().precision - 1),
         k_(a.cols),
         c_(a.rows, b.cols),
         row_(a.cols),
@@ -55,7 +56,8 @@ class Product {
       const std::size_t width = std::min(lanes, b.cols - j);
       for (std::size_t k = 0; k < k_; ++k) {
         for (std::size_t l = 0; l < lanes; ++l) {
-          panel_[k * lanes + l] = l < width ? split(b(k, j + l), bits_, unit.input.emin) : Split{};
+          panel_[k * lanes + l] =
+              l < width ? split(b(k, j + l), second_bits_, unit.second_input().emin) : Split{};
         }
       }
       for (std::size_t i = 0; i < a.rows; ++i) {
@@ -104,8 +106,8 @@ class Product {
       const Split* b = &panel_[k * lanes];
       for (std::size_t l = 0; l < lanes; ++l) {
         const std::int64_t product = std::int64_t{a.significand} * b[l].significand;
-        total[l] +=
-            scaled(product, a.exponent + b[l].exponent - largest[l] + unit_.grid - 2 * bits_);
+        total[l] += scaled(
+            product, a.exponent + b[l].exponent - largest[l] + unit_.grid - bits_ - second_bits_);
       }
     }
     for (std::size_t l = 0; l < lanes; ++l) {
@@ -114,7 +116,7 @@ class Product {
   }
 
   const Mma unit_;
-  const int bits_;
+  const int bits_, second_bits_;  // of a fraction
   const std::size_t k_;
   Tensor c_;
   std::vector<Split> row_, panel_;

@@ -1,6 +1,6 @@
 // kernels/mma/product.hpp: matrix products as a truncating matrix unit computes them, bit for bit.
 //
-//   C = A B        A (M, K)   B (K, N)   C (M, N), all values numbers of unit.input (C: FP32)
+//   C = A B        A (M, K)   B (K, N)   C (M, N), of unit.input by unit.second_input(); C: FP32
 //
 // K is taken in steps of unit.terms, in rising order, each as number/mma.hpp says (theory.md
 // T2), in integers; only promotion adds FP32 numbers. No sum may overflow FP32; sums below its

@@ -35,14 +35,17 @@ TEST(Bound, IsListedAsItsSchemaSaysForOneOperationAndForAll) {
   EXPECT_EQ(all.size(), 3 * all_operations().size());
   EXPECT_EQ(bounded, 3U);  // a product, in every mode: nothing else is known of that machine
   EXPECT_EQ(table_as_its_schema_says("gemm 16x64x16").size(), 1U);
+  for (const std::string mode : {"deterministic", "moments"}) {
+    const std::string of = "gemm 4096x64x4096 --machine h100 --recipe fp8-block --mode " + mode;
+    EXPECT_EQ(table_as_its_schema_says(of).size(), 1U);
+  }
 }
 
-TEST(Bound, OfAProductIsRefusedWhereTheRecipeCastsItsOperands) {
+TEST(Bound, OfGroupedProductsIsRefusedWhereTheRecipeCastsTheirOperands) {
   for (const std::string recipe :
        {"fp8-current", "fp8-delayed", "fp8-block", "mxfp8", "nvfp4", "tf32"}) {
-    refused("bound gemm 16x64x16 --recipe " + recipe,
-            "recipe '" + recipe + "' multiplies short copies of its operands");
-    refused("bound grouped_gemm 16x64 --machine h100 --recipe " + recipe, "short copies");
+    refused("bound grouped_gemm 16x64 --machine h100 --recipe " + recipe,
+            "recipe '" + recipe + "' multiplies short copies of its operands, and only gemm has");
   }
   EXPECT_EQ(plumb("bound softmax 4x64 --recipe fp8-current").code, 0);  // casts no operand
 }

@@ -193,8 +193,8 @@ TEST_F(Options, PlacesToWriteAreTriedFirst) {
 TEST_F(Options, ShapesOfABoundAreHeldAgainstTheLimitThatTheyPass) {
   refused("bound gemm 12", "does not fit; write MxKxN");
   refused("bound gemm 4x4x4x", "does not fit; write MxKxN");
-  refused("bound gemm 1x268435456x1", "more than 16777216 values in a matrix");
-  refused("bound gemm 4096x4096x4096", "more than 268435456 products");
+  refused("bound gemm 1x268435456x1", "268435456 terms in a sum is beyond the 4194304");
+  refused("bound batched_gemm 4096x4096", "more than 268435456 products");
   refused("bound cast 99999999999999999999x1", "does not fit");
   refused("bound attention 100000x6", "more than 16777216 scores");
 }
