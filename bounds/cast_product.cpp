@@ -160,7 +160,7 @@ class Finish {
 };
 
 // Does the card describe FP32 sums? (Else its matrix unit.)
-bool sums_in_fp32(const Machine& machine) { return machine.is_ieee() || machine.order(); }
+bool sums_in_fp32(const Machine& machine) { return machine.rounds_to_nearest() || machine.order(); }
 
 }  // namespace
 
@@ -180,13 +180,21 @@ bool cast_by_chance(const CastProductCall& call) {
 
 Outcome<CastProduct> cast_product_on(const Machine& machine, const CastProductCall& call) {
   if (const auto why = refused(call)) return *why;
-  if (cast_by_chance(call) && !(machine.is_ieee() && !machine.order())) {
+  if (cast_by_chance(call) && !(machine.rounds_to_nearest() && !machine.order())) {
     return Refusal{Why::unsupported, "machine '" + machine.id +
                                          "': casts by chance are bounded for sums in any order "
                                          "only; take the machine ieee"};
   }
   Values values(call);
   if (sums_in_fp32(machine)) {
+    const Arithmetic arithmetic = machine.arithmetic();
+    if (arithmetic.flushes || (machine.order() && !arithmetic.fuses)) {
+      return Refusal{
+          Why::unsupported,
+          "machine '" + machine.id +
+              "': products of casts are bounded where subnormals are kept, and in a known "
+              "order where products are fused; take the machine ieee"};
+    }
     const Outcome<CastSums> sums = cast_sums_in_fp32(machine, call, values);
     if (!sums) return sums.error();
     return Finish(call, std::move(values), *sums)();
@@ -198,7 +206,7 @@ Outcome<CastProduct> cast_product_on(const Machine& machine, const CastProductCa
 
 std::string assumed_sums_of_codes(const Machine& machine, const CastProductCall& call) {
   if (sums_in_fp32(machine)) {
-    return assumed_sums(machine, *find_operation("gemm"), call.mode) +
+    return assumptions(machine, *find_operation("gemm"), call.mode) +
            ", of products of the scaled numbers in FP32";
   }
   const std::vector<std::size_t> begins = chains_of(call);

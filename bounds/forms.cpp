@@ -57,6 +57,13 @@ void widen(Tolerance& all, const Tolerance& other, const std::optional<Place>& e
   }
 }
 
+// One of the formulas has no bound; which, and what helps.
+Refusal by_form(const Operation& operation, std::size_t form, const Refusal& refused) {
+  const std::string id(operation.id), name((operation.forms.begin() + form)->name);
+  return {refused.why, "by the formula " + name + ": " + refused.detail +
+                           "; if your kernel takes another, name it in a card (form_" + id + ")"};
+}
+
 }  // namespace
 
 std::vector<std::size_t> forms_on(const Machine& machine, const Operation& operation, Mode mode) {
@@ -83,12 +90,13 @@ Outcome<Tolerance> tolerance_of_forms(const Operation& operation, const Toleranc
   ToleranceCall with = call;
   with.form = forms.front();
   const Outcome<Tolerance> first = operation.tolerance(with);
-  if (!first || forms.size() == 1) return first;
+  if (forms.size() == 1) return first;
+  if (!first) return by_form(operation, with.form, first.error());
   Tolerance all = *first;
   for (std::size_t i = 1; i < forms.size(); ++i) {
     with.form = forms[i];
     const Outcome<Tolerance> other = operation.tolerance(with);
-    if (!other) return other;
+    if (!other) return by_form(operation, with.form, other.error());
     widen(all, *other, call.explained);
   }
   return all;

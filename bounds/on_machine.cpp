@@ -206,7 +206,9 @@ Outcome<Tolerance> as_known(const Machine& machine, const Operation& operation,
 
 }  // namespace
 
-std::string assumed_sums(const Machine& machine, const Operation& operation, Mode mode) {
+namespace {
+
+std::string order_of_sums(const Machine& machine, const Operation& operation, Mode mode) {
   const std::optional<Order> order = machine.order();
   const bool described = operation.traits.one_product;
   if (described && !order && !machine.rounds_to_nearest()) return "the steps of the matrix unit";
@@ -219,6 +221,22 @@ std::string assumed_sums(const Machine& machine, const Operation& operation, Mod
                        forms_on(machine, operation, mode).front() != 0;
   if (attends || asked_for(operation, order, mode)) return std::string(name_of(SumOrder::any));
   return std::string(name_of(operation.sums_in(mode)));
+}
+
+}  // namespace
+
+std::string assumptions(const Machine& machine, const Operation& operation, Mode mode) {
+  std::vector<std::string> all{order_of_sums(machine, operation, mode)};
+  if (!machine.rounds_to_nearest()) return all.front();
+  if (all.front() == name_of(SumOrder::none)) all.clear();
+  if (const std::string forms = assumed_forms(machine, operation, mode); !forms.empty()) {
+    all.push_back(forms);
+  }
+  if (const std::string other = machine.arithmetic().words(); !other.empty()) all.push_back(other);
+  if (all.empty()) return std::string(name_of(SumOrder::none));
+  std::string text = all.front();
+  for (std::size_t i = 1; i < all.size(); ++i) text += "; " + all[i];
+  return text;
 }
 
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,

@@ -2,7 +2,7 @@
 //
 //   order "any", nearest          for any order (bounds/sum.hpp), where the operation takes its
 //                                 sums as asked; by chance and in moments, and of the others, its
-//                                 own order is assumed (assumed_sums())
+//                                 own order is assumed (assumptions())
 //   a known order, nearest        gemm: bounds/ordered.hpp, which knows other roundings, too; those
 //                                 that take their sums as asked; others where that order is theirs
 //   a collective                  all_reduce: its algorithm, wire and rotation, not the call's
@@ -32,7 +32,8 @@ namespace plumb::bounds {
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input);
 
-// In which order that tolerance assumes sums, in words: "sums in any order" and the like.
-std::string assumed_sums(const Machine& machine, const Operation& operation, Mode mode);
+// What that tolerance assumes, in words: the order of sums, "sums in any order" and the like; where an
+// operation has several formulas, which; functions and subnormals, where they are not as promised.
+std::string assumptions(const Machine& machine, const Operation& operation, Mode mode);
 
 }  // namespace plumb::bounds

@@ -16,15 +16,12 @@ constexpr double outward = 1 + 0x1p-40;  // for the last dozen operations of a b
 class CastError {
  public:
   explicit CastError(const Format& to)
-      : to_(to), u_(to.unit_roundoff()), at_zero_(to.spacing_at_zero()), largest_(to.largest()) {
-    flushes_ = arithmetic_in_force.flushes && to.emin == fp32.emin;
-  }
+      : to_(to), u_(to.unit_roundoff()), at_zero_(to.spacing_at_zero()), largest_(to.largest()) {}
   double operator()(const RunningError& x) const {
     const double m = x.most();
     if (fits(x)) return 0;
     // Rounding is monotone: nothing up to the largest number becomes more than that.
-    return m <= largest_ ? half_spacing(m, u_, at_zero_) + flushed(x, m)
-                         : std::numeric_limits<double>::infinity();
+    return m <= largest_ ? half_spacing(m, u_, at_zero_) : std::numeric_limits<double>::infinity();
   }
   // A stochastic cast may lose a whole spacing; a number that saturates loses what it has beyond
   // the largest.
@@ -33,25 +30,17 @@ class CastError {
     const double m = x.most();
     if (fits(x)) return 0;
     const double within = half_spacing(std::min(m, largest_), u_, at_zero_);
-    const double c = (cast.key ? term<"tolerance.stochastic">(2 * within) : within) + flushed(x, m);
+    const double c = cast.key ? term<"tolerance.stochastic">(2 * within) : within;
     if (m <= largest_) return c;
     return cast.saturate ? std::max(c, term<"tolerance.saturated">((m - largest_) * outward))
                          : std::numeric_limits<double>::infinity();
   }
 
  private:
-  bool fits(const RunningError& x) const {
-    return x.exact() && round_to(x.value, to_) == x.value && flushed(x, x.most()) == 0;
-  }
-  // What a flush may lose: all of a number below the normal ones.
-  double flushed(const RunningError& x, double m) const {
-    if (!flushes_ || std::fabs(x.value) - x.worst() >= smallest_normal_fp32) return 0;
-    return term<"tolerance.flush">(std::min(m, smallest_normal_fp32));
-  }
+  bool fits(const RunningError& x) const { return x.exact() && round_to(x.value, to_) == x.value; }
 
   const Format& to_;
   double u_, at_zero_, largest_;
-  bool flushes_ = false;
 };
 
 struct Names {

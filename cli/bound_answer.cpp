@@ -73,7 +73,7 @@ Answer answer_to(const BoundCommand& asked, const std::string& op, const std::st
   answer.largest_bound = largest_of(tolerance->bound[0]);
   if (mode == Mode::moments) answer.largest_bias = largest_of(tolerance->bias[0]);
   if (!tolerance->terms.empty()) answer.terms = tolerance->terms[0];
-  answer.sums = assumed_sums(machine_from(asked.on.machine), *find_operation(op), mode);
+  answer.sums = assumptions(machine_from(asked.on.machine), *find_operation(op), mode);
   return answer;
 }
 

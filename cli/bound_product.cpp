@@ -98,7 +98,7 @@ void of_sample(const Asked& asked, const Format& compute, Answer& answer) {
   answer.largest_bound = largest_of(tolerance->bound[0]);
   if (asked.mode == Mode::moments) answer.largest_bias = largest_of(tolerance->bias[0]);
   if (!tolerance->terms.empty()) answer.terms = tolerance->terms[0];
-  answer.sums = assumed_sums(asked.machine, gemm, asked.mode);
+  answer.sums = assumptions(asked.machine, gemm, asked.mode);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 //
 //   inputs     x (N, M); of the gradient x, dy          outputs   y; of the gradient dx
 //   evaluate   each step in FP32; one rounding to the output format
+//   forms      of the gradient: sum, dx = dy (s + x s (1 - s)); product, dx = (dy s) (1 + x (1 - s)),
+//              whose first factor may be subnormal where dx is not
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
 #include "bounds/operations/activations.hpp"
@@ -9,6 +11,9 @@
 
 namespace plumb::bounds {
 namespace {
+
+constexpr List<Form> gradient_forms{{"sum"}, {"product"}};
+constexpr std::size_t by_product = 1;
 
 template <class T>
 T silu_slope(T x) {
@@ -23,7 +28,14 @@ std::vector<Matrix<T>> silu_forward(const Call<T>& call) {
 
 template <class T>
 std::vector<Matrix<T>> silu_backward(const Call<T>& call) {
-  return each_slope(call, [](const T& x) { return silu_slope(x); });
+  if (call.form != by_product) return each_slope(call, [](const T& x) { return silu_slope(x); });
+  Matrix<T> dx = call[1];
+  for (std::size_t e = 0; e < dx.size(); ++e) {
+    const T x = call[0].values[e], s = with_named_error(sigmoid(x));
+    dx.values[e] = dx.values[e] * s * (T(1) + x * (T(1) - s));
+  }
+  call.roundings.round(dx, call.how.output);
+  return single_output(std::move(dx));
 }
 
 }  // namespace
@@ -47,6 +59,7 @@ extern const Operation silu_grad{
     .sums = SumOrder::none,
     .schema = {.inputs = {{"x", "N", "M"}, {"dy", "N", "M"}}, .outputs = {{"dx", "N", "M"}}},
     .examples = {.random = tables_to_cube, .shaped = two_tables},
+    .forms = gradient_forms,
 };
 
 }  // namespace plumb::bounds

@@ -16,6 +16,8 @@
 // SOURCES  theory.md C3
 #pragma once
 
+#include <string>
+
 #include "bounds/sees.hpp"
 
 namespace plumb::bounds {
@@ -27,6 +29,8 @@ struct Arithmetic {
   bool flushes = false;
   bool fuses = true;
   bool operator==(const Arithmetic&) const = default;
+  // What functions and subnormals are where they are not as promised: "exp within 4 ulp ...".
+  std::string words() const;
   // Relative errors of exp at arguments up to |x|, in units of 2^-24: an ulp is at most two.
   double exp_errors(double x) const { return 2 * (exp_ulp + exp_ulp_per_unit * x); }
 };

@@ -8,6 +8,7 @@
 
 #include "bounds/examples/example.hpp"
 #include "bounds/on_machine.hpp"
+#include "bounds/sum.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
@@ -88,8 +89,42 @@ TEST(ByChanceInAnyOrder, IsWhatACardAsksForThatKnowsNoOrder) {
   ASSERT_TRUE(on_card);
   EXPECT_GT(on_card->bound[0].values[0], e.operation().tolerance(call)->bound[0].values[0]);
   EXPECT_GE(on_card->bound[0].values[0], e.operation().tolerance(any)->bound[0].values[0]);
-  EXPECT_EQ(assumed_sums(*find_machine("ieee"), e.operation(), Mode::probabilistic),
+  EXPECT_EQ(assumptions(*find_machine("ieee"), e.operation(), Mode::probabilistic),
             "sums in any order");
+}
+
+// Sums over tokens: the positive ones first, as no chance of the order 0, 1, 2 ... has it.
+TEST(ByChanceInAnyOrder, OfATableOfSumsHoldsToo) {
+  std::size_t beyond_one_order = 0;
+  for (int seed = 1; seed <= std::max(8, effort(8)); ++seed) {
+    Draw draw("plain", static_cast<unsigned>(seed));
+    Example e{"column_sum", {Matrix<double>(4096, 4)}, {}, {1, fp32, fp32}};
+    Matrix<float> sums(4, 1);
+    for (const std::size_t first : {0, 1}) {
+      for (std::size_t t = first; t < 4096; t += 2) {
+        for (std::size_t j = 0; j < 4; ++j) {
+          const auto x = static_cast<float>((first == 0 ? 1 : -1) * (1 + 0.01 * draw.uniform()));
+          e.inputs[0](t, j) = static_cast<double>(x);
+          sums.values[j] += x;
+        }
+      }
+    }
+    const auto shape = value_of(e)[0];
+    sums.rows = shape.rows;
+    sums.cols = shape.cols;
+    beyond_one_order += outside(e, sums);
+    e.sums = {SumsIn::Way::any, {}};
+    EXPECT_EQ(outside(e, sums), 0U) << seed;
+  }
+  EXPECT_GT(beyond_one_order, 0U);
+}
+
+// One, and 4096 times a little more than half of its spacing: chance has no part in what each loses.
+TEST(ByChanceInAnyOrder, CountsWhatVanishesAsAWorstCase) {
+  SumInAnyOrder sum;
+  sum.add(1);
+  for (int i = 0; i < 4096; ++i) sum.add(static_cast<double>(0x1.002p-24F));
+  EXPECT_GE(sum.total().drift, 4000 * 0x1p-24);
 }
 
 // Far tighter than the worst case, where data do not depend on each other.

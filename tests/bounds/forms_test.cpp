@@ -8,6 +8,7 @@
 
 #include "bounds/examples/example.hpp"
 #include "bounds/on_machine.hpp"
+#include "bounds/operations/attention.hpp"
 #include "number/rounding.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
@@ -197,6 +198,70 @@ TEST(SoftmaxForms, OnlineOverRisingRowsNeedsItsOwnBound) {
   EXPECT_LE(worst_on(card(""), e, computed), 1);
 }
 
+// Each exponential is seven spacings too small, as a card allows: what the sum is scaled with drags it
+// down at each step of a rising row.
+TEST(SoftmaxForms, OnlineCountsEachScaling) {
+  const auto low = [](float x) { return std::exp(x) - 7 * 0x1p-24F; };
+  Matrix<double> x(1, 4096);
+  for (std::size_t j = 0; j < x.cols; ++j) {
+    x.values[j] = static_cast<double>(static_cast<float>(j) * 0x1p-18F);
+  }
+  const Example e{"softmax", {x}, {}, {1, fp32, fp32}};
+  float z = 1;
+  for (std::size_t j = 1; j < x.cols; ++j) z = z * low(-0x1p-18F) + 1;
+  Matrix<float> p(1, x.cols);
+  for (std::size_t j = 0; j < x.cols; ++j) {
+    p.values[j] = std::exp(static_cast<float>(x.values[j] - x.values.back())) / z;
+  }
+  const std::string functions = fact("exp_ulp", "8") + fact("divide_ulp", "0.5");
+  EXPECT_LE(worst_on(card(functions + fact("form_softmax", "online")), e, {p}), 1);
+  EXPECT_GT(worst_on(card(functions + fact("form_softmax", "two_pass")), e, {p}), 1);
+}
+
+// ln sum - (x_label - m) rounds twice where lse - x_label rounds once.
+TEST(CrossEntropyForms, TheLargestMayBeSubtractedFirst) {
+  Draw draw("plain", 3);
+  for (int i = 0; i < effort(3000); ++i) {
+    const auto m = static_cast<float>(0.001 * draw.uniform()),
+               label = static_cast<float>(-40 - 20 * draw.uniform());
+    Example e{"cross_entropy",
+              {Matrix<double>(1, 2), Matrix<double>(1, 1, 1), Matrix<double>(1, 1, 1),
+               Matrix<double>(1, 1, 1)},
+              {},
+              {1, fp32, fp32}};
+    e.inputs[0].values = {static_cast<double>(m), static_cast<double>(label)};
+    const float log_sum = std::log(1 + std::exp(label - m)), off = label - m;
+    const Matrix<float> lse(1, 1, m + log_sum), loss(1, 1, log_sum - off);
+    const std::string functions = fact("exp_ulp", "1") + fact("log_ulp", "1") +
+                                  fact("divide_ulp", "0.5") + fact("fma", "as_written");
+    EXPECT_LE(worst_on(card(functions), e, {lse, loss}), 1);
+  }
+}
+
+// Products that are rounded before they are added, in a known order, of data that cancel.
+TEST(ProductForms, UnfusedInAKnownOrderNeedsItsShare) {
+  const Machine fused = card(fact("order", "sequential") + fact("fma", "as_written")),
+                unfused = card(fact("order", "sequential") + fact("fma", "any"));
+  double beyond = 0;
+  for (int seed = 1; seed <= effort(300); ++seed) {
+    Draw draw("cancelling", static_cast<unsigned>(seed));
+    Example e{"gemm",
+              {draw.matrix(1, 2), Matrix<double>(2, 1)},
+              {{"transpose_a", 0}, {"transpose_b", 0}},
+              {1, fp32, fp32}};
+    e.inputs[1].values = {static_cast<double>(static_cast<float>(1 + draw.uniform())), 0};
+    e.inputs[1].values[1] = e.inputs[1].values[0];
+    const auto at = [&](std::size_t m, std::size_t k) {
+      return static_cast<float>(e.inputs[m].values[k]);
+    };
+    const volatile float first = at(0, 0) * at(1, 0), second = at(0, 1) * at(1, 1);
+    const Matrix<float> c(1, 1, first + second);
+    EXPECT_LE(worst_on(unfused, e, {c}), 1) << seed;
+    beyond = std::max(beyond, worst_on(fused, e, {c}));
+  }
+  EXPECT_GT(beyond, 1);
+}
+
 struct Shape {
   std::size_t sequence = 96, dim = 16;
 };
@@ -289,6 +354,77 @@ TEST(AttentionForms, OtherPeoplesKernelsNeedTheirBounds) {
   }
   EXPECT_GT(composed_beyond, 1) << "the promised bound would do";
   RecordProperty("flash_over_promised", std::to_string(flash_beyond));
+}
+
+// Sums in another order, and P from a stored logarithm.
+TEST(AttentionForms, ARowOfASoftmaxNeedsItsShares) {
+  // A large term, and many that are a little more than half of its spacing, which the kernel adds last.
+  const std::size_t n = 4097;
+  std::vector<double> score(n, static_cast<double>(std::log(0x1.01p-24F))), none(n), p(n), error(n);
+  score.back() = 0;
+  const auto relative = [&](const SoftmaxForm& form) {
+    softmax_with_error(score.data(), none.data(), n, p.data(), error.data(), form);
+    return error.back() / p.back();
+  };
+  const double needed = 4000 * 0x1p-24;  // each addition rounds up by nearly half a spacing
+  EXPECT_LT(relative({}), needed);
+  EXPECT_GT(relative({.any_order = true}), needed);
+  // As in SoftmaxForms.OnlineCountsEachScaling.
+  EXPECT_GT(relative({.any_order = true, .online = true}), 3 * needed);
+
+  std::vector<double> high{1000.1, 1000.3};
+  for (double& s : high) s = static_cast<double>(static_cast<float>(s));
+  const double l = high[1] + std::log1p(std::exp(high[0] - high[1]));
+  const double stored = static_cast<double>(static_cast<float>(l));
+  const auto worst = [&](const SoftmaxForm& form) {
+    double q[2], bound[2];
+    softmax_with_error(high.data(), none.data(), 2, q, bound, form);
+    return std::fabs(std::exp(high[1] - stored) - q[1]) / bound[1];
+  };
+  EXPECT_GT(worst({}), 1);
+  EXPECT_LE(worst({.any_order = true, .online = true, .from_stored = true}), 1);
+}
+
+// The gradient of one head with D taken from the stored output. Values and gradients of the output are
+// at right angles, so that D is 0, but not what BF16 leaves of it.
+TEST(AttentionForms, DFromTheStoredOutputNeedsItsShare) {
+  const std::size_t n = 8;
+  Draw draw("plain", 7);
+  Example e{"attention_grad",
+            {Matrix<double>(n, 6), Matrix<double>(n, 2)},
+            {{"heads", 1}, {"kv_heads", 1}, {"head_dim", 2}, {"sequence", n}},
+            {1, fp32, bf16}};
+  for (std::size_t i = 0; i < n; ++i) {
+    const double v = round_to(draw.normal(), e4m3fn);  // 3 v is a number of BF16, too
+    const double row[] = {0, 0,     round_to(draw.normal(), bf16), round_to(draw.normal(), bf16),
+                          v, -3 * v};
+    std::copy_n(row, 6, e.inputs[0].row(i));
+    e.inputs[1](i, 0) = 3;
+    e.inputs[1](i, 1) = 1;
+  }
+  Matrix<float> d(n, 6);
+  const auto at = [&](std::size_t i, std::size_t j) {
+    return static_cast<float>(e.inputs[0](i, j));
+  };
+  const float scale = 1 / std::sqrt(2.0F);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float p = 1 / static_cast<float>(i + 1), stored = round_to(p, bf16);  // queries are 0
+    float o[2] = {0, 0};
+    for (std::size_t j = 0; j <= i; ++j) {
+      for (std::size_t c = 0; c < 2; ++c) o[c] += stored * at(j, 4 + c);
+    }
+    const float along = 3 * round_to(o[0], bf16) + round_to(o[1], bf16);
+    for (std::size_t j = 0; j <= i; ++j) {
+      const float ds = round_to(p * (3 * at(j, 4) + at(j, 5) - along), bf16);
+      for (std::size_t c = 0; c < 2; ++c) {
+        d(i, c) += ds * at(j, 2 + c) * scale;  // of the query; the key's is ds times 0
+        d(j, 4 + c) += stored * static_cast<float>(e.inputs[1](i, c));
+      }
+    }
+  }
+  for (float& x : d.values) x = round_to(x, bf16);
+  EXPECT_LE(worst_on(card(fact("form_attention_grad", "flash")), e, {d}), 1);
+  EXPECT_GT(worst_on(card(fact("form_attention_grad", "promised")), e, {d}), 1);
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bounds/operation.hpp"
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
@@ -35,6 +37,24 @@ TEST(MachineCard, EveryCardOfTheProgramFitsTheSchema) {
     ++cards;
   }
   EXPECT_EQ(cards, all_machines().size());
+}
+
+// Operations that have several formulas are the ones whose facts the schema knows.
+TEST(MachineCard, TheSchemaNamesTheFormulasOfEachOperation) {
+  std::map<std::string, std::vector<std::string>> said, known;
+  const auto schema = nlohmann::json::parse(text_of(room / "machine-card.schema.json"));
+  for (const auto& form : schema["$defs"]["fact"]["anyOf"]) {
+    const auto& fact = form["properties"];
+    const auto name = fact["name"]["const"].get<std::string>();
+    if (name.starts_with("form_")) said[name] = fact["value"]["enum"];
+  }
+  for (const Operation* operation : all_operations()) {
+    if (operation->forms.size() == 0) continue;
+    std::vector<std::string>& names = known["form_" + std::string(operation->id)];
+    for (const Form& form : operation->forms) names.emplace_back(form.name);
+    names.emplace_back("any");
+  }
+  EXPECT_EQ(said, known);
 }
 
 // A fact is a line of the schema and a row of the page.

@@ -54,7 +54,8 @@ TEST(Bound, IsRefusedWhereTheMachineTakesSumsInAnotherOrder) {
   refused("bound attention_grad 32x192 --machine ieee-sequential",
           "is for sums in the order that its file promises; take the machine ieee if");
   EXPECT_EQ(plumb("bound sum 8x64 --machine ieee-sequential").code, 0);
-  refused("bound sum 8x64 --machine ieee-pairwise", "is for sums one after the other");
+  EXPECT_EQ(plumb("bound sum 8x64 --machine ieee-pairwise").code, 0);
+  refused("bound attention 32x192 --machine ieee-pairwise", "is for sums one after the other");
   refused("bound batched_gemm 8x64 --machine ieee-blocked128 --mode moments",
           "one after the other");
   EXPECT_EQ(plumb("bound batched_gemm 8x64 --machine ieee-blocked128").code, 0);
@@ -78,7 +79,12 @@ TEST(Bound, SaysWhichOrderItAssumes) {
   EXPECT_NE(plumb("bound softmax 8x64 --mode moments").out.find("sums as a balanced tree"),
             std::string::npos);
   EXPECT_NE(plumb("bound gemm 8x64x8").out.find("assumes sums in any order"), std::string::npos);
-  EXPECT_EQ(plumb("bound gelu 8x64").out.find("assumes"), std::string::npos);
+  EXPECT_EQ(plumb("bound silu 8x64").out.find("assumes"), std::string::npos);
+  EXPECT_NE(plumb("bound gelu 8x64").out.find("assumes any of the formulas sigmoid, tanh"),
+            std::string::npos);
+  EXPECT_NE(plumb("bound silu 8x64 --machine libraries")
+                .out.find("assumes exp within 4 ulp and 1.2 more a unit"),
+            std::string::npos);
 }
 
 // 3.4375 times its scale is 440, between the two largest numbers of E4M3.

@@ -86,7 +86,7 @@ TEST_F(JudgeTakes, TakesTheCardOfAFile) {
   const std::string source = PLUMB_SOURCE_DIR "/bounds/machines/ieee-pairwise.json";
   const auto json = document("softmax", "x.safetensors", "p.safetensors", 0, "--machine " + source);
   EXPECT_EQ(json["machine"], source);
-  EXPECT_EQ(json["assumes"], "sums in the order of the machine, pairwise");
+  EXPECT_EQ(json["assumes"], "sums in the order of the machine, pairwise; the formula two_pass");
   write_bytes(at("odd.json"), R"({"title": "x", "facts": [{"name": "oder", "value": "any",
       "provenance": "assumed", "source": "me"}]})");
   for (const std::string& verb :

@@ -40,7 +40,7 @@ TEST_F(Judge, SaysWhichOrderItAssumes) {
             std::string::npos);
   EXPECT_EQ(document("softmax", "x.safetensors", "p.safetensors", 0,
                      "--machine ieee-blocked128")["assumes"],
-            "sums in the order of the machine, blocked 128");
+            "sums in the order of the machine, blocked 128; the formula two_pass");
 }
 
 TEST_F(Judge, FindsAWrongBlockOfAProduct) {
@@ -198,7 +198,8 @@ TEST_F(Judge, TakesTheOtherModes) {
   c[9] += 3e-4F;  // within the worst case, and no rounding's doing
   write("c.safetensors", {f32("C", {16, 4}, c)});
   said("gemm", "in.safetensors", "c.safetensors", 0);
-  said("gemm", "in.safetensors", "c.safetensors", 1, "--mode probabilistic");
+  said("gemm", "in.safetensors", "c.safetensors", 1,
+       "--machine ieee-sequential --mode probabilistic");
   said("gemm", "in.safetensors", "c.safetensors", 1, "--mode moments --machine ieee-sequential");
 }
 

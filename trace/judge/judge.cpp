@@ -47,7 +47,7 @@ class Judge {
     judged_.not_given = plan_.not_given;
     judged_.rows = plan_.rows.size();
     judged_.of_rows = plan_.of_rows;
-    judged_.sums = assumed_sums(*asked_.machine, operation_, asked_.mode);
+    judged_.sums = assumptions(*asked_.machine, operation_, asked_.mode);
     std::size_t elements = 0;
     for (const PlannedOutput& y : plan_.outputs) elements += plan_.elements_of(y.operand);
     const double lambda =

@@ -8,6 +8,7 @@
 
 #include "bounds/examples/example.hpp"
 #include "bounds/proof/running_error.hpp"
+#include "bounds/sum.hpp"
 #include "number/rounding.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
@@ -114,8 +115,7 @@ TEST(Arithmetic, CoversWhatAFlushLoses) {
   EXPECT_GT(lost, 0U) << "nothing was flushed";
 }
 
-// A result that is stored in BF16 may be flushed there, too; in FP16, whose subnormals are FP32's
-// normal numbers, it is not.
+// A result that is stored in BF16 may be flushed there, too. It is counted where the number is read or made.
 TEST(Arithmetic, CoversWhatAFlushedCastLoses) {
   Arithmetic machine;
   machine.flushes = true;
@@ -157,6 +157,17 @@ TEST(Arithmetic, CoversProductsThatAreRounded) {
   EXPECT_GT(outside, 0U);
 }
 
+// The sum of 2^-126 and -1.5 x 2^-126 is flushed.
+TEST(Arithmetic, CoversASumThatFlushes) {
+  Arithmetic machine;
+  machine.flushes = true;
+  const ArithmeticScope scope(machine);
+  SumInAnyOrder sum;
+  sum.add(0x1p-126);
+  sum.add(-0x1.8p-126);
+  EXPECT_GE(sum.total().worst(), 0x1p-127);
+}
+
 // A product whose operands, products and sums are flushed.
 TEST(Arithmetic, CoversAProductThatFlushes) {
   Arithmetic machine;
@@ -171,7 +182,7 @@ TEST(Arithmetic, CoversAProductThatFlushes) {
               {1, fp32, fp32}};
     const bool operands = draw.coin();
     for (double& x : e.inputs[0].values) x = std::ldexp(x, operands ? -127 : -70);
-    for (double& x : e.inputs[1].values) x = std::ldexp(x, operands ? 0 : -56);
+    for (double& x : e.inputs[1].values) x = std::ldexp(x, operands ? 30 : -56);
     for (Matrix<double>& m : e.inputs) {
       for (double& x : m.values) x = static_cast<double>(static_cast<float>(x));
     }
