@@ -102,7 +102,8 @@ void add_replay(CLI::App& app, Verb& chosen) {
       const Loaded c = load(candidate);
       if (!c.trace.graph) {
         throw Failure(candidate +
-                      " has no promise (graph.json), so nothing can be replayed; trace again");
+                      " has no promise (graph.json), so nothing can be replayed: plumb train writes one; "
+                      "a trace of another program is judged by check with the rules that need none");
       }
       refuse_missing(c, candidate);
       Replayed seen = replay(

@@ -36,6 +36,15 @@ TEST_F(JudgeTakes, WritesValuesAndBoundsThatItCanRead) {
           "exists already");
 }
 
+// A bound without a rounding to BF16 would accuse a kernel that stores what it should.
+TEST_F(JudgeTakes, RefusesShortNumbersOfAnOutputThatIsFp32s) {
+  const Floats32 x = numbers(64, 15);
+  write("x.safetensors", {f32("x", {8, 8}, x)});
+  write("l.safetensors", {bf16_tensor("l", {8, 1}, Floats32(8, 2.5F))});
+  refused("judge log_sum_exp --inputs " + at("x.safetensors") + " --output " + at("l.safetensors"),
+          "leaves l in FP32");
+}
+
 TEST_F(JudgeTakes, RefusesInOneSentence) {
   const Floats32 x = numbers(64, 14);
   write("x.safetensors", {f32("x", {8, 8}, x), f32("z", {8, 8}, x)});

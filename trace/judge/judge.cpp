@@ -106,6 +106,7 @@ class Judge {
     for (std::size_t i = 0; i < read.size(); ++i) {
       inputs.push_back(plan_.cuts[i] == Cut::none ? &whole_[i] : &read[i]);
     }
+    if (which.front() == plan_.rows.front()) refuse_outputs_left_in_fp32(inputs);
     ExactRoundings exact;
     Bounded all;
     all.values = operation_.value({inputs, plan_.attributes, {1, fp32, plan_.formats[0]}, exact});
@@ -119,6 +120,30 @@ class Judge {
       all.by_format.push_back(*tolerance);
     }
     return all;
+  }
+
+  // An operation that keeps an output in FP32 has no bound for what a kernel stores in fewer bits.
+  void refuse_outputs_left_in_fp32(const std::vector<const Matrix<double>*>& wide) const {
+    if (operation_.traits.one_product || operation_.traits.scales_output) return;
+    std::vector<Matrix<float>> inputs;
+    std::vector<const Matrix<float>*> pointers;
+    for (const Matrix<double>* x : wide) inputs.push_back(converted<float>(*x));
+    for (const Matrix<float>& x : inputs) pointers.push_back(&x);
+    for (const auto& [o, y, f] : plan_.outputs) {
+      const Format& format = plan_.formats[f];
+      if (format == fp32) continue;
+      RealRoundings real;
+      const auto outputs =
+          operation_.evaluate({pointers, plan_.attributes, {1, fp32, format}, real});
+      const bool rounded = std::ranges::all_of(outputs.at(o).values, [&](float x) {
+        return !std::isfinite(x) || round_to(x, format) == x;
+      });
+      if (rounded) continue;
+      throw Failure(
+          fmt::format("{} leaves {} in FP32, and {} is of {}: its bound is for the FP32 "
+                      "numbers; judge these, before they are cast",
+                      operation_.id, y.name, y.text(), format.name));
+    }
   }
 
   [[noreturn]] void refuse_bound(const std::string& why, Rows which) const {
