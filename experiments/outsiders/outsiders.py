@@ -4,12 +4,17 @@
 numpy's and PyTorch's kernels compute the operations below on inputs of many kinds, and `plumb judge` holds every
 element against the deterministic bound: of the card of the library (numpy.json, torch.json beside this file), and of
 the card `libraries`, which says nothing. Writes rows and provenance; what is not installed is said and left out.
+Returns 1 if an element is outside, 77 without numpy.
 
     outsiders.py --plumb build/plumb -o results [--only REGEX] [--elements N]
 """
 import argparse, csv, json, os, platform, re, subprocess, sys, tempfile
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    print("numpy is not installed: python3-numpy")
+    sys.exit(77)
 
 here = os.path.dirname(os.path.abspath(__file__))
 try:
@@ -214,6 +219,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1)
     asked = parser.parse_args()
     os.makedirs(asked.output, exist_ok=True)
+    outside = 0
     columns = ["library", "version", "operation", "format", "shape", "kind", "seed", "card", "elements", "outside", "worst_ratio", "refused"]
     with open(os.path.join(asked.output, "outsiders.csv"), "w", newline="") as file:
         rows = csv.DictWriter(file, columns, lineterminator="\n")
@@ -231,6 +237,7 @@ def main():
                            card=library if card.endswith(".json") else card, elements=sum(o["elements"] for o in all_outputs),
                            outside=sum(o["outside"] for o in all_outputs), worst_ratio=worst, refused=found.get("refused", ""))
                 rows.writerow(row)
+                outside += row["outside"]
                 file.flush()
             print(key, row["outside"], row["worst_ratio"], row["refused"], file=sys.stderr)
     version = subprocess.run([asked.plumb, "--version"], capture_output=True, text=True).stdout.splitlines()
@@ -239,7 +246,8 @@ def main():
                    "commit": version[1].split()[-1], "device": platform.processor() or platform.machine(), "python": platform.python_version(),
                    "seeds": "in the rows"}, file, indent=1)
         file.write("\n")
+    return 1 if outside else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
