@@ -201,6 +201,15 @@ def cases(asked):
                             yield library, version, op, fmt, f"{rows}x{cols}", kind, seed, attributes, kernel, name, [x, *beside(op, x, rng)]
 
 
+def device():
+    """The processor, as plumb's provenance says it."""
+    try:
+        lines = open("/proc/cpuinfo").read().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
 def run(library, fmt, kernel, inputs):
     if library == "numpy":
         return inputs, np.ascontiguousarray(kernel(*inputs), dtype=np.float32)
@@ -241,9 +250,10 @@ def main():
                 file.flush()
             print(key, row["outside"], row["worst_ratio"], row["refused"], file=sys.stderr)
     version = subprocess.run([asked.plumb, "--version"], capture_output=True, text=True).stdout.splitlines()
+    only = f" --only '{asked.only}'" if asked.only else ""
     with open(os.path.join(asked.output, "outsiders.json"), "w") as file:
-        json.dump({"command": "experiments/outsiders/outsiders.py" + (f" --seeds {asked.seeds}" if asked.seeds > 1 else ""),
-                   "commit": version[1].split()[-1], "device": platform.processor() or platform.machine(), "python": platform.python_version(),
+        json.dump({"command": "experiments/outsiders/outsiders.py" + (f" --seeds {asked.seeds}" if asked.seeds > 1 else "") + only,
+                   "commit": version[1].split()[-1], "device": device(), "python": platform.python_version(),
                    "seeds": "in the rows"}, file, indent=1)
         file.write("\n")
     return 1 if outside else 0
