@@ -49,12 +49,15 @@ T gelu_slope_by_tanh(T x) {
 
 template <class T>
 std::vector<Matrix<T>> gelu_forward(const Call<T>& call) {
-  return each(call, call.form == by_tanh ? gelu_by_tanh<T> : gelu_of<T>);
+  if (call.form == by_tanh) return each(call, [](const T& x) { return gelu_by_tanh(x); });
+  return each(call, [](const T& x) { return gelu_of(x); });
 }
 
 template <class T>
 std::vector<Matrix<T>> gelu_backward(const Call<T>& call) {
-  return each_slope(call, call.form == by_tanh ? gelu_slope_by_tanh<T> : gelu_slope<T>);
+  if (call.form == by_tanh)
+    return each_slope(call, [](const T& x) { return gelu_slope_by_tanh(x); });
+  return each_slope(call, [](const T& x) { return gelu_slope(x); });
 }
 
 }  // namespace

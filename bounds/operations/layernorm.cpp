@@ -202,10 +202,12 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> y(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const Moments<T> m = moments_of(x.row(t), x.cols, call.attribute("eps"), call.sums);
-    const auto& [mean, r] = m;
-    for (std::size_t j = 0; j < x.cols; ++j) {
-      y(t, j) = folds ? folded(x(t, j), m, w[j], b[j]) : (x(t, j) - mean) * r * w[j] + b[j];
+    if (folds) {
+      for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = folded(x(t, j), m, w[j], b[j]);
+      continue;
     }
+    const auto& [mean, r] = m;
+    for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = (x(t, j) - mean) * r * w[j] + b[j];
   }
   call.roundings.round(y, call.how.output);
   return single_output(std::move(y));
