@@ -5,7 +5,6 @@
 
 #include "bounds/forms.hpp"
 #include "bounds/mma.hpp"
-#include "bounds/operations/gemm.hpp"
 #include "bounds/ordered.hpp"
 #include "bounds/proof/term.hpp"
 #include "bounds/tolerance.hpp"
@@ -87,18 +86,6 @@ class Finish {
   Shown shown_;
 };
 
-// What a known order adds up to where subnormals are flushed and products may be rounded.
-void widen(SumErrors& errors, View<double> a, View<double> b, const Arithmetic& arithmetic) {
-  const auto add = [&](const Matrix<double>& lost) {
-    for (std::size_t e = 0; e < lost.size(); ++e) {
-      errors.worst.values[e] += lost.values[e];
-      errors.drift.values[e] += lost.values[e];
-    }
-  };
-  if (arithmetic.flushes) add(lost_by_flushes(a, b));
-  if (!arithmetic.fuses) add(lost_by_products(a, b));
-}
-
 Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
                               const std::optional<Order>& order, const std::optional<Mma>& unit) {
   const auto refused = refusals_before(call);
@@ -109,8 +96,8 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
   }
   const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
-  SumErrors errors = order ? errors_in_order(a, b, *order) : mma_errors(a, b, *unit);
-  if (order) widen(errors, a, b, machine.arithmetic());
+  const ArithmeticScope scope(order ? machine.arithmetic() : Arithmetic());
+  const SumErrors errors = order ? errors_in_order(a, b, *order) : mma_errors(a, b, *unit);
   const Wording wording =
       order ? Wording{"sums",
                       "half an fp32 spacing (a whole one unless nearest) at each partial sum "

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "bounds/proof/arithmetic.hpp"
 #include "bounds/proof/grid.hpp"
 #include "bounds/proof/term.hpp"
 #include "number/format.hpp"
@@ -55,13 +56,46 @@ class Walk {
     } else if (h > z.grid) {
       round(z, h, odd);
     }
+    flush(z);
     if (most > 0x1.fffffep127) z.worst = infinity;
     const double least = std::fabs(z.sum) - z.worst * (1 + 0x1p-40);
     if (least > 0) z.grid = std::max(z.grid, spacing_at(least));
     return z;
   }
 
+  // A product as FP32 takes it: exact within a fused multiply-add, else rounded. Where subnormals may
+  // be flushed, so may its operands and itself.
+  Partial product(double a, double b, double grid) const {
+    Partial p;  // exact in FP64: 24 bits by 24
+    const Arithmetic& now = arithmetic_in_force;
+    p.held = !now.fuses;
+    p.sum = a * b;
+    p.grid = p.sum == 0 ? infinity : grid;
+    if (!now.fuses && static_cast<double>(static_cast<float>(p.sum)) != p.sum) {
+      round(p, spacing_at(std::fabs(p.sum)), false);
+    }
+    if (now.flushes && p.sum != 0 &&
+        (std::fabs(a) < smallest_normal_fp32 || std::fabs(b) < smallest_normal_fp32)) {
+      lose(p, std::fabs(p.sum));
+    } else if (!now.fuses) {
+      flush(p);
+    }
+    return p;
+  }
+
  private:
+  // An error in which chance has no part.
+  static void lose(Partial& z, double c) {
+    z.worst += term<"ordered.flush">(c);
+    z.drift += c;
+  }
+  static void flush(Partial& z) {
+    if (!arithmetic_in_force.flushes || z.sum == 0) return;
+    if (std::fabs(z.sum) - z.worst < smallest_normal_fp32) {
+      lose(z, std::min(std::fabs(z.sum) + z.worst, smallest_normal_fp32));
+    }
+  }
+
   // Roundings that depend on each other: a small number vanishes each time it is added.
   void stagnate(Partial& z, double h, double addend, double sum) const {
     const bool nearest = rounding_ == Rounding::nearest_even;
@@ -117,11 +151,7 @@ Partial one(const std::vector<Operand>& a, const std::vector<Operand>& b, const 
   const Walk walk(order.rounding);
   const auto add = [&](const Partial& x, const Partial& y) { return walk.add(x, y); };
   const auto step = [&](const Partial& c, std::size_t k) {
-    Partial product;  // exact in FP64: 24 bits by 24
-    product.held = false;
-    product.sum = a[k].value * b[k].value;
-    product.grid = product.sum == 0 ? infinity : a[k].grid * b[k].grid;
-    return walk.add(c, product);
+    return walk.add(c, walk.product(a[k].value, b[k].value, a[k].grid * b[k].grid));
   };
   return total<Partial>(order, 0, a.size(), step, add);
 }

@@ -2,7 +2,10 @@
 // dx = dy slope(x), each step in FP32, one rounding to the output format.
 #pragma once
 
+#include <type_traits>
+
 #include "bounds/operation.hpp"
+#include "bounds/proof/running_error.hpp"
 #include "bounds/sees.hpp"
 #include "number/exponential.hpp"
 
@@ -11,6 +14,21 @@ namespace plumb::bounds {
 template <class T>
 T sigmoid(T z) {
   return T(1) / (T(1) + exp(-z));
+}
+
+// x sigma(x), or x / (1 + exp(-x)): where a quotient errs by more than a rounding, the result's own
+// ulp may be larger than x times that of sigma.
+template <class T>
+T times_sigmoid(const T& x) {
+  T y = x * sigmoid(x);
+  if constexpr (std::is_same_v<T, RunningError>) {
+    const double ulps = arithmetic_in_force.divide_ulp;
+    if (ulps > 0.5 && y.most() > 0) {
+      y.err(term<"activations.quotient">(2 * ulps * RunningError::half_spacing_fp32(y.most())),
+            Share::steps);
+    }
+  }
+  return y;
 }
 
 // y = f(x), and dx = dy slope(x).

@@ -218,6 +218,11 @@ std::optional<Refusal> refusal(const ToleranceCall& call) {
     return Refusal{Why::unsupported, "parts of attention's gradient are derived for an FP32 wire"};
   }
   if (const auto others = refusals_before(call); !others.empty()) return others.front();
+  if (call.form != 0 && is_set(call.attributes, "sinks")) {
+    return Refusal{Why::unsupported,
+                   "with sinks only the promised formula is bounded; name it in a card "
+                   "(form_attention, form_attention_grad: promised)"};
+  }
   const auto subnormal = [](const Matrix<double>* x) {
     return std::ranges::any_of(
         x->values, [](double v) { return v != 0 && std::fabs(v) < smallest_normal_fp32; });

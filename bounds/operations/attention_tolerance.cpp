@@ -29,7 +29,9 @@
 //                cast loses u_f P + t_f / 2. In the gradient P = exp(s - l) from l = m + ln Z:
 //                + (2 c_log + 2) u ln Z + u |m| + u |s_j - m|; and D = sum_d do_d o_d from o as
 //                stored: E_D is at least sum_d |do_d| E_o,d + g(d) sum_d |do_d o_d| + d t
-//   composed     scores, their scaled factors and dP are stored: E_s + 4 u_f |q| |k|^T / sqrt d,
+//                What each head of a group gives to dk and dv is stored before it is added: u_f of
+//                its size, and as much for the running sum and the scaled result
+//   composed     scores, their scaled factors and dP are stored, dS twice; dq, dk, dv as in flash: E_s + 4 u_f |q| |k|^T / sqrt d,
 //                E_dP + half a spacing; D perhaps as in flash
 //
 // Terms: `functions` is what P's softmax leaves, `stored` what roundings to the output format
@@ -44,6 +46,8 @@ namespace {
 constexpr double u = 0x1p-24 * (1 + 0x1p-10);  // enlarged: squares of u, FP64 steps, exp's series
 // Two subnormal spacings, or what two flushes lose.
 double t() { return arithmetic_in_force.flushes ? 2 * smallest_normal_fp32 : 0x1p-148; }
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 double g(double n) { return n * u / (1 - n * u); }
 
@@ -70,6 +74,16 @@ struct Bounded {
     if (to == fp32) return;
     for (std::size_t e = 0; e < value.size(); ++e) {
       if (most(e) > 0) stored.values[e] = term<"attention.store">(half_spacing(most(e), to));
+      if (!(most(e) <= to.largest())) stored.values[e] = infinity;
+    }
+  }
+  // Once more, after a product that FP32 rounds.
+  void store_again(const Format& to) {
+    for (std::size_t e = 0; e < value.size(); ++e) {
+      if (most(e) > 0) {
+        stored.values[e] += term<"attention.store_again">(
+            2 * most(e) * to.unit_roundoff() * (1 + 0x1p-6) + to.spacing_at_zero());
+      }
     }
   }
   // A number that is rounded before it is divided by another: in proportion, wherever its binade ends.
@@ -93,10 +107,27 @@ bool takes(const ToleranceCall& call, AttentionForm form) {
   return call.form == static_cast<std::size_t>(form);
 }
 
+// Are intermediate results stored in the output format?
+bool stores(const ToleranceCall& call) {
+  return takes(call, AttentionForm::composed) && !(call.how.output == fp32);
+}
 // What is lost where scores, and queries and keys that are scaled beforehand, are stored.
 double of_stored_scores(const ToleranceCall& call) {
-  const bool stores = takes(call, AttentionForm::composed) && !(call.how.output == fp32);
-  return stores ? 4 * call.how.output.unit_roundoff() * (1 + 0x1p-6) : 0;
+  return stores(call) ? 4 * call.how.output.unit_roundoff() * (1 + 0x1p-6) : 0;
+}
+// The same where they are subnormal: of one score, with the sums of the sizes of query and key.
+double of_subnormal_scores(const ToleranceCall& call, double scale, double sums) {
+  if (!stores(call)) return 0;
+  const double at_zero = call.how.output.spacing_at_zero();
+  return term<"attention.subnormal_scores">(at_zero / 2 * sums * std::sqrt(scale) + 2 * at_zero);
+}
+// Of each row of a block the sum of its sizes.
+std::vector<double> sums_of_rows(View<double> x) {
+  std::vector<double> sums(x.rows);
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    for (std::size_t j = 0; j < x.cols; ++j) sums[i] += x(i, j);
+  }
+  return sums;
 }
 
 Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<double>& size,
@@ -116,6 +147,16 @@ Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<d
     x = (term<"attention.scores">(g(d)) + term<"attention.scale">(4 * u) +
          term<"attention.stored_scores">(of_stored_scores(call))) *
         scale * x;
+  }
+  if (stores(call)) {
+    const auto q = sums_of_rows(of.block(size, b, of.query(h), false)),
+               k = sums_of_rows(of.block(size, b, of.key(h), false));
+    for (std::size_t i = 0; i < s.rows; ++i) {
+      for (std::size_t j = 0; j < s.cols; ++j) {
+        s_error(i, j) += of_subnormal_scores(call, scale, q[i] + k[j]);
+        if (!(std::fabs(s(i, j)) / scale <= call.how.output.largest())) s_error(i, j) = infinity;
+      }
+    }
   }
   Weights w{Bounded(Matrix<double>(s.rows, s.cols)), Bounded(Matrix<double>(s.rows, 1))};
   for (std::size_t i = 0; i < s.rows; ++i) {
@@ -251,6 +292,27 @@ std::vector<std::pair<double, double>> score_gradients(const Bounded& p, Bounded
   return alongs;
 }
 
+// What kernels lose that store what a head gives to dk and dv, and to dq before it is scaled, or that
+// scale keys and queries beforehand: u_f of the sums of sizes, for each of the three roundings.
+void store_of_head(const ToleranceCall& call, const Heads& of, const Bounded& ds, const Bounded& p,
+                   std::size_t b, std::size_t h, Matrix<RunningError>& d) {
+  const Format& to = call.how.output;
+  if (to == fp32) return;
+  const Matrix<double> qkv = absolute(call[0]), d_out = absolute(call[1]);
+  const Matrix<double> ds_size = ds.largest(), p_size = p.largest();
+  const auto add = [&](const Matrix<double>& sizes, std::size_t column) {
+    for (std::size_t i = 0; i < sizes.rows; ++i) {
+      for (std::size_t j = 0; j < sizes.cols; ++j) {
+        d(b * of.sequence + i, column + j)[Share::wire] += term<"attention.store_of_head">(
+            3 * to.unit_roundoff() * (1 + 0x1p-6) * sizes(i, j) + 3 * to.spacing_at_zero());
+      }
+    }
+  };
+  add(product(view(ds_size), of.block(qkv, b, of.key(h), false)), of.query(h));
+  add(product(view(ds_size, true), of.block(qkv, b, of.query(h), false)), of.key(h));
+  add(product(view(p_size, true), of.block(d_out, b, h * of.dim, false)), of.value(h));
+}
+
 }  // namespace
 
 void softmax_with_error(const double* score, const double* score_error, std::size_t n, double* p,
@@ -342,11 +404,13 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
         d_sinks(b * of.sequence + i, h) = sink_gradient(
             sink.value.values[i], sink.fp32_error.values[i], alongs[i].first, alongs[i].second);
       }
+      if (stores(call)) ds.store_again(call.how.output);  // scaled
       accumulate(ds, false, block(qkv, of.key(h)), block(size, of.key(h)), n, rows + of.query(h),
                  d.cols);
       accumulate(ds, true, block(qkv, of.query(h)), block(size, of.query(h)), group_n,
                  rows + of.key(h), d.cols);
       accumulate(p, true, block(call[1], o), block(d_size, o), group_n, rows + of.value(h), d.cols);
+      if (!takes(call, AttentionForm::promised)) store_of_head(call, of, ds, p, b, h, d);
     }
   }
   const std::size_t group = of.ratio() + 2;

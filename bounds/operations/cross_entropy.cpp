@@ -53,10 +53,9 @@ Matrix<T> sums_of_exponentials(const Call<T>& call, const Matrix<T>& largest) {
     if (call.form == online) {
       const Matrix<T>& x = call[0];
       Matrix<T> all(x.rows, 1);
-      std::vector<T> exponentials(x.cols);
       for (std::size_t t = 0; t < x.rows; ++t) {
-        for (std::size_t v = 0; v < x.cols; ++v) exponentials[v] = of(t, x(t, v));
-        all.values[t] = taken_online(exponentials);
+        const Row<T> row(x.row(t), x.cols, call.sums, call.form);
+        all.values[t] = row.sum;
       }
       return all;
     }

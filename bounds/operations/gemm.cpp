@@ -18,6 +18,7 @@
 #include "bounds/operations/gemm.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
@@ -175,6 +176,8 @@ Matrix<RunningError> slice_of(View<double> a, View<double> b, const ByChance& ch
   const Matrix<double> c = product(a, b);
   const Matrix<float> s = product_of_sizes(a, b);
   const double ku = static_cast<double>(a.cols) * 0x1p-24;
+  // Beyond 2^22 terms S may be off by more than its enlargement covers: there is no bound.
+  const double gamma = ku <= 0.25 ? ku / (1 - ku) : std::numeric_limits<double>::infinity();
   const double t = static_cast<double>(a.cols) * 0x1p-149;  // underflow, of s as well
   Matrix<RunningError> part(a.rows, b.cols);
   Matrix<double> size(a.rows, b.cols);
@@ -183,7 +186,7 @@ Matrix<RunningError> slice_of(View<double> a, View<double> b, const ByChance& ch
     x.value = c.values[e];
     const double sum =
         (static_cast<double>(s.values[e]) * (1 + term<"gemm.sizes">(2 * ku)) + t) * (1 + 0x1p-20);
-    x[Share::sums] = term<"gemm.sums">(ku / (1 - ku) * sum) + term<"gemm.underflow">(t);
+    x[Share::sums] = term<"gemm.sums">(gamma * sum) + term<"gemm.underflow">(t);
     size.values[e] = sum;
   }
   if (chance.counts) {
@@ -289,14 +292,6 @@ Matrix<double> lost_by_flushes(View<double> a, View<double> b) {
   };
   add(of_a, sizes(b));
   add(sizes(a), of_b);
-  return lost;
-}
-
-Matrix<double> lost_by_products(View<double> a, View<double> b) {
-  Matrix<double> lost = product(view(sizes(a)), view(sizes(b)));
-  for (double& x : lost.values) {
-    x = term<"gemm.unfused">(0x1p-24 * x * (1 + 0x1p-20)) + static_cast<double>(a.cols) * 0x1p-150;
-  }
   return lost;
 }
 

@@ -20,9 +20,6 @@ std::vector<Matrix<T>> partitioned_gemm(const Call<T>& call, const SumPartition&
 // products, sums.                                                       // (M, K), (K, N) -> (M, N)
 Matrix<double> lost_by_flushes(View<double> a, View<double> b);
 
-// How far A B may be off because each product was rounded before it was added.
-Matrix<double> lost_by_products(View<double> a, View<double> b);
-
 Outcome<Tolerance> tolerance_of_partitioned_gemm(const ToleranceCall& call, const SumPartition& of);
 
 }  // namespace plumb::bounds

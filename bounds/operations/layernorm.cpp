@@ -88,9 +88,13 @@ RunningError brought_up_to_date(const RunningError& m, const RunningError& x,
   // Rounding x - m, then the quotient, then the sum; FP64's own steps are far below 2^-24 of these.
   const double size = off.most() * (1 + 0x1p-22);
   const double minus = RunningError::half_spacing_fp32(size);
-  // A quotient by a power of two is exact above the spacing at zero.
+  // A quotient by a power of two is exact above the spacing at zero, where quotients are rounded.
+  const double ulps = arithmetic_in_force.divide_ulp;
+  const bool exact = std::has_single_bit(k) && ulps <= 0.5;
+  const double flush = arithmetic_in_force.flushes ? 2 * smallest_normal_fp32 : 0;
   const double quotient =
-      RunningError::half_spacing_fp32(std::has_single_bit(k) ? 0x1p-149 : (size + minus) * weight);
+      2 * ulps * RunningError::half_spacing_fp32(exact ? 0x1p-149 : (size + minus) * weight) +
+      flush;
   if (off.most() == 0) return mean;
   mean.err(term<"welford.minus">(minus * weight), Share::sums);
   mean.err(term<"welford.quotient">(quotient), Share::sums);
@@ -99,8 +103,9 @@ RunningError brought_up_to_date(const RunningError& m, const RunningError& x,
 
 // Updating, or joining such moments of parts of the row, in any order (theory.md N4).
 //
-//   mean       |m^ - m| <= max E_x + (n + 1) / 2 u (X + 4 R),  X = max |x|,  R = max x - min x
-//   squares    |S^ - S| <= (1 + g) (2 d sqrt(S W) + W d^2) + g S,  g = gamma_(n + 8),
+//   mean       |m^ - m| <= max E_x + (n + 1) / 2 u (3 + q) (X + R),  X = max |x|,
+//              R = max x - min x,  q = 2 c for quotients of c ulp
+//   squares    |S^ - S| <= (1 + g) (2 d sqrt(S W) + W d^2) + g S,  g = gamma_(n + 7 + 2 q),
 //              d = 2 |m^ - m|,  W = n log2 n
 struct InAnyOrder {
   RunningError mean, squares;
@@ -126,11 +131,12 @@ InAnyOrder welford_in_any_order(const RunningError* x, std::size_t n) {
     all.mean = x[0];
     return all;
   }
-  const double range = high - low + 2 * error;
+  const double range = high - low + 2 * error, q = 2 * arithmetic_in_force.divide_ulp;
   const double mean_error =
-      error + term<"welford.mean_any">((count + 1) / 2 * u * (most + 4 * range)) + count * flush;
+      error + term<"welford.mean_any">((count + 1) / 2 * u * (3 + q) * (most + range)) +
+      count * flush;
   const double d = 2 * mean_error, w = count * std::log2(count), s = all.squares.value;
-  const double g = (count + 8) * u / (1 - (count + 8) * u);
+  const double passes = count + 7 + 2 * q, g = passes * u / (1 - passes * u);
   const double of_means = term<"welford.means">(2 * d * std::sqrt(s * w) + w * d * d);
   all.mean.err_surely(mean_error, Share::sums);
   all.squares.err_surely((1 + g) * of_means + term<"welford.sum_any">(g * s) + count * flush,

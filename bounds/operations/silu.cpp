@@ -23,7 +23,7 @@ T silu_slope(T x) {
 
 template <class T>
 std::vector<Matrix<T>> silu_forward(const Call<T>& call) {
-  return each(call, [](const T& x) { return x * sigmoid(x); });
+  return each(call, [](const T& x) { return times_sigmoid(x); });
 }
 
 template <class T>

@@ -46,6 +46,7 @@ struct Row {
   Row(const T* x, std::size_t n, const SumsIn& in, std::size_t form)
       : largest(largest_of(x, n)), exponentials(plumb::exponentials(x, n, largest)) {
     if (form == online) {
+      take_as_powers(x, n);
       sum = online_sum(x, n);
     } else if constexpr (std::is_same_v<T, double>) {
       sum = sum_of(exponentials.data(), n);
@@ -57,6 +58,17 @@ struct Row {
       const auto leaf = [&](const T&, std::size_t j) { return exponentials[j]; };
       const auto add = [](const T& a, const T& b) { return a + b; };
       sum = total<T>(pairwise, 0, n, leaf, add);
+    }
+  }
+
+  // exp(x - m) as 2^(x log2 e - m log2 e): what the product with m loses does not cancel, and neither
+  // does what that with x loses.
+  void take_as_powers(const T* x, std::size_t n) {
+    if constexpr (std::is_same_v<T, RunningError>) {
+      double most = 0;
+      for (std::size_t j = 0; j < n; ++j) most = std::max(most, x[j].most());
+      const double relative = std::expm1(term<"softmax.powers">(3 * 0x1p-24 * most));
+      for (T& e : exponentials) e.err_surely(e.most() * relative, Share::functions);
     }
   }
 

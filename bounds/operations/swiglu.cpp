@@ -16,7 +16,7 @@ std::vector<Matrix<T>> swiglu_forward(const Call<T>& call) {
   const auto& x = call[0].values;
   Matrix<T> y(call[0].rows, call[0].cols / 2);
   for (std::size_t i = 0; i < y.size(); ++i) {
-    y.values[i] = x[2 * i] * sigmoid(x[2 * i]) * x[2 * i + 1];
+    y.values[i] = times_sigmoid(x[2 * i]) * x[2 * i + 1];
   }
   call.roundings.round(y, call.how.output);
   return {std::move(y)};

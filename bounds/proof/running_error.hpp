@@ -137,8 +137,9 @@ struct RunningError {
     if (ulps <= 0.5) return rounded(cause);
     const double m = most();
     if (m == 0) return *this;
-    err(m <= 0x1.fffffep127 ? term<"running_error.within">(2 * ulps * half_spacing_fp32(m))
-                            : std::numeric_limits<double>::infinity(),
+    const double c = 2 * ulps * half_spacing_fp32(m);
+    err(m + c <= 0x1.fffffep127 ? term<"running_error.within">(c)
+                                : std::numeric_limits<double>::infinity(),
         cause);
     may_flush(cause);
     return *this;

@@ -27,7 +27,7 @@ std::set<std::string> cut_operations() {
   std::set<std::string> taken;
   for (const Operation* operation : all_operations()) {
     for (int n = 0; n < effort(20); ++n) {
-      Draw draw("plain", static_cast<std::uint64_t>(n + 1));
+      Draw draw("plain", static_cast<unsigned>(n + 1));
       Example e = example_of(operation->id, draw);
       e.how.parts = 1;
       e.how.tokens = {};
