@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "bounds/examples/example.hpp"
 #include "bounds/on_machine.hpp"
@@ -260,6 +261,102 @@ TEST(ProductForms, UnfusedInAKnownOrderNeedsItsShare) {
     beyond = std::max(beyond, worst_on(fused, e, {c}));
   }
   EXPECT_GT(beyond, 1);
+}
+
+// What a rounded product loses may move partial sums over a power of two and back, so that steps round
+// which would be exact.
+TEST(ProductForms, WhatProductsLoseIsThereBeforeTheyAreAdded) {
+  constexpr double g = 0x1p-24;
+  std::vector<std::pair<double, double>> terms{
+      {-8 * (1 + 0x1p-10), 1}, {1 + 0x1p-12, 8 * (1 + 3 * 0x1p-12)}, {1 - 33 * g, 1}};
+  float kernel = 0;
+  for (const auto& [a, b] : terms) {
+    const volatile float product = static_cast<float>(a) * static_cast<float>(b);
+    kernel += product;
+  }
+  for (int i = 0; i < 1000; ++i) {
+    for (const double to : {1 + 3 * g, 1 - g}) {
+      const double step = g * std::round((to - static_cast<double>(kernel)) / g);
+      terms.emplace_back(step, 1);
+      kernel += static_cast<float>(step);
+    }
+  }
+  Example e{"gemm",
+            {Matrix<double>(1, terms.size()), Matrix<double>(terms.size(), 1)},
+            {{"transpose_a", 0}, {"transpose_b", 0}},
+            {1, fp32, fp32}};
+  for (std::size_t k = 0; k < terms.size(); ++k) {
+    std::tie(e.inputs[0].values[k], e.inputs[1].values[k]) = terms[k];
+  }
+  const Matrix<float> c(1, 1, kernel);
+  const std::string order = fact("order", "sequential");
+  EXPECT_GT(worst_on(card(order + fact("fma", "as_written")), e, {c}), 10);
+  EXPECT_LE(worst_on(card(order + fact("fma", "any")), e, {c}), 1);
+}
+
+// Where K u is a quarter nothing is known of the sum of sizes any more.
+TEST(ProductForms, OfTooManyTermsHaveNoBound) {
+  const std::size_t k = (std::size_t(1) << 22) + 8;
+  const Example e{"gemm",
+                  {Matrix<double>(1, k, 1), Matrix<double>(k, 1, 1)},
+                  {{"transpose_a", 0}, {"transpose_b", 0}},
+                  {1, fp32, fp32}};
+  EXPECT_FALSE(tolerance_of(e));
+}
+
+// Both means are weighted, with reciprocals: four roundings in proportion to the mean at each join.
+TEST(LayerNormForms, MeansMayBeWeighted) {
+  const Machine updating = card(fact("form_layernorm", "welford") + fact("divide_ulp", "0.5"));
+  for (const std::size_t n : {2, 3, 6, 12}) {
+    Draw draw("plain", 11);
+    Example e{"layernorm",
+              {draw.moderate(2000, n, 1e-3, 1.02), Matrix<double>(n, 1, 1), Matrix<double>(n, 1)},
+              {{"eps", 1e-5}},
+              {1, fp32, fp32}};
+    Matrix<float> y(2000, n);
+    for (std::size_t t = 0; t < y.rows; ++t) {
+      float mean = 0, squares = 0, count = 0;
+      for (std::size_t j = 0; j < n; ++j) {
+        const auto v = static_cast<float>(e.inputs[0](t, j));
+        const float all = count + 1, inverse = 1 / all, off = v - mean;
+        mean = (count * inverse) * mean + inverse * v;
+        squares += off * off * count * inverse;
+        count = all;
+      }
+      const float r = 1 / std::sqrt(squares / count + 1e-5F);
+      for (std::size_t j = 0; j < n; ++j)
+        y(t, j) = (static_cast<float>(e.inputs[0](t, j)) - mean) * r;
+    }
+    EXPECT_LE(worst_on(updating, e, {y}), 1) << n;
+  }
+}
+
+// A quotient of two ulp in the place of a product with a sigma of two ulp.
+TEST(SiluForms, AsOneQuotientErrsByItsOwnUlps) {
+  const std::string functions = fact("exp_ulp", "1") + fact("divide_ulp", "2.5");
+  double beyond = 0;
+  Draw draw("plain", 13);
+  for (int i = 0; i < effort(2000); ++i) {
+    const auto x = static_cast<float>(8.01 + 0.2 * draw.uniform());
+    const Example e{"silu", {Matrix<double>(1, 1, static_cast<double>(x))}, {}, {1, fp32, fp32}};
+    const float y = x / (1 + std::exp(-x));
+    const float off = std::nextafter(std::nextafter(y, 1e30F), 1e30F);
+    EXPECT_LE(worst_on(card(functions), e, {Matrix<float>(1, 1, off)}), 1);
+    beyond = std::max(beyond, worst_on(card(functions), e, {Matrix<float>(1, 1, off)}));
+  }
+  EXPECT_GT(beyond, 0.3);
+}
+
+// Numbers that the output format cannot hold have no bound.
+TEST(AttentionForms, WhatIsStoredBeyondTheFormatHasNoBound) {
+  Draw draw("plain", 3);
+  Example e{"attention_grad",
+            {draw.moderate(8, 12, 1), draw.moderate(8, 4, 1)},
+            {{"heads", 1}, {"kv_heads", 1}, {"head_dim", 4}, {"sequence", 8}},
+            {1, fp32, fp16}};
+  EXPECT_TRUE(tolerance_of(e));
+  for (double& x : e.inputs[1].values) x *= 1e5;
+  EXPECT_FALSE(tolerance_of(e));
 }
 
 struct Shape {
