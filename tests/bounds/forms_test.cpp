@@ -219,6 +219,34 @@ TEST(SoftmaxForms, OnlineCountsEachScaling) {
   EXPECT_GT(worst_on(card(functions + fact("form_softmax", "two_pass")), e, {p}), 1);
 }
 
+// Exponentials as powers of two, 2^(x log2 e - m log2 e): what the product with m loses is another where
+// the sum is scaled anew.
+TEST(SoftmaxForms, ExponentsOfPowersOfTwoLoseInProportionToTheLogits) {
+  const std::string functions = fact("exp_ulp", "1") + fact("divide_ulp", "0.5");
+  const Machine online = card(functions + fact("form_softmax", "online")),
+                two_pass = card(functions + fact("form_softmax", "two_pass"));
+  constexpr float log2e = 1.44269504F;
+  Draw draw("plain", 17);
+  double beyond = 0;
+  for (int i = 0; i < effort(500); ++i) {
+    const double base = 900 + 100 * draw.uniform();
+    Example e{"softmax", {Matrix<double>(1, 2)}, {}, {1, fp32, fp32}};
+    e.inputs[0].values = {static_cast<double>(static_cast<float>(base)),
+                          static_cast<double>(static_cast<float>(base + 0.5 * draw.uniform()))};
+    const auto x = [&](std::size_t j) { return static_cast<float>(e.inputs[0].values[j]); };
+    float z = 1;
+    z *= std::exp2((x(0) - x(1)) * log2e);
+    const float m = x(1) * log2e;
+    const auto power = [&](float v) { return std::exp2(std::fma(v, log2e, -m)); };
+    z += power(x(1));
+    Matrix<float> p(1, 2);
+    for (std::size_t j = 0; j < 2; ++j) p.values[j] = power(x(j)) / z;
+    EXPECT_LE(worst_on(online, e, {p}), 1);
+    beyond = std::max(beyond, worst_on(two_pass, e, {p}));
+  }
+  EXPECT_GT(beyond, 1);
+}
+
 // ln sum - (x_label - m) rounds twice where lse - x_label rounds once.
 TEST(CrossEntropyForms, TheLargestMayBeSubtractedFirst) {
   Draw draw("plain", 3);
@@ -292,6 +320,32 @@ TEST(ProductForms, WhatProductsLoseIsThereBeforeTheyAreAdded) {
   const std::string order = fact("order", "sequential");
   EXPECT_GT(worst_on(card(order + fact("fma", "as_written")), e, {c}), 10);
   EXPECT_LE(worst_on(card(order + fact("fma", "any")), e, {c}), 1);
+}
+
+// Products and sums that are flushed, in a known order.
+TEST(ProductForms, FlushedInAKnownOrderNeedsItsShare) {
+  const auto flushed = [](float x) { return std::fabs(x) < 0x1p-126F ? 0.0F : x; };
+  const std::string order = fact("order", "sequential") + fact("fma", "any");
+  double beyond = 0;
+  for (int seed = 1; seed <= effort(40); ++seed) {
+    Draw draw("plain", static_cast<unsigned>(seed));
+    Example e{"gemm",
+              {draw.matrix(1, 8), draw.matrix(8, 1)},
+              {{"transpose_a", 0}, {"transpose_b", 0}},
+              {1, fp32, fp32}};
+    for (double& x : e.inputs[0].values) x = std::ldexp(x, -70);
+    for (double& x : e.inputs[1].values) x = std::ldexp(x, -56);
+    float c = 0;
+    for (std::size_t k = 0; k < 8; ++k) {
+      const volatile float product =
+          static_cast<float>(e.inputs[0].values[k]) * static_cast<float>(e.inputs[1].values[k]);
+      c = flushed(c + flushed(product));
+    }
+    const Matrix<float> y(1, 1, c);
+    EXPECT_LE(worst_on(card(order + fact("subnormals", "flushed")), e, {y}), 1) << seed;
+    beyond = std::max(beyond, worst_on(card(order + fact("subnormals", "kept")), e, {y}));
+  }
+  EXPECT_GT(beyond, 1);
 }
 
 // Where K u is a quarter nothing is known of the sum of sizes any more.
@@ -451,6 +505,64 @@ TEST(AttentionForms, OtherPeoplesKernelsNeedTheirBounds) {
   }
   EXPECT_GT(composed_beyond, 1) << "the promised bound would do";
   RecordProperty("flash_over_promised", std::to_string(flash_beyond));
+}
+
+// Queries that vanish when they are scaled and stored, before large keys.
+TEST(AttentionForms, StoredScoresMayUnderflow) {
+  const Shape s{2, 64};
+  Example e{"attention",
+            {Matrix<double>(s.sequence, 3 * s.dim)},
+            {{"heads", 1}, {"kv_heads", 1}, {"head_dim", s.dim}, {"sequence", s.sequence}},
+            {1, fp32, fp16}};
+  for (std::size_t d = 0; d < s.dim; ++d) {
+    e.inputs[0](1, d) = 0x1p-24;
+    e.inputs[0](0, s.dim + d) = 60000;
+    e.inputs[0](0, 2 * s.dim + d) = 1;
+    e.inputs[0](1, 2 * s.dim + d) = -1;
+  }
+  const std::string kept = fact("subnormals", "kept");
+  const Matrix<float> o = composed(e, s);
+  EXPECT_LE(worst_on(card(kept + fact("form_attention", "composed")), e, {o}), 1);
+  EXPECT_GT(worst_on(card(kept + fact("form_attention", "promised")), e, {o}), 10);
+}
+
+// What the two heads of a group give to dv is stored before it is added; there it cancels. Numbers that
+// round by nearly half a spacing, found by search.
+TEST(AttentionForms, StoredGradientsOfHeadsNeedTheirShare) {
+  const std::size_t n = 3;
+  Example e{"attention_grad",
+            {Matrix<double>(n, 4), Matrix<double>(n, 2)},
+            {{"heads", 2}, {"kv_heads", 1}, {"head_dim", 1}, {"sequence", n}},
+            {1, fp32, bf16}};
+  const double query[] = {0.0078125, 0.00787353515625};
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t h = 0; h < 2; ++h) e.inputs[0](i, h) = query[h];
+  }
+  e.inputs[0](0, 2) = 1;
+  const double d_out[2][2] = {{2.03125, -0.034912109375}, {-2.03125, -0.01129150390625}};
+  for (std::size_t h = 0; h < 2; ++h) {
+    for (std::size_t i = 1; i < n; ++i) e.inputs[1](i, h) = d_out[h][i - 1];
+  }
+  Matrix<float> d(n, 4);
+  const auto exact = value_of(e)[0];
+  for (std::size_t i = 0; i < d.size(); ++i) {
+    d.values[i] = static_cast<float>(round_to(exact.values[i], bf16));
+  }
+  for (std::size_t j = 0; j < n; ++j) {
+    float sum = 0;
+    for (std::size_t h = 0; h < 2; ++h) {
+      float own = 0;
+      for (std::size_t i = j; i < n; ++i) {
+        const double first = std::exp(query[h]), all = first + static_cast<double>(i);
+        const auto p = static_cast<float>((j == 0 ? first : 1) / all);
+        own += round_to(p, bf16) * static_cast<float>(e.inputs[1](i, h));
+      }
+      sum += round_to(own, bf16);
+    }
+    d(j, 3) = round_to(sum, bf16);
+  }
+  EXPECT_LE(worst_on(card(fact("form_attention_grad", "flash")), e, {d}), 1);
+  EXPECT_GT(worst_on(card(fact("form_attention_grad", "promised")), e, {d}), 1);
 }
 
 // Sums in another order, and P from a stored logarithm.
