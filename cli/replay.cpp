@@ -101,9 +101,10 @@ void add_replay(CLI::App& app, Verb& chosen) {
       }
       const Loaded c = load(candidate);
       if (!c.trace.graph) {
-        throw Failure(candidate +
-                      " has no promise (graph.json), so nothing can be replayed: plumb train writes one; "
-                      "a trace of another program is judged by check with the rules that need none");
+        throw Failure(
+            candidate +
+            " has no promise (graph.json), so nothing can be replayed: plumb train writes one; "
+            "a trace of another program is judged by check with the rules that need none");
       }
       refuse_missing(c, candidate);
       Replayed seen = replay(
