@@ -127,8 +127,7 @@ TEST_F(JudgeFiles, BlocksShareTheLevel) {
   options.delta = 1e-3;
   const JudgedFiles all = judge_files(options);
   const auto values = value_of(e);
-  ToleranceCall call{
-      {&e.inputs[0], &e.inputs[1]}, e.attributes, e.how, options.mode, 1e-3, values};
+  ToleranceCall call{{&e.inputs[0], &e.inputs[1]}, e.attributes, e.how, options.mode, 1e-3, values};
   call.sums.way = SumsIn::Way::any;  // as the card ieee says
   const auto whole = e.operation().tolerance(call);
   const Compared& w = all.outputs[0].judgement.worst();
