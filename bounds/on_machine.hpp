@@ -1,8 +1,8 @@
 // bounds/on_machine.hpp: the tolerance of an operation on a machine, from what its card knows.
 //
 //   order "any", nearest          for any order (bounds/sum.hpp), where the operation takes its
-//                                 sums as asked; by chance and in moments, and of the others, its
-//                                 own order is assumed (assumptions())
+//                                 sums as asked; in moments, and of the others, its own order is
+//                                 assumed (assumptions())
 //   a known order, nearest        gemm: bounds/ordered.hpp, which knows other roundings, too; those
 //                                 that take their sums as asked; others where that order is theirs
 //   a collective                  all_reduce: its algorithm, wire and rotation, not the call's
