@@ -19,6 +19,7 @@ std::span<const std::pair<std::string_view, std::string_view>> machine_cards();
 namespace {
 
 constexpr std::array provenances{"published", "measured", "assumed"};
+constexpr std::array roundings{"nearest_even", "toward_zero", "away", "stochastic"};
 
 Provenance provenance_of(const std::string& name) {
   for (std::size_t i = 0; i < provenances.size(); ++i) {
@@ -74,10 +75,29 @@ bool says(const Machine& machine, std::string_view name, std::string_view value)
   return fact != nullptr && fact->value == value;
 }
 
+// The order that a fact names, with the rounding of the card; nothing where it says "any".
+std::optional<Order> order_in(const Machine& machine, std::string_view name) {
+  const Fact* known = machine.fact(name);
+  if (known == nullptr || known->value == "any" || !says(machine, "accumulator", "fp32")) return {};
+  std::optional<Order> order = parse_order(known->value);
+  if (!order || (order->up_to > 0 && name == "order")) {
+    throw Failure("machine card '" + machine.id + "': " + known->name + " = '" + known->value +
+                  "'; expected any, sequential, pairwise or e.g. 'blocked 128'");
+  }
+  for (std::size_t i = 0; i < roundings.size(); ++i) {
+    if (says(machine, "rounding", roundings[i])) order->rounding = static_cast<Rounding>(i);
+  }
+  return order;
+}
+
 }  // namespace
 
 std::string_view name_of(Provenance provenance) {
   return provenances[static_cast<std::size_t>(provenance)];
+}
+
+std::string_view name_of(Rounding rounding) {
+  return roundings[static_cast<std::size_t>(rounding)];
 }
 
 const Fact* Machine::fact(std::string_view name) const {
@@ -122,19 +142,12 @@ Arithmetic Machine::arithmetic() const {
   return is;
 }
 
-std::optional<Order> Machine::order() const {
-  const Fact* known = fact("order");
-  if (known == nullptr || known->value == "any" || !says(*this, "accumulator", "fp32")) return {};
-  std::optional<Order> order = parse_order(known->value);
-  if (!order) {
-    throw Failure("machine card '" + id + "': order = '" + known->value +
-                  "'; expected any, sequential, pairwise or e.g. 'blocked 128'");
-  }
-  constexpr std::array roundings{"nearest_even", "toward_zero", "away", "stochastic"};
-  for (std::size_t i = 0; i < roundings.size(); ++i) {
-    if (says(*this, "rounding", roundings[i])) order->rounding = static_cast<Rounding>(i);
-  }
-  return order;
+std::optional<Order> Machine::order() const { return order_in(*this, "order"); }
+
+std::optional<Order> Machine::product_order(std::size_t terms) const {
+  if (fact("order_gemm") == nullptr) return order();
+  const std::optional<Order> order = order_in(*this, "order_gemm");
+  return order && order->knows(terms) ? order : std::nullopt;
 }
 
 std::optional<Mma> Machine::mma(const Format& input) const {
@@ -146,6 +159,7 @@ std::optional<Mma> Machine::mma(const Format& input) const {
   words >> terms >> unit.terms >> grid >> unit.grid >> kept >> unit.kept;
   const bool complete = words && terms == "terms" && grid == "grid" && kept == "kept";
   try {
+    if (const Fact* after = fact("promoted_after")) unit.promoted_after = std::stoi(after->value);
     unit.check();
     if (complete) return unit;
   } catch (const std::invalid_argument&) {

@@ -7,13 +7,15 @@
 //   fact              values                                      where the card is silent
 //   accumulator       fp32, mma                                   no bound
 //   rounding          nearest_even, toward_zero, away, stochastic no bound
-//   order             any, sequential, pairwise, "blocked 128"    any
+//   order             any, or as number/order.hpp says            any
+//   order_gemm        the same, of products: "split 4 up to 4096" what `order` says
 //   subnormals        kept, flushed                               flushed
 //   fma               as_written, any                             any
 //   exp_ulp ...       a number (FUNCTIONS below)                  what well-known libraries reach
 //   forms             as_written, any: of all operations          any
 //   form_OPERATION    one of Operation::forms, any                what `forms` says
 //   mma_FORMAT        "terms 16 grid 25 kept 23"                  no such unit
+//   promoted_after    products, after which FP32 takes over a unit's sum    never
 //
 // FUNCTIONS  exp_ulp, exp_ulp_per_unit, log_ulp, erf_ulp, erf_absolute, tanh_ulp, divide_ulp,
 //            sqrt_ulp: bounds/proof/arithmetic.hpp.
@@ -41,6 +43,8 @@ namespace plumb::bounds {
 // How a fact is known: from the vendor or the literature; from a probe; or taken on trust.
 enum class Provenance { published, measured, assumed };
 std::string_view name_of(Provenance provenance);
+// As the fact "rounding" says it.
+std::string_view name_of(Rounding rounding);
 
 struct Fact {
   std::string name;  // accumulator, exp_ulp, subnormals, ...
@@ -60,6 +64,8 @@ struct Machine {
   // number/order.hpp; "any" says that nothing is known) and "rounding". Throws Failure if a fact
   // names no order or no rounding.
   std::optional<Order> order() const;
+  // The same of a product's sum of so many terms: the fact "order_gemm", else "order".
+  std::optional<Order> product_order(std::size_t terms) const;
   // Does the card claim that FP32 accumulates, and rounds to nearest?
   bool rounds_to_nearest() const;
   // What it says of functions, subnormals and multiply-adds, or what libraries do where it is

@@ -160,6 +160,7 @@ Machine machine_from_card(const std::string& name, std::string_view text) {
   try {
     Machine machine = parse_machine(name, text);
     (void)machine.order();
+    (void)machine.product_order(1);
     for (const Format& format : all_formats) (void)machine.mma(format);
     return machine;
   } catch (const std::exception& wrong) {  // what no schema says: a rotation of another ring
@@ -167,6 +168,22 @@ Machine machine_from_card(const std::string& name, std::string_view text) {
     refuse(said.substr(0, said.find('\n')));
     throw;
   }
+}
+
+std::string text_of(const Machine& machine) {
+  std::string text = "{\n  \"title\": " + json(machine.title).dump() + ",\n  \"facts\": [";
+  const char* before = "\n    ";
+  for (const Fact& fact : machine.facts) {
+    text += before;
+    before = ",\n    ";
+    // In the order of the cards of the program.
+    const nlohmann::ordered_json line{{"name", fact.name},
+                                      {"value", fact.value},
+                                      {"provenance", name_of(fact.provenance)},
+                                      {"source", fact.source}};
+    text += line.dump();
+  }
+  return text + "\n  ]\n}\n";
 }
 
 }  // namespace plumb::bounds

@@ -102,7 +102,7 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
       order ? Wording{"sums",
                       "half an fp32 spacing (a whole one unless nearest) at each partial sum "
                       "that loses bits, order " +
-                          machine.fact("order")->value,
+                          text_of(*order),
                       "|bias| + drift + lambda sqrt(energy) of the partial sums that lose bits"}
             : Wording{"matrix unit",
                       "sum over steps of (cut addends) 2^(E-" + std::to_string(unit->grid) +
@@ -118,6 +118,11 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
     }
   }
   return t;
+}
+
+// Of how many products is an element the sum?
+std::size_t terms_of(const ToleranceCall& call) {
+  return call.attribute("transpose_a") != 0 ? call[0].rows : call[0].cols;
 }
 
 // The sum over ranks as the card says that they add up; its additions are FP32's to nearest.
@@ -196,11 +201,12 @@ Outcome<Tolerance> as_known(const Machine& machine, const Operation& operation,
 namespace {
 
 std::string order_of_sums(const Machine& machine, const Operation& operation, Mode mode) {
-  const std::optional<Order> order = machine.order();
   const bool described = operation.traits.one_product;
+  const std::optional<Order> order = described ? machine.product_order(1) : machine.order();
   if (described && !order && !machine.rounds_to_nearest()) return "the steps of the matrix unit";
   if (order && (described || operation.sums_as_asked)) {
-    return "sums in the order of the machine, " + machine.fact("order")->value;
+    const std::string longer = order->up_to == 0 ? "" : " terms, longer ones in any order";
+    return "sums in the order of the machine, " + text_of(*order) + longer;
   }
   // Formulas of attention but the promised one are bounded for any order.
   const bool attends = operation.traits.kind == Kind::attention && operation.forms.size() > 0 &&
@@ -229,11 +235,11 @@ std::string assumptions(const Machine& machine, const Operation& operation, Mode
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input) {
   if (machine.collective && operation.traits.of_ranks) return of_ranks(call, machine, operation);
-  const std::optional<Order> order = machine.order();
+  const bool product = operation.traits.one_product;
+  const std::optional<Order> order = product ? machine.product_order(terms_of(call)) : machine.order();
   const auto refuse = [&](const std::string& why) {
     return Refusal{Why::unsupported, "machine '" + machine.id + "': " + why};
   };
-  const bool product = operation.traits.one_product;
   if (machine.rounds_to_nearest() && !(order && product)) {
     if (const auto sums = asked_for(operation, order, call.mode)) {
       ToleranceCall as_asked = call;
@@ -242,7 +248,7 @@ Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operati
     }
     const SumOrder sums = operation.sums_in(call.mode);
     if (!order || covers(sums, *order)) return as_known(machine, operation, call);
-    return refuse("its sums are " + machine.fact("order")->value + ", and the bound of " +
+    return refuse("its sums are " + text_of(*order) + ", and the bound of " +
                   std::string(operation.id) + " is for " + std::string(name_of(sums)) +
                   "; take the machine ieee if that is the order");
   }

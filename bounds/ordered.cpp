@@ -153,7 +153,7 @@ Partial one(const std::vector<Operand>& a, const std::vector<Operand>& b, const 
   const auto step = [&](const Partial& c, std::size_t k) {
     return walk.add(c, walk.product(a[k].value, b[k].value, a[k].grid * b[k].grid));
   };
-  return total<Partial>(order, 0, a.size(), step, add);
+  return total<Partial>(order, a.size(), step, add);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ class Sum {
       return sum += term.a;
     };
     const auto add = [](T a, const T& b) { return a += b; };
-    return plumb::total<T>(in_.order, 0, terms_.size(), step, add);
+    return plumb::total<T>(in_.order, terms_.size(), step, add);
   }
 
  private:

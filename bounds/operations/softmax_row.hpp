@@ -57,7 +57,7 @@ struct Row {
     } else {
       const auto leaf = [&](const T&, std::size_t j) { return exponentials[j]; };
       const auto add = [](const T& a, const T& b) { return a + b; };
-      sum = total<T>(pairwise, 0, n, leaf, add);
+      sum = total<T>(pairwise, n, leaf, add);
     }
   }
 

@@ -44,7 +44,7 @@ Tensor ordered_product(View<float> a, View<float> b, const Order& order, std::ui
       const auto step = [&](float sum, std::size_t k) {
         return steps.multiply_add(a(i, k), b(k, j), sum);
       };
-      c(i, j) = total<float>(order, 0, a.cols, step, add);
+      c(i, j) = total<float>(order, a.cols, step, add);
     }
   }
   return c;

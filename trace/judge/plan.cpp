@@ -82,7 +82,7 @@ void JudgePlan::choose_formats() {
   input = asked_.input != nullptr && first == fp32 ? *asked_.input : first;
   if (!operation_.traits.one_product) return;
   const Format& other = inputs[1].tensor->format();
-  const bool unit = !asked_.machine->rounds_to_nearest() && !asked_.machine->order();
+  const bool unit = !asked_.machine->rounds_to_nearest() && !asked_.machine->product_order(1);
   if (!unit || other == first) return;
   throw Failure(
       fmt::format("{} is of {} and {} of {}, and a matrix unit multiplies numbers of one "
