@@ -236,7 +236,8 @@ Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operati
                                 const ToleranceCall& call, const Format& input) {
   if (machine.collective && operation.traits.of_ranks) return of_ranks(call, machine, operation);
   const bool product = operation.traits.one_product;
-  const std::optional<Order> order = product ? machine.product_order(terms_of(call)) : machine.order();
+  const std::optional<Order> order =
+      product ? machine.product_order(terms_of(call)) : machine.order();
   const auto refuse = [&](const std::string& why) {
     return Refusal{Why::unsupported, "machine '" + machine.id + "': " + why};
   };

@@ -66,7 +66,8 @@ std::optional<Order> parse_order(std::string_view text) {
 
 std::string text_of(const Order& order) {
   const std::string count = std::to_string(order.block);
-  const std::string end = std::string(order.swapped ? " swapped" : "") + (order.up_to == 0 ? "" : " up to " + std::to_string(order.up_to));
+  const std::string end = std::string(order.swapped ? " swapped" : "") +
+                          (order.up_to == 0 ? "" : " up to " + std::to_string(order.up_to));
   switch (order.kind) {
     case Order::Kind::pairwise:
       return "pairwise" + end;

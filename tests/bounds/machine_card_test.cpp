@@ -126,5 +126,25 @@ TEST(MachineCard, ARightOneIsAMachine) {
   EXPECT_EQ(mine.order()->block, 64U);
 }
 
+TEST(MachineCard, ProductsHaveAnOrderOfTheirOwnUpToALength) {
+  const Machine mine = machine_from_card(
+      "mine.json", card_with(fact("order", "any") + fact("order_gemm", "lanes 8 strided up to 96") +
+                             fact("rounding", "nearest_even")));
+  EXPECT_FALSE(mine.order());
+  EXPECT_EQ(mine.product_order(96)->block, 8U);
+  EXPECT_FALSE(mine.product_order(97));
+  EXPECT_THROW((void)machine_from_card("mine.json", card_with(fact("order", "pairwise up to 96"))),
+               Failure);
+  const Machine other = machine_from_card("mine.json", card_with(fact("order", "pairwise")));
+  EXPECT_EQ(other.product_order(97)->kind, Order::Kind::pairwise);
+}
+
+TEST(MachineCard, IsReadAgainFromItsText) {
+  const Machine mine =
+      machine_from_card("mine.json", card_with(fact("order_gemm", "split 4 up to 4096")));
+  EXPECT_EQ(text_of(machine_from_card("mine.json", text_of(mine))), text_of(mine));
+  EXPECT_EQ(wrong_with_card(text_of(*find_machine("h100"))), "");
+}
+
 }  // namespace
 }  // namespace plumb

@@ -19,7 +19,9 @@
 namespace plumb {
 namespace {
 
-const std::vector<std::string> all_orders{"sequential", "pairwise", "blocked 7", "blocked 128"};
+const std::vector<std::string> all_orders{
+    "sequential",      "pairwise",         "blocked 7",          "blocked 128",      "split 3",
+    "lanes 8 strided", "lanes 5 pairwise", "lanes 4 sequential", "blocked 8 swapped"};
 constexpr std::array all_roundings{Rounding::nearest_even, Rounding::toward_zero,
                                    Rounding::stochastic};
 
@@ -38,9 +40,19 @@ float dot(const std::vector<float>& a, const Order& order) {
 
 TEST(Order, IsReadFromItsName) {
   EXPECT_EQ(parse_order("blocked 128")->block, 128U);
-  for (const char* wrong : {"", "any", "blocked", "blocked 0", "blocked -1", "blocked x", "tree"}) {
+  for (const char* wrong :
+       {"", "any", "blocked", "blocked 0", "blocked -1", "blocked x", "tree", "lanes 8", "split",
+        "lanes 0 strided", "lanes 8 upwards", "sequential up to", "sequential up to 0", "swapped",
+        "blocked  8", "blocked 08", "sequential up to 8 swapped", "up to 8", "pairwise 2"}) {
     EXPECT_FALSE(parse_order(wrong)) << wrong;
   }
+  for (const std::string& name : all_orders) {
+    for (const std::string& text : {name, name + " up to 96"}) {
+      EXPECT_EQ(text_of(parse_order(text).value()), text);
+    }
+  }
+  EXPECT_TRUE(parse_order("pairwise up to 96")->knows(96));
+  EXPECT_FALSE(parse_order("pairwise up to 96")->knows(97));
 }
 
 TEST(OrderedProduct, AddsInTheOrderNamed) {
@@ -54,6 +66,19 @@ TEST(OrderedProduct, AddsInTheOrderNamed) {
   EXPECT_EQ(dot({0x1p24F, 1.5F}, order_of("sequential", Rounding::toward_zero)), 0x1p24F);
   EXPECT_EQ(dot({0x1p24F, 1.5F}, order_of("sequential")), 0x1p24F + 2);
   EXPECT_EQ(dot({}, order_of("pairwise")), 0);
+}
+
+TEST(Order, IsThatOfItsAdditions) {
+  const float large = 0x1p24F;  // what is added to it below 2 may vanish
+  EXPECT_EQ(dot({large, 1, -large, 1}, order_of("lanes 2 sequential")), 2);
+  EXPECT_EQ(dot({large, 1, -large, 1}, order_of("sequential")), 1);
+  EXPECT_EQ(dot({1, -large, 1, large}, order_of("lanes 4 strided")), 2);
+  EXPECT_EQ(dot({1, 1, large, -large}, order_of("lanes 4 pairwise")), 2);
+  EXPECT_EQ(dot({1, 1, large, -large}, order_of("lanes 4 strided")), 0);  // 2^24 + (1 - 2^24)
+  EXPECT_EQ(dot({1, large, -large, 1}, order_of("sequential")), 1);
+  EXPECT_EQ(dot({large, 1, 1, -large}, order_of("sequential swapped")), 2);
+  EXPECT_EQ(dot({large, 1, 1, -large, 1}, order_of("sequential")), 1);
+  EXPECT_EQ(dot({large, 1, 1, -large, 1}, order_of("split 2 swapped")), 2);
 }
 
 // A gemm of chains is promised in that order.
