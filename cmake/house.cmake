@@ -3,6 +3,7 @@
 #   house_room([PUBLIC ...] [PRIVATE ...])   the library plumb::<folder> of every source below the folder
 #   house_program(<name>)                    the same, where the folder is a program
 #   house_tests(<group> [ALSO rooms...])     <group>_tests: tests/<group>/**/*_test.cpp, tests/support/
+#   house_plug_in(<name>)                    examples/plug_in/<name>.c, a library that tests give to calibrate
 #   house_mutants()                          mutants_tests: see ./run mutants (built on demand)
 #   house_benches()                          one program per tests/bench/*.cpp, built by target `benches`
 #
@@ -132,7 +133,7 @@ function(house_tests group)
     return()
   endif()
   list(APPEND arg_ALSO ${group})
-  list(FILTER arg_ALSO INCLUDE REGEX "^(number|bounds|world|trace|kernels|model|injectors|experiments|paper_repro)$")
+  list(FILTER arg_ALSO INCLUDE REGEX "^(number|bounds|world|trace|kernels|probe|model|injectors|experiments|paper_repro)$")
   list(TRANSFORM arg_ALSO PREPEND plumb::)
   add_executable(${group}_tests ${sources})
   target_link_libraries(${group}_tests PRIVATE tests_support ${arg_ALSO})
@@ -145,6 +146,13 @@ function(house_tests group)
   # Asked for its tests when ctest starts, not at each link: a link then stays a link.
   gtest_discover_tests(${group}_tests TEST_PREFIX ${group}. DISCOVERY_MODE PRE_TEST
                        DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${group})
+endfunction()
+
+function(house_plug_in name)
+  add_library(${name} MODULE ${PROJECT_SOURCE_DIR}/examples/plug_in/${name}.c)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE -std=c99 -Wall -Wextra -Wpedantic -ffp-contract=off)
+  set_target_properties(${name} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
 # The bounds and their tests once more, with terms that can be lost (bounds/proof/term.hpp).

@@ -21,6 +21,7 @@ install(TARGETS plumb RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # A header includes this list.
 install(FILES ${PROJECT_SOURCE_DIR}/model/joints/joints.inc
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb/model/joints)
+install(FILES ${PROJECT_SOURCE_DIR}/probe/plug_in.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb/probe)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${PROJECT_BINARY_DIR}/cli/plumb.bash RENAME plumb
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)

@@ -6,6 +6,7 @@ namespace plumb::bounds {}
 namespace plumb::world {}
 namespace plumb::trace {}
 namespace plumb::kernels {}
+namespace plumb::probe {}
 namespace plumb::model {}
 namespace plumb::injectors {}
 
@@ -14,6 +15,7 @@ using namespace bounds;
 using namespace world;
 using namespace trace;
 using namespace kernels;
+using namespace probe;
 using namespace model;
 using namespace injectors;
 }  // namespace plumb::experiments

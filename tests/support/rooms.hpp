@@ -5,6 +5,7 @@ namespace plumb::bounds {}
 namespace plumb::world {}
 namespace plumb::trace {}
 namespace plumb::kernels {}
+namespace plumb::probe {}
 namespace plumb::model {}
 namespace plumb::injectors {}
 namespace plumb::experiments {}
@@ -16,6 +17,7 @@ using namespace bounds;
 using namespace world;
 using namespace trace;
 using namespace kernels;
+using namespace probe;
 using namespace model;
 using namespace injectors;
 using namespace experiments;

@@ -1,0 +1,61 @@
+// probe/calibrate.hpp: a machine card of a subject's products, from what they return.
+//
+//   1  Is the same product the same again, and does an element keep its bits in another shape?
+//   2  Trees of sums of many lengths (masked.hpp), in one shape.
+//   3  Orders, or steps of a matrix unit, that explain the trees (orders.hpp).
+//   4  Arithmetics that make the bits of other shapes and lengths (emulation.hpp).
+//   5  Tolerances of the card, held against products that no probe has used (validate).
+//
+//   A fact goes into the card if results tell it; the others are named in `unknown`, each with a
+//   reason. Bounds of a card with few facts are wide or refused; they are not guesses.
+//
+// TESTED   tests/probe/calibrate_test.cpp: devices that are not there, whose facts are hidden
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bounds/machine.hpp"
+#include "probe/emulation.hpp"
+#include "probe/orders.hpp"
+#include "probe/sees.hpp"
+#include "probe/subject.hpp"
+
+namespace plumb::probe {
+
+struct CalibrateOptions {
+  std::size_t longest = 1024;  // products of a sum
+  unsigned seed = 1;
+  std::string source = "plumb calibrate";  // what facts give as theirs
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
+};
+
+struct Unknown {
+  std::string fact, why;
+};
+
+// What the tolerances of the card are worth on products that no probe has used.
+struct Validation {
+  std::size_t elements = 0, outside = 0;  // of the deterministic bound
+  double worst = 0;                       // error over bound
+  double moments = 0;                     // RMS of (error - bias) / deviation; 0: refused
+  double equal = 0;                       // share with the bits of the emulation; 0: there is none
+  std::string refused;                    // why there is no bound
+};
+
+struct Calibration {
+  Machine card;
+  std::vector<Unknown> unknown;
+  Trees trees;
+  std::vector<Emulated> emulations;  // all that are left; none: nothing makes the bits
+  bool repeats = true, slice_invariant = true;
+  Validation validation;
+};
+
+Calibration calibrate(const Subject& subject, const CalibrateOptions& options = {});
+
+Validation validate(const Subject& subject, const Machine& card,
+                    const std::vector<Emulated>& emulations, std::size_t longest, unsigned seed);
+
+}  // namespace plumb::probe

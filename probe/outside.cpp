@@ -1,0 +1,148 @@
+#include "probe/outside.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "number/outcome.hpp"
+#include "probe/plug_in.h"
+#include "trace/store/safetensors.hpp"
+#include "trace/store/tensor_file.hpp"
+
+namespace plumb::probe {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Format& known_format(const std::string& who, const char* name) {
+  const Format* format = name == nullptr ? nullptr : find_format(name);
+  if (format != nullptr && *format != fp64 && format->zeros != Zeros::none) return *format;
+  throw Failure(
+      fmt::format("{} multiplies numbers of '{}', which is no format of operands; e.g. "
+                  "fp32, bf16, fp16, e4m3fn",
+                  who, name == nullptr ? "" : name));
+}
+
+// A folder for the files that a command reads and writes.
+class Desk {
+ public:
+  Desk() : folder_((fs::temp_directory_path() / "plumb-calibrate-XXXXXX").string()) {
+    if (mkdtemp(folder_.data()) == nullptr) {
+      throw Failure("cannot make a folder in " + fs::temp_directory_path().string() +
+                    "; set TMPDIR to a place that can be written");
+    }
+  }
+  Desk(const Desk&) = delete;
+  Desk& operator=(const Desk&) = delete;
+  ~Desk() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  fs::path in() const { return fs::path(folder_) / "in.safetensors"; }
+  fs::path out() const { return fs::path(folder_) / "out.safetensors"; }
+
+ private:
+  std::string folder_;
+};
+
+std::string quoted(const fs::path& file) {
+  std::string text = "'";
+  for (const char c : file.string()) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+void write(const fs::path& file, const std::vector<Operands>& asked) {
+  std::map<std::string, Shard> shards;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto& [a, b] = asked[i];
+    shards[fmt::format("a.{}", i)] = {whole(a.rows, a.cols), a};
+    shards[fmt::format("b.{}", i)] = {whole(b.rows, b.cols), b};
+  }
+  write_shards(file, shards);
+}
+
+void run(const std::string& words, const Desk& desk) {
+  fs::remove(desk.out());
+  const std::string line = fmt::format("{} {} {}", words, quoted(desk.in()), quoted(desk.out()));
+  const int status = std::system(line.c_str());
+  if (status == 0) return;
+  const std::string how =
+      WIFEXITED(status) ? fmt::format("with {}", WEXITSTATUS(status)) : std::string("by a signal");
+  throw Failure(
+      fmt::format("the command '{}' ended {}; it is called as COMMAND IN OUT, with two "
+                  "files of the safetensors format",
+                  words, how));
+}
+
+Tensor result(TensorFile& file, const std::string& name, std::size_t rows, std::size_t cols) {
+  const auto found = file.tensors().find(name);
+  if (found == file.tensors().end()) {
+    throw Failure(fmt::format("the command wrote no tensor {}; each product has one", name));
+  }
+  const StoredTensor& stored = found->second;
+  if (!stored.unreadable.empty()) throw Failure("the tensor " + name + " " + stored.unreadable);
+  if (stored.shape != std::vector<std::size_t>{rows, cols}) {
+    throw Failure(fmt::format("the command wrote {} as {}; the product is {} x {}", name,
+                              plumb::trace::text_of(stored.shape), rows, cols));
+  }
+  Matrix<double> values(rows, cols);
+  file.read(stored, 0, values.values);
+  return converted<float>(values);
+}
+
+}  // namespace
+
+Subject subject_in_library(const fs::path& file) {
+  const std::string path = fs::absolute(file).string();
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open
+  if (library == nullptr)
+    throw Failure(fmt::format("cannot open {}: {}", file.string(), dlerror()));
+  using Describe = const plumb_plug_in* (*)();
+  const auto describe = reinterpret_cast<Describe>(dlsym(library, "plumb_subject_of_library"));
+  if (describe == nullptr) {
+    throw Failure(file.string() + " has no plumb_subject_of_library(); see probe/plug_in.h");
+  }
+  const plumb_plug_in* plug_in = describe();
+  if (plug_in == nullptr || plug_in->version != PLUMB_PLUG_IN_VERSION || !plug_in->gemm ||
+      !plug_in->name) {
+    throw Failure(
+        fmt::format("{} is not of version {} of probe/plug_in.h; build it with that header",
+                    file.string(), PLUMB_PLUG_IN_VERSION));
+  }
+  const auto multiply = [plug_in](const std::vector<Operands>& asked) {
+    std::vector<Tensor> all;
+    for (const auto& [a, b] : asked) {
+      Tensor c(a.rows, b.cols);
+      if (plug_in->gemm(a.values.data(), b.values.data(), c.values.data(), a.rows, a.cols,
+                        b.cols)) {
+        throw Failure(fmt::format("the plug-in {} failed at a product of {} x {} x {}",
+                                  plug_in->name, a.rows, a.cols, b.cols));
+      }
+      all.push_back(std::move(c));
+    }
+    return all;
+  };
+  return {plug_in->name, known_format(file.string(), plug_in->format), multiply};
+}
+
+Subject subject_of_command(const std::string& words, const Format& input) {
+  const auto multiply =
+      [words, desk = std::make_shared<const Desk>()](const std::vector<Operands>& asked) {
+        write(desk->in(), asked);
+        run(words, *desk);
+        TensorFile file(desk->out());
+        std::vector<Tensor> all;
+        for (std::size_t i = 0; i < asked.size(); ++i) {
+          all.push_back(result(file, fmt::format("c.{}", i), asked[i].a.rows, asked[i].b.cols));
+        }
+        return all;
+      };
+  return {words, input, multiply};
+}
+
+}  // namespace plumb::probe

@@ -1,0 +1,25 @@
+// probe/outside.hpp: subjects that are not part of the program.
+//
+//   a shared library   that offers probe/plug_in.h
+//   a command          called as COMMAND IN OUT, two files of the safetensors format. IN has a.0, b.0,
+//                      a.1, b.1 ...: F32, (m, k) and (k, n). The command writes OUT with c.0, c.1 ...,
+//                      (m, n), of any type that judge reads. Its exit code is 0.
+//
+// REFUSES  with one sentence: a library that cannot be opened or says another version, a format that
+//          does not exist; a command that fails, and results that are missing or of another shape
+// TESTED   tests/probe/outside_test.cpp, tests/cli/calibrate_test.cpp
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "probe/sees.hpp"
+#include "probe/subject.hpp"
+
+namespace plumb::probe {
+
+Subject subject_in_library(const std::filesystem::path& file);
+// `words`: a command of a shell, to which the two files are added.
+Subject subject_of_command(const std::string& words, const Format& input);
+
+}  // namespace plumb::probe

@@ -1,0 +1,29 @@
+/* probe/plug_in.h: what a shared library offers to plumb calibrate. Plain C; include it alone.
+ *
+ * The library defines plumb_subject_of_library(), which returns a description that stays valid.
+ *
+ *   gemm    C (m, n) = A (m, k) B (k, n), row by row. Values of A and B are numbers of `format`, as
+ *           float; C is what the device returns, as float. Returns 0, or anything else if it failed.
+ *
+ * example: examples/plug_in
+ */
+#ifndef PLUMB_PLUG_IN_H
+#define PLUMB_PLUG_IN_H
+
+#include <stddef.h>
+
+#define PLUMB_PLUG_IN_VERSION 1
+
+typedef struct plumb_plug_in {
+  int version;        /* PLUMB_PLUG_IN_VERSION */
+  const char *name;   /* one word, e.g. "mykernel" */
+  const char *format; /* of the operands: "fp32", "bf16", "fp16", "tf32", "e4m3fn", "e5m2" */
+  int (*gemm)(const float *a, const float *b, float *c, size_t m, size_t k, size_t n);
+} plumb_plug_in;
+
+#ifdef __cplusplus
+extern "C"
+#endif
+const plumb_plug_in *plumb_subject_of_library(void);
+
+#endif

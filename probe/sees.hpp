@@ -1,0 +1,12 @@
+// probe/sees.hpp: the rooms that this one looks into (cmake/picture.cmake). Their names stand
+// here as its own; those of number/ are the namespace plumb itself.
+#pragma once
+
+namespace plumb::bounds {}
+namespace plumb::trace {}
+namespace plumb::kernels {}
+namespace plumb::probe {
+using namespace bounds;
+using namespace trace;
+using namespace kernels;
+}  // namespace plumb::probe

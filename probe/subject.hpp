@@ -1,0 +1,53 @@
+// probe/subject.hpp: what is probed: products of a device, a library or a kernel, known only by what
+// they return.
+//
+//   multiply   products A B, A (M, K) and B (K, N) of numbers of `input`; returns C (M, N) of each.
+//              Many are asked for at once, for subjects that take long to start.
+//   tile       as many sums are asked for in one product: C of tile x tile, of which the diagonal
+//              is read. 1 where a larger C costs more than it tells.
+//
+// TESTED   tests/probe/calibrate_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.hpp"
+#include "number/format.hpp"
+#include "number/mma.hpp"
+#include "number/order.hpp"
+#include "number/product.hpp"
+#include "probe/sees.hpp"
+
+namespace plumb::probe {
+
+struct Operands {
+  Tensor a, b;  // (M, K), (K, N)
+};
+
+struct Subject {
+  std::string name;
+  Format input;
+  std::function<std::vector<Tensor>(const std::vector<Operands>&)> multiply;
+  std::size_t tile = 16;
+};
+
+// Products of a backend; of numbers of a shorter format, which it takes as FP32.
+Subject subject_of(const Backend& backend, const Format& input);
+
+// A device that is not there: what a card says, made bit by bit. Subjects whose facts are known, to
+// try the probes on.
+struct Emulated {
+  Order order = {};                 // FP32 sums; not of a matrix unit
+  std::optional<Mma> unit = {};     // instead: steps of such a unit
+  std::optional<Order> parts = {};  // of a unit: blocked or split, whose parts FP32 adds
+  bool fused = true;                // FP32: is a product within its sum rounded only once?
+  bool flushes = false;             // operands, products and sums below FP32's normal numbers
+  std::uint64_t key = 1;            // of stochastic rounding
+};
+Tensor emulated_product(View<float> a, View<float> b, const Emulated& device);
+Subject subject_of(const Emulated& device, const Format& input);
+
+}  // namespace plumb::probe

@@ -1,0 +1,56 @@
+// Do masked sums give the tree of whatever made them, in each format and with each rounding?
+#include "probe/masked.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/rooms.hpp"
+
+namespace plumb::probe {
+namespace {
+
+TEST(Masked, SumsGiveTheirTree) {
+  for (const Format& input : {fp32, tf32, bf16, fp16, e5m2}) {
+    for (const Rounding how : {Rounding::nearest_even, Rounding::toward_zero, Rounding::away}) {
+      Order order = *parse_order("lanes 3 pairwise");
+      order.rounding = how;
+      const Subject subject = subject_of(Emulated{.order = order}, input);
+      for (const std::size_t n : {1, 2, 3, 7, 20}) {
+        const Tree tree = tree_of(subject, n);
+        EXPECT_TRUE(same(tree, tree_of(order, n)))
+            << input.name << " " << n << " " << text_of(tree);
+      }
+    }
+  }
+}
+
+TEST(Masked, ProductsOfAMatrixUnitMeetInItsSteps) {
+  for (const Format& input : {fp16, bf16, e4m3fn, e5m2}) {
+    const Mma unit{input, 8, 13, 13, 32};
+    const Subject subject = subject_of(Emulated{.unit = unit}, input);
+    for (const std::size_t n : {3, 8, 20, 100}) {
+      EXPECT_TRUE(same(tree_of(subject, n), tree_of(unit, {}, n))) << input.name << " " << n;
+    }
+  }
+}
+
+// A result that no sum of the masks has.
+TEST(Masked, NonsenseGivesNoTree) {
+  Subject subject = subject_of(Emulated{}, fp32);
+  const auto sound = subject.multiply;
+  subject.multiply = [sound](const std::vector<Operands>& asked) {
+    std::vector<Tensor> all = sound(asked);
+    for (Tensor& c : all) {
+      for (float& x : c.values) x = std::fabs(x) + 0x1p-30F;
+    }
+    return all;
+  };
+  EXPECT_FALSE(tree_of(subject, 8));
+}
+
+// Formats whose numbers lie so near together that nothing vanishes tell nothing.
+TEST(Masked, ShortRangesGiveNoTree) { EXPECT_FALSE(tree_of(subject_of(Emulated{}, e2m1), 8)); }
+
+}  // namespace
+}  // namespace plumb::probe
