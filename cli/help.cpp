@@ -26,6 +26,8 @@ constexpr std::array examples{
             "gelu --inputs reference/step_000001/rank_00000.safetensors --output "
             "reference/step_000001/rank_00000.safetensors --name x=m0/layers.0.mlp.fc1/out --name "
             "y=m0/layers.0.mlp.act/out"},
+    Example{"calibrate", "reference --longest 64 -o mine.json"},
+    Example{"machines", "h100 b200"},
     Example{"recipes", "bf16 mxfp8"},
     Example{"spreads", "--layout dp2,tp2,sp --batches 3 -o spreads"},
     Example{"experiment", "twin-spread --only 'gpt random bf16' --minutes 5"},

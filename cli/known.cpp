@@ -73,6 +73,8 @@ constexpr std::array catalogues{
     Catalogue{"A", recipes},
     Catalogue{"B", recipes},
     Catalogue{"--machine", machines},
+    Catalogue{"MACHINE", machines},
+    Catalogue{"SUBJECT", backends},
     Catalogue{"--format", formats},
     Catalogue{"--product", products},
     Catalogue{"OP", shaped_operations},

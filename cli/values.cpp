@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <functional>
 
 #include "number/outcome.hpp"
 #include "trace/report/report.hpp"
@@ -23,7 +24,7 @@ CLI::Validator between(T least, T most, const std::string& kind) {
   return CLI::Validator(refusal, fmt::format("{} to {}", least, most));
 }
 
-CLI::Validator accepted_by(void (*check)(const std::filesystem::path&)) {
+CLI::Validator accepted_by(const std::function<void(const std::filesystem::path&)>& check) {
   const auto refusal = [=](std::string& text) {
     try {
       check(text);
@@ -33,6 +34,16 @@ CLI::Validator accepted_by(void (*check)(const std::filesystem::path&)) {
     }
   };
   return CLI::Validator(refusal, "");
+}
+
+CLI::Validator new_file(const std::string& ending, const std::string& of) {
+  return accepted_by([=](const std::filesystem::path& file) {
+    if (file.extension() != ending) {
+      throw Failure("'" + file.string() + "' is no file of " + of + "; name one that ends in " +
+                    ending);
+    }
+    check_new(file);
+  });
 }
 
 }  // namespace
@@ -61,13 +72,7 @@ CLI::Validator report_files() {
   return accepted_by([](const std::filesystem::path& file) { check_report(file, true); });
 }
 CLI::Validator new_traces() { return accepted_by(check_new); }
-CLI::Validator new_curves() {
-  return accepted_by([](const std::filesystem::path& file) {
-    if (file.extension() != ".csv") {
-      throw Failure("'" + file.string() + "' is no file of rows; name one that ends in .csv");
-    }
-    check_new(file);
-  });
-}
+CLI::Validator new_curves() { return new_file(".csv", "rows"); }
+CLI::Validator new_cards() { return new_file(".json", "a machine card"); }
 
 }  // namespace plumb::cli

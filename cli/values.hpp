@@ -22,5 +22,7 @@ CLI::Validator report_files();
 CLI::Validator new_traces();
 // The same, for a file .csv.
 CLI::Validator new_curves();
+// The same, for a file .json.
+CLI::Validator new_cards();
 
 }  // namespace plumb::cli

@@ -28,6 +28,8 @@ void add_replay(CLI::App& app, Verb& chosen);
 void add_inspect(CLI::App& app, Verb& chosen);
 void add_bound(CLI::App& app, Verb& chosen);
 void add_judge(CLI::App& app, Verb& chosen);
+void add_calibrate(CLI::App& app, Verb& chosen);
+void add_machines(CLI::App& app, Verb& chosen);
 void add_recipes(CLI::App& app, Verb& chosen);
 void add_experiment(CLI::App& app, Verb& chosen);
 void add_spreads(CLI::App& app, Verb& chosen);

@@ -59,6 +59,9 @@ class Json : public InFolder {
               "/step_000002/step_000002/rank_00000.safetensors --output " + ref +
               "/step_000002/step_000002/rank_00000.safetensors",
           "judge"}},
+        {"calibrate", {"reference --longest 8", "calibrate"}},
+        {"machines", {"", "machines"}},
+        {"machines", {"h100 b200", "machines"}},
         {"recipes", {"", "recipes"}},
         {"recipes", {"bf16", "recipes"}},
         {"recipes", {"bf16 fp8-block", "recipes"}},

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include "bounds/machine_card.hpp"
+#include "cli/columns.hpp"
+#include "cli/json.hpp"
+#include "cli/values.hpp"
+#include "cli/verbs.hpp"
+#include "number/outcome.hpp"
+#include "number/words.hpp"
+#include "probe/calibrate.hpp"
+#include "probe/outside.hpp"
+#include "trace/store/unfinished.hpp"
+
+namespace plumb::cli {
+namespace {
+
+struct CalibrateCommand {
+  std::string subject, command, format = "fp32", card;
+  std::size_t longest = 1024;
+  unsigned seed = 1;
+  bool as_json = false;
+};
+
+const Format& format_of_operands(const std::string& name) {
+  std::vector<std::string> known;
+  for (const Format& format : all_formats) {
+    if (format != fp64 && format.zeros != Zeros::none) known.emplace_back(format.name);
+  }
+  if (std::ranges::find(known, name) == known.end()) throw Failure(unknown("format", name, known));
+  return *find_format(name);
+}
+
+Subject subject_from(const CalibrateCommand& asked, const CLI::App& verb) {
+  if (asked.subject.empty() == asked.command.empty()) {
+    throw Failure("calibrate takes a backend, a FILE.so, or --command; name one of them");
+  }
+  if (!asked.command.empty()) {
+    return subject_of_command(asked.command, format_of_operands(asked.format));
+  }
+  if (!asked.subject.ends_with(".so")) {
+    return subject_of(find_backend(asked.subject), format_of_operands(asked.format));
+  }
+  if (verb.count("--format") > 0) {
+    throw Failure("the plug-in says itself which format it multiplies; leave --format out");
+  }
+  return subject_in_library(asked.subject);
+}
+
+void tell(const Calibration& found, const Subject& subject) {
+  fmt::print("{}\n", found.card.title);
+  std::vector<std::vector<std::string>> rows;
+  for (const Fact& fact : found.card.facts) rows.push_back({"  " + fact.name, fact.value});
+  fmt::print("{}", in_columns({{}, {}}, rows));
+  for (const auto& [fact, why] : found.unknown) fmt::print("  not known: {}: {}\n", fact, why);
+  if (!found.trees.empty()) {
+    const auto& [n, tree] = *found.trees.rbegin();
+    fmt::print("a sum of {} products, in a product of {} x {} x {}, is {}\n", n, subject.tile, n,
+               subject.tile, text_of(tree));
+  }
+  const Validation& v = found.validation;
+  if (!v.refused.empty()) {
+    fmt::print("no bound: {}\n", v.refused);
+    return;
+  }
+  fmt::print(
+      "held against {} elements that no probe used: {} outside, largest error / bound {:.2g}",
+      v.elements, v.outside, v.worst);
+  if (v.moments > 0) fmt::print(", RMS of error / foretold deviation {:.2f}", v.moments);
+  fmt::print("\n");
+  if (v.equal > 0)
+    fmt::print("made again bit by bit from the card: {:.4g} % of them\n", 100 * v.equal);
+}
+
+nlohmann::json json_of(const Calibration& found, const Subject& subject) {
+  nlohmann::json facts = nlohmann::json::array(), unknown = nlohmann::json::array();
+  for (const Fact& f : found.card.facts) {
+    facts.push_back({{"name", f.name}, {"value", f.value}, {"source", f.source}});
+  }
+  for (const auto& [fact, why] : found.unknown) unknown.push_back({{"fact", fact}, {"why", why}});
+  nlohmann::json trees = nlohmann::json::object();
+  for (const auto& [n, tree] : found.trees) trees[std::to_string(n)] = text_of(tree);
+  const Validation& v = found.validation;
+  nlohmann::json validation{{"elements", v.elements}, {"outside", v.outside}, {"worst", v.worst}};
+  if (v.moments > 0) validation["moments"] = v.moments;
+  if (v.equal > 0) validation["equal"] = v.equal;
+  if (!v.refused.empty()) validation["refused"] = v.refused;
+  return {{"subject", subject.name}, {"format", subject.input.name}, {"title", found.card.title},
+          {"facts", facts},          {"unknown", unknown},           {"repeats", found.repeats},
+          {"trees", trees},          {"validation", validation}};
+}
+
+int calibrate_as(const CalibrateCommand& asked, const CLI::App& verb) {
+  const Subject subject = subject_from(asked, verb);
+  CalibrateOptions options;
+  options.longest = asked.longest;
+  options.seed = asked.seed;
+  options.source = fmt::format("plumb calibrate {} --longest {} --seed {}", subject.name,
+                               asked.longest, asked.seed);
+  options.progress = talk;
+  const Calibration found = calibrate(subject, options);
+  if (asked.as_json) {
+    print_document("plumb-calibrate/1", json_of(found, subject));
+  } else {
+    tell(found, subject);
+  }
+  if (!asked.card.empty()) write_whole(asked.card, text_of(found.card));
+  return found.validation.outside > 0 ? 1 : found.validation.refused.empty() ? 0 : 3;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Verb& chosen) {
+  auto* verb = app.add_subcommand(
+      "calibrate",
+      "a card of your hardware: probe how it multiplies, and prove the card on new data");
+  static CalibrateCommand asked;
+  verb->add_option("SUBJECT", asked.subject, "a backend, or a FILE.so that offers probe/plug_in.h");
+  verb->add_option("--command", asked.command,
+                   "called as COMMAND IN OUT: reads a.0, b.0, a.1 ... of IN (safetensors), "
+                   "writes the products c.0, c.1 ... to OUT");
+  verb->add_option("--format", asked.format, "of the operands")->capture_default_str();
+  verb->add_option("-o,--output", asked.card, "write the card here, a FILE.json")
+      ->check(new_cards());
+  verb->add_option("--longest", asked.longest, "probe sums of up to so many products")
+      ->capture_default_str()
+      ->check(whole_numbers(3, 4096));
+  verb->add_option("--seed", asked.seed, "of the products that are drawn")->capture_default_str();
+  add_json(*verb, asked.as_json);
+  verb->footer(
+      "Exit codes: 0 a card whose bounds held; 1 products outside of its bounds; 2 trouble; 3 too "
+      "little is known for a bound.");
+  verb->callback([&chosen, verb] { chosen = [verb] { return calibrate_as(asked, *verb); }; });
+}
+
+}  // namespace plumb::cli
