@@ -46,7 +46,7 @@ Refusal no_unit(const Machine& machine, const Format& a, const Format& b) {
 // Of one element: its FP64 sum, the worst that each cause may add, and chance.
 struct UnitSum {
   double sum = 0, unit = 0, scales = 0, promotion = 0;
-  double energy = 0, bias = 0, variance = 0;
+  double energy = 0, drift = 0, bias = 0, variance = 0;
   double worst() const { return (unit + scales + promotion) * (1 + 0x1p-40); }
 };
 
@@ -102,6 +102,7 @@ Matrix<UnitSum> sums_on_unit(const CastProductCall& call, const Mma& unit) {
         UnitSum& all = sums(i, j);
         Chains(all).add(chain.sum(i, j), chain.worst(i, j), scale, exact, c == 0);
         all.energy += scale * scale * chain.energy(i, j);
+        all.drift += scale * chain.drift(i, j);
         all.bias += scale * chain.bias(i, j);
         all.variance += scale * scale * chain.variance(i, j);
       }
@@ -112,11 +113,6 @@ Matrix<UnitSum> sums_on_unit(const CastProductCall& call, const Mma& unit) {
 
 double lambda_of(const CastProductCall& call, std::size_t elements) {
   return std::sqrt(2 * std::log(2 * static_cast<double>(elements) / call.delta));
-}
-
-std::string words_of(const Mma& unit) {
-  return "sum over steps of (cut addends) 2^(E-" + std::to_string(unit.grid) + ") + 2^(e-" +
-         std::to_string(unit.kept) + "), times the scales";
 }
 
 }  // namespace
@@ -146,12 +142,16 @@ Outcome<Mma> unit_for(const Machine& machine, const CastProductCall& call) {
     return no_unit(machine, a.format, b.format);
   }
   if (!alike) {
-    if (unit->terms != second->terms || unit->grid != second->grid || unit->kept != second->kept) {
+    unit = machine.mma_of_two(a.format, b.format);
+    if (!unit) {
       return refuse(machine, "its card has two units for " + std::string(a.format.name) + " and " +
                                  std::string(b.format.name) +
                                  " that differ, and none for both; take the machine ieee");
     }
-    unit->second = b.format;
+  }
+  if (call.mode != Mode::deterministic && !unit->foretold()) {
+    return refuse(
+        machine, "of its matrix unit only the worst case is derived; ask for --mode deterministic");
   }
   if (call.how.parts != 1) return refuse(machine, "only a whole product without bias is described");
   const std::vector<std::size_t> begins = chains_of(call);
@@ -174,7 +174,7 @@ CastSums cast_sums_on(const Mma& unit, const CastProductCall& call) {
   CastSums all{zeros, zeros, zeros, {}, {}};
   for (std::size_t e = 0; e < sums.size(); ++e) {
     const UnitSum& x = sums.values[e];
-    const double chance = std::fabs(x.bias) + lambda * std::sqrt(x.energy);
+    const double chance = std::fabs(x.bias) + x.drift + lambda * std::sqrt(x.energy);
     all.worst.values[e] = x.worst();
     all.off.values[e] = likely ? std::min(x.worst(), chance) : x.worst();
     all.bias.values[e] = x.bias;
@@ -188,7 +188,7 @@ CastSums cast_sums_on(const Mma& unit, const CastProductCall& call) {
     if (call.mode == Mode::moments) all.terms[0].formula = "deviation of cuts and FP32 roundings";
     return all;
   }
-  all.terms = {{"matrix unit", words_of(unit), x.unit}};
+  all.terms = {{"matrix unit", words_of(unit) + ", times the scales", x.unit}};
   if (x.scales > 0)
     all.terms.push_back({"scales", "2 u |a chain's sum|, scaled in FP32", x.scales});
   if (x.promotion > 0) {

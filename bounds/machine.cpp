@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -135,23 +134,6 @@ std::optional<Order> Machine::order() const {
     if (says(*this, "rounding", roundings[i])) order->rounding = static_cast<Rounding>(i);
   }
   return order;
-}
-
-std::optional<Mma> Machine::mma(const Format& input) const {
-  const Fact* known = fact("mma_" + std::string(input.name));
-  if (known == nullptr) return {};
-  Mma unit{input, 0, 0, 0};
-  std::istringstream words(known->value);
-  std::string terms, grid, kept;
-  words >> terms >> unit.terms >> grid >> unit.grid >> kept >> unit.kept;
-  const bool complete = words && terms == "terms" && grid == "grid" && kept == "kept";
-  try {
-    unit.check();
-    if (complete) return unit;
-  } catch (const std::invalid_argument&) {
-  }
-  throw Failure("machine card '" + id + "': " + known->name + " = '" + known->value +
-                "'; expected e.g. 'terms 16 grid 25 kept 23'");
 }
 
 Machine parse_machine(std::string_view id, std::string_view text) {

@@ -160,7 +160,10 @@ Machine machine_from_card(const std::string& name, std::string_view text) {
   try {
     Machine machine = parse_machine(name, text);
     (void)machine.order();
-    for (const Format& format : all_formats) (void)machine.mma(format);
+    for (const Format& format : all_formats) {
+      (void)machine.mma(format);
+      (void)machine.mma(format, fp16);
+    }
     return machine;
   } catch (const std::exception& wrong) {  // what no schema says: a rotation of another ring
     const std::string said = wrong.what();
