@@ -15,6 +15,7 @@
 //   form_OPERATION    one of Operation::forms, any                what `forms` says
 //   mma_FORMAT        "terms 16 grid 25 kept 23 zero -133" ...    no such unit
 //   mma_FORMAT_to_fp16  the same, with sums in FP16               no such unit
+//   mma_FORMAT_scaled   the same, "... block 32": scales blocks   no such unit
 //
 // FUNCTIONS  exp_ulp, exp_ulp_per_unit, log_ulp, erf_ulp, erf_absolute, tanh_ulp, divide_ulp,
 //            sqrt_ulp: bounds/proof/arithmetic.hpp.
@@ -71,6 +72,9 @@ struct Machine {
   std::optional<Mma> mma(const Format& input, const Format& sum = fp32) const;
   // The same for two formats: of at most 8 bits, if the card says the same of both.
   std::optional<Mma> mma_of_two(const Format& a, const Format& b, const Format& sum = fp32) const;
+  // The unit that scales blocks of these formats by powers of two: "mma_FORMAT_scaled", if the card
+  // says the same of both.
+  std::optional<Mma> mma_scaling(const Format& a, const Format& b) const;
 };
 
 // Throws Failure, naming the card and the field, if the text is no card.

@@ -163,6 +163,7 @@ Machine machine_from_card(const std::string& name, std::string_view text) {
     for (const Format& format : all_formats) {
       (void)machine.mma(format);
       (void)machine.mma(format, fp16);
+      (void)machine.mma_scaling(format, format);
     }
     return machine;
   } catch (const std::exception& wrong) {  // what no schema says: a rotation of another ring

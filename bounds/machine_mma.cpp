@@ -55,38 +55,57 @@ bool read_unit(const std::string& text, Mma& unit) {
   if (!words.take("kept", unit.kept)) return false;
   if (int zero = 0; words.take("zero", zero)) unit.zero = zero;
   unit.nearest = words.take("nearest");
+  (void)words.take("block", unit.block);
   return words.ended();
 }
 
-}  // namespace
-
-std::optional<Mma> Machine::mma(const Format& input, const Format& sum) const {
-  const std::string to = sum == fp32 ? "" : "_to_" + std::string(sum.name);
-  const Fact* known = fact("mma_" + std::string(input.name) + to);
+// The unit that a fact describes, or nothing. Throws Failure if it describes none.
+std::optional<Mma> unit_of(const Machine& machine, const std::string& name, const Format& input,
+                           const Format& sum) {
+  const Fact* known = machine.fact(name);
   if (known == nullptr) return {};
   Mma unit{input, 0, 0, 0};
   unit.sum = sum;
+  const bool scaled = name.ends_with("_scaled");
   try {
-    if (read_unit(known->value, unit)) {
+    if (read_unit(known->value, unit) && (unit.block > 0) == scaled) {
       unit.check();
       return unit;
     }
   } catch (const std::invalid_argument&) {
   }
-  throw Failure("machine card '" + id + "': " + known->name + " = '" + known->value +
-                "'; expected e.g. 'terms 16 grid 25 kept 23'");
+  throw Failure("machine card '" + machine.id + "': " + name + " = '" + known->value +
+                "'; expected e.g. 'terms 16 grid 25 kept 23" + (scaled ? " block 32'" : "'"));
+}
+
+std::string fact_name(const Format& input, const std::string& more) {
+  return "mma_" + std::string(input.name) + more;
+}
+
+std::string of_sum(const Format& sum) { return sum == fp32 ? "" : "_to_" + std::string(sum.name); }
+
+}  // namespace
+
+std::optional<Mma> Machine::mma(const Format& input, const Format& sum) const {
+  return unit_of(*this, fact_name(input, of_sum(sum)), input, sum);
 }
 
 std::optional<Mma> Machine::mma_of_two(const Format& a, const Format& b, const Format& sum) const {
   std::optional<Mma> unit = mma(a, sum);
-  const std::optional<Mma> second = mma(b, sum);
-  if (a == b || !unit || !second) return a == b ? unit : std::nullopt;
-  const std::string to = sum == fp32 ? "" : "_to_" + std::string(sum.name);
-  const auto value = [&](const Format& f) {
-    return fact("mma_" + std::string(f.name) + to)->value;
-  };
-  if (a.bits > 8 || b.bits > 8 || value(a) != value(b)) return {};
+  if (a == b || !unit) return unit;
+  const Fact* second = fact(fact_name(b, of_sum(sum)));
+  if (second == nullptr || a.bits > 8 || b.bits > 8) return {};
+  if (fact(fact_name(a, of_sum(sum)))->value != second->value) return {};
   unit->second = b;
+  return unit;
+}
+
+std::optional<Mma> Machine::mma_scaling(const Format& a, const Format& b) const {
+  const Fact* first = fact(fact_name(a, "_scaled"));
+  const Fact* second = fact(fact_name(b, "_scaled"));
+  if (first == nullptr || second == nullptr || first->value != second->value) return {};
+  std::optional<Mma> unit = unit_of(*this, first->name, a, fp32);
+  if (!(a == b)) unit->second = b;
   return unit;
 }
 

@@ -161,12 +161,21 @@ Chain one(const double* a, const Reach* of_a, const double* b, const Reach* of_b
   return chain;
 }
 
-}  // namespace
+// x and where its bits lie, scaled.
+Reach scaled(double& x, const Format& format, double scale) {
+  Reach is = reach(x, format);
+  if (x == 0) return is;
+  x *= scale;
+  const int by = std::ilogb(scale);
+  is.top += by;
+  is.last += by;
+  return is;
+}
 
-SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
+SumErrors errors_of(View<double> a, View<double> b, const BlockScales* scales, const Mma& unit) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   unit.check();
-  const std::size_t n = a.cols;
+  const std::size_t n = a.cols, block = static_cast<std::size_t>(std::max(unit.block, 1));
   const Matrix<double> zeros(a.rows, b.cols);
   SumErrors errors{zeros, zeros, zeros, zeros, zeros, zeros};
   Matrix<double> columns(b.cols, n);
@@ -174,7 +183,8 @@ SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
   for (std::size_t j = 0; j < b.cols; ++j) {
     for (std::size_t k = 0; k < n; ++k) {
       columns(j, k) = b(k, j);
-      of_columns(j, k) = reach(b(k, j), unit.second_input());
+      const double scale = scales != nullptr ? scales->b(k / block, j) : 1;
+      of_columns(j, k) = scaled(columns(j, k), unit.second_input(), scale);
     }
   }
   std::vector<double> row(n);
@@ -182,7 +192,7 @@ SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
   for (std::size_t i = 0; i < a.rows; ++i) {
     for (std::size_t k = 0; k < n; ++k) {
       row[k] = a(i, k);
-      of_row[k] = reach(row[k], unit.input);
+      of_row[k] = scaled(row[k], unit.input, scales != nullptr ? scales->a(i, k / block) : 1);
     }
     for (std::size_t j = 0; j < b.cols; ++j) {
       const Chain sum = one(row.data(), of_row.data(), columns.row(j), of_columns.row(j), n, unit);
@@ -195,6 +205,17 @@ SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
     }
   }
   return errors;
+}
+
+}  // namespace
+
+SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
+  return errors_of(a, b, nullptr, unit);
+}
+
+SumErrors mma_errors(View<double> a, View<double> b, const BlockScales& scales, const Mma& unit) {
+  if (unit.block < 1) throw std::invalid_argument("the unit scales no blocks");
+  return errors_of(a, b, &scales, unit);
 }
 
 std::string words_of(const Mma& unit) {

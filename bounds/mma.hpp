@@ -42,6 +42,12 @@ namespace plumb::bounds {
 
 // Throws std::invalid_argument if the inner sizes differ or the unit is none (Mma::check).
 SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit);
+// The same of codes a and b that a unit scales: by powers of two, a (M, K / unit.block) and
+// b (K / unit.block, N). A code's exponent is that of the code and of its scale.
+struct BlockScales {
+  View<double> a, b;
+};
+SumErrors mma_errors(View<double> a, View<double> b, const BlockScales& scales, const Mma& unit);
 // What its worst case adds up, in words.
 std::string words_of(const Mma& unit);
 

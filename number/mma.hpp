@@ -38,6 +38,9 @@ struct Mma {
   bool nearest = false;
   // Of aligned units: the exponent of an addend that is zero, if it has one. E is never below.
   std::optional<int> zero = {};
+  // Of aligned units: so many terms have a power of two in common, with which the unit scales them
+  // (E8M0); 0: it scales nothing.
+  int block = 0;
   int groups = 1;  // of floored units: every groups-th product is cut with its own E
 
   const Format& second_input() const { return second ? *second : input; }

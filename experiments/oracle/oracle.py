@@ -15,7 +15,7 @@ try:
     import ml_dtypes, numpy as np, torch
     from importlib.metadata import version
     from mmasim.amd import MFMA
-    from mmasim.nv_ptx import MMA, TCGen05MMA, WGMMA
+    from mmasim.nv_ptx import MMA, MMABlockScale, TCGen05MMA, TCGen05MMABlockScale, WGMMA
 except ImportError as missing:
     print(f"{missing.name} is not installed: pip install mmasim ml_dtypes")
     sys.exit(77)
@@ -154,6 +154,22 @@ def nvidia():
             yield "rtx-blackwell", "", a, b, d, mma("RTX Blackwell", 32, a, b, d, "kind::f8f6f4.")
 
 
+def scaling():
+    """Units that scale blocks of 32 by themselves."""
+    for a, b in [(f, f) for f in ("e4m3fn", "e5m2", "e3m2", "e2m3")] + [("e4m3fn", "e5m2"), ("e2m3", "e4m3fn")]:
+        types = f"f32.{ptx[a]}.{ptx[b]}"
+        yield "b200", a, b, TCGen05MMABlockScale("Blackwell", f"m128n8k32.kind::mxf8f6f4.block32.{types}.ue8m0")
+        yield "rtx-blackwell", a, b, MMABlockScale("RTX Blackwell", f"m16n8k32.kind::mxf8f6f4.block32.{types}.f32.ue8m0")
+
+
+def scales_of(rng, n):
+    """Codes of powers of two, one for 32 numbers: near 1, far from it, such that products are near FP32's bottom, 1."""
+    width = {"wide": 40, "extreme": 60, "faint": 0}
+    centre = {"tiny": -64, "subnormal": -56}
+    blocks = lambda kind: rng.integers(-width.get(kind, 6), width.get(kind, 6) + 1, (n, 3)) + centre.get(kind, 0)
+    return np.concatenate([127 + blocks(kind) for kind in kinds]).astype(np.uint8)
+
+
 def amd():
     for card, variant, arch, a, b, suffix in (
         ("mi100", "", "CDNA1", "fp16", "fp16", "f32_16x16x16f16"),
@@ -172,7 +188,7 @@ def amd():
         yield card, variant, a, b, "f32", MFMA(arch, suffix)
 
 
-def product(unit, a, b, a_format, b_format, d):
+def product(unit, a, b, a_format, b_format, d, scales=None):
     """Of each kind with itself: kind, row, column."""
     all_of = []
     for kind in range(len(kinds)):
@@ -180,7 +196,9 @@ def product(unit, a, b, a_format, b_format, d):
         B = operand(b_format, b[kind * cols : (kind + 1) * cols]).T
         C = torch.zeros((rows, cols), dtype=torch.float16 if d == "f16" else torch.float32)
         for k in range(0, A.shape[1], unit.k):  # one instruction after the other
-            C = unit(A[:, k : k + unit.k], B[k : k + unit.k], C)
+            of = lambda x: torch.from_numpy(x[kind * rows : (kind + 1) * rows, k // 32 : k // 32 + 1].copy()).view(torch.float8_e8m0fnu)
+            more = (of(scales[0]), of(scales[1]).T) if scales else ()
+            C = unit(A[:, k : k + unit.k], B[k : k + unit.k], C, *more)
         all_of.append(C)
     y = torch.stack(all_of).numpy()
     return y.view(np.uint16 if d == "f16" else np.uint32)
@@ -195,6 +213,12 @@ def made(seed):
             x = np.concatenate([drawn(rng, kind, name, n, operand_name == "b") for kind in kinds])
             inputs[name].append(codes_of(name, x))
             tensors[f"inputs.{name}.{operand_name}"] = inputs[name][-1]
+    rng = np.random.default_rng([seed, len(formats)])
+    scales = [scales_of(rng, rows), scales_of(rng, cols)]
+    tensors["inputs.e8m0.a"], tensors["inputs.e8m0.b"] = scales
+    for card, a, b, unit in scaling():
+        name = f"{card}.mma_{a}" + (f"_by_{b}" if a != b else "") + "_scaled"
+        tensors[name] = product(unit, inputs[a][0], inputs[b][1], a, b, "f32", scales)
     for card, variant, a, b, d, unit in [*nvidia(), *amd()]:
         name = f"{card}.mma_{a}" + (f"_by_{b}" if a != b else "") + ("_to_fp16" if d == "f16" else "") + variant
         tensors[name] = product(unit, inputs[a][0], inputs[b][1], a, b, d)

@@ -42,7 +42,7 @@ float packed(std::int64_t sum, int unit_exponent, const Mma& unit) {
 
 class Sums {
  public:
-  Sums(View<float> a, View<float> b, const Mma& unit)
+  Sums(View<float> a, View<float> b, const UnitScales* scales, const Mma& unit)
       : unit_(unit),
         bits_(unit.input.precision - 1),
         second_bits_(unit.second_input().precision - 1),
@@ -50,16 +50,27 @@ class Sums {
         c_(a.rows, b.cols),
         row_(a.cols),
         panel_(a.cols * lanes) {
+    const auto block = static_cast<std::size_t>(std::max(unit.block, 1));
+    const auto scaled = [&](Split x, const View<float>* by, std::size_t i, std::size_t j) {
+      if (by != nullptr && x.significand != 0) x.exponent += std::ilogb((*by)(i, j));
+      return x;
+    };
+    const View<float>* of_a = scales != nullptr ? &scales->a : nullptr;
+    const View<float>* of_b = scales != nullptr ? &scales->b : nullptr;
     for (std::size_t j = 0; j < b.cols; j += lanes) {
       const std::size_t width = std::min(lanes, b.cols - j);
       for (std::size_t k = 0; k < k_; ++k) {
         for (std::size_t l = 0; l < lanes; ++l) {
-          panel_[k * lanes + l] =
-              l < width ? split(b(k, j + l), second_bits_, unit.second_input().emin) : Split{};
+          panel_[k * lanes + l] = {};
+          if (l >= width) continue;
+          const Split x = split(b(k, j + l), second_bits_, unit.second_input().emin);
+          panel_[k * lanes + l] = scaled(x, of_b, k / block, j + l);
         }
       }
       for (std::size_t i = 0; i < a.rows; ++i) {
-        for (std::size_t k = 0; k < k_; ++k) row_[k] = split(a(i, k), bits_, unit.input.emin);
+        for (std::size_t k = 0; k < k_; ++k) {
+          row_[k] = scaled(split(a(i, k), bits_, unit.input.emin), of_a, i, k / block);
+        }
         one_row(c_.row(i) + j, width);
       }
     }
@@ -148,7 +159,14 @@ class Sums {
 Tensor mma_product(View<float> a, View<float> b, const Mma& unit) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   unit.check();
-  return Sums(a, b, unit).take();
+  return Sums(a, b, nullptr, unit).take();
+}
+
+Tensor mma_product(View<float> a, View<float> b, const UnitScales& scales, const Mma& unit) {
+  if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
+  if (unit.block < 1) throw std::invalid_argument("the unit scales no blocks");
+  unit.check();
+  return Sums(a, b, &scales, unit).take();
 }
 
 }  // namespace plumb::kernels

@@ -21,4 +21,11 @@ namespace plumb::kernels {
 // Throws std::invalid_argument if the inner sizes differ or the unit is none.
 Tensor mma_product(View<float> a, View<float> b, const Mma& unit);
 
+// The same of codes that the unit scales by powers of two: a (M, K / unit.block),
+// b (K / unit.block, N).
+struct UnitScales {
+  View<float> a, b;
+};
+Tensor mma_product(View<float> a, View<float> b, const UnitScales& scales, const Mma& unit);
+
 }  // namespace plumb::kernels

@@ -67,7 +67,8 @@ TEST(MachineCard, ThePageHasARowForEachFact) {
     const std::string row = "\n| `" + name + "` |";
     bool unit = false;
     if (name.starts_with("mma_")) {
-      const std::string to = name.ends_with("_to_fp16") ? "_to_fp16" : "";
+      std::string to;
+      for (const char* more : {"_to_fp16", "_scaled"}) to = name.ends_with(more) ? more : to;
       const std::string format = name.substr(4, name.size() - 4 - to.size());
       unit = page.find("\n| `mma_FORMAT" + to + "` |") != page.npos &&
              page.find("`" + format + "`") != page.npos;

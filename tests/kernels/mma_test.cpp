@@ -183,6 +183,35 @@ TEST(MmaMoments, ForetellSumsInFp16ThatStagnate) {
   EXPECT_LE(e.farthest, 6);
 }
 
+// Cut down below a tie: the result loses half of its spacing and what was cut before.
+TEST(MmaBound, CoversWhatIsCutDownBeforeATie) {
+  const Mma unit = unit_of("mi300", fp16);
+  Matrix<double> a(1, 16, 0), b(16, 1, 0);
+  a(0, 0) = b(0, 0) = 1;
+  a(0, 8) = -0x1.8p-12, b(8, 0) = 0x1p-12;  // 1 - 3 * 2^-25, a tie
+  a(0, 9) = 0x1p-16, b(9, 0) = 0x1p-17;     // is cut to nothing
+  const Tensor narrow_a = converted<float>(a), narrow_b = converted<float>(b);
+  const double error =
+      static_cast<double>(mma_product(view(narrow_a), view(narrow_b), unit).values[0]) -
+      product(view(a), view(b)).values[0];
+  EXPECT_EQ(std::fabs(error), 0x1p-25 + 0x1p-33);
+  EXPECT_LE(std::fabs(error), mma_errors(view(a), view(b), unit).worst.values[0]);
+}
+
+// A sum of FP16 to which ones are added that are half of its spacing: each goes to even, so that none
+// is ever added.
+TEST(MmaBound, ByChanceCoversTiesThatStagnate) {
+  const Mma unit = find_machine("v100")->mma(fp16, fp16).value();
+  Matrix<double> a(1, 4000, 0), b(4000, 1, 1);
+  a(0, 0) = 2048;
+  for (std::size_t k = 4; k < 4000; k += 4) a(0, k) = 1;
+  const Tensor narrow_a = converted<float>(a), narrow_b = converted<float>(b);
+  EXPECT_EQ(mma_product(view(narrow_a), view(narrow_b), unit).values[0], 2048);
+  const SumErrors errors = mma_errors(view(a), view(b), unit);
+  EXPECT_EQ(errors.sum.values[0], 2048 + 999);
+  EXPECT_GE(errors.likely(0, 7.6), 999);
+}
+
 // Units of which only the worst case is derived, and sums that may leave FP16.
 TEST(MmaBound, RefusesWhatItDoesNotForetell) {
   const Matrix<double> a(2, 64, 1.5), b(64, 2, 2.5);

@@ -93,17 +93,21 @@ struct Name {
       fact = fact.substr(0, at);
       return rest;
     };
+    scaled = fact.ends_with("_scaled");
+    if (scaled) fact = fact.substr(0, fact.size() - std::string("_scaled").size());
     sum = before("_to_").empty() ? fp32 : fp16;
     const std::string by = before("_by_");
     a = *find_format(fact.substr(4));
     b = by.empty() ? a : *find_format(by);
   }
   std::string card, variant;
+  bool scaled = false;
   Format a = fp32, b = fp32, sum = fp32;
 };
 
 // Instructions that step otherwise than the card of their machine says.
 std::optional<Mma> unit_of(const Name& name) {
+  if (name.scaled) return find_machine(name.card)->mma_scaling(name.a, name.b);
   std::optional<Mma> unit = find_machine(name.card)->mma_of_two(name.a, name.b, name.sum);
   if (!unit || name.variant.empty()) return unit;
   if (name.card == "t4") return find_machine("v100")->mma(name.a, name.sum);  // m8n8k4: as Volta
@@ -128,9 +132,19 @@ struct Compared {
 void compare(const Name& name, const Mma& unit, const Codes& said, std::size_t kind,
              Compared& seen) {
   const Tensor a = operand(name.a, "a", kind), b = operand(name.b, "b", kind);
-  const Tensor c = kernels::mma_product(view(a), view(b, true), unit);
   const Matrix<double> wide_a = converted<double>(a), wide_b = converted<double>(b);
-  const SumErrors bound = mma_errors(view(wide_a), view(wide_b, true), unit);
+  Tensor c;
+  SumErrors bound;
+  if (name.scaled) {
+    const Tensor of_a = operand(e8m0, "a", kind), of_b = operand(e8m0, "b", kind);
+    const Matrix<double> wide_of_a = converted<double>(of_a), wide_of_b = converted<double>(of_b);
+    c = kernels::mma_product(view(a), view(b, true), {view(of_a), view(of_b, true)}, unit);
+    bound = mma_errors(view(wide_a), view(wide_b, true), {view(wide_of_a), view(wide_of_b, true)},
+                       unit);
+  } else {
+    c = kernels::mma_product(view(a), view(b, true), unit);
+    bound = mma_errors(view(wide_a), view(wide_b, true), unit);
+  }
   for (std::size_t e = 0; e < c.size(); ++e) {
     const float expected = number_of(said.values[kind * c.size() + e], unit.sum);
     ++seen.all;
@@ -214,7 +228,8 @@ std::map<std::string, Mma> neighbours(const Mma& unit) {
   add("groups", [](Mma& m) { m.groups = 3 - m.groups; });
   // The exponent of zero is seen where products have bits below the grid that it makes.
   const auto last_bit = [](const Format& f) { return f.emin - f.precision + 1; };
-  const int lowest = last_bit(unit.input) + last_bit(unit.second_input());
+  const int of_scales = unit.block > 0 ? -120 : 0;  // of the data
+  const int lowest = last_bit(unit.input) + last_bit(unit.second_input()) + of_scales;
   for (const int by : {-1, 1}) {
     const int coarser = unit.zero.value_or(-4096) + std::max(by, 0) - unit.grid;
     if (coarser <= lowest) continue;
@@ -229,7 +244,7 @@ TEST(Oracle, NoticesAnotherUnit) {
     if (text.starts_with("inputs.")) continue;
     const Name name(text);
     // Sums of 96 products of 4 or 6 bits are exact, or all but so: nothing is cut.
-    if (name.a.bits < 8 || name.b.bits < 8) continue;
+    if (!name.scaled && (name.a.bits < 8 || name.b.bits < 8)) continue;
     for (const auto& [what, other] : neighbours(*unit_of(name))) {
       Compared seen;
       for (std::size_t kind = 0; kind < kinds; ++kind) compare(name, other, said, kind, seen);
