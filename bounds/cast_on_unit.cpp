@@ -46,7 +46,7 @@ Refusal no_unit(const Machine& machine, const Format& a, const Format& b) {
 // Of one element: its FP64 sum, the worst that each cause may add, and chance.
 struct UnitSum {
   double sum = 0, unit = 0, scales = 0, promotion = 0;
-  double energy = 0, bias = 0, variance = 0;
+  double energy = 0, drift = 0, bias = 0, variance = 0;
   double worst() const { return (unit + scales + promotion) * (1 + 0x1p-40); }
 };
 
@@ -87,7 +87,25 @@ std::size_t block_of(const CastOperand& x, std::size_t k) {
   return static_cast<std::size_t>(std::ranges::upper_bound(x.begins, k) - x.begins.begin()) - 1;
 }
 
+// The unit applies the scales, so that its sum is that of the numbers.
+Matrix<UnitSum> sums_on_scaling_unit(const CastProductCall& call, const Mma& unit) {
+  const SumErrors errors = mma_errors(view(call.a.codes), view(call.b.codes, true),
+                                      {view(call.a.scales), view(call.b.scales, true)}, unit);
+  Matrix<UnitSum> sums(call.a.codes.rows, call.b.codes.rows);
+  for (std::size_t e = 0; e < sums.size(); ++e) {
+    UnitSum& all = sums.values[e];
+    all.sum = errors.sum.values[e];
+    all.unit = term<"cast.scaling_unit">(errors.worst.values[e]);
+    all.energy = errors.energy.values[e];
+    all.drift = errors.drift.values[e];
+    all.bias = errors.bias.values[e];
+    all.variance = errors.variance.values[e];
+  }
+  return sums;
+}
+
 Matrix<UnitSum> sums_on_unit(const CastProductCall& call, const Mma& unit) {
+  if (unit.block > 0) return sums_on_scaling_unit(call, unit);
   const std::vector<std::size_t> begins = chains_of(call);
   const bool exact = call.a.powers() && call.b.powers();
   Matrix<UnitSum> sums(call.a.codes.rows, call.b.codes.rows);
@@ -102,6 +120,7 @@ Matrix<UnitSum> sums_on_unit(const CastProductCall& call, const Mma& unit) {
         UnitSum& all = sums(i, j);
         Chains(all).add(chain.sum(i, j), chain.worst(i, j), scale, exact, c == 0);
         all.energy += scale * scale * chain.energy(i, j);
+        all.drift += scale * chain.drift(i, j);
         all.bias += scale * chain.bias(i, j);
         all.variance += scale * scale * chain.variance(i, j);
       }
@@ -114,9 +133,46 @@ double lambda_of(const CastProductCall& call, std::size_t elements) {
   return std::sqrt(2 * std::log(2 * static_cast<double>(elements) / call.delta));
 }
 
-std::string words_of(const Mma& unit) {
-  return "sum over steps of (cut addends) 2^(E-" + std::to_string(unit.grid) + ") + 2^(e-" +
-         std::to_string(unit.kept) + "), times the scales";
+// Are the scales codes, which a unit can take?
+bool scaled_by_codes(const CastRule& rule) {
+  return rule.in_blocks() && rule.scales != ScaleRule::exact;
+}
+
+// The unit of a card that scales these blocks, if it has one.
+std::optional<Mma> scaling_unit(const Machine& machine, const CastRule& a, const CastRule& b) {
+  for (const CastRule* rule : {&a, &b}) {
+    if (!scaled_by_codes(*rule) || rule->scales == ScaleRule::nested) return {};
+  }
+  const std::optional<Mma> unit = machine.mma_scaling(a.format, b.format);
+  const auto fits = [&](const CastRule& rule) {
+    return rule.along == static_cast<std::size_t>(unit->block);
+  };
+  return unit && fits(a) && fits(b) ? unit : std::nullopt;
+}
+
+Outcome<Mma> scaling_unit_for(const Machine& machine, const CastProductCall& call) {
+  const CastRule &a = call.a.rule, &b = call.b.rule;
+  if (call.how.parts != 1) return refuse(machine, "only a whole product without bias is described");
+  std::optional<Mma> unit = scaling_unit(machine, a, b);
+  if (!unit) {
+    std::string others;
+    for (const Machine& m : all_machines()) {
+      if (scaling_unit(m, a, b)) others += (others.empty() ? "" : ", ") + m.id;
+    }
+    const CastRule& rule = scaled_by_codes(a) ? a : b;
+    return refuse(machine,
+                  "its card has no facts of a unit that scales " + std::string(rule.format.name) +
+                      " in blocks of " + std::to_string(rule.along) + " by " + scale_format(rule) +
+                      (others.empty() ? ", nor has any other" : "; those of " + others + " have") +
+                      "; take the machine ieee, which scales in FP32");
+  }
+  if (call.promotion % static_cast<std::size_t>(unit->terms) != 0) {
+    return refuse(machine, "its unit takes " + std::to_string(unit->terms) +
+                               " terms at once, and the recipe promotes after " +
+                               std::to_string(call.promotion) + "; choose a multiple");
+  }
+  unit->promoted_after = static_cast<int>(call.promotion);
+  return *unit;
 }
 
 }  // namespace
@@ -133,25 +189,23 @@ std::vector<std::size_t> chains_of(const CastProductCall& call) {
 
 Outcome<Mma> unit_for(const Machine& machine, const CastProductCall& call) {
   const CastRule &a = call.a.rule, &b = call.b.rule;
-  for (const CastRule* rule : {&a, &b}) {
-    if (!rule->in_blocks() || rule->scales == ScaleRule::exact) continue;
-    return refuse(machine, "its card has no facts of a unit that scales " +
-                               std::string(rule->format.name) + " in blocks of " +
-                               std::to_string(rule->along) + " by " + scale_format(*rule) +
-                               ", nor has any other; take the machine ieee, which scales in FP32");
-  }
+  if (scaled_by_codes(a) || scaled_by_codes(b)) return scaling_unit_for(machine, call);
   std::optional<Mma> unit = machine.mma(a.format), second = machine.mma(b.format);
   const bool alike = a.format == b.format;
   if (!unit || !second || (!alike && a.format.bits != b.format.bits)) {
     return no_unit(machine, a.format, b.format);
   }
   if (!alike) {
-    if (unit->terms != second->terms || unit->grid != second->grid || unit->kept != second->kept) {
+    unit = machine.mma_of_two(a.format, b.format);
+    if (!unit) {
       return refuse(machine, "its card has two units for " + std::string(a.format.name) + " and " +
                                  std::string(b.format.name) +
                                  " that differ, and none for both; take the machine ieee");
     }
-    unit->second = b.format;
+  }
+  if (call.mode != Mode::deterministic && !unit->foretold()) {
+    return refuse(
+        machine, "of its matrix unit only the worst case is derived; ask for --mode deterministic");
   }
   if (call.how.parts != 1) return refuse(machine, "only a whole product without bias is described");
   const std::vector<std::size_t> begins = chains_of(call);
@@ -174,7 +228,7 @@ CastSums cast_sums_on(const Mma& unit, const CastProductCall& call) {
   CastSums all{zeros, zeros, zeros, {}, {}};
   for (std::size_t e = 0; e < sums.size(); ++e) {
     const UnitSum& x = sums.values[e];
-    const double chance = std::fabs(x.bias) + lambda * std::sqrt(x.energy);
+    const double chance = std::fabs(x.bias) + x.drift + lambda * std::sqrt(x.energy);
     all.worst.values[e] = x.worst();
     all.off.values[e] = likely ? std::min(x.worst(), chance) : x.worst();
     all.bias.values[e] = x.bias;
@@ -188,7 +242,8 @@ CastSums cast_sums_on(const Mma& unit, const CastProductCall& call) {
     if (call.mode == Mode::moments) all.terms[0].formula = "deviation of cuts and FP32 roundings";
     return all;
   }
-  all.terms = {{"matrix unit", words_of(unit), x.unit}};
+  const char* scaled = unit.block > 0 ? ", of scaled codes" : ", times the scales";
+  all.terms = {{"matrix unit", words_of(unit) + scaled, x.unit}};
   if (x.scales > 0)
     all.terms.push_back({"scales", "2 u |a chain's sum|, scaled in FP32", x.scales});
   if (x.promotion > 0) {

@@ -209,6 +209,8 @@ std::string assumed_sums_of_codes(const Machine& machine, const CastProductCall&
     return assumptions(machine, *find_operation("gemm"), call.mode) +
            ", of products of the scaled numbers in FP32";
   }
+  const Outcome<Mma> unit = unit_for(machine, call);
+  if (unit && unit->block > 0) return "the steps of the matrix unit, which scales the codes itself";
   const std::vector<std::size_t> begins = chains_of(call);
   std::string words = "the steps of the matrix unit on the codes";
   if (begins.size() > 2) {

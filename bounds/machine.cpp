@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -148,24 +147,6 @@ std::optional<Order> Machine::product_order(std::size_t terms) const {
   if (fact("order_gemm") == nullptr) return order();
   const std::optional<Order> order = order_in(*this, "order_gemm");
   return order && order->knows(terms) ? order : std::nullopt;
-}
-
-std::optional<Mma> Machine::mma(const Format& input) const {
-  const Fact* known = fact("mma_" + std::string(input.name));
-  if (known == nullptr) return {};
-  Mma unit{input, 0, 0, 0};
-  std::istringstream words(known->value);
-  std::string terms, grid, kept;
-  words >> terms >> unit.terms >> grid >> unit.grid >> kept >> unit.kept;
-  const bool complete = words && terms == "terms" && grid == "grid" && kept == "kept";
-  try {
-    if (const Fact* after = fact("promoted_after")) unit.promoted_after = std::stoi(after->value);
-    unit.check();
-    if (complete) return unit;
-  } catch (const std::invalid_argument&) {
-  }
-  throw Failure("machine card '" + id + "': " + known->name + " = '" + known->value +
-                "'; expected e.g. 'terms 16 grid 25 kept 23'");
 }
 
 Machine parse_machine(std::string_view id, std::string_view text) {

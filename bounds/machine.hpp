@@ -14,7 +14,9 @@
 //   exp_ulp ...       a number (FUNCTIONS below)                  what well-known libraries reach
 //   forms             as_written, any: of all operations          any
 //   form_OPERATION    one of Operation::forms, any                what `forms` says
-//   mma_FORMAT        "terms 16 grid 25 kept 23"                  no such unit
+//   mma_FORMAT        "terms 16 grid 25 kept 23 zero -133" ...    no such unit
+//   mma_FORMAT_to_fp16  the same, with sums in FP16               no such unit
+//   mma_FORMAT_scaled   the same, "... block 32": scales blocks   no such unit
 //   promoted_after    products, after which FP32 takes over a unit's sum    never
 //
 // FUNCTIONS  exp_ulp, exp_ulp_per_unit, log_ulp, erf_ulp, erf_absolute, tanh_ulp, divide_ulp,
@@ -71,8 +73,14 @@ struct Machine {
   // What it says of functions, subnormals and multiply-adds, or what libraries do where it is
   // silent. Throws Failure if a fact is no number or no word of its own.
   Arithmetic arithmetic() const;
-  // The matrix unit for inputs of a format: the fact "mma_FORMAT", or nothing.
-  std::optional<Mma> mma(const Format& input) const;
+  // The matrix unit for inputs of a format, with sums in FP32 or FP16: the fact "mma_FORMAT" or
+  // "mma_FORMAT_to_fp16", or nothing. Throws Failure if the fact describes no unit.
+  std::optional<Mma> mma(const Format& input, const Format& sum = fp32) const;
+  // The same for two formats: of at most 8 bits, if the card says the same of both.
+  std::optional<Mma> mma_of_two(const Format& a, const Format& b, const Format& sum = fp32) const;
+  // The unit that scales blocks of these formats by powers of two: "mma_FORMAT_scaled", if the card
+  // says the same of both.
+  std::optional<Mma> mma_scaling(const Format& a, const Format& b) const;
 };
 
 // Throws Failure, naming the card and the field, if the text is no card.

@@ -161,7 +161,11 @@ Machine machine_from_card(const std::string& name, std::string_view text) {
     Machine machine = parse_machine(name, text);
     (void)machine.order();
     (void)machine.product_order(1);
-    for (const Format& format : all_formats) (void)machine.mma(format);
+    for (const Format& format : all_formats) {
+      (void)machine.mma(format);
+      (void)machine.mma(format, fp16);
+      (void)machine.mma_scaling(format, format);
+    }
     return machine;
   } catch (const std::exception& wrong) {  // what no schema says: a rotation of another ring
     const std::string said = wrong.what();

@@ -104,10 +104,7 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
                       "that loses bits, order " +
                           text_of(*order),
                       "|bias| + drift + lambda sqrt(energy) of the partial sums that lose bits"}
-            : Wording{"matrix unit",
-                      "sum over steps of (cut addends) 2^(E-" + std::to_string(unit->grid) +
-                          ") + 2^(e-" + std::to_string(unit->kept) + ")",
-                      "|bias| + lambda sqrt(energy) of the cuts"};
+            : Wording{"matrix unit", words_of(*unit), "|bias| + lambda sqrt(energy) of the cuts"};
   Finish finish(call, wording, repeated);
   Tolerance t = finish(errors);
   for (std::size_t e = 0; e < t.bound[0].size(); ++e) {
@@ -267,6 +264,10 @@ Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operati
   }
   const std::optional<Mma> unit = machine.mma(input);
   if (!order && !unit) return refuse("its card has no matrix unit for " + std::string(input.name));
+  if (!order && call.mode != Mode::deterministic && !unit->foretold()) {
+    return refuse(
+        "of its matrix unit only the worst case is derived; ask for --mode deterministic");
+  }
   return of_product(call, machine, order, unit);
 }
 

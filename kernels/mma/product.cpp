@@ -1,29 +1,20 @@
 #include "kernels/mma/product.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
+
+#include "kernels/mma/amd.hpp"
+#include "kernels/mma/split.hpp"
 
 namespace plumb::kernels {
 namespace {
 
-constexpr int far_below = -4096;   // the exponent of zero: never the largest
 constexpr std::size_t lanes = 16;  // columns of C at a time
-
-// value = significand 2^(exponent - bits), the significand an integer with its sign; a subnormal
-// number has the exponent of the smallest normal one.
-struct Split {
-  std::int32_t significand = 0;
-  std::int32_t exponent = far_below;
-};
-
-Split split(float x, int bits, int emin) {
-  if (x == 0) return {};
-  const int exponent = std::max(std::ilogb(x), emin);
-  return {static_cast<std::int32_t>(std::ldexp(x, bits - exponent)), exponent};
-}
 
 // Returns an integer scaled by 2^shift, cut toward zero.
 std::int64_t scaled(std::int64_t x, int shift) {
@@ -32,19 +23,26 @@ std::int64_t scaled(std::int64_t x, int shift) {
   return x >= 0 ? x >> down : -(-x >> down);
 }
 
-// Returns sum 2^unit_exponent as an FP32 number of `kept` fraction bits, cut toward zero.
-float packed(std::int64_t sum, int unit_exponent, int kept) {
-  if (sum == 0) return 0;
+// Returns sum 2^unit_exponent in the unit's accumulator, with its kept bits.
+float packed(std::int64_t sum, int unit_exponent, const Mma& unit) {
   const auto magnitude = static_cast<std::uint64_t>(sum < 0 ? -sum : sum);
-  const int top = 63 - std::countl_zero(magnitude);
-  const int drop = std::max(top - kept, 0);
-  const double cut = std::ldexp(static_cast<double>(magnitude >> drop << drop), unit_exponent);
-  return static_cast<float>(sum < 0 ? -cut : cut);
+  if (magnitude == 0) return 0;
+  const int top = std::max(63 - std::countl_zero(magnitude) + unit_exponent, unit.sum.emin);
+  const int drop = std::clamp(top - unit.kept - unit_exponent, 0, 62);
+  std::uint64_t units = magnitude >> drop;
+  if (unit.nearest && drop > 0) {
+    const std::uint64_t half = std::uint64_t{1} << (drop - 1), rest = magnitude - (units << drop);
+    units += rest > half || (rest == half && units % 2 == 1) ? 1 : 0;
+  }
+  if (units == 0) return 0;
+  const double x = std::ldexp(static_cast<double>(units), unit_exponent + drop);
+  const double held = x > unit.sum.largest() ? std::numeric_limits<double>::infinity() : x;
+  return static_cast<float>(sum < 0 ? -held : held);
 }
 
-class Product {
+class Sums {
  public:
-  Product(View<float> a, View<float> b, const Mma& unit)
+  Sums(View<float> a, View<float> b, const UnitScales* scales, const Mma& unit)
       : unit_(unit),
         bits_(unit.input.precision - 1),
         second_bits_(unit.second_input().precision - 1),
@@ -52,16 +50,27 @@ class Product {
         c_(a.rows, b.cols),
         row_(a.cols),
         panel_(a.cols * lanes) {
+    const auto block = static_cast<std::size_t>(std::max(unit.block, 1));
+    const auto scaled = [&](Split x, const View<float>* by, std::size_t i, std::size_t j) {
+      if (by != nullptr && x.significand != 0) x.exponent += std::ilogb((*by)(i, j));
+      return x;
+    };
+    const View<float>* of_a = scales != nullptr ? &scales->a : nullptr;
+    const View<float>* of_b = scales != nullptr ? &scales->b : nullptr;
     for (std::size_t j = 0; j < b.cols; j += lanes) {
       const std::size_t width = std::min(lanes, b.cols - j);
       for (std::size_t k = 0; k < k_; ++k) {
         for (std::size_t l = 0; l < lanes; ++l) {
-          panel_[k * lanes + l] =
-              l < width ? split(b(k, j + l), second_bits_, unit.second_input().emin) : Split{};
+          panel_[k * lanes + l] = {};
+          if (l >= width) continue;
+          const Split x = split(b(k, j + l), second_bits_, unit.second_input().emin);
+          panel_[k * lanes + l] = scaled(x, of_b, k / block, j + l);
         }
       }
       for (std::size_t i = 0; i < a.rows; ++i) {
-        for (std::size_t k = 0; k < k_; ++k) row_[k] = split(a(i, k), bits_, unit.input.emin);
+        for (std::size_t k = 0; k < k_; ++k) {
+          row_[k] = scaled(split(a(i, k), bits_, unit.input.emin), of_a, i, k / block);
+        }
         one_row(c_.row(i) + j, width);
       }
     }
@@ -74,7 +83,12 @@ class Product {
     const auto terms = static_cast<std::size_t>(unit_.terms);
     const auto chunk = static_cast<std::size_t>(unit_.promoted_after);
     for (std::size_t k = 0; k < k_; k += terms) {
-      step(k, std::min(k + terms, k_), sum);
+      const std::size_t last = std::min(k + terms, k_);
+      if (unit_.kind == Mma::Kind::aligned) {
+        step(k, last, sum);
+      } else {
+        for (std::size_t l = 0; l < width; ++l) sum[l] = step_alone(k, last, l, sum[l]);
+      }
       if (chunk == 0 || (k + terms) % chunk != 0) continue;
       for (std::size_t l = 0; l < lanes; ++l) {
         promoted[l] += sum[l];
@@ -84,12 +98,29 @@ class Product {
     for (std::size_t l = 0; l < width; ++l) c[l] = promoted[l] + sum[l];
   }
 
+  // Of a unit that is not aligned, one lane at a time.
+  float step_alone(std::size_t first, std::size_t last, std::size_t lane, float c) const {
+    if (!std::isfinite(c) && unit_.kind != Mma::Kind::paired) return c;
+    std::array<Product, Mma::most_terms> products{};
+    const auto of_subnormal = [](const Split& x, int bits) {
+      return std::abs(x.significand) < std::int32_t{1} << bits;
+    };
+    for (std::size_t k = first; k < last; ++k) {
+      const Split a = row_[k], b = panel_[k * lanes + lane];
+      products[k - first] = {std::int64_t{a.significand} * b.significand, a.exponent + b.exponent,
+                             of_subnormal(a, bits_) || of_subnormal(b, second_bits_)};
+    }
+    return amd_step(unit_, c, {products.data(), last - first}, bits_ + second_bits_);
+  }
+
   void step(std::size_t first, std::size_t last, float* sum) const {
+    const int bits_of_sum = unit_.sum.precision - 1;
     std::int32_t largest[lanes];
     Split before[lanes];
     for (std::size_t l = 0; l < lanes; ++l) {
-      before[l] = split(sum[l], 23, -126);
-      largest[l] = before[l].exponent;
+      const bool over = !std::isfinite(sum[l]);  // and stays so
+      before[l] = over ? Split{} : split(sum[l], bits_of_sum, unit_.sum.emin);
+      largest[l] = std::max(before[l].exponent, unit_.zero.value_or(far_below));
     }
     for (std::size_t k = first; k < last; ++k) {
       const Split* b = &panel_[k * lanes];
@@ -99,7 +130,8 @@ class Product {
     }
     std::int64_t total[lanes];
     for (std::size_t l = 0; l < lanes; ++l) {
-      total[l] = scaled(before[l].significand, before[l].exponent - largest[l] + unit_.grid - 23);
+      total[l] =
+          scaled(before[l].significand, before[l].exponent - largest[l] + unit_.grid - bits_of_sum);
     }
     for (std::size_t k = first; k < last; ++k) {
       const Split a = row_[k];
@@ -111,7 +143,7 @@ class Product {
       }
     }
     for (std::size_t l = 0; l < lanes; ++l) {
-      sum[l] = packed(total[l], largest[l] - unit_.grid, unit_.kept);
+      if (std::isfinite(sum[l])) sum[l] = packed(total[l], largest[l] - unit_.grid, unit_);
     }
   }
 
@@ -127,7 +159,14 @@ class Product {
 Tensor mma_product(View<float> a, View<float> b, const Mma& unit) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   unit.check();
-  return Product(a, b, unit).take();
+  return Sums(a, b, nullptr, unit).take();
+}
+
+Tensor mma_product(View<float> a, View<float> b, const UnitScales& scales, const Mma& unit) {
+  if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
+  if (unit.block < 1) throw std::invalid_argument("the unit scales no blocks");
+  unit.check();
+  return Sums(a, b, &scales, unit).take();
 }
 
 }  // namespace plumb::kernels

@@ -19,9 +19,10 @@ double given_codes(const std::string& arguments) {
 }
 
 TEST(BoundRecipe, HasTwoNumbersAndTermsThatAddUpToTheWhole) {
-  for (const std::string of : {"fp8-block --machine h100", "fp8-current --machine ada",
-                               "fp8-delayed --machine b200", "tf32 --machine h100", "mxfp8",
-                               "nvfp4 --machine ieee-sequential", "nvfp4 --product dgrad"}) {
+  for (const std::string of :
+       {"fp8-block --machine h100", "fp8-current --machine ada", "fp8-delayed --machine b200",
+        "tf32 --machine h100", "mxfp8", "mxfp8 --machine b200", "nvfp4 --machine ieee-sequential",
+        "nvfp4 --product dgrad"}) {
     const auto row = row_of("gemm 16x512x16 --recipe " + of);
     ASSERT_TRUE(row.contains("largest_bound_given_codes")) << row;
     double sum = 0, casts = 0;
@@ -63,10 +64,11 @@ TEST(BoundRecipe, IsOfTheUnitThatMultipliesItsCodes) {
 
 TEST(BoundRecipe, IsRefusedByNameWhereTheCardHasNoSuchUnit) {
   const std::string gemm = "bound gemm 16x64x16 --recipe ";
-  refused(gemm + "fp8-block --machine a100", "those of ada, b200, h100 do");
-  refused(gemm + "mxfp8 --machine h100", "nor has any other; take the machine ieee");
+  refused(gemm + "fp8-block --machine a100", "those of ada, b200, h100, rtx-blackwell do");
+  refused(gemm + "mxfp8 --machine h100",
+          "those of b200, rtx-blackwell have; take the machine ieee");
   refused(gemm + "nvfp4 --machine b200", "nor has any other; take the machine ieee");
-  refused(gemm + "tf32 --machine v100", "those of a100, ada, b200, h100 do");
+  refused(gemm + "tf32 --machine v100", "those of a100, ada, b200, h100, mi300, rtx-blackwell do");
   refused(gemm + "nvfp4 --product wgrad --mode moments", "take --mode deterministic");
   refused(gemm + "fp8-block --machine h100 --parts 2", "only a whole product");
   refused(gemm + "fp8-block --product sideways", "known: fprop, dgrad, wgrad");

@@ -83,6 +83,10 @@ std::vector<std::size_t> chains(const CastProductCall& call) {
 // The product as a kernel on the unit makes it.
 Tensor on_unit(const CastProductCall& call, const Mma& unit, Way way) {
   const Tensor a = converted<float>(call.a.codes), b = converted<float>(call.b.codes);
+  if (unit.block > 0) {
+    const Tensor of_a = converted<float>(call.a.scales), of_b = converted<float>(call.b.scales);
+    return mma_product(view(a), view(b, true), {view(of_a), view(of_b, true)}, unit);
+  }
   Tensor c(a.rows, b.rows);
   const std::vector<std::size_t> begins = chains(call);
   for (std::size_t s = 0; s + 1 < begins.size(); ++s) {
@@ -171,8 +175,12 @@ TEST(CastProduct, OnAMatrixUnitStaysWithinItsBound) {
   std::size_t elements = 0;
   double given = 0;
   for (const char* card : {"a100", "ada", "h100", "b200"}) {
-    for (const Case& of : {fp8, mixed, fp8_block, promoted, tf32_product}) {
-      const bool has = find_machine(card)->mma(of.a.format).has_value();
+    for (const Case& of : {fp8, mixed, fp8_block, promoted, tf32_product, mxfp8}) {
+      const Machine& machine = *find_machine(card);
+      const bool scales = of.a.scales == ScaleRule::ceil && of.a.in_blocks();
+      const bool has =
+          (scales ? machine.mma_scaling(of.a.format, of.b.format) : machine.mma(of.a.format))
+              .has_value();
       for (const Format& output : {fp32, bf16}) {
         if (!has) continue;
         const Seen seen = seen_on(card, of, output);
@@ -414,10 +422,15 @@ TEST(CastProduct, IsRefusedWhereTheCardHasNoSuchUnit) {
   const auto says = [](const std::string& sentence, const char* words) {
     EXPECT_NE(sentence.find(words), std::string::npos) << sentence;
   };
-  says(why("a100", fp8), "no matrix unit for e4m3fn; those of ada, b200, h100 do");
-  says(why("a100", mixed), "no matrix unit for e5m2 by e4m3fn; those of ada, b200, h100 do");
-  says(why("v100", tf32_product), "those of a100, ada, b200, h100 do");
-  says(why("h100", mxfp8), "scales e4m3fn in blocks of 32 by e8m0, nor has any other");
+  says(why("a100", fp8), "no matrix unit for e4m3fn; those of ada, b200, h100, rtx-blackwell do");
+  says(why("a100", mixed),
+       "no matrix unit for e5m2 by e4m3fn; those of ada, b200, h100, rtx-blackwell do");
+  says(why("v100", tf32_product), "those of a100, ada, b200, h100, mi300, rtx-blackwell do");
+  says(why("h100", mxfp8),
+       "scales e4m3fn in blocks of 32 by e8m0; those of b200, rtx-blackwell have");
+  Case short_blocks = mxfp8;
+  short_blocks.a.along = 16;
+  says(why("b200", short_blocks), "scales e4m3fn in blocks of 16 by e8m0, nor has any other");
   says(why("b200", nvfp4), "scales e2m1 in blocks of 16 by e4m3fn, nor has any other");
   Case narrow = fp8_block;
   narrow.a.along = 16;
