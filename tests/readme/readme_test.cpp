@@ -165,7 +165,7 @@ TEST(Readme, NamesEveryRoomAndBothCommandsInOnePage) {
   const std::string text = text_of(source / "README.md");
   for (const char* word :
        {"./run demo", "./run test", "./run test all", "./run bench", "./run paper", "`number/`",
-        "`bounds/`", "`world/`", "`kernels/`", "`trace/`", "`model/`", "`injectors/`",
+        "`bounds/`", "`world/`", "`kernels/`", "`trace/`", "`c/`", "`model/`", "`injectors/`",
         "`experiments/`", "`paper_repro/`", "`cli/`"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word;
   }
