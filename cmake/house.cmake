@@ -167,7 +167,7 @@ function(house_tests group)
   # Each test file may have a local `draw` of its own, so a unity build leaves them apart.
   set_target_properties(${group}_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(TARGET plumb AND group MATCHES "^(c|cli|readme)$")
-    add_dependencies(${group}_tests plumb)
+    add_dependencies(${group}_tests plumb plumb_c)
   endif()
   # Asked for its tests when ctest starts, not at each link: a link then stays a link.
   gtest_discover_tests(${group}_tests TEST_PREFIX ${group}. DISCOVERY_MODE PRE_TEST
