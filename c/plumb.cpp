@@ -1,6 +1,7 @@
 #include "c/plumb.h"
 
 #include <exception>
+#include <map>
 #include <new>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "c/call.hpp"
 #include "c/environment.hpp"
 #include "c/result.hpp"
+#include "c/signature.hpp"
 #include "number/outcome.hpp"
 
 namespace plumb::c {
@@ -93,6 +95,23 @@ const char* plumb_version(void) { return PLUMB_VERSION; }
 const char* plumb_operation(size_t number) {
   const auto all = all_operations();
   return number < all.size() ? all[number]->id.data() : nullptr;  // a literal: it has an end
+}
+
+const char* plumb_signature(const char* operation) {
+  const char* signature = nullptr;
+  guarded([&] {
+    static const std::map<std::string, std::string, std::less<>> signatures = [] {
+      std::map<std::string, std::string, std::less<>> all;
+      for (const Operation* each : all_operations()) {
+        all.emplace(each->id, signature_of(*each));
+      }
+      return all;
+    }();
+    const Operation& known = known_operation(text_or(operation, ""));
+    signature = signatures.find(known.id)->second.c_str();
+    return PLUMB_PASS;
+  });
+  return signature;
 }
 
 const char* plumb_machine(size_t number) {

@@ -4,8 +4,8 @@
  *   plumb_judge   holds each element of the outputs against the bound for these inputs
  *   plumb_bound   says value and bound of each element, without a kernel's output
  *
- * Which operations there are, and what their inputs, outputs and attributes are called, says
- * `plumb bound --help`, and the top of each file of bounds/operations.
+ * plumb_operation and plumb_signature say which operations there are, and what their inputs, outputs
+ * and attributes are called; the top of each file of bounds/operations, what they mean.
  *
  * ASSUMES  what a call points to stays as it is until the function returns; nothing of it is kept.
  * REFUSES  with PLUMB_TROUBLE and one sentence, in the result and in plumb_last_error().
@@ -134,6 +134,9 @@ PLUMB_API const char* plumb_version(void);
 /* The names of operations, and of machine cards, by number; NULL: there are not so many. */
 PLUMB_API const char* plumb_operation(size_t number);
 PLUMB_API const char* plumb_machine(size_t number);
+/* What an operation takes and makes, in one line: its inputs, outputs and attributes by name. NULL: there
+ * is no such operation. Stays until the program ends. */
+PLUMB_API const char* plumb_signature(const char* operation);
 
 #ifdef __cplusplus
 }

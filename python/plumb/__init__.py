@@ -11,7 +11,7 @@ from ._library import names as _names
 from ._tensors import codes
 
 __all__ = ["Element", "Judged", "Output", "Term", "Trouble", "assert_within", "bound", "codes", "judge",
-           "machines", "operations", "version"]
+           "machines", "operations", "signature", "version"]
 
 
 def machines():
@@ -22,6 +22,14 @@ def machines():
 def operations():
     """The names of all operations."""
     return _names("plumb_operation")
+
+
+def signature(op):
+    """What an operation takes and makes: its inputs, outputs and attributes by name."""
+    found = _load().plumb_signature(str(op).encode())
+    if found is None:
+        raise Trouble(_load().plumb_last_error().decode())
+    return found.decode()
 
 
 def version():

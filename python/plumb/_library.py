@@ -60,6 +60,7 @@ FUNCTIONS = {
     "plumb_version": (_text, []),
     "plumb_operation": (_text, [_size]),
     "plumb_machine": (_text, [_size]),
+    "plumb_signature": (_text, [_text]),
 }
 
 

@@ -332,6 +332,9 @@ class Sentences(unittest.TestCase):
     def test_know_names(self):
         self.assertIn("layernorm", plumb.operations())
         self.assertIn("h100", plumb.machines())
+        self.assertEqual(plumb.signature("softmax"), "softmax: x (T, N) -> p (T, N)")
+        with self.assertRaises(plumb.Trouble):
+            plumb.signature("sofmax")
         self.assertRegex(plumb.version(), r"^\d+\.\d+\.\d+$")
 
 
