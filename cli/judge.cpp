@@ -9,6 +9,7 @@
 #include "cli/verbs.hpp"
 #include "number/outcome.hpp"
 #include "number/words.hpp"
+#include "trace/judge/named.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -66,14 +67,6 @@ TensorNames names_from(const JudgeCommand& asked, const Operation& operation) {
   return names;
 }
 
-const Format& format_from(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Format& format : all_formats) known.emplace_back(format.name);
-  if (const Format* format = find_format(name); format != nullptr && *format != fp64)
-    return *format;
-  throw Failure(unknown("format", name, known));
-}
-
 // The format that a recipe computes in. A product of short copies is judged by the copies.
 Format format_of(const Recipe& recipe, const Operation& operation) {
   if (!recipe.operands || operation.traits.kind != Kind::product) return recipe.compute;
@@ -97,7 +90,7 @@ JudgeOptions options_of(const JudgeCommand& asked) {
     static const Format of_recipe = format_of(recipe_from(asked.recipe), operation);
     options.input = options.output = &of_recipe;
   }
-  if (!asked.format.empty()) options.output = &format_from(asked.format);
+  if (!asked.format.empty()) options.output = &format_named(asked.format);
   options.mode = mode_from(asked.on.mode);
   options.delta = asked.delta;
   options.rows = asked.rows;
@@ -119,7 +112,7 @@ void refuse_contradictions(const JudgeCommand& asked, const CLI::App& verb) {
 
 int judge_as(const JudgeCommand& asked) {
   const JudgeOptions options = options_of(asked);
-  const JudgedFiles judged = judge_files(options);
+  const JudgedTensors judged = judge_tensors(options);
   if (asked.as_json) {
     print_document("plumb-judge/1", json_of(judged, options));
   } else {

@@ -7,7 +7,7 @@
 
 #include "cli/colour.hpp"
 #include "cli/columns.hpp"
-#include "number/words.hpp"
+#include "trace/judge/explain.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -25,68 +25,6 @@ constexpr std::array quantiles{0.5, 0.9, 0.99};
 
 // A number of a document; what JSON has no number for, as text.
 json number(double x) { return std::isfinite(x) ? json(x) : json(fmt::format("{}", x)); }
-
-const Term* largest_of(const std::vector<Term>& terms) {
-  const auto found = std::ranges::max_element(terms, {}, &Term::largest);
-  return found == terms.end() ? nullptr : &*found;
-}
-
-std::string attributes_text(const JudgedFiles& judged) {
-  std::string text;
-  for (const auto& [name, value] : judged.attributes) text += fmt::format(", {} = {}", name, value);
-  return text;
-}
-
-void tell_head(const JudgedFiles& judged, const JudgeOptions& asked) {
-  fmt::print("{} on {}, {}", asked.operation->id, asked.machine->id, name_of(asked.mode));
-  if (asked.mode != Mode::deterministic) fmt::print(", delta {:.1e}", asked.delta);
-  if (judged.sums != name_of(SumOrder::none)) fmt::print(", assumes {}", judged.sums);
-  fmt::print("{}\n", attributes_text(judged));
-  if (judged.rows < judged.of_rows) {
-    fmt::print("sampled: {} of {} rows, drawn by seed {}\n", judged.rows, judged.of_rows,
-               asked.seed);
-  }
-  for (const std::string& name : judged.not_given) {
-    fmt::print("not judged: the output {}, which is in no file\n", name);
-  }
-}
-
-void tell_verdict(const JudgedFiles& judged) {
-  std::size_t elements = 0, outside = 0;
-  for (const JudgedOutput& output : judged.outputs) {
-    elements += output.judgement.elements();
-    outside += output.judgement.outside();
-  }
-  if (elements == 0) {
-    say("verdict: INCONCLUSIVE, nothing that was judged could have failed\n");
-  } else if (outside == 0) {
-    say("verdict: PASS: {}, none outside of its bound\n", how_many(elements, "element"));
-  } else {
-    say("verdict: FAIL: {} of {} outside of their bounds\n", outside,
-        how_many(elements, "element"));
-  }
-}
-
-void tell_worst(const JudgedOutput& output, Mode mode) {
-  const Compared& w = output.judgement.worst();
-  fmt::print("  worst: {}{} is {:.9g}, exactly {:.9g}; off by {:.4g}, {} {:.4g}",
-             output.operand.name, output.operand.place(w.element), w.found, w.value,
-             std::fabs(w.found - w.value), mode == Mode::moments ? "standard deviation" : "bound",
-             w.bound);
-  if (mode == Mode::moments) {
-    fmt::print(", bias {:.4g}; the limit is {:.3g} deviations", w.bias, output.judgement.lambda());
-  }
-  fmt::print(", ratio {:.4g}\n", w.ratio);
-  if (const Term* term = largest_of(output.terms)) {
-    fmt::print("  of that {:.4g} by {}: {}\n", term->largest, term->name, term->formula);
-  }
-  if (output.judgement.not_finite() > 0) {
-    fmt::print("  {} no finite number\n",
-               output.judgement.not_finite() == 1
-                   ? "1 element is"
-                   : fmt::format("{} elements are", output.judgement.not_finite()));
-  }
-}
 
 std::string bar(double share) {
   return std::string(static_cast<std::size_t>(std::ceil(share * 40)), '#');
@@ -136,8 +74,8 @@ json json_of_output(const JudgedOutput& output) {
   const Judgement& j = output.judgement;
   const Compared& w = j.worst();
   json all{{"name", output.operand.name},
-           {"file", output.operand.file->path().string()},
-           {"shape", output.operand.tensor->shape},
+           {"file", output.operand.tensor->where()},
+           {"shape", output.operand.tensor->shape()},
            {"format", output.format.name},
            {"elements", j.elements()},
            {"outside", j.outside()},
@@ -171,23 +109,21 @@ json json_of_output(const JudgedOutput& output) {
 
 }  // namespace
 
-void tell(const JudgedFiles& judged, const JudgeOptions& asked) {
-  tell_head(judged, asked);
-  tell_verdict(judged);
+void tell(const JudgedTensors& judged, const JudgeOptions& asked) {
+  fmt::print("{}", head_of(judged, asked));
+  say("{}", verdict_of(judged));
   for (const JudgedOutput& output : judged.outputs) {
     const Judgement& j = output.judgement;
-    fmt::print("{}, {} {}: {} judged, {} outside\n", output.operand.name,
-               text_of(output.operand.tensor->shape), output.format.name, j.elements(),
-               j.outside());
+    fmt::print("{}", line_of(output));
     if (j.elements() == 0) continue;
-    tell_worst(output, asked.mode);
+    fmt::print("{}", worst_of(output, asked.mode));
     const std::string_view limit = asked.mode == Mode::moments ? "limit" : "bound";
     tell_histogram(j, limit);
     tell_fits(j, limit);
   }
 }
 
-json json_of(const JudgedFiles& judged, const JudgeOptions& asked) {
+json json_of(const JudgedTensors& judged, const JudgeOptions& asked) {
   json outputs = json::array();
   for (const JudgedOutput& output : judged.outputs) outputs.push_back(json_of_output(output));
   json all{{"exit_code", judged.exit_code()},

@@ -10,7 +10,7 @@
 
 namespace plumb::cli {
 
-void tell(const JudgedFiles& judged, const JudgeOptions& asked);
-nlohmann::json json_of(const JudgedFiles& judged, const JudgeOptions& asked);
+void tell(const JudgedTensors& judged, const JudgeOptions& asked);
+nlohmann::json json_of(const JudgedTensors& judged, const JudgeOptions& asked);
 
 }  // namespace plumb::cli

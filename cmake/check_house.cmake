@@ -23,7 +23,7 @@ endfunction()
 # Sets `files`: the sources of a room, from the root.
 macro(sources_of room)
   file(GLOB_RECURSE files RELATIVE ${root}
-    ${root}/${room}/*.hpp ${root}/${room}/*.cpp ${root}/${room}/*.cu ${root}/${room}/*.inc)
+    ${root}/${room}/*.hpp ${root}/${room}/*.cpp ${root}/${room}/*.cu ${root}/${room}/*.inc ${root}/${room}/*.h)
 endmacro()
 
 # Sets `documents`: every page, but those that a build makes.

@@ -2,6 +2,7 @@
 #
 #   house_room([PUBLIC ...] [PRIVATE ...])   the library plumb::<folder> of every source below the folder
 #   house_program(<name>)                    the same, where the folder is a program
+#   house_shared(<name> <abi>)               the same, where the folder is a shared library, lib<name>.so.<abi>
 #   house_tests(<group> [ALSO rooms...])     <group>_tests: tests/<group>/**/*_test.cpp, tests/support/
 #   house_plug_in(<name>)                    examples/plug_in/<name>.c, a library that tests give to calibrate
 #   house_mutants()                          mutants_tests: see ./run mutants (built on demand)
@@ -48,6 +49,13 @@ string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
 string(JOIN " " numeric_flags ${CMAKE_CXX_FLAGS_${type}} ${machine_flags} -ffp-contract=off
   ${loop_flags})
 
+# The sources that need each library (see optional.cmake).
+set(PLUMB_NEEDS_cuda "/cuda/|\\.cu$")
+set(PLUMB_NEEDS_cublas "/kernels/cublas/")
+set(PLUMB_NEEDS_onednn "/kernels/onednn/")
+set(PLUMB_NEEDS_nccl "/nccl\\.cpp$")
+set(PLUMB_NEEDS_mpi  "/mpi\\.cpp$")
+
 # Sets `sources` to what this machine can build of the current folder, and `libraries` to what that
 # needs. mpi.cpp, nccl.cpp, cuda/, cublas/ and onednn/ need their library (see optional.cmake); where it is
 # absent, a file called without_<library>.cpp stands in, and only there.
@@ -84,6 +92,9 @@ function(house_room)
   if(sources)
     add_library(plumb_${room} STATIC ${sources})
     target_link_libraries(plumb_${room} PRIVATE ${arg_PRIVATE} ${libraries})
+    if(room IN_LIST c_sees)  # part of a shared library, too, which exports what c/ says alone
+      set_target_properties(plumb_${room} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
+    endif()
     set(scope PUBLIC)
   else()  # a room of headers alone, or one not built yet
     add_library(plumb_${room} INTERFACE)
@@ -106,6 +117,22 @@ function(house_program name)
     target_link_libraries(${name} PRIVATE plumb_rules ${neighbours} ${arg_PRIVATE} ${libraries})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   endif()
+endfunction()
+
+# It exports the functions of its header <name>.h alone, whose ABI has the version `abi`.
+function(house_shared name abi)
+  get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  house_sources()
+  list(TRANSFORM ${room}_sees PREPEND plumb:: OUTPUT_VARIABLE neighbours)
+  add_library(plumb_${room} SHARED ${sources})
+  add_library(plumb::${room} ALIAS plumb_${room})
+  target_link_libraries(plumb_${room} PRIVATE plumb_rules ${neighbours})
+  target_link_options(plumb_${room} PRIVATE -Wl,--as-needed
+    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/${name}.map)
+  set_target_properties(plumb_${room} PROPERTIES OUTPUT_NAME ${name} SOVERSION ${abi}
+    CXX_VISIBILITY_PRESET hidden LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}.map)
+  target_sources(plumb_${room} PUBLIC FILE_SET HEADERS BASE_DIRS ${CMAKE_CURRENT_SOURCE_DIR}
+    FILES ${CMAKE_CURRENT_SOURCE_DIR}/${name}.h)
 endfunction()
 
 # What takes long in tests is in the rooms; here it is compiling them. (At -O1 GCC 12 sees memory
@@ -133,15 +160,15 @@ function(house_tests group)
     return()
   endif()
   list(APPEND arg_ALSO ${group})
-  list(FILTER arg_ALSO INCLUDE REGEX "^(number|bounds|world|trace|kernels|probe|model|injectors|experiments|paper_repro)$")
+  list(FILTER arg_ALSO INCLUDE REGEX "^(number|bounds|world|trace|c|kernels|probe|model|injectors|experiments|paper_repro)$")
   list(TRANSFORM arg_ALSO PREPEND plumb::)
   add_executable(${group}_tests ${sources})
   target_link_libraries(${group}_tests PRIVATE tests_support ${arg_ALSO})
   target_precompile_headers(${group}_tests REUSE_FROM tests_support)
   # Each test file may have a local `draw` of its own, so a unity build leaves them apart.
   set_target_properties(${group}_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  if(TARGET plumb AND group MATCHES "^(cli|readme)$")
-    add_dependencies(${group}_tests plumb)
+  if(TARGET plumb AND group MATCHES "^(c|cli|readme)$")
+    add_dependencies(${group}_tests plumb plumb_c)
   endif()
   # Asked for its tests when ctest starts, not at each link: a link then stays a link.
   gtest_discover_tests(${group}_tests TEST_PREFIX ${group}. DISCOVERY_MODE PRE_TEST

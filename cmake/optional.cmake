@@ -8,13 +8,6 @@ set(PLUMB_CUBLAS AUTO CACHE STRING "Products on a GPU by cuBLAS: AUTO, ON or OFF
 set(PLUMB_ONEDNN AUTO CACHE STRING "Products by oneDNN, on BF16 units where there are some: AUTO, ON or OFF")
 set_property(CACHE PLUMB_CUDA PLUMB_NCCL PLUMB_MPI PLUMB_CUBLAS PLUMB_ONEDNN PROPERTY STRINGS AUTO ON OFF)
 
-# The sources that need each library (see house_sources).
-set(PLUMB_NEEDS_cuda "/cuda/|\\.cu$")
-set(PLUMB_NEEDS_cublas "/kernels/cublas/")
-set(PLUMB_NEEDS_onednn "/kernels/onednn/")
-set(PLUMB_NEEDS_nccl "/nccl\\.cpp$")
-set(PLUMB_NEEDS_mpi  "/mpi\\.cpp$")
-
 function(report library option found detail)
   if(NOT ${option})  # switched off
     message(STATUS "${option}: off")

@@ -1,12 +1,13 @@
 # cmake/picture.cmake: which room may look into which. The one place where that is written down:
 # house.cmake links by it, check_includes.cmake reads the include lines by it.
 
-set(rooms number bounds world trace kernels probe model injectors experiments paper_repro cli)
+set(rooms number bounds world trace c kernels probe model injectors experiments paper_repro cli)
 
 set(number_sees       "")
 set(bounds_sees       number)
 set(world_sees        number)
 set(trace_sees        number bounds)
+set(c_sees            number bounds trace)
 set(kernels_sees      number)
 set(probe_sees        number bounds trace kernels)
 set(model_sees        number bounds world trace kernels)

@@ -1,8 +1,8 @@
-# cmake -DBUILD=... -DNAME=... -DSOURCE=... -DCOMPILER=... -DFLAGS=... -DTYPE=... [-DPKG_CONFIG=... -DPC_FOLDER=...]
-#       -P try_installed.cmake
+# cmake -DBUILD=... -DNAME=... -DSOURCE=... -DCOMPILER=... -DFLAGS=... -DTYPE=...
+#       [-DPKG_CONFIG=... -DPC_FOLDER=... -DPC=... [-DCC=...]] -P try_installed.cmake
 #
 # Installs BUILD into a folder of its own, NAME, builds the project SOURCE against what lies there, and runs its tests.
-# With PKG_CONFIG the project's one source is compiled with what that says of the folder, and run.
+# With PKG_CONFIG the project's one source is compiled with what that says of the folder, and run; with CC it is C99.
 set(at ${BUILD}/installed/${NAME})
 file(REMOVE_RECURSE ${at})
 macro(step)
@@ -13,17 +13,23 @@ macro(step)
   endif()
 endmacro()
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${at}/prefix)
-foreach(file bin/plumb share/man/man1/plumb.1 share/man/man1/plumb-check.1 share/bash-completion/completions/plumb)
+foreach(file bin/plumb include/plumb.h share/man/man1/plumb.1 share/man/man1/plumb-check.1 share/bash-completion/completions/plumb)
   if(NOT EXISTS ${at}/prefix/${file})
     message(FATAL_ERROR "${file} is not installed")
   endif()
 endforeach()
 if(PKG_CONFIG)
   set(ENV{PKG_CONFIG_PATH} ${at}/prefix/${PC_FOLDER})
-  step(${PKG_CONFIG} --cflags --libs plumb)
+  step(${PKG_CONFIG} --variable=libdir ${PC})
+  set(ENV{LD_LIBRARY_PATH} ${said})
+  step(${PKG_CONFIG} --cflags --libs ${PC})
   separate_arguments(flags UNIX_COMMAND "${FLAGS} ${said}")
   get_filename_component(example ${SOURCE} NAME)
-  step(${COMPILER} ${SOURCE}/${example}.cpp ${flags} -o ${at}/${example})
+  if(CC)
+    step(${CC} -std=c99 -Wall -Wextra -Wpedantic -Werror ${SOURCE}/${example}.c ${flags} -lm -o ${at}/${example})
+  else()
+    step(${COMPILER} ${SOURCE}/${example}.cpp ${flags} -o ${at}/${example})
+  endif()
   step(${at}/${example})
 else()
   step(${CMAKE_COMMAND} -S ${SOURCE} -B ${at}/build -G Ninja -DCMAKE_PREFIX_PATH=${at}/prefix

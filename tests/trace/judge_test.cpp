@@ -51,7 +51,7 @@ class JudgeFiles : public testing::Test {
   }
   static void expect_failure(const JudgeOptions& options, const std::string& because) {
     try {
-      (void)judge_files(options);
+      (void)judge_tensors(options);
       ADD_FAILURE() << "was judged; expected: " << because;
     } catch (const Failure& failure) {
       EXPECT_NE(std::string(failure.what()).find(because), std::string::npos) << failure.what();
@@ -75,7 +75,7 @@ TEST_F(JudgeFiles, WhatAnOperationPromisesPasses) {
     Example e = example_of(operation->id, draw);
     e.how = {};
     if (operation->traits.scales_output || operation->sums == SumOrder::own) continue;
-    const JudgedFiles verdict = judge_files(files_of(e));
+    const JudgedTensors verdict = judge_tensors(files_of(e));
     EXPECT_EQ(verdict.exit_code(), 0) << operation->id;
     ++judged;
   }
@@ -89,7 +89,7 @@ TEST_F(JudgeFiles, BlocksOfRowsAndAllRowsHaveOneVerdict) {
     e.inputs[0].values[k] = static_cast<double>(k * 2654435761U % 1000) / 256;
   }
   JudgeOptions options = files_of(e);
-  const JudgedFiles all = judge_files(options);
+  const JudgedTensors all = judge_tensors(options);
   EXPECT_EQ(all.exit_code(), 0);
   EXPECT_EQ(all.outputs[0].judgement.elements(), rows * cols);
   const auto values = value_of(e);
@@ -110,7 +110,7 @@ TEST_F(JudgeFiles, BlocksOfRowsAndAllRowsHaveOneVerdict) {
   EXPECT_NEAR(sum, w.bound, 1e-9 * w.bound);
   EXPECT_NEAR(tolerance->bound[0].values[w.element], w.bound, 1e-9 * w.bound);
   options.rows = 7;
-  const JudgedFiles few = judge_files(options);
+  const JudgedTensors few = judge_tensors(options);
   EXPECT_EQ(few.outputs[0].judgement.elements(), 7 * cols);
   EXPECT_LE(few.outputs[0].judgement.worst().ratio, worst * (1 + 1e-9));
 }
@@ -125,7 +125,7 @@ TEST_F(JudgeFiles, BlocksShareTheLevel) {
   JudgeOptions options = files_of(e);
   options.mode = Mode::probabilistic;
   options.delta = 1e-3;
-  const JudgedFiles all = judge_files(options);
+  const JudgedTensors all = judge_tensors(options);
   const auto values = value_of(e);
   ToleranceCall call{{&e.inputs[0], &e.inputs[1]}, e.attributes, e.how, options.mode, 1e-3, values};
   call.sums.way = SumsIn::Way::any;  // as the card ieee says
@@ -156,7 +156,7 @@ TEST_F(JudgeFiles, OutputsThatNoFileHasAreNamed) {
   options.outputs = {
       {"", written("db.safetensors",
                    {f32("db", {made[1].rows}, {made[1].values.begin(), made[1].values.end()})})}};
-  const JudgedFiles verdict = judge_files(options);
+  const JudgedTensors verdict = judge_tensors(options);
   EXPECT_EQ(verdict.exit_code(), 0);
   EXPECT_EQ(verdict.not_given, std::vector<std::string>{"dw"});
 }
@@ -172,13 +172,13 @@ TEST_F(JudgeFiles, OutputsOfTwoFormatsHaveTheirOwnBounds) {
   const std::vector<float> db(made[1].values.begin(), made[1].values.end());
   options.outputs = {{"", written("y.safetensors", {bf16_tensor("dw", {dw.size()}, dw),
                                                     f32("db", {db.size()}, db)})}};
-  const JudgedFiles verdict = judge_files(options);
+  const JudgedTensors verdict = judge_tensors(options);
   EXPECT_EQ(verdict.exit_code(), 0);
   EXPECT_EQ(verdict.outputs[0].format, bf16);
   EXPECT_EQ(verdict.outputs[1].format, fp32);
   options.outputs = {{"", written("y.safetensors", {f32("dw", {dw.size()}, dw),
                                                     bf16_tensor("db", {db.size()}, db)})}};
-  EXPECT_EQ(judge_files(options).exit_code(), 0);
+  EXPECT_EQ(judge_tensors(options).exit_code(), 0);
 }
 
 TEST_F(JudgeFiles, InputsThatRepeatAreNumbered) {
@@ -189,9 +189,9 @@ TEST_F(JudgeFiles, InputsThatRepeatAreNumbered) {
   JudgeOptions options{find_operation("sum"), find_machine("ieee")};
   options.inputs = {{"", in}};
   options.outputs = {{"", out}};
-  EXPECT_EQ(judge_files(options).exit_code(), 0);
+  EXPECT_EQ(judge_tensors(options).exit_code(), 0);
   options.outputs = {{"", written("z.safetensors", {f32("y", {1, 2}, {9, 13})})}};
-  EXPECT_EQ(judge_files(options).exit_code(), 1);
+  EXPECT_EQ(judge_tensors(options).exit_code(), 1);
 }
 
 TEST_F(JudgeFiles, RowsThatDependOnEachOtherAreNotDrawn) {
@@ -214,7 +214,7 @@ TEST_F(JudgeFiles, AMatrixUnitMultipliesOneFormat) {
       {"", written("in.safetensors", {f32("A", {1, 1}, {1.0F}), f32("B", {1, 1}, {2})})}};
   expect_failure(options, "no matrix unit for fp32");
   options.input = &bf16;
-  EXPECT_EQ(judge_files(options).exit_code(), 0);
+  EXPECT_EQ(judge_tensors(options).exit_code(), 0);
   options.inputs = {
       {"", written("in.safetensors", {f32("A", {1, 1}, {1.001F}), f32("B", {1, 1}, {2})})}};
   expect_failure(options, "no number of bf16");

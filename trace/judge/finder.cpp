@@ -23,16 +23,24 @@ bool several(const Operand& x) {
 
 Finder::Finder(const Operation& operation, const List<Operand>& operands,
                const std::vector<Source>& sources, const TensorNames& names,
-               const Attributes& attributes)
+               const Attributes& attributes, const Words& words)
     : operation_(operation),
       operands_(operands),
       names_(names),
+      words_(words),
       all_(*check_attributes(operation, attributes)) {
   for (const Source& source : sources) {
     if (!source.name.empty() && !asked_for(source.name)) {
       throw Failure(fmt::format("{} has no '{}'; it has {}", operation.id, source.name, known()));
     }
-    files_.push_back({std::make_shared<TensorFile>(source.file), source.name});
+    if (source.tensor) {
+      const std::string where = source.tensor->where();
+      sources_.push_back(
+          {where, source.name.empty() ? where : source.name, {{"", source.tensor}}, source.name});
+    } else {
+      sources_.push_back({source.file.string(), source.file.filename().string(),
+                          tensors_in(source.file), source.name});
+    }
   }
 }
 
@@ -43,54 +51,52 @@ bool Finder::asked_for(const std::string& name) const {
   });
 }
 
-std::optional<OperandInFile> Finder::named(const std::string& name, const Operand& operand) {
+std::optional<GivenOperand> Finder::named(const std::string& name, const Operand& operand) {
   const auto mapped = names_.find(name);
   const std::string wanted = mapped == names_.end() ? name : mapped->second;
-  std::optional<OperandInFile> found;
-  for (Open& open : files_) {
-    const auto& tensors = open.file->tensors();
+  std::optional<GivenOperand> found;
+  for (Open& open : sources_) {
+    const GivenTensors& tensors = open.tensors;
     if (!open.label.empty() ? open.label != name : !tensors.contains(wanted)) continue;
     if (found) {
       throw Failure(fmt::format("'{}' is in {} and in {}; name one of them", wanted,
-                                found->file->path().string(), open.file->path().string()));
+                                found->tensor->where(), open.where));
     }
     const auto tensor = tensors.find(wanted);
     found =
-        operand_of(name, operand, open, tensor == tensors.end() ? only_one(open) : &tensor->second);
+        operand_of(name, operand, open, tensor == tensors.end() ? only_one(open) : tensor->second);
   }
   if (!found && mapped != names_.end()) {
-    throw Failure(fmt::format("no file has a tensor '{}' for '{}'; there are {}", wanted, name,
-                              tensors_there()));
+    throw Failure(fmt::format("{} a tensor '{}' for '{}'; there are {}", words_.nowhere, wanted,
+                              name, tensors_there()));
   }
   return found;
 }
 
-std::optional<OperandInFile> Finder::next(const std::string& name, const Operand& operand) {
-  for (Open& open : files_) {
+std::optional<GivenOperand> Finder::next(const std::string& name, const Operand& operand) {
+  for (Open& open : sources_) {
     if (!open.used && nameless(open)) return operand_of(name, operand, open, only_one(open));
   }
   return {};
 }
 
-std::optional<OperandInFile> Finder::find(const std::string& name, const Operand& operand) {
+std::optional<GivenOperand> Finder::find(const std::string& name, const Operand& operand) {
   auto one = named(name, operand);
   return one ? one : next(name, operand);
 }
 
 void Finder::refuse_unused() const {
-  for (const Open& open : files_) {
+  for (const Open& open : sources_) {
     if (open.used) continue;
-    throw Failure(
-        fmt::format("nothing asks for a tensor of {}: {} has {}, the files {}; leave it "
-                    "out, or say which it is with --name",
-                    open.file->path().string(), operation_.id, known(), tensors_there()));
+    throw Failure(fmt::format(
+        "nothing asks for a tensor of {}: {} has {}, {} {}; leave it out, or {}", open.where,
+        operation_.id, known(), words_.all_of_them, tensors_there(), words_.any_name));
   }
 }
 
 void Finder::refuse_missing(const std::string& name) const {
-  throw Failure(
-      fmt::format("no file has '{}' of {}; there are {}; say which it is: --name {}=TENSOR", name,
-                  operation_.id, tensors_there(), name));
+  throw Failure(fmt::format("{} '{}' of {}; there are {}; {}", words_.nowhere, name, operation_.id,
+                            tensors_there(), fmt::format(fmt::runtime(words_.name_it), name)));
 }
 
 std::string Finder::known() const {
@@ -104,9 +110,9 @@ std::string Finder::known() const {
 
 std::string Finder::tensors_there() const {
   std::vector<std::string> names;
-  for (const Open& open : files_) {
-    for (const auto& [name, tensor] : open.file->tensors()) {
-      names.push_back("'" + (name.empty() ? open.file->path().filename().string() : name) + "'");
+  for (const Open& open : sources_) {
+    for (const auto& [name, tensor] : open.tensors) {
+      names.push_back("'" + (name.empty() ? open.nameless : name) + "'");
     }
   }
   if (names.size() > 12) {
@@ -116,16 +122,16 @@ std::string Finder::tensors_there() const {
   return names.empty() ? "no tensors" : listed(names);
 }
 
-const StoredTensor* Finder::only_one(const Open& open) const {
-  const auto& tensors = open.file->tensors();
-  if (tensors.size() == 1) return &tensors.begin()->second;
+const std::shared_ptr<GivenTensor>& Finder::only_one(const Open& open) const {
+  const GivenTensors& tensors = open.tensors;
+  if (tensors.size() == 1) return tensors.begin()->second;
   throw Failure(fmt::format("{} has {}, none of them '{}'; say which it is: --name {}=TENSOR",
-                            open.file->path().string(), how_many(tensors.size(), "tensor"),
-                            open.label, open.label));
+                            open.where, how_many(tensors.size(), "tensor"), open.label,
+                            open.label));
 }
 
 bool Finder::nameless(const Open& open) const {
-  const auto& tensors = open.file->tensors();
+  const GivenTensors& tensors = open.tensors;
   if (!open.label.empty() || tensors.size() != 1) return false;
   const std::string& name = tensors.begin()->first;
   const bool mapped = std::ranges::any_of(
@@ -133,14 +139,13 @@ bool Finder::nameless(const Open& open) const {
   return !mapped && !(asked_for(name) && !names_.contains(name));
 }
 
-OperandInFile Finder::operand_of(const std::string& name, const Operand& operand, Open& open,
-                                 const StoredTensor* tensor) const {
+GivenOperand Finder::operand_of(const std::string& name, const Operand& operand, Open& open,
+                                const std::shared_ptr<GivenTensor>& tensor) const {
   open.used = true;
-  if (!tensor->unreadable.empty()) {
-    throw Failure(
-        fmt::format("'{}' of {} {}", name, open.file->path().string(), tensor->unreadable));
+  if (const std::string why = tensor->unreadable(); !why.empty()) {
+    throw Failure(fmt::format("'{}' of {} {}", name, open.where, why));
   }
-  return {name, open.file, tensor, folded(tensor->shape, sizes_in(operand, all_).cols)};
+  return {name, tensor, folded(tensor->shape(), sizes_in(operand, all_).cols)};
 }
 
 }  // namespace plumb::trace

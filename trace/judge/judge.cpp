@@ -26,16 +26,17 @@ struct Bounded {
 using Rows = std::span<const std::size_t>;
 
 // A bound for numbers of a format says nothing of others.
-void refuse_other_numbers(const OperandInFile& of, Cut cut, Rows which,
-                          const Matrix<double>& numbers, const Format& format) {
+void refuse_other_numbers(const GivenOperand& of, Cut cut, Rows which,
+                          const Matrix<double>& numbers, const Format& format, const Words& words) {
   if (of.tensor->format() == format) return;
   for (std::size_t e = 0; e < numbers.size(); ++e) {
     const double x = numbers.values[e];
     if (!std::isfinite(x) || round_to(x, format) == x) continue;
     throw Failure(
         fmt::format("{} of {} is {:.9g}, which is no number of {}; name its format with "
-                    "--format, or leave --format and --recipe out",
-                    of.place(element_of(of, cut, which, e)), of.text(), x, format.name));
+                    "{}, or leave {} out",
+                    of.place(element_of(of, cut, which, e)), of.text(), x, format.name,
+                    words.format, words.formats));
   }
 }
 
@@ -58,7 +59,7 @@ class Judge {
     }
   }
 
-  JudgedFiles judged() {
+  JudgedTensors judged() {
     if (plan_.nothing) return std::move(judged_);
     open_file();
     for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
@@ -76,18 +77,18 @@ class Judge {
     std::vector<BoundsFile::Output> outputs;
     for (const auto& [place, y, format] : plan_.outputs) {
       const std::vector<std::size_t> drawn{plan_.rows.size(), y.shape.cols};
-      outputs.push_back({y.name, plan_.drawn ? drawn : y.tensor->shape});
+      outputs.push_back({y.name, plan_.drawn ? drawn : y.tensor->shape()});
     }
     file_ = std::make_unique<BoundsFile>(asked_.bounds, outputs, asked_.mode == Mode::moments,
                                          plan_.drawn ? Rows(plan_.rows) : Rows());
   }
 
   Matrix<double> read_input(std::size_t i, Rows which) const {
-    const OperandInFile& input = plan_.inputs[i];
+    const GivenOperand& input = plan_.inputs[i];
     Matrix<double> numbers = piece_of(input, plan_.cuts[i], which);
     refuse_not_finite(input, plan_.cuts[i], which, numbers);
     if (asked_.input != nullptr && operation_.traits.one_product && i < 2) {
-      refuse_other_numbers(input, plan_.cuts[i], which, numbers, plan_.input);
+      refuse_other_numbers(input, plan_.cuts[i], which, numbers, plan_.input, asked_.words);
     }
     return numbers;
   }
@@ -150,8 +151,8 @@ class Judge {
     const bool all = which.size() == plan_.of_rows;
     const std::string where =
         all ? "" : fmt::format(" (rows {} to {})", which.front(), which.back());
-    throw Failure(fmt::format("{} has no bound here{}: {}; change --machine, --mode or the inputs",
-                              operation_.id, where, why));
+    throw Failure(fmt::format("{} has no bound here{}: {}; change {}, {} or the inputs",
+                              operation_.id, where, why, asked_.words.machine, asked_.words.mode));
   }
 
   // Reads in order, bounds side by side, compares in order.
@@ -183,35 +184,61 @@ class Judge {
       const auto& [o, y, format] = plan_.outputs[k];
       const Matrix<double>& value = block.values.at(o);
       if (!plan_.by_rows) plan_.refuse_shape(y, value.rows, value.cols);
-      const Matrix<double> found = piece_of(y, cut, which);
-      if (!operation_.traits.scales_output) {
-        refuse_other_numbers(y, cut, which, found, plan_.formats[format]);
-      }
       const Tolerance& t = block.by_format[format];
-      for (std::size_t e = 0; e < found.size(); ++e) {
-        judged_.outputs[k].judgement.add(element_of(y, cut, which, e), found.values[e],
-                                         value.values[e], t.bound[o].values[e],
-                                         t.bias.empty() ? 0 : t.bias[o].values[e]);
+      const BoundedBlock bounded{y, which, value, t.bound[o],
+                                 t.bias.empty() ? nullptr : &t.bias[o]};
+      if (asked_.bounds_only) {
+        look_for_the_largest(judged_.outputs[k].largest, bounded);
+      } else {
+        const Matrix<double> found = piece_of(y, cut, which);
+        if (!operation_.traits.scales_output) {
+          refuse_other_numbers(y, cut, which, found, plan_.formats[format], asked_.words);
+        }
+        judge(judged_.outputs[k].judgement, found, bounded);
       }
-      keep(y.name, value, t, o);
+      keep(bounded);
     }
   }
 
-  void keep(const std::string& name, const Matrix<double>& value, const Tolerance& t,
-            std::size_t o) {
-    if (!file_) return;
-    file_->add(name + ".value", value.values);
-    file_->add(name + ".bound", t.bound[o].values);
-    if (!t.bias.empty()) file_->add(name + ".bias", t.bias[o].values);
+  void judge(Judgement& judgement, const Matrix<double>& found, const BoundedBlock& block) const {
+    for (std::size_t e = 0; e < found.size(); ++e) {
+      judgement.add(element_of(block.output, plan_.cut_of_outputs(), block.rows, e),
+                    found.values[e], block.value.values[e], block.bound.values[e],
+                    block.bias == nullptr ? 0 : block.bias->values[e]);
+    }
   }
 
-  // Once more the row of the worst element, which now says what its bound is made of. By chance and
-  // in moments its whole block: whether data repeat is seen there.
+  void look_for_the_largest(Compared& largest, const BoundedBlock& block) const {
+    for (std::size_t e = 0; e < block.bound.size(); ++e) {
+      if (block.bound.values[e] <= largest.bound) continue;
+      const double value = block.value.values[e];
+      largest = {element_of(block.output, plan_.cut_of_outputs(), block.rows, e),
+                 value,
+                 value,
+                 block.bound.values[e],
+                 block.bias == nullptr ? 0 : block.bias->values[e],
+                 0};
+    }
+  }
+
+  void keep(const BoundedBlock& block) {
+    if (asked_.keep) asked_.keep(block);
+    if (!file_) return;
+    const std::string& name = block.output.name;
+    file_->add(name + ".value", block.value.values);
+    file_->add(name + ".bound", block.bound.values);
+    if (block.bias != nullptr) file_->add(name + ".bias", block.bias->values);
+  }
+
+  // Once more the row of the worst element (of bounds alone: of the largest), which now says what
+  // its bound is made of. By chance and in moments its whole block: whether data repeat is seen
+  // there.
   void explain_worst() {
     const std::size_t at_once = asked_.mode == Mode::deterministic ? 1 : plan_.block_rows;
     for (std::size_t k = 0; k < plan_.outputs.size(); ++k) {
       const auto& [o, y, format] = plan_.outputs[k];
-      const std::size_t element = judged_.outputs[k].judgement.worst().element;
+      const std::size_t element = asked_.bounds_only ? judged_.outputs[k].largest.element
+                                                     : judged_.outputs[k].judgement.worst().element;
       Rows which = plan_.block(0);
       std::size_t in_block = element;
       if (plan_.by_rows) {
@@ -233,12 +260,12 @@ class Judge {
   JudgePlan plan_;
   std::vector<Matrix<double>> whole_;  // inputs that every row needs
   std::unique_ptr<BoundsFile> file_;
-  JudgedFiles judged_;
+  JudgedTensors judged_;
 };
 
 }  // namespace
 
-int JudgedFiles::exit_code() const {
+int JudgedTensors::exit_code() const {
   std::size_t elements = 0;
   for (const JudgedOutput& output : outputs) {
     if (output.judgement.outside() > 0) return 1;
@@ -247,6 +274,6 @@ int JudgedFiles::exit_code() const {
   return elements == 0 ? 3 : 0;
 }
 
-JudgedFiles judge_files(const JudgeOptions& asked) { return Judge(asked).judged(); }
+JudgedTensors judge_tensors(const JudgeOptions& asked) { return Judge(asked).judged(); }
 
 }  // namespace plumb::trace

@@ -16,7 +16,7 @@ std::string numbered(const Operand& x, std::size_t n) {
 
 // Tensors of operands that repeat: neighbours alternate, as o_1, l_1, o_2, l_2.
 void add_repeated(Finder& finder, const std::vector<const Operand*>& group,
-                  std::vector<OperandInFile>& found) {
+                  std::vector<GivenOperand>& found) {
   if (group.empty()) return;
   for (std::size_t n = 1;; ++n) {
     for (const Operand* x : group) {
@@ -31,7 +31,7 @@ void add_repeated(Finder& finder, const std::vector<const Operand*>& group,
 }
 
 void add_counted(Finder& finder, const Operand& x, std::size_t count,
-                 std::vector<OperandInFile>& found) {
+                 std::vector<GivenOperand>& found) {
   for (std::size_t n = 1; n <= count; ++n) {
     auto one = finder.named(numbered(x, n), x);
     if (!one && count == 1) one = finder.named(std::string(x.name), x);
@@ -44,20 +44,9 @@ void add_counted(Finder& finder, const Operand& x, std::size_t count,
 
 }  // namespace
 
-std::string OperandInFile::text() const {
-  return fmt::format("'{}' ({})", name, file->path().string());
-}
+std::string GivenOperand::text() const { return fmt::format("'{}' ({})", name, tensor->where()); }
 
-std::string OperandInFile::place(std::size_t element) const {
-  std::vector<std::size_t> index(tensor->shape.size());
-  for (std::size_t d = index.size(); d-- > 0;) {
-    index[d] = element % tensor->shape[d];
-    element /= tensor->shape[d];
-  }
-  return fmt::format("[{}]", fmt::join(index, ", "));
-}
-
-Attributes attributes_of(const Operation& operation, const Attributes& given) {
+Attributes attributes_of(const Operation& operation, const Attributes& given, const Words& words) {
   Attributes all = given;
   std::vector<std::string> missing;
   for (const Attribute& a : operation.schema.attributes) {
@@ -69,20 +58,24 @@ Attributes attributes_of(const Operation& operation, const Attributes& given) {
     }
   }
   if (!missing.empty()) {
-    throw Failure(fmt::format("{} needs {} {}; say {}: --set {}=...", operation.id,
+    throw Failure(fmt::format("{} needs {} {}; say {}: {}{}=...", operation.id,
                               missing.size() == 1 ? "the attribute" : "the attributes",
                               listed(missing), missing.size() == 1 ? "it" : "each",
-                              fmt::join(missing, "=... --set ")));
+                              words.one_attribute,
+                              fmt::join(missing, fmt::format("=... {}", words.one_attribute))));
   }
   const auto checked = check_attributes(operation, all);
-  if (!checked) throw Failure(checked.error().detail + "; mend --set");
+  if (!checked) {
+    throw Failure(fmt::format("{}; mend {}", checked.error().detail, words.attributes));
+  }
   return all;
 }
 
-std::vector<OperandInFile> inputs_in(const Operation& operation, const std::vector<Source>& files,
-                                     const TensorNames& names, const Attributes& attributes) {
-  Finder finder(operation, operation.schema.inputs, files, names, attributes);
-  std::vector<OperandInFile> found;
+std::vector<GivenOperand> inputs_in(const Operation& operation, const std::vector<Source>& sources,
+                                    const TensorNames& names, const Attributes& attributes,
+                                    const Words& words) {
+  Finder finder(operation, operation.schema.inputs, sources, names, attributes, words);
+  std::vector<GivenOperand> found;
   std::vector<const Operand*> group;
   for (const Operand& x : operation.schema.inputs) {
     if (x.presence == Presence::repeated) {
@@ -101,15 +94,17 @@ std::vector<OperandInFile> inputs_in(const Operation& operation, const std::vect
   return found;
 }
 
-std::map<std::size_t, OperandInFile> outputs_in(const Operation& operation, std::size_t inputs,
-                                                const std::vector<Source>& files,
-                                                const TensorNames& names,
-                                                const Attributes& attributes) {
-  Finder finder(operation, operation.schema.outputs, files, names, attributes);
+std::map<std::size_t, GivenOperand> outputs_in(const Operation& operation, std::size_t inputs,
+                                               const std::vector<Source>& sources,
+                                               const TensorNames& names,
+                                               const Attributes& attributes, const Words& words) {
+  Finder finder(operation, operation.schema.outputs, sources, names, attributes, words);
   const auto count = check_form(operation, inputs, attributes);
-  if (!count) throw Failure(count.error().detail + "; mend --inputs");
+  if (!count) {
+    throw Failure(fmt::format("{}; mend {}", count.error().detail, words.inputs));
+  }
   const std::size_t repeats = *count + 1 - operation.schema.outputs.size();
-  std::map<std::size_t, OperandInFile> found;
+  std::map<std::size_t, GivenOperand> found;
   std::size_t o = 0;
   for (const Operand& y : operation.schema.outputs) {
     const bool several = y.presence == Presence::repeated || y.presence == Presence::counted;

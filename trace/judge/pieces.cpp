@@ -9,23 +9,23 @@
 namespace plumb::trace {
 namespace {
 
-Matrix<double> rows_of(const OperandInFile& of, std::span<const std::size_t> which) {
+Matrix<double> rows_of(const GivenOperand& of, std::span<const std::size_t> which) {
   const std::size_t cols = of.shape.cols;
   Matrix<double> numbers(which.size(), cols, to_be_written);
   for (std::size_t i = 0; i < which.size();) {
     std::size_t next = i + 1;  // neighbours are read at once
     while (next < which.size() && which[next] == which[next - 1] + 1) ++next;
-    of.file->read(*of.tensor, which[i] * cols, {numbers.row(i), (next - i) * cols});
+    of.tensor->read(which[i] * cols, {numbers.row(i), (next - i) * cols});
     i = next;
   }
   return numbers;
 }
 
-Matrix<double> columns_of(const OperandInFile& of, std::span<const std::size_t> which) {
+Matrix<double> columns_of(const GivenOperand& of, std::span<const std::size_t> which) {
   Matrix<double> numbers(of.shape.rows, which.size(), to_be_written);
   std::vector<double> row(of.shape.cols);
   for (std::size_t i = 0; i < numbers.rows; ++i) {
-    of.file->read(*of.tensor, i * of.shape.cols, row);
+    of.tensor->read(i * of.shape.cols, row);
     for (std::size_t j = 0; j < which.size(); ++j) numbers(i, j) = row[which[j]];
   }
   return numbers;
@@ -33,22 +33,22 @@ Matrix<double> columns_of(const OperandInFile& of, std::span<const std::size_t> 
 
 }  // namespace
 
-Matrix<double> piece_of(const OperandInFile& of, Cut cut, std::span<const std::size_t> which) {
+Matrix<double> piece_of(const GivenOperand& of, Cut cut, std::span<const std::size_t> which) {
   if (cut == Cut::rows) return rows_of(of, which);
   if (cut == Cut::columns) return columns_of(of, which);
   Matrix<double> all(of.shape.rows, of.shape.cols, to_be_written);
-  of.file->read(*of.tensor, 0, all.values);
+  of.tensor->read(0, all.values);
   return all;
 }
 
-std::size_t element_of(const OperandInFile& of, Cut cut, std::span<const std::size_t> which,
+std::size_t element_of(const GivenOperand& of, Cut cut, std::span<const std::size_t> which,
                        std::size_t e) {
   if (cut == Cut::none) return e;
   if (cut == Cut::rows) return which[e / of.shape.cols] * of.shape.cols + e % of.shape.cols;
   return e / which.size() * of.shape.cols + which[e % which.size()];
 }
 
-void refuse_not_finite(const OperandInFile& of, Cut cut, std::span<const std::size_t> which,
+void refuse_not_finite(const GivenOperand& of, Cut cut, std::span<const std::size_t> which,
                        const Matrix<double>& numbers) {
   const auto odd = std::ranges::find_if(numbers.values, [](double x) { return !std::isfinite(x); });
   if (odd == numbers.values.end()) return;

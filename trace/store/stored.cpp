@@ -1,6 +1,11 @@
 #include "trace/store/stored.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
+#include <limits>
+#include <map>
 #include <type_traits>
 
 #include "number/encoding.hpp"
@@ -8,28 +13,54 @@
 namespace plumb::trace {
 namespace {
 
-// All numbers of a format of at most 16 bits, by code.
+struct Row {
+  std::string_view name;
+  std::size_t width;
+  const Format* format;
+};
+// In the order of Stored.
+constexpr std::array rows{
+    Row{"fp64", 8, &fp32},         Row{"fp32", 4, &fp32},         Row{"fp16", 2, &fp16},
+    Row{"bf16", 2, &bf16},         Row{"e4m3fn", 1, &e4m3fn},     Row{"e5m2", 1, &e5m2},
+    Row{"e4m3fnuz", 1, &e4m3fnuz}, Row{"e5m2fnuz", 1, &e5m2fnuz}, Row{"e3m2", 1, &e3m2},
+    Row{"e2m3", 1, &e2m3},         Row{"e2m1", 1, &e2m1},         Row{"e8m0", 1, &e8m0},
+    Row{"int8", 1, &fp32},         Row{"int16", 2, &fp32},        Row{"int32", 4, &fp32},
+    Row{"int64", 8, &fp32},        Row{"uint8", 1, &fp32},        Row{"uint16", 2, &fp32},
+    Row{"uint32", 4, &fp32},       Row{"uint64", 8, &fp32}};
+static_assert(rows.size() == static_cast<std::size_t>(Stored::u64) + 1);
+
+// All numbers of a format of at most 16 bits, by code; of one with fewer than 8 bits by byte.
 std::vector<double> decoded(const Format& format) {
-  std::vector<double> numbers(std::size_t(1) << format.bits);
-  for (std::size_t c = 0; c < numbers.size(); ++c) {
+  const std::size_t codes = std::size_t(1) << format.bits;
+  std::vector<double> numbers(std::max<std::size_t>(codes, 256),
+                              std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t c = 0; c < codes; ++c) {
     numbers[c] = decode(static_cast<std::uint32_t>(c), format);
   }
   return numbers;
 }
 
 template <class Code>
-void by_table(const std::vector<char>& bytes, const std::vector<double>& table,
-              std::span<double> into) {
+std::size_t by_table(std::span<const char> bytes, const Format& format, std::span<double> into) {
+  static const std::map<std::string_view, std::vector<double>> tables = [] {
+    std::map<std::string_view, std::vector<double>> all;
+    for (const Row& row : rows) {
+      if (row.format->bits <= 16) all.emplace(row.format->name, decoded(*row.format));
+    }
+    return all;
+  }();
+  const std::vector<double>& table = tables.at(format.name);
   for (std::size_t e = 0; e < into.size(); ++e) {
     Code code;
     std::memcpy(&code, bytes.data() + e * sizeof code, sizeof code);
     into[e] = table[code];
   }
+  return into.size();
 }
 
 // Returns the place of the first number that FP32 does not have, or into.size().
 template <class T>
-std::size_t by_value(const std::vector<char>& bytes, std::span<double> into) {
+std::size_t by_value(std::span<const char> bytes, std::span<double> into) {
   for (std::size_t e = 0; e < into.size(); ++e) {
     T x;
     std::memcpy(&x, bytes.data() + e * sizeof x, sizeof x);
@@ -41,25 +72,13 @@ std::size_t by_value(const std::vector<char>& bytes, std::span<double> into) {
   return into.size();
 }
 
+const Row& row_of(Stored stored) { return rows[static_cast<std::size_t>(stored)]; }
+
 }  // namespace
 
-std::size_t read_numbers(const std::vector<char>& bytes, Stored stored, std::span<double> into) {
-  static const std::vector<double> of_fp16 = decoded(fp16), of_bf16 = decoded(bf16),
-                                   of_e4m3 = decoded(e4m3fn), of_e5m2 = decoded(e5m2);
+std::size_t read_numbers(std::span<const char> bytes, Stored stored, std::span<double> into) {
   using S = Stored;
   switch (stored) {
-    case S::f16:
-      by_table<std::uint16_t>(bytes, of_fp16, into);
-      return into.size();
-    case S::bf16:
-      by_table<std::uint16_t>(bytes, of_bf16, into);
-      return into.size();
-    case S::e4m3:
-      by_table<std::uint8_t>(bytes, of_e4m3, into);
-      return into.size();
-    case S::e5m2:
-      by_table<std::uint8_t>(bytes, of_e5m2, into);
-      return into.size();
     case S::f64:
       return by_value<double>(bytes, into);
     case S::f32:
@@ -80,48 +99,27 @@ std::size_t read_numbers(const std::vector<char>& bytes, Stored stored, std::spa
       return by_value<std::uint32_t>(bytes, into);
     case S::u64:
       return by_value<std::uint64_t>(bytes, into);
-  }
-  return into.size();
-}
-
-std::size_t width_of(Stored stored) {
-  using S = Stored;
-  switch (stored) {
-    case S::f64:
-    case S::i64:
-    case S::u64:
-      return 8;
-    case S::f32:
-    case S::i32:
-    case S::u32:
-      return 4;
-    case S::f16:
-    case S::bf16:
-    case S::i16:
-    case S::u16:
-      return 2;
-    case S::e4m3:
-    case S::e5m2:
-    case S::i8:
-    case S::u8:
-      return 1;
-  }
-  return 1;
-}
-
-const Format& format_of(Stored stored) {
-  switch (stored) {
-    case Stored::f16:
-      return fp16;
-    case Stored::bf16:
-      return bf16;
-    case Stored::e4m3:
-      return e4m3fn;
-    case Stored::e5m2:
-      return e5m2;
     default:
-      return fp32;
+      return width_of(stored) == 1 ? by_table<std::uint8_t>(bytes, format_of(stored), into)
+                                   : by_table<std::uint16_t>(bytes, format_of(stored), into);
   }
+}
+
+std::size_t width_of(Stored stored) { return row_of(stored).width; }
+
+const Format& format_of(Stored stored) { return *row_of(stored).format; }
+
+std::optional<Stored> find_stored(std::string_view name) {
+  for (std::size_t s = 0; s < rows.size(); ++s) {
+    if (rows[s].name == name) return static_cast<Stored>(s);
+  }
+  return {};
+}
+
+std::vector<std::string> all_stored() {
+  std::vector<std::string> names;
+  for (const Row& row : rows) names.emplace_back(row.name);
+  return names;
 }
 
 }  // namespace plumb::trace

@@ -1,0 +1,11 @@
+// c/sees.hpp: the rooms that this one looks into (cmake/picture.cmake). Their names stand here as its
+// own; those of number/ are the namespace plumb itself.
+#pragma once
+
+namespace plumb::bounds {}
+namespace plumb::trace {}
+
+namespace plumb::c {
+using namespace bounds;
+using namespace trace;
+}  // namespace plumb::c

@@ -1,0 +1,23 @@
+# cmake/python.cmake: the tests of python/ and of its examples, on this build's libplumb.so. They are skipped, with a
+# reason, where numpy or pip is not there; a library under sanitizers cannot be loaded by a Python without.
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  return()
+endif()
+set(python_tests_run PYTHONDONTWRITEBYTECODE=1 PLUMB_LIBRARY=$<TARGET_FILE:plumb_c>
+  PYTHONPATH=${PROJECT_SOURCE_DIR}/python)
+function(python_test name)
+  add_test(NAME python.${name} COMMAND ${ARGN})
+  set_tests_properties(python.${name} PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 ENVIRONMENT "${python_tests_run}")
+endfunction()
+python_test(package ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/plumb_test.py)
+python_test(install bash ${PROJECT_SOURCE_DIR}/tests/python/install.sh
+  ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:plumb_c> ${PROJECT_BINARY_DIR}/python)
+file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/kernel_in_python/test_*.py)
+foreach(example IN LISTS examples)
+  get_filename_component(name ${example} NAME_WE)
+  python_test(${name} ${PLUMB_PYTHON} ${example})
+endforeach()
+# The same by unittest, as a runner finds them.
+python_test(examples_by_unittest ${PLUMB_PYTHON} -m unittest discover -s ${PROJECT_SOURCE_DIR}/examples/kernel_in_python)
+set_tests_properties(python.examples_by_unittest PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: numpy is not installed")
