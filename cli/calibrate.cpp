@@ -67,6 +67,10 @@ void tell(const Calibration& found, const Subject& subject) {
       v.elements, v.outside, v.worst);
   if (v.moments > 0) fmt::print(", RMS of error / foretold deviation {:.2f}", v.moments);
   fmt::print("\n");
+  if (v.arguments > 0) {
+    fmt::print("{} other arguments of functions: {} beyond the ulps of the card\n", v.arguments,
+               v.function_errors);
+  }
   if (v.equal > 0)
     fmt::print("made again bit by bit from the card: {:.4g} % of them\n", 100 * v.equal);
 }
@@ -82,6 +86,10 @@ nlohmann::json json_of(const Calibration& found, const Subject& subject) {
   const Validation& v = found.validation;
   nlohmann::json validation{{"elements", v.elements}, {"outside", v.outside}, {"worst", v.worst}};
   if (v.moments > 0) validation["moments"] = v.moments;
+  if (v.arguments > 0) {
+    validation["arguments"] = v.arguments;
+    validation["function_errors"] = v.function_errors;
+  }
   if (v.equal > 0) validation["equal"] = v.equal;
   if (!v.refused.empty()) validation["refused"] = v.refused;
   return {{"subject", subject.name}, {"format", subject.input.name}, {"title", found.card.title},
@@ -104,7 +112,9 @@ int calibrate_as(const CalibrateCommand& asked, const CLI::App& verb) {
     tell(found, subject);
   }
   if (!asked.card.empty()) write_whole(asked.card, text_of(found.card));
-  return found.validation.outside > 0 ? 1 : found.validation.refused.empty() ? 0 : 3;
+  return found.validation.outside + found.validation.function_errors > 0 ? 1
+         : found.validation.refused.empty()                              ? 0
+                                                                         : 3;
 }
 
 }  // namespace

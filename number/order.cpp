@@ -37,7 +37,7 @@ std::optional<Order> parse_words(const std::vector<std::string>& words) {
   if (words.size() != 3 || words[0] != "lanes") return {};
   const auto join = join_in(words[2]);
   if (!join) return {};
-  return Order{.kind = Order::Kind::lanes, .block = *count, .join = *join};
+  return Order{.kind = Order::Kind::interleaved, .block = *count, .join = *join};
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::string text_of(const Order& order) {
       return "blocked " + count + end;
     case Order::Kind::split:
       return "split " + count + end;
-    case Order::Kind::lanes:
+    case Order::Kind::interleaved:
       return "lanes " + count + " " + joins[static_cast<std::size_t>(order.join)] + end;
     default:
       return "sequential" + end;

@@ -28,7 +28,7 @@
 namespace plumb {
 
 struct Order {
-  enum class Kind { sequential, blocked, pairwise, split, lanes } kind = Kind::sequential;
+  enum class Kind { sequential, blocked, pairwise, split, interleaved } kind = Kind::sequential;
   enum class Join { sequential, pairwise, strided };
   std::size_t block = 0;                       // of blocked, parts of split, lanes: at least 1
   Rounding rounding = Rounding::nearest_even;  // of each step
@@ -70,7 +70,7 @@ class Sequence {
     const std::size_t middle = first + (last - first) / 2;
     return add_(halves(first, middle), halves(middle, last));
   }
-  T lanes(std::size_t n, std::size_t count, Order::Join join) const {
+  T interleaved(std::size_t n, std::size_t count, Order::Join join) const {
     std::vector<T> sums;
     for (std::size_t l = 0; l < std::min(n, count); ++l) sums.push_back(chain(l, n, count));
     if (sums.empty()) return T{};
@@ -110,8 +110,8 @@ T total_unswapped(const Order& order, std::size_t n, const Step& step, const Add
       return sum.blocks(n, order.block);
     case Order::Kind::split:
       return sum.blocks(n, std::max<std::size_t>(1, (n + order.block - 1) / order.block));
-    case Order::Kind::lanes:
-      return sum.lanes(n, order.block, order.join);
+    case Order::Kind::interleaved:
+      return sum.interleaved(n, order.block, order.join);
     default:
       return sum.chain(0, n);
   }

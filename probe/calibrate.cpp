@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "probe/functions.hpp"
 #include "probe/masked.hpp"
 
 namespace plumb::probe {
@@ -40,9 +41,12 @@ class Calibrator {
     repeat();
     grow_trees();
     explain();
+    explain_functions();
     options_.progress("holding its tolerances against products that no probe used");
     found_.validation =
         validate(subject_, found_.card, found_.emulations, longest(), options_.seed + 1000);
+    validate_functions(subject_, found_.card, options_.arguments, options_.seed + 1000,
+                       found_.validation);
     return std::move(found_);
   }
 
@@ -232,6 +236,28 @@ class Calibrator {
     const auto orders = orders_that_explain(found_.trees);
     if (!orders.empty()) fact("order_gemm", plumb::text_of(orders[0]), trees_text());
     fact("slice_invariant", "no", "the same product has other bits each time");
+  }
+
+  void explain_functions() {
+    for (const KnownFunction& known : known_functions()) {
+      const auto of = subject_.functions.find(known.name);
+      if (of == subject_.functions.end()) continue;
+      options_.progress(fmt::format("results of {}", known.name));
+      const Arguments arguments = arguments_of(known, options_.arguments, options_.seed);
+      const std::vector<float> results = of->second(arguments.first, arguments.second);
+      if (results.empty()) continue;
+      const FunctionErrors errors = errors_of(known, arguments, results);
+      const auto claim = errors.claim();
+      if (!claim) {
+        unknown(known.fact,
+                fmt::format("{}({}) is off by {:.3g} ulp", known.name, errors.x, errors.largest));
+        continue;
+      }
+      fact(known.fact, fmt::format("{}", *claim),
+           fmt::format("{} arguments, all of BF16 and FP16 among them; the largest error is {:.4f} "
+                       "ulp at {}",
+                       errors.inputs, errors.largest, errors.x));
+    }
   }
 
   // Is 1 + share 2^-23 rounded up with that probability (five standard deviations)?

@@ -4,7 +4,8 @@
 //   2  Trees of sums of many lengths (masked.hpp), in one shape.
 //   3  Orders, or steps of a matrix unit, that explain the trees (orders.hpp).
 //   4  Arithmetics that make the bits of other shapes and lengths (emulation.hpp).
-//   5  Tolerances of the card, held against products that no probe has used (validate).
+//   5  Functions, as far as it has any (functions.hpp).
+//   6  Tolerances of the card, held against products that no probe has used (validate).
 //
 //   A fact goes into the card if results tell it; the others are named in `unknown`, each with a
 //   reason. Bounds of a card with few facts are wide or refused; they are not guesses.
@@ -25,7 +26,8 @@
 namespace plumb::probe {
 
 struct CalibrateOptions {
-  std::size_t longest = 1024;  // products of a sum
+  std::size_t longest = 1024;       // products of a sum
+  std::size_t arguments = 1 << 18;  // of a function, by chance
   unsigned seed = 1;
   std::string source = "plumb calibrate";  // what facts give as theirs
   std::function<void(const std::string&)> progress = [](const std::string&) {};
@@ -37,11 +39,12 @@ struct Unknown {
 
 // What the tolerances of the card are worth on products that no probe has used.
 struct Validation {
-  std::size_t elements = 0, outside = 0;  // of the deterministic bound
-  double worst = 0;                       // error over bound
-  double moments = 0;                     // RMS of (error - bias) / deviation; 0: refused
-  double equal = 0;                       // share with the bits of the emulation; 0: there is none
-  std::string refused;                    // why there is no bound
+  std::size_t elements = 0, outside = 0;           // of the deterministic bound
+  double worst = 0;                                // error over bound
+  double moments = 0;                              // RMS of (error - bias) / deviation; 0: refused
+  std::size_t arguments = 0, function_errors = 0;  // of functions; those beyond the card's ulps
+  double equal = 0;     // share with the bits of the emulation; 0: there is none
+  std::string refused;  // why there is no bound
 };
 
 struct Calibration {
@@ -54,6 +57,10 @@ struct Calibration {
 };
 
 Calibration calibrate(const Subject& subject, const CalibrateOptions& options = {});
+
+// Are the functions of the subject within the ulps of the card, at arguments of another seed?
+void validate_functions(const Subject& subject, const Machine& card, std::size_t arguments,
+                        unsigned seed, Validation& result);
 
 Validation validate(const Subject& subject, const Machine& card,
                     const std::vector<Emulated>& emulations, std::size_t longest, unsigned seed);

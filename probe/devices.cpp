@@ -29,10 +29,10 @@ Order drawn_order(Drawing& draw) {
   using Kind = Order::Kind;
   Order order;
   order.kind = draw.one_of<Kind>(
-      {Kind::sequential, Kind::pairwise, Kind::blocked, Kind::split, Kind::lanes});
+      {Kind::sequential, Kind::pairwise, Kind::blocked, Kind::split, Kind::interleaved});
   if (order.kind == Kind::blocked) order.block = static_cast<std::size_t>(draw.between(2, 160));
   if (order.kind == Kind::split) order.block = static_cast<std::size_t>(draw.between(2, 12));
-  if (order.kind == Kind::lanes) {
+  if (order.kind == Kind::interleaved) {
     order.block = static_cast<std::size_t>(draw.between(2, 32));
     order.join = static_cast<Order::Join>(draw.between(0, 2));
   }

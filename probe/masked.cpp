@@ -9,15 +9,15 @@ namespace {
 // Asks where products meet, and remembers which way of asking works.
 class Masks {
  public:
-  Masks(const Subject& subject, std::size_t n)
-      : subject_(subject), n_(n), range_(operands_of(subject.input)) {}
+  Masks(const Subject& subject, std::size_t n, Read read)
+      : subject_(subject), n_(n), read_(read), range_(operands_of(subject.input)) {}
 
   // Do n ones, and the masks by themselves, give what they should?
   bool work() {
     Tensor a(2, n_), b(2, n_);
     for (std::size_t k = 0; k < n_; ++k) one_at(a, b, 0, k);
     mask(a, b, 1, 0, n_ - 1);
-    const std::vector<float> found = sums_of(subject_, a, b);
+    const std::vector<float> found = sums_of(subject_, a, b, read_);
     return found[0] == static_cast<float>(n_) * one() && found[1] == 0;
   }
 
@@ -62,7 +62,7 @@ class Masks {
       for (std::size_t k = 0; k < n_; ++k) one_at(a, b, row, k);
       mask(a, b, row, i, others[row]);
     }
-    for (const float sum : sums_of(subject_, a, b)) {
+    for (const float sum : sums_of(subject_, a, b, read_)) {
       const float later = sum / one();
       const bool whole = later >= 0 && later <= static_cast<float>(n_ - 2);
       if (!whole || later != std::floor(later)) return false;
@@ -77,7 +77,7 @@ class Masks {
       one_at(a, b, k, k);
       mask(a, b, k, i, j);
     }
-    const std::vector<float> found = sums_of(subject_, a, b);
+    const std::vector<float> found = sums_of(subject_, a, b, read_);
     return n_ - static_cast<std::size_t>(std::ranges::count(found, one()));
   }
 
@@ -87,19 +87,20 @@ class Masks {
 
   const Subject& subject_;
   std::size_t n_;
+  Read read_;
   Range range_;
   bool one_by_one_ = false;
 };
 
 }  // namespace
 
-std::vector<float> sums_of(const Subject& subject, const Tensor& a, const Tensor& b) {
+std::vector<float> sums_of(const Subject& subject, const Tensor& a, const Tensor& b, Read read) {
   std::vector<Operands> asked;
-  const std::size_t tile = subject.tile;
-  for (std::size_t first = 0; first < a.rows; first += tile) {
+  const std::size_t tile = subject.tile, each = read == Read::first ? 1 : tile;
+  for (std::size_t first = 0; first < a.rows; first += each) {
     // Always whole tiles: another shape could have another order.
     Operands next{Tensor(tile, a.cols), Tensor(a.cols, tile)};
-    for (std::size_t r = 0; r < std::min(tile, a.rows - first); ++r) {
+    for (std::size_t r = 0; r < std::min(each, a.rows - first); ++r) {
       std::copy_n(a.row(first + r), a.cols, next.a.row(r));
       for (std::size_t k = 0; k < a.cols; ++k) next.b(k, r) = b(first + r, k);
     }
@@ -107,7 +108,7 @@ std::vector<float> sums_of(const Subject& subject, const Tensor& a, const Tensor
   }
   const std::vector<Tensor> c = subject.multiply(asked);
   std::vector<float> sums(a.rows);
-  for (std::size_t r = 0; r < a.rows; ++r) sums[r] = c[r / tile](r % tile, r % tile);
+  for (std::size_t r = 0; r < a.rows; ++r) sums[r] = c[r / each](r % each, r % each);
   return sums;
 }
 
@@ -126,13 +127,18 @@ void put(Tensor& a, Tensor& b, std::size_t row, std::size_t k, int exponent, boo
 }
 
 Tree tree_of(const Subject& subject, std::size_t n) {
-  Masks masks(subject, n);
   if (n == 0) return {};
   if (n == 1) return leaf(0);
-  if (!masks.work()) return {};
-  return tree_from(n, [&](std::size_t i, const std::vector<std::size_t>& others) {
-    return masks.meetings(i, others);
-  });
+  for (const Read read : {Read::diagonal, Read::first}) {
+    Masks masks(subject, n, read);
+    if (!masks.work()) return {};
+    const auto meets = [&](std::size_t i, const std::vector<std::size_t>& others) {
+      return masks.meetings(i, others);
+    };
+    if (Tree tree = tree_from(n, meets)) return tree;
+    if (subject.tile == 1) break;
+  }
+  return {};
 }
 
 }  // namespace plumb::probe

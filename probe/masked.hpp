@@ -22,8 +22,12 @@
 
 namespace plumb::probe {
 
+// Which elements of a product are read: its diagonal, or the first one alone, because a kernel may
+// take the elements of one product in several orders.
+enum class Read { diagonal, first };
 // Sums of products, one for each row of a and b; (R, K) each.
-std::vector<float> sums_of(const Subject& subject, const Tensor& a, const Tensor& b);
+std::vector<float> sums_of(const Subject& subject, const Tensor& a, const Tensor& b,
+                           Read read = Read::diagonal);
 
 // The largest power of two that a probe uses as an operand, and the smallest.
 struct Range {
@@ -35,7 +39,8 @@ Range operands_of(const Format& input);
 void put(Tensor& a, Tensor& b, std::size_t row, std::size_t k, int exponent, bool negative,
          const Format& input);
 
-// The tree of a sum of n products; nothing where results do not tell.
+// The tree of a sum of n products, of the diagonal if its elements agree, else of the first element;
+// nothing where results do not tell.
 Tree tree_of(const Subject& subject, std::size_t n);
 
 }  // namespace plumb::probe

@@ -32,7 +32,7 @@ std::vector<Order> candidates(const Tree& longest) {
   for (const std::size_t lanes : strides) {
     if (lanes < 2) continue;
     for (const auto join : {Order::Join::sequential, Order::Join::pairwise, Order::Join::strided}) {
-      all.push_back({.kind = Kind::lanes, .block = lanes, .join = join});
+      all.push_back({.kind = Kind::interleaved, .block = lanes, .join = join});
     }
   }
   for (const std::size_t block : sizes) {
@@ -96,7 +96,7 @@ std::vector<Order> orders_that_explain(const Trees& trees) {
   }
   std::ranges::stable_sort(all, {}, [](const Order& order) {
     using Kind = Order::Kind;
-    constexpr Kind simplest[] = {Kind::sequential, Kind::pairwise, Kind::lanes, Kind::blocked,
+    constexpr Kind simplest[] = {Kind::sequential, Kind::pairwise, Kind::interleaved, Kind::blocked,
                                  Kind::split};
     return 2 * (std::ranges::find(simplest, order.kind) - std::begin(simplest)) + order.swapped;
   });

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "number/outcome.hpp"
+#include "probe/functions.hpp"
 #include "probe/plug_in.h"
 #include "trace/store/safetensors.hpp"
 #include "trace/store/tensor_file.hpp"
@@ -95,6 +96,40 @@ Tensor result(TensorFile& file, const std::string& name, std::size_t rows, std::
   return converted<float>(values);
 }
 
+// The functions that the library has: it is asked for one result of each.
+std::map<std::string, Function> functions_of(const plumb_plug_in* plug_in) {
+  std::map<std::string, Function> all;
+  if (plug_in->function == nullptr) return all;
+  for (const KnownFunction& known : known_functions()) {
+    const std::string name = known.name;
+    const auto call = [plug_in, name](const std::vector<float>& x, const std::vector<float>& y) {
+      std::vector<float> out(x.size());
+      if (plug_in->function(name.c_str(), x.data(), y.data(), out.data(), x.size())) out.clear();
+      return out;
+    };
+    if (!call({1}, {1}).empty()) all[name] = call;
+  }
+  return all;
+}
+
+std::vector<float> function_of(const std::string& words, const Desk& desk, const std::string& name,
+                               const std::vector<float>& x, const std::vector<float>& y) {
+  std::map<std::string, Shard> shards;
+  const auto add = [&](const std::string& as, const std::vector<float>& values) {
+    Tensor row(1, values.size());
+    std::ranges::copy(values, row.values.begin());
+    shards[as] = {whole(1, values.size()), row};
+  };
+  add("x." + name, x);
+  if (!y.empty()) add("y." + name, y);
+  write_shards(desk.in(), shards);
+  run(words, desk);
+  TensorFile file(desk.out());
+  if (!file.tensors().contains("f." + name)) return {};
+  const Tensor row = result(file, "f." + name, 1, x.size());
+  return {row.values.begin(), row.values.end()};
+}
+
 }  // namespace
 
 Subject subject_in_library(const fs::path& file) {
@@ -127,22 +162,32 @@ Subject subject_in_library(const fs::path& file) {
     }
     return all;
   };
-  return {plug_in->name, known_format(file.string(), plug_in->format), multiply};
+  Subject subject{plug_in->name, known_format(file.string(), plug_in->format), multiply};
+  subject.functions = functions_of(plug_in);
+  return subject;
 }
 
 Subject subject_of_command(const std::string& words, const Format& input) {
-  const auto multiply =
-      [words, desk = std::make_shared<const Desk>()](const std::vector<Operands>& asked) {
-        write(desk->in(), asked);
-        run(words, *desk);
-        TensorFile file(desk->out());
-        std::vector<Tensor> all;
-        for (std::size_t i = 0; i < asked.size(); ++i) {
-          all.push_back(result(file, fmt::format("c.{}", i), asked[i].a.rows, asked[i].b.cols));
-        }
-        return all;
-      };
-  return {words, input, multiply};
+  const auto desk = std::make_shared<const Desk>();
+  const auto multiply = [words, desk](const std::vector<Operands>& asked) {
+    write(desk->in(), asked);
+    run(words, *desk);
+    TensorFile file(desk->out());
+    std::vector<Tensor> all;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      all.push_back(result(file, fmt::format("c.{}", i), asked[i].a.rows, asked[i].b.cols));
+    }
+    return all;
+  };
+  Subject subject{words, input, multiply};
+  for (const KnownFunction& known : known_functions()) {
+    const std::string name = known.name;
+    subject.functions[name] = [words, desk, name](const std::vector<float>& x,
+                                                  const std::vector<float>& y) {
+      return function_of(words, *desk, name, x, y);
+    };
+  }
+  return subject;
 }
 
 }  // namespace plumb::probe

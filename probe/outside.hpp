@@ -3,7 +3,9 @@
 //   a shared library   that offers probe/plug_in.h
 //   a command          called as COMMAND IN OUT, two files of the safetensors format. IN has a.0, b.0,
 //                      a.1, b.1 ...: F32, (m, k) and (k, n). The command writes OUT with c.0, c.1 ...,
-//                      (m, n), of any type that judge reads. Its exit code is 0.
+//                      (m, n), of any type that judge reads. Its exit code is 0. Another IN has
+//                      x.exp, x.log ... and x.divide, y.divide, (1, n); OUT then has y of the same
+//                      names, f.exp ... (1, n), of the functions that there are.
 //
 // REFUSES  with one sentence: a library that cannot be opened or says another version, a format that
 //          does not exist; a command that fails, and results that are missing or of another shape

@@ -4,6 +4,8 @@
  *
  *   gemm    C (m, n) = A (m, k) B (k, n), row by row. Values of A and B are numbers of `format`, as
  *           float; C is what the device returns, as float. Returns 0, or anything else if it failed.
+ *   function    out[i] = name(x[i]) of FP32 numbers: "exp", "log", "erf", "tanh", "sqrt"; of "divide"
+ *           x[i] / y[i]. Returns 0, or anything else if the device has no such function. May be NULL.
  *
  * example: examples/plug_in
  */
@@ -19,6 +21,7 @@ typedef struct plumb_plug_in {
   const char *name;   /* one word, e.g. "mykernel" */
   const char *format; /* of the operands: "fp32", "bf16", "fp16", "tf32", "e4m3fn", "e5m2" */
   int (*gemm)(const float *a, const float *b, float *c, size_t m, size_t k, size_t n);
+  int (*function)(const char *name, const float *x, const float *y, float *out, size_t n);
 } plumb_plug_in;
 
 #ifdef __cplusplus

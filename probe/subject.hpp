@@ -3,6 +3,7 @@
 //
 //   multiply   products A B, A (M, K) and B (K, N) of numbers of `input`; returns C (M, N) of each.
 //              Many are asked for at once, for subjects that take long to start.
+//   functions  exp, log ... of FP32 numbers
 //   tile       as many sums are asked for in one product: C of tile x tile, of which the diagonal
 //              is read. 1 where a larger C costs more than it tells.
 //
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,11 +29,16 @@ struct Operands {
   Tensor a, b;  // (M, K), (K, N)
 };
 
+// A function of one argument or two, element by element.
+using Function =
+    std::function<std::vector<float>(const std::vector<float>& x, const std::vector<float>& y)>;
+
 struct Subject {
   std::string name;
   Format input;
   std::function<std::vector<Tensor>(const std::vector<Operands>&)> multiply;
   std::size_t tile = 16;
+  std::map<std::string, Function> functions = {};  // of functions.hpp, as far as there are any
 };
 
 // Products of a backend; of numbers of a shorter format, which it takes as FP32.

@@ -3,6 +3,7 @@
 #include "bounds/on_machine.hpp"
 #include "bounds/proof/certified.hpp"
 #include "probe/calibrate.hpp"
+#include "probe/functions.hpp"
 
 namespace plumb::probe {
 namespace {
@@ -29,6 +30,19 @@ Outcome<Tolerance> bound_of(const Truth& truth, const Machine& card, const Forma
 }
 
 }  // namespace
+
+void validate_functions(const Subject& subject, const Machine& card, std::size_t arguments,
+                        unsigned seed, Validation& result) {
+  for (const KnownFunction& known : known_functions()) {
+    const Fact* fact = card.fact(known.fact);
+    const auto of = subject.functions.find(known.name);
+    if (fact == nullptr || of == subject.functions.end()) continue;
+    const Arguments asked = arguments_of(known, arguments, seed);
+    const FunctionErrors errors = errors_of(known, asked, of->second(asked.first, asked.second));
+    result.arguments += errors.inputs;
+    result.function_errors += errors.beyond(std::stod(fact->value));
+  }
+}
 
 Validation validate(const Subject& subject, const Machine& card,
                     const std::vector<Emulated>& emulations, std::size_t longest, unsigned seed) {

@@ -1,4 +1,4 @@
-"""A subject of plumb calibrate: the matrix product of numpy, and of the BLAS behind it.
+"""A subject of plumb calibrate: the matrix product of numpy, and of the BLAS behind it; its functions.
 
     plumb calibrate --command "python3 numpy_products.py" -o numpy.json
 
@@ -39,7 +39,13 @@ def write(path, tensors):
 def main():
     asked = read(sys.argv[1])
     count = sum(name.startswith("a.") for name in asked)
-    write(sys.argv[2], {f"c.{i}": asked[f"a.{i}"] @ asked[f"b.{i}"] for i in range(count)})
+    made = {f"c.{i}": asked[f"a.{i}"] @ asked[f"b.{i}"] for i in range(count)}
+    for name in ("exp", "log", "tanh", "sqrt"):
+        if f"x.{name}" in asked:
+            made[f"f.{name}"] = getattr(numpy, name)(asked[f"x.{name}"])
+    if "x.divide" in asked:
+        made["f.divide"] = asked["x.divide"] / asked["y.divide"]
+    write(sys.argv[2], made)
 
 
 if __name__ == "__main__":

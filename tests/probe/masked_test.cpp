@@ -49,6 +49,22 @@ TEST(Masked, NonsenseGivesNoTree) {
   EXPECT_FALSE(tree_of(subject, 8));
 }
 
+// A kernel whose elements have several orders: the tree is that of the first one.
+TEST(Masked, ElementsOfSeveralOrdersAreToldApart) {
+  Subject subject = subject_of(Emulated{}, fp32);
+  subject.tile = 4;
+  const auto first = subject.multiply;
+  const auto others = subject_of(Emulated{.order = *parse_order("lanes 4 strided")}, fp32).multiply;
+  subject.multiply = [first, others](const std::vector<Operands>& asked) {
+    std::vector<Tensor> all = first(asked), rest = others(asked);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::copy_n(rest[i].row(all[i].rows / 2), rest[i].size() / 2, all[i].row(all[i].rows / 2));
+    }
+    return all;
+  };
+  EXPECT_EQ(text_of(tree_of(subject, 12)), "0..11");
+}
+
 // Formats whose numbers lie so near together that nothing vanishes tell nothing.
 TEST(Masked, ShortRangesGiveNoTree) { EXPECT_FALSE(tree_of(subject_of(Emulated{}, e2m1), 8)); }
 
