@@ -113,7 +113,7 @@ void Worst::take_floored(const Step& step) {
     last = std::min(last, std::max(last_of_group, common));
   }
   const int largest = std::max(step.top, of_sum());  // at most
-  if (last < largest - unit_.kept - 1) cut(term<"mma.floor">(1), largest - unit_.kept - 1);
+  // What the products lose at 2^(E - kept - 1), they and the result lose together (theory.md T6).
   if (!was_empty && last_ < largest - unit_.grid) cut(term<"mma.sum">(1), largest - unit_.grid);
   add(step);
   const int finest = std::max(step.top, fp32.emin);
