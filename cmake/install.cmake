@@ -1,7 +1,7 @@
 # cmake/install.cmake: what other projects get of this one: the program with its manual, rooms as libraries for
 # find_package(plumb) (plumbConfig.cmake.in says which) and for pkg-config, and libplumb.so with plumb.h for programs in
 # C. Headers of rooms lie below include/plumb and are included as here.
-include(GNUInstallDirs)
+include(install_c)
 include(CMakePackageConfigHelpers)
 
 # What is exported: rooms up to the planted bugs, the flags that all share, and what the machine has beside.
@@ -17,12 +17,6 @@ endforeach()
 install(TARGETS ${exported} EXPORT plumbTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb)
-# A set of its own: whoever asks for plumb::c alone needs none of the others' packages.
-set_target_properties(plumb_c PROPERTIES EXPORT_NAME c)
-target_include_directories(plumb_c INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-install(TARGETS plumb_c EXPORT plumbCTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS plumb RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # A header includes this list.
 install(FILES ${PROJECT_SOURCE_DIR}/model/joints/joints.inc
@@ -32,9 +26,7 @@ install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/man/ DESTINATION ${CMAKE_INSTALL_MAN
 install(FILES ${PROJECT_BINARY_DIR}/cli/plumb.bash RENAME plumb
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 
-set(package ${CMAKE_INSTALL_LIBDIR}/cmake/plumb)
 install(EXPORT plumbTargets NAMESPACE plumb:: DESTINATION ${package})
-install(EXPORT plumbCTargets NAMESPACE plumb:: DESTINATION ${package})
 string(JOIN " " optional_packages ${optional_packages})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/plumbConfig.cmake.in
   ${PROJECT_BINARY_DIR}/plumbConfig.cmake INSTALL_DESTINATION ${package})
@@ -42,13 +34,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/plumbConfigVersion.cmake 
 install(FILES ${PROJECT_BINARY_DIR}/plumbConfig.cmake ${PROJECT_BINARY_DIR}/plumbConfigVersion.cmake
   ${CMAKE_CURRENT_LIST_DIR}/FindMPFR.cmake ${CMAKE_CURRENT_LIST_DIR}/FindRE2.cmake DESTINATION ${package})
 
-# For pkg-config: number, bounds and trace as plumb, libplumb.so as plumb-c, wherever the folder is moved to.
-file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+# For pkg-config: number, bounds and trace, wherever the folder is moved to.
 string(JOIN " " flags ${machine_flags} -ffp-contract=off -fno-fast-math ${loop_flags})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/plumb.pc.in ${PROJECT_BINARY_DIR}/plumb.pc @ONLY)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/plumb-c.pc.in ${PROJECT_BINARY_DIR}/plumb-c.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/plumb.pc ${PROJECT_BINARY_DIR}/plumb-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/plumb.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # The examples, each built and run from an installed tree; the first, and that in C, once more by pkg-config, where that
 # is there. A library under sanitizers asks for a program under them: no test then in C.

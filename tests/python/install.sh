@@ -3,7 +3,9 @@
 # pass the package's tests?      install.sh PYTHON SOURCE LIBRARY FOLDER      exit code 77: pip or numpy is not there
 set -euo pipefail
 python=$1 source=$2 library=$3 folder=$4
-for module in numpy pip setuptools wheel; do
+wheel=wheel  # part of setuptools from 70 on
+"$python" -c "import setuptools.command.bdist_wheel" 2>/dev/null && wheel=setuptools
+for module in numpy pip setuptools $wheel; do
   "$python" -c "import $module" 2>/dev/null || { echo "skipped: $python has no $module"; exit 77; }
 done
 rm -rf "$folder"

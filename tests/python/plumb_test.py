@@ -294,6 +294,9 @@ class Arrays(unittest.TestCase):
         x, w = torch.randn(4, 16, 256), torch.nn.Parameter(torch.randn(256))
         y = torch.nn.functional.layer_norm(x, (256,), w, w, 1e-5)
         self.assertTrue(plumb.judge("layernorm", [x, w, w], y, eps=1e-5))
+        one = torch.ones(1)
+        self.assertTrue(plumb.judge("softmax", one.expand(3, 4), (one / 4).expand(3, 4)))
+        self.assertTrue(plumb.judge("scale", [x[0], torch.tensor(3.0)], x[0] * 3))
         with self.assertRaises(TypeError):
             plumb.judge("softmax", x[0].to_sparse(), y[0])
 

@@ -1,5 +1,7 @@
 // trace/judge/words.hpp: what a sentence calls the things that it asks a caller to mend: options of a
 // command line, or fields of a call.
+//
+// TESTED   tests/cli/judge_files_test.cpp, tests/c/calls_test.cpp
 #pragma once
 
 #include <string>
