@@ -98,6 +98,12 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
   const ArithmeticScope scope(order ? machine.arithmetic() : Arithmetic());
   const SumErrors errors = order ? errors_in_order(a, b, *order) : mma_errors(a, b, *unit);
+  if (call.mode == Mode::moments && errors.flushed) {
+    return Refusal{Why::unsupported,
+                   "machine '" + machine.id +
+                       "': numbers below 2^-126 may be flushed here, and moments do not foretell "
+                       "what that loses; ask for --mode deterministic"};
+  }
   const Wording wording =
       order ? Wording{"sums",
                       "half an fp32 spacing (a whole one unless nearest) at each partial sum "

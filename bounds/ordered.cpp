@@ -20,7 +20,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 struct Partial {
   double sum = 0, grid = infinity;
   double worst = 0, energy = 0, drift = 0, bias = 0, variance = 0;
-  bool held = true;  // by FP32; a product is not
+  bool held = true;   // by FP32; a product is not
+  bool lost = false;  // something may have been flushed on the way
 };
 
 class Walk {
@@ -42,6 +43,7 @@ class Walk {
     z.drift = x.drift + y.drift;
     z.bias = x.bias + y.bias;
     z.variance = x.variance + y.variance;
+    z.lost = x.lost || y.lost;
     // 2^-40: the FP64 additions of this very bound.
     const double most = (std::fabs(z.sum) + z.worst) * (1 + 0x1p-40);
     if (most == 0) return z;
@@ -88,6 +90,7 @@ class Walk {
   static void lose(Partial& z, double c) {
     z.worst += term<"ordered.flush">(c);
     z.drift += c;
+    z.lost = true;
   }
   static void flush(Partial& z) {
     if (!arithmetic_in_force.flushes || z.sum == 0) return;
@@ -102,11 +105,17 @@ class Walk {
     const double c = nearest ? std::min(h / 2, addend) : h;
     z.worst += term<"ordered.stagnation">(c);
     z.drift += term<"ordered.drift">(c);
-    if (nearest ? addend < h / 2 : addend < h && std::signbit(sum) == std::signbit(z.sum)) {
+    const bool away = rounding_ == Rounding::away,
+               outward = std::signbit(sum) == std::signbit(z.sum);
+    if (nearest ? addend < h / 2 : addend < h && outward != away) {
       z.bias -= sum;  // it vanishes
       return;
     }
-    if (!nearest) z.bias -= std::copysign(h / 2, z.sum);
+    if (away && addend < h) {  // it counts as a whole spacing
+      z.bias += std::copysign(h, z.sum) - sum;
+      return;
+    }
+    if (!nearest) z.bias += std::copysign(h / 2, away ? z.sum : -z.sum);
     z.variance += h * h / 12;
   }
 
@@ -123,7 +132,12 @@ class Walk {
         z.bias -= term<"ordered.bias">(std::copysign(odd ? h / 2 : (h - g) / 2, z.sum));
         z.variance += term<"ordered.truncated">((h * h - (odd ? 4 : 1) * g * g) / 12);
         break;
-      default:
+      case Rounding::away:
+        c = h;
+        z.bias += term<"ordered.away">(std::copysign(odd ? h / 2 : (h - g) / 2, z.sum));
+        z.variance += term<"ordered.truncated">((h * h - (odd ? 4 : 1) * g * g) / 12);
+        break;
+      case Rounding::stochastic:
         c = h;
         z.variance += term<"ordered.stochastic">((h * h + (odd ? 2 : -1) * g * g) / 6);
     }
@@ -180,6 +194,7 @@ SumErrors errors_in_order(View<double> a, View<double> b, const Order& order) {
       errors.drift(i, j) = sum.drift * (1 + 0x1p-40);
       errors.bias(i, j) = sum.bias;
       errors.variance(i, j) = sum.variance;
+      errors.flushed = errors.flushed || sum.lost;
     }
   }
   return errors;

@@ -21,11 +21,13 @@
 //   d and D   grow by the smaller of h/2 and what is added (nearest), or by h (toward zero)
 //   bias      falls by what is added, if that vanishes: below h/2 (nearest), or below h and of the
 //             sum's sign (toward zero); else by sign(s) h/2 toward zero, and the variance grows by
-//             h^2/12 in both modes
+//             h^2/12 in both modes. Away from zero signs are the other way, and what is below h and
+//             of the sum's sign counts as a whole h
 //
 // Elsewhere, for bias and variance, what is lost is uniform over the multiples of g, or over the
 // odd ones where an exact operand has a last bit at g that the other has not:
-// bounds/proof/grid.hpp. Toward zero the bias is -sign(s) (h - g)/2, odd -sign(s) h/2.
+// bounds/proof/grid.hpp. Toward zero the bias is -sign(s) (h - g)/2, odd -sign(s) h/2; away from zero
+// the opposite.
 //
 // ASSUMES  energy: each rounding has mean zero given the earlier ones; bias, variance: the above.
 //          Both fail for data that repeat; the caller has to ask.
@@ -45,6 +47,8 @@ struct SumErrors {
   // (M, N) each. `sum` is the FP64 sum from which the errors are counted; worst covers that it is
   // not exact.
   Matrix<double> sum, worst, energy, drift, bias, variance;
+  bool flushed =
+      false;  // may something be lost to flushed subnormals? Bias and variance have none of it
 
   // The bound that element e exceeds with probability <= 2 exp(-lambda^2 / 2).
   double likely(std::size_t e, double lambda) const;

@@ -39,9 +39,9 @@ struct Unknown {
 
 // What the tolerances of the card are worth on products that no probe has used.
 struct Validation {
-  std::size_t elements = 0, outside = 0;           // of the deterministic bound
-  double worst = 0;                                // error over bound
-  double moments = 0;                              // RMS of (error - bias) / deviation; 0: refused
+  std::size_t elements = 0, outside = 0;  // of the deterministic bound
+  double worst = 0;                       // error over bound
+  double moments = 0;  // RMS of (error - bias) / deviation, of plain data; 0: refused
   std::size_t arguments = 0, function_errors = 0;  // of functions; those beyond the card's ulps
   double equal = 0;     // share with the bits of the emulation; 0: there is none
   std::string refused;  // why there is no bound

@@ -5,6 +5,8 @@
 #include <random>
 #include <sstream>
 
+#include "number/outcome.hpp"
+
 namespace plumb::probe {
 namespace {
 
@@ -94,6 +96,16 @@ std::vector<std::string> other_units(const std::string& text) {
   return {unit(t / 2 + 1, g, k), unit(t, g - 1, k), unit(t, g, k - 1)};
 }
 
+// A unit of other terms may not fit the interval of promotion.
+bool is_card(const Machine& card) {
+  try {
+    for (const Format& format : all_formats) (void)card.mma(format);
+    return true;
+  } catch (const Failure&) {
+    return false;
+  }
+}
+
 // What could be said in a fact's place.
 std::vector<std::string> others_than(const Fact& fact) {
   if (fact.name == "rounding" && fact.value == "nearest_even") return {"toward_zero", "away"};
@@ -161,8 +173,9 @@ std::vector<ChangedCard> with_one_fact_changed(const Machine& card) {
   for (std::size_t i = 0; i < card.facts.size(); ++i) {
     const Fact& fact = card.facts[i];
     for (const std::string& value : others_than(fact)) {
-      all.push_back({fact.name + " = " + value, card});
-      all.back().card.facts[i].value = value;
+      ChangedCard other{fact.name + " = " + value, card};
+      other.card.facts[i].value = value;
+      if (is_card(other.card)) all.push_back(std::move(other));
     }
   }
   return all;

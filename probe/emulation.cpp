@@ -47,19 +47,20 @@ Operands drawn(std::string_view kind, std::size_t m, std::size_t k, std::size_t 
 
 std::vector<Sample> samples_of(const Subject& subject, const Samples& which) {
   static constexpr std::array kinds{"plain", "spread", "cancelling", "positive", "powers"};
+  const auto kind_of = [&](std::size_t i) { return which.tiny ? "tiny" : kinds[i / 2]; };
   Draw draw("plain", which.seed);
   std::vector<Operands> asked;
   for (std::size_t i = 0; i < 2 * kinds.size(); ++i) {
     const std::size_t m = draw.between(1, which.largest), n = draw.between(1, which.largest);
     const std::size_t shortest = std::min<std::size_t>(which.terms, 2);
     const std::size_t k = i % 2 == 0 ? which.terms : draw.between(shortest, which.terms);
-    asked.push_back(drawn(which.tiny ? "tiny" : kinds[i / 2], m, k, n, subject.input,
-                          which.seed * 64 + static_cast<unsigned>(i)));
+    asked.push_back(
+        drawn(kind_of(i), m, k, n, subject.input, which.seed * 64 + static_cast<unsigned>(i)));
   }
   std::vector<Tensor> found = subject.multiply(asked);
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    samples.push_back({std::move(asked[i]), std::move(found[i])});
+    samples.push_back({std::move(asked[i]), std::move(found[i]), kind_of(i)});
   }
   return samples;
 }
@@ -156,7 +157,7 @@ std::optional<Emulated> emulated_by(const Machine& card, const Format& input) {
 
 double share_equal(const Emulated& device, const std::vector<Sample>& samples) {
   std::size_t equal = 0, all = 0;
-  for (const auto& [operands, found] : samples) {
+  for (const auto& [operands, found, kind] : samples) {
     const Tensor made = emulated_product(view(operands.a), view(operands.b), device);
     for (std::size_t e = 0; e < made.size(); ++e) {
       equal += equal_bits(made.values[e], found.values[e]) ? 1 : 0;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "bounds/machine.hpp"
@@ -24,6 +25,7 @@ namespace plumb::probe {
 struct Sample {
   Operands operands;
   Tensor found;
+  std::string_view kind;  // of bounds/examples/draw.hpp
 };
 // Which: shapes up to `largest` x `terms` x `largest`. `tiny`: about FP32's smallest normal number;
 // else away from it.

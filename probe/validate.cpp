@@ -56,13 +56,15 @@ Validation validate(const Subject& subject, const Machine& card,
   if (!emulations.empty()) result.equal = share_equal(emulations[0], samples);
   double squares = 0;
   std::size_t counted = 0;
-  for (const auto& [operands, found] : samples) {
+  for (const auto& [operands, found, kind] : samples) {
     const Truth truth = truth_of(operands);
     const auto bound = bound_of(truth, card, subject.input, Mode::deterministic);
     if (!bound) {
       result.refused = bound.error().detail;
       return result;
     }
+    // Of data that do not repeat, which moments are for.
+    const bool foretold = kind == "plain" || kind == "positive";
     const auto moments = bound_of(truth, card, subject.input, Mode::moments);
     for (std::size_t e = 0; e < found.size(); ++e) {
       const double error = static_cast<double>(found.values[e]) - truth.product.value.values[e];
@@ -70,7 +72,7 @@ Validation validate(const Subject& subject, const Machine& card,
       ++result.elements;
       if (!(std::fabs(error) <= limit)) ++result.outside;
       if (limit > 0) result.worst = std::max(result.worst, std::fabs(error) / limit);
-      if (!moments || moments->bound[0].values[e] == 0) continue;
+      if (!foretold || !moments || moments->bound[0].values[e] == 0) continue;
       const double z = (error - moments->bias[0].values[e]) / moments->bound[0].values[e];
       squares += z * z;
       ++counted;
