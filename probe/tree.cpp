@@ -41,6 +41,7 @@ class Builder {
 // Is the tree a chain that adds the products first, first + stride, ... one by one? Then its last.
 struct Chain {
   std::size_t first, stride, last;
+  bool swapped = false;  // the products of each pair
 };
 std::optional<Chain> chain_in(const Tree& tree) {
   std::vector<std::size_t> products;
@@ -52,11 +53,16 @@ std::optional<Chain> chain_in(const Tree& tree) {
   products.push_back(at->leaf);
   std::ranges::reverse(products);
   if (products.size() < 3) return {};
+  const bool swapped = products.size() > 3 && products[3] < products[2];
+  // The first two are told in rising order, whichever was first.
+  for (std::size_t m = 2; swapped && m + 1 < products.size(); m += 2) {
+    std::swap(products[m], products[m + 1]);
+  }
   const std::size_t stride = products[1] - products[0];
   for (std::size_t m = 1; m < products.size(); ++m) {
     if (products[m] != products[m - 1] + stride) return {};
   }
-  return Chain{products.front(), stride, products.back()};
+  return Chain{products.front(), stride, products.back(), swapped};
 }
 
 }  // namespace
@@ -120,7 +126,8 @@ std::string text_of(const Tree& tree, std::size_t most) {
   if (const auto chain = chain_in(tree)) {
     const std::string second =
         chain->stride == 1 ? "" : "," + std::to_string(chain->first + chain->stride);
-    return std::to_string(chain->first) + second + ".." + std::to_string(chain->last);
+    return std::to_string(chain->first) + second + ".." + std::to_string(chain->last) +
+           (chain->swapped ? " swapped" : "");
   }
   if (most < tree->parts.size()) {
     return "[" + std::to_string(tree->leaves) + " from " + std::to_string(tree->leaf) + "]";

@@ -37,7 +37,8 @@ bool same(const Tree& x, const Tree& y);
 Tree tree_of(const Order& order, std::size_t n);
 Tree tree_of(const Mma& unit, const std::optional<Order>& parts, std::size_t n);
 
-// "(0..3 + 4..7)": two chains of four, added; "0,2..6" is the chain 0, 2, 4, 6. What has more than
+// "(0..3 + 4..7)": two chains of four, added; "0,2..6" is the chain 0, 2, 4, 6, "0..3 swapped" the
+// chain 1, 0, 3, 2. What has more than
 // about `most` parts is shortened: "[512 from 0]".
 std::string text_of(const Tree& tree, std::size_t most = 24);
 

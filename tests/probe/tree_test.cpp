@@ -70,6 +70,8 @@ Tree of(const std::string& order, std::size_t n) { return tree_of(*parse_order(o
 TEST(Tree, OfAnOrderIsThatOfItsAdditions) {
   EXPECT_EQ(text_of(of("sequential", 5)), "0..4");
   EXPECT_EQ(text_of(of("blocked 4", 10)), "((0..3 + 4..7) + (8 + 9))");
+  EXPECT_EQ(text_of(of("blocked 6 swapped", 12)), "(0..5 swapped + 6..11 swapped)");
+  EXPECT_EQ(text_of(of("sequential swapped", 7)), "0..6 swapped");
   EXPECT_EQ(text_of(of("split 3", 9)), "((0..2 + 3..5) + 6..8)");
   EXPECT_EQ(text_of(of("pairwise", 4)), "((0 + 1) + (2 + 3))");
   EXPECT_EQ(text_of(of("lanes 4 sequential", 12)), "(((0,4..8 + 1,5..9) + 2,6..10) + 3,7..11)");

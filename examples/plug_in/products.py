@@ -1,6 +1,7 @@
-"""A subject of plumb calibrate: the matrix product of numpy, and of the BLAS behind it; its functions.
+"""A subject of plumb calibrate: products of numpy or of PyTorch, and of the BLAS behind them; functions.
 
-    plumb calibrate --command "python3 numpy_products.py" -o numpy.json
+    plumb calibrate --command "python3 products.py numpy" -o numpy.json
+    plumb calibrate --command "python3 products.py torch" -o torch.json
 
 Called as COMMAND IN OUT. Both files have the safetensors format: eight bytes with the length of a JSON
 header, the header, raw values. It is read and written by hand here, so that numpy is all it takes.
@@ -36,16 +37,33 @@ def write(path, tensors):
         file.write(len(text).to_bytes(8, "little") + text + values)
 
 
+def of_numpy():
+    functions = {name: getattr(numpy, name) for name in ("exp", "log", "tanh", "sqrt")}
+    return numpy.matmul, functions
+
+
+def of_torch():
+    import torch
+
+    def on_tensors(function):
+        return lambda *arrays: function(*(torch.from_numpy(x.copy()) for x in arrays)).numpy()
+
+    names = ("exp", "log", "tanh", "sqrt", "erf")
+    return on_tensors(torch.matmul), {name: on_tensors(getattr(torch, name)) for name in names}
+
+
 def main():
-    asked = read(sys.argv[1])
+    library, read_from, write_to = sys.argv[1:]
+    matmul, functions = {"numpy": of_numpy, "torch": of_torch}[library]()
+    asked = read(read_from)
     count = sum(name.startswith("a.") for name in asked)
-    made = {f"c.{i}": asked[f"a.{i}"] @ asked[f"b.{i}"] for i in range(count)}
-    for name in ("exp", "log", "tanh", "sqrt"):
+    made = {f"c.{i}": matmul(asked[f"a.{i}"], asked[f"b.{i}"]) for i in range(count)}
+    for name, function in functions.items():
         if f"x.{name}" in asked:
-            made[f"f.{name}"] = getattr(numpy, name)(asked[f"x.{name}"])
+            made[f"f.{name}"] = function(asked[f"x.{name}"])
     if "x.divide" in asked:
         made["f.divide"] = asked["x.divide"] / asked["y.divide"]
-    write(sys.argv[2], made)
+    write(write_to, made)
 
 
 if __name__ == "__main__":
