@@ -180,12 +180,15 @@ std::string text_of(const Machine& machine) {
   for (const Fact& fact : machine.facts) {
     text += before;
     before = ",\n    ";
-    // In the order of the cards of the program.
-    const nlohmann::ordered_json line{{"name", fact.name},
-                                      {"value", fact.value},
-                                      {"provenance", name_of(fact.provenance)},
-                                      {"source", fact.source}};
-    text += line.dump();
+    const char* comma = "{";
+    for (const auto& [field, value] : {std::pair<const char*, std::string>{"name", fact.name},
+                                       {"value", fact.value},
+                                       {"provenance", std::string(name_of(fact.provenance))},
+                                       {"source", fact.source}}) {
+      text += comma + std::string("\"") + field + "\": " + json(value).dump();
+      comma = ", ";
+    }
+    text += "}";
   }
   return text + "\n  ]\n}\n";
 }

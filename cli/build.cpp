@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -16,6 +18,14 @@ std::string build_text() {
   return fmt::format(
       "plumb {}\ncommit {}\ninstructions: {}\nfound when built: {}\nbackends that run here: {}",
       PLUMB_VERSION, build_commit(), PLUMB_INSTRUCTIONS, PLUMB_FOUND, fmt::join(usable, ", "));
+}
+
+std::string device_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
 }
 
 }  // namespace plumb::cli

@@ -10,6 +10,8 @@ namespace plumb::cli {
 
 // As git describes it, with -dirty where the tree differed; "unknown" outside a repository.
 std::string_view build_commit();
+// The processor, as it calls itself.
+std::string device_name();
 // For --version: version, commit, libraries found, backends that run here.
 std::string build_text();
 

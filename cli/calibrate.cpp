@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "bounds/machine_card.hpp"
+#include "cli/build.hpp"
 #include "cli/columns.hpp"
 #include "cli/json.hpp"
 #include "cli/values.hpp"
@@ -102,8 +103,9 @@ int calibrate_as(const CalibrateCommand& asked, const CLI::App& verb) {
   CalibrateOptions options;
   options.longest = asked.longest;
   options.seed = asked.seed;
-  options.source = fmt::format("plumb calibrate {} --longest {} --seed {}", subject.name,
-                               asked.longest, asked.seed);
+  options.source =
+      fmt::format("plumb calibrate {:.80} {} --longest {} --seed {} ({} on {})", subject.name,
+                  subject.input.name, asked.longest, asked.seed, build_commit(), device_name());
   options.progress = talk;
   const Calibration found = calibrate(subject, options);
   if (asked.as_json) {

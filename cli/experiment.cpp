@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <fstream>
 
 #include "cli/build.hpp"
 #include "cli/json.hpp"
@@ -20,14 +19,6 @@ namespace plumb::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string device() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
 
 // Thrown where a question cannot stop between rows: while it waits for trained weights.
 struct TimeIsUp {};
@@ -132,7 +123,7 @@ void ExperimentCommand::say_provenance(const Experiment& experiment) const {
        {"commit", std::string(build_commit())},
        {"flags", PLUMB_FLAGS},
        {"compiler", __VERSION__},
-       {"device", device()},
+       {"device", device_name()},
        {"seeds", fmt::format("in the rows; trained states: {}", experiment.trained_states)}});
 }
 

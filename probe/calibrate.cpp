@@ -37,7 +37,7 @@ class Calibrator {
   Calibration operator()() {
     found_.card.id = subject_.name;
     found_.card.title =
-        fmt::format("products of {} numbers by {}", subject_.input.name, subject_.name);
+        fmt::format("products of {} numbers by {:.100}", subject_.input.name, subject_.name);
     repeat();
     grow_trees();
     explain();

@@ -1,0 +1,60 @@
+// Products of a real library, judged by a card that was just measured: are six bugs caught and
+// blamed, and is no healthy run accused by replay under that card?
+#include <gtest/gtest.h>
+
+#include "bounds/machine_card.hpp"
+#include "experiments/trial.hpp"
+#include "kernels/backend.hpp"
+#include "model/data/text.hpp"
+#include "model/run/training.hpp"
+#include "probe/calibrate.hpp"
+#include "tests/support/rooms.hpp"
+#include "tests/support/runs.hpp"
+
+namespace plumb {
+namespace {
+
+class Calibrated : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(Calibrated, SixBugsAreCaughtAndTheirHealthyTwinsAreNotAccused) {
+  const auto& [name, family] = GetParam();
+  const auto usable = [&](const Backend* each) {
+    return each->name == name && each->usable_here();
+  };
+  if (std::ranges::none_of(all_backends(), usable)) {
+    GTEST_SKIP() << name << " is not usable on this machine";
+  }
+  probe::CalibrateOptions probing;
+  probing.longest = 128;
+  const auto found = probe::calibrate(probe::subject_of(find_backend(name), bf16), probing);
+  ASSERT_EQ(found.validation.outside, 0U);
+  const Machine card = machine_from_card("measured.json", text_of(found.card));
+
+  const Training run = small_run(family, "bf16");
+  Start start = trained(start_of(run.config, run.recipe, run.layout, default_text()),
+                        default_text(), 30, [](int, double) {});
+  const Trace reference = run_reference(start);
+  CheckOptions options;
+  options.false_alarm = 1e-5;
+  options.replay.machine = &card;
+  for (const char* id :
+       {"embedding-mask-on-shifted-ids", "sp-norm-grad-not-reduced", "mean-of-means-loss",
+        "cp-weight-grad-not-reduced", "clip-norm-misses-sharded-params", "one-masked-entry"}) {
+    SCOPED_TRACE(id);
+    const Bug& bug = find_bug(id);
+    start.run.layout = parse_layout(std::string(bug.needs.layout));
+    const Verdict healthy =
+        check(reference, run_candidate(start, nullptr, {}, name).trace, options);
+    EXPECT_EQ(healthy.exit_code(), 0) << healthy.blamed;
+    const Verdict broken = check(reference, run_candidate(start, &bug, {}, name).trace, options);
+    EXPECT_EQ(broken.exit_code(), 1);
+    EXPECT_EQ(broken.blamed, bug.bites_at(start.run.config));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Calibrated,
+                         testing::Combine(testing::Values("eigen", "onednn", "cublas"),
+                                          testing::Values("gpt", "llama")));
+
+}  // namespace
+}  // namespace plumb
