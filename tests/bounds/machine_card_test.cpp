@@ -145,6 +145,21 @@ TEST(MachineCard, ProductsHaveAnOrderOfTheirOwnUpToALength) {
   EXPECT_EQ(other.product_order(97)->kind, Order::Kind::pairwise);
 }
 
+// Cards that were measured and are committed beside their rows.
+TEST(MachineCard, ThoseOfTheResultsAreCards) {
+  std::size_t count = 0;
+  const std::filesystem::path results = PLUMB_SOURCE_DIR "/experiments/results";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(results)) {
+    if (entry.path().parent_path().filename() != "cards") continue;
+    std::ifstream in(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    EXPECT_NO_THROW((void)machine_from_card(entry.path().filename().string(), text));
+    EXPECT_EQ(text.find("/tmp"), text.npos);
+    ++count;
+  }
+  EXPECT_GE(count, 7U);
+}
+
 TEST(MachineCard, IsReadAgainFromItsText) {
   const Machine mine =
       machine_from_card("mine.json", card_with(fact("order_gemm", "split 4 up to 4096")));

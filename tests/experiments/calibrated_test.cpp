@@ -17,7 +17,7 @@ namespace {
 class Calibrated : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Calibrated, SixBugsAreCaughtAndTheirHealthyTwinsAreNotAccused) {
-  const auto& [name, family] = GetParam();
+  const std::string name = std::get<0>(GetParam()), family = std::get<1>(GetParam());
   const auto usable = [&](const Backend* each) {
     return each->name == name && each->usable_here();
   };
