@@ -18,15 +18,16 @@
 
 typedef struct plumb_plug_in {
   int version;        /* PLUMB_PLUG_IN_VERSION */
-  const char *name;   /* one word, e.g. "mykernel" */
-  const char *format; /* of the operands: "fp32", "bf16", "fp16", "tf32", "e4m3fn", "e5m2" */
-  int (*gemm)(const float *a, const float *b, float *c, size_t m, size_t k, size_t n);
-  int (*function)(const char *name, const float *x, const float *y, float *out, size_t n);
+  const char* name;   /* one word, e.g. "mykernel" */
+  const char* format; /* of the operands: "fp32", "bf16", "fp16", "tf32", "e4m3fn", "e5m2" */
+  int (*gemm)(const float* a, const float* b, float* c, size_t m, size_t k, size_t n);
+  int (*function)(const char* name, const float* x, const float* y, float* out, size_t n);
 } plumb_plug_in;
 
 #ifdef __cplusplus
 extern "C"
 #endif
-const plumb_plug_in *plumb_subject_of_library(void);
+    const plumb_plug_in*
+    plumb_subject_of_library(void);
 
 #endif

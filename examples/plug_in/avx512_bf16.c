@@ -20,12 +20,12 @@ static uint32_t code(float x) {
 }
 
 /* Rows k and k + 1 of a matrix as pairs of codes; beyond its end they are zero. */
-static uint32_t pair(const float *x, size_t k, size_t rows, size_t stride) {
+static uint32_t pair(const float* x, size_t k, size_t rows, size_t stride) {
   const uint32_t low = code(x[k * stride]);
   return k + 1 < rows ? low | code(x[(k + 1) * stride]) << 16 : low;
 }
 
-static int gemm(const float *a, const float *b, float *c, size_t m, size_t k, size_t n) {
+static int gemm(const float* a, const float* b, float* c, size_t m, size_t k, size_t n) {
   for (size_t i = 0; i < m; ++i) {
     for (size_t j = 0; j < n; j += 16) {
       const size_t columns = n - j < 16 ? n - j : 16;
@@ -45,7 +45,7 @@ static int gemm(const float *a, const float *b, float *c, size_t m, size_t k, si
   return 0;
 }
 
-const plumb_plug_in *plumb_subject_of_library(void) {
+const plumb_plug_in* plumb_subject_of_library(void) {
   static const plumb_plug_in plug_in = {PLUMB_PLUG_IN_VERSION, "avx512_bf16", "bf16", gemm, NULL};
   return &plug_in;
 }

@@ -9,13 +9,13 @@
 
 #include "probe/plug_in.h"
 
-static float dot(const float *a, const float *b, size_t k, size_t stride) {
+static float dot(const float* a, const float* b, size_t k, size_t stride) {
   float lanes[4] = {0, 0, 0, 0};
   for (size_t i = 0; i < k; ++i) lanes[i % 4] += a[i] * b[i * stride];
   return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 
-static int gemm(const float *a, const float *b, float *c, size_t m, size_t k, size_t n) {
+static int gemm(const float* a, const float* b, float* c, size_t m, size_t k, size_t n) {
   for (size_t i = 0; i < m; ++i) {
     for (size_t j = 0; j < n; ++j) c[i * n + j] = dot(a + i * k, b + j, k, n);
   }
@@ -26,18 +26,20 @@ static int gemm(const float *a, const float *b, float *c, size_t m, size_t k, si
 static float fast_exp(float x) {
   const float n = rintf(x * 1.44269504F);
   const float r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-  const float p = 1 + r * (1 + r * (0.5F + r * (1 / 6.0F + r * (1 / 24.0F + r * (1 / 120.0F + r / 720)))));
+  const float p =
+      1 + r * (1 + r * (0.5F + r * (1 / 6.0F + r * (1 / 24.0F + r * (1 / 120.0F + r / 720)))));
   return ldexpf(p, (int)n);
 }
 
-static int function(const char *name, const float *x, const float *y, float *out, size_t n) {
+static int function(const char* name, const float* x, const float* y, float* out, size_t n) {
   const int exponential = strcmp(name, "exp") == 0, quotient = strcmp(name, "divide") == 0;
   if (!exponential && !quotient) return 1;
   for (size_t i = 0; i < n; ++i) out[i] = exponential ? fast_exp(x[i]) : x[i] / y[i];
   return 0;
 }
 
-const plumb_plug_in *plumb_subject_of_library(void) {
-  static const plumb_plug_in plug_in = {PLUMB_PLUG_IN_VERSION, "four_lanes", "fp32", gemm, function};
+const plumb_plug_in* plumb_subject_of_library(void) {
+  static const plumb_plug_in plug_in = {PLUMB_PLUG_IN_VERSION, "four_lanes", "fp32", gemm,
+                                        function};
   return &plug_in;
 }
