@@ -16,6 +16,7 @@ import json
 import pathlib
 import sys
 
+import calibrate_plot
 import detection_plot
 import healthy_plot
 import recipes_plot
@@ -27,6 +28,7 @@ PICTURES = {"bound-tightness": (tolerances_plot.ratios_of_bounds, tolerances_plo
             "others-tolerances": (tolerances_plot.ratios_of_others, tolerances_plot.others),
             "training": (recipes_plot.losses, recipes_plot.training),
             "precision-recipes": (recipes_plot.sources, recipes_plot.precision),
+            "calibrate-hardware": (calibrate_plot.recovered, calibrate_plot.calibrated),
             "detection-rate": (detection_plot.counts, detection_plot.detection),
             "healthy-layouts": (healthy_plot.shares, healthy_plot.layouts),
             "false-alarms": (healthy_plot.rates, healthy_plot.alarms)}
