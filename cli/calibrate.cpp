@@ -17,7 +17,7 @@ namespace {
 
 struct CalibrateCommand {
   std::string subject, command, format = "fp32", card;
-  std::size_t longest = 1024;
+  std::size_t longest = 1024, widest = 192;
   unsigned seed = 1;
   bool as_json = false;
 };
@@ -102,6 +102,7 @@ int calibrate_as(const CalibrateCommand& asked, const CLI::App& verb) {
   const Subject subject = subject_from(asked, verb);
   CalibrateOptions options;
   options.longest = asked.longest;
+  options.widest = asked.widest;
   options.seed = asked.seed;
   options.source =
       fmt::format("plumb calibrate {:.80} {} --longest {} --seed {} ({} on {})", subject.name,
@@ -136,6 +137,9 @@ void add_calibrate(CLI::App& app, Verb& chosen) {
   verb->add_option("--longest", asked.longest, "probe sums of up to so many products")
       ->capture_default_str()
       ->check(whole_numbers(3, 4096));
+  verb->add_option("--widest", asked.widest, "rows and columns of the largest product")
+      ->capture_default_str()
+      ->check(whole_numbers(1, 4096));
   verb->add_option("--seed", asked.seed, "of the products that are drawn")->capture_default_str();
   add_json(*verb, asked.as_json);
   verb->footer(

@@ -14,7 +14,7 @@ constexpr std::size_t probed_lengths[] = {
     1,   2,   3,   4,   5,   6,    7,    8,    12,   15,   16,   17,   24,  31,
     32,  33,  48,  64,  96,  100,  128,  192,  200,  256,  320,  384,  385, 448,
     500, 512, 640, 768, 900, 1000, 1024, 1536, 2000, 2048, 3072, 4000, 4096};
-constexpr std::size_t widest = 24;   // of the other shapes
+constexpr std::size_t usual = 24;    // rows and columns of most products
 constexpr unsigned most_rounds = 8;  // of samples that tell matrix units apart
 constexpr std::size_t coins = 512;   // sums that show whether roundings are stochastic
 
@@ -44,7 +44,7 @@ class Calibrator {
     explain_functions();
     options_.progress("holding its tolerances against products that no probe used");
     found_.validation =
-        validate(subject_, found_.card, found_.emulations, longest(), options_.seed + 1000);
+        validate(subject_, found_.card, found_.emulations, longest(), wide(), options_.seed + 1000);
     validate_functions(subject_, found_.card, options_.arguments, options_.seed + 1000,
                        found_.validation);
     return std::move(found_);
@@ -58,8 +58,19 @@ class Calibrator {
   void unknown(std::string name, std::string why) {
     found_.unknown.push_back({std::move(name), std::move(why)});
   }
-  std::vector<Sample> samples(std::size_t terms, std::size_t size = widest) const {
-    return samples_of(subject_, {.largest = size, .terms = terms, .seed = options_.seed});
+  // A large product costs much where each step of it is emulated.
+  std::size_t wide() const { return subject_.tile > 1 ? options_.widest : 0; }
+  Samples which(std::size_t terms) const {
+    return {.largest = usual, .terms = terms, .seed = options_.seed, .wide = wide()};
+  }
+  std::vector<Sample> samples(std::size_t terms) const {
+    return samples_of(subject_, which(terms));
+  }
+  std::vector<Sample> tiny_samples(std::size_t terms) const {
+    Samples tiny = which(terms);
+    tiny.tiny = true;
+    tiny.wide = 0;
+    return samples_of(subject_, tiny);
   }
 
   void repeat() {
@@ -114,7 +125,7 @@ class Calibrator {
     std::vector<Order> orders = orders_that_explain(found_.trees);
     if (!orders.empty() && explain_sums(orders, orders[0].up_to)) {
       Order order = found_.emulations[0].order;
-      fact("order_gemm", plumb::text_of(order), trees_text());
+      fact("order_gemm", plumb::text_of(order), trees_text() + "; " + bits_text(order.up_to));
     } else {
       if (!explain_pairs()) {
         return unknown("rounding", "no rounding of FP32 makes the bits of sums of two products");
@@ -137,7 +148,7 @@ class Calibrator {
       return std::ranges::all_of(left, [&](const Emulated& e) { return of(e) == of(left[0]); });
     };
     if (!agree([](const Emulated& e) { return e.order.rounding; })) return false;
-    const std::string how = fmt::format("every bit of drawn products of up to {} terms", terms);
+    const std::string how = bits_text(terms);
     fact("accumulator", "fp32", how);
     fact("rounding", std::string(name_of(left[0].order.rounding)), how);
     explain_subnormals(left, terms);
@@ -160,7 +171,7 @@ class Calibrator {
     fact("fma", "any", "the order is not known");
     std::vector<Emulated> flushed = kept;
     for (Emulated& e : flushed) e.flushes = true;
-    const auto tiny = samples_of(subject_, {widest, 2, options_.seed, true});
+    const auto tiny = tiny_samples(2);
     const bool keeps = !roundings_left(kept, tiny).empty();
     if (keeps == !roundings_left(flushed, tiny).empty()) {
       unknown("subnormals", keeps ? out_of_reach : mixed);
@@ -171,7 +182,7 @@ class Calibrator {
   }
 
   void explain_subnormals(std::vector<Emulated>& left, std::size_t terms) {
-    const auto tiny = samples_of(subject_, {widest, terms, options_.seed, true});
+    const auto tiny = tiny_samples(terms);
     std::vector<Emulated> both = left;
     for (const Emulated& e : left) {
       both.push_back(e);
@@ -192,7 +203,9 @@ class Calibrator {
     if (!steps) return unknown("mma", "no chain of steps explains the trees");
     auto left = candidates_in(*steps, subject_.input);
     for (unsigned more = 0; more < most_rounds && left.size() > 1; ++more) {
-      left = left_of(left, samples_of(subject_, {widest, longest(), options_.seed + more}));
+      Samples next = which(longest());
+      next.seed += more;
+      left = left_of(left, samples_of(subject_, next));
     }
     if (left.empty()) return unknown("mma", "no grid and no number of kept bits makes the bits");
     found_.emulations = left;
@@ -278,6 +291,10 @@ class Calibrator {
   }
   bool rounds_by_chance() const { return rounds_up(0.25F) && rounds_up(0.625F); }
 
+  std::string bits_text(std::size_t terms) const {
+    const std::size_t size = std::max(usual, wide());
+    return fmt::format("every bit of drawn products, up to {} x {} x {}", size, terms, size);
+  }
   std::string trees_text() const {
     return fmt::format("trees of sums of up to {} products, in products of {} x n x {}", longest(),
                        subject_.tile, subject_.tile);

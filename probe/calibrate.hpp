@@ -27,6 +27,7 @@ namespace plumb::probe {
 
 struct CalibrateOptions {
   std::size_t longest = 1024;       // products of a sum
+  std::size_t widest = 192;         // rows and columns of the largest product; emulated devices: 24
   std::size_t arguments = 1 << 18;  // of a function, by chance
   unsigned seed = 1;
   std::string source = "plumb calibrate";  // what facts give as theirs
@@ -62,7 +63,9 @@ Calibration calibrate(const Subject& subject, const CalibrateOptions& options = 
 void validate_functions(const Subject& subject, const Machine& card, std::size_t arguments,
                         unsigned seed, Validation& result);
 
+// Products of up to `longest` terms; one of `widest` rows and columns, the others of up to 24.
 Validation validate(const Subject& subject, const Machine& card,
-                    const std::vector<Emulated>& emulations, std::size_t longest, unsigned seed);
+                    const std::vector<Emulated>& emulations, std::size_t longest,
+                    std::size_t widest, unsigned seed);
 
 }  // namespace plumb::probe

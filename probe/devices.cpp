@@ -184,7 +184,7 @@ std::vector<ChangedCard> with_one_fact_changed(const Machine& card) {
 bool is_noticed(const Subject& subject, const Machine& card, std::size_t longest, unsigned seed) {
   const auto emulation = emulated_by(card, subject.input);
   const std::vector<Emulated> all(emulation ? 1 : 0, emulation.value_or(Emulated{}));
-  const Validation v = validate(subject, card, all, longest, seed);
+  const Validation v = validate(subject, card, all, longest, 0, seed);
   return v.outside > 0 || (emulation && v.equal < 1);
 }
 

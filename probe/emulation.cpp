@@ -51,7 +51,8 @@ std::vector<Sample> samples_of(const Subject& subject, const Samples& which) {
   Draw draw("plain", which.seed);
   std::vector<Operands> asked;
   for (std::size_t i = 0; i < 2 * kinds.size(); ++i) {
-    const std::size_t m = draw.between(1, which.largest), n = draw.between(1, which.largest);
+    std::size_t m = draw.between(1, which.largest), n = draw.between(1, which.largest);
+    if (i == 0 && which.wide > 0) m = n = which.wide;
     const std::size_t shortest = std::min<std::size_t>(which.terms, 2);
     const std::size_t k = i % 2 == 0 ? which.terms : draw.between(shortest, which.terms);
     asked.push_back(

@@ -33,6 +33,7 @@ struct Samples {
   std::size_t largest = 24, terms = 64;
   unsigned seed = 1;
   bool tiny = false;
+  std::size_t wide = 0;  // not 0: the first is of `wide` rows and columns
 };
 std::vector<Sample> samples_of(const Subject& subject, const Samples& which);
 

@@ -45,9 +45,10 @@ void validate_functions(const Subject& subject, const Machine& card, std::size_t
 }
 
 Validation validate(const Subject& subject, const Machine& card,
-                    const std::vector<Emulated>& emulations, std::size_t longest, unsigned seed) {
+                    const std::vector<Emulated>& emulations, std::size_t longest,
+                    std::size_t widest, unsigned seed) {
   Validation result;
-  auto samples = samples_of(subject, {24, longest, seed, false});
+  auto samples = samples_of(subject, {24, longest, seed, false, widest});
   if (card.fact("subnormals") != nullptr) {
     for (Sample& sample : samples_of(subject, {24, longest, seed + 1, true})) {
       samples.push_back(std::move(sample));

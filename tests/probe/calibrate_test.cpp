@@ -78,7 +78,7 @@ TEST(Calibrate, ValidationSeesAFactThatWasChanged) {
     }
     const auto emulation = emulated_by(found.card, hidden.input);
     const std::vector<Emulated> all(emulation ? 1 : 0, emulation.value_or(Emulated{}));
-    const Validation v = validate(subject, found.card, all, 200, 9);
+    const Validation v = validate(subject, found.card, all, 200, 0, 9);
     return v.outside > 0 || v.equal < 1;
   };
   const HiddenDevice sums{{.order = order_of("blocked 32")}, fp32};
