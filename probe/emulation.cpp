@@ -159,6 +159,7 @@ std::optional<Emulated> emulated_by(const Machine& card, const Format& input) {
 double share_equal(const Emulated& device, const std::vector<Sample>& samples) {
   std::size_t equal = 0, all = 0;
   for (const auto& [operands, found, kind] : samples) {
+    if (!device.order.knows(operands.a.cols)) continue;
     const Tensor made = emulated_product(view(operands.a), view(operands.b), device);
     for (std::size_t e = 0; e < made.size(); ++e) {
       equal += equal_bits(made.values[e], found.values[e]) ? 1 : 0;

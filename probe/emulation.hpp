@@ -59,7 +59,7 @@ std::vector<Emulated> candidates_in(const Steps& steps, const Format& input);
 // What a card says of products, if it is enough to make their bits.
 std::optional<Emulated> emulated_by(const Machine& card, const Format& input);
 
-// The share of elements that have the emulation's bits.
+// The share of elements that have the emulation's bits, of sums as long as its order is known.
 double share_equal(const Emulated& device, const std::vector<Sample>& samples);
 
 }  // namespace plumb::probe

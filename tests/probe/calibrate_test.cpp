@@ -60,6 +60,26 @@ TEST(Calibrate, SaysNothingWrongOfHiddenDevices) {
   EXPECT_GT(10 * known, 8 * facts);
 }
 
+// A library that takes longer sums in another order: the first one is claimed as far as it goes.
+TEST(Calibrate, AnOrderIsClaimedUpToTheLengthThatItHolds) {
+  Subject subject = subject_of(Emulated{.order = order_of("blocked 16")}, fp32);
+  const auto shorter = subject.multiply;
+  const auto longer = subject_of(Emulated{.order = order_of("lanes 4 strided")}, fp32).multiply;
+  subject.multiply = [shorter, longer](const std::vector<Operands>& asked) {
+    std::vector<Tensor> all;
+    for (const Operands& each : asked) {
+      all.push_back((each.a.cols <= 100 ? shorter : longer)({each})[0]);
+    }
+    return all;
+  };
+  CalibrateOptions options;
+  options.longest = 200;
+  const Calibration found = calibrate(subject, options);
+  EXPECT_EQ(fact_of(found, "order_gemm"), "blocked 16 up to 100");
+  EXPECT_EQ(found.validation.outside, 0U);
+  EXPECT_EQ(found.validation.equal, 1);
+}
+
 // Of a unit whose sums the masks cannot see to the second step, 24 terms were claimed; it has 27.
 TEST(Calibrate, ClaimsNoTermsWhereNoSumHasTwoSteps) {
   const HiddenDevice hidden = drawn_device(270);
