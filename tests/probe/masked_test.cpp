@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 
 #include "tests/support/rooms.hpp"
@@ -47,6 +48,32 @@ TEST(Masked, NonsenseGivesNoTree) {
     return all;
   };
   EXPECT_FALSE(tree_of(subject, 8));
+}
+
+// What is added to the mask -L does not vanish where a processor rounds toward zero: there products
+// are 1 one at a time.
+TEST(Masked, SumsThatAProcessorRoundsTowardZeroGiveTheirTree) {
+  Subject subject = subject_of(Emulated{}, fp32);
+  subject.multiply = [](const std::vector<Operands>& asked) {
+    std::vector<Tensor> all;
+    std::fesetround(FE_TOWARDZERO);
+    for (const auto& [a, b] : asked) {
+      Tensor c(a.rows, b.cols);
+      for (std::size_t i = 0; i < c.rows; ++i) {
+        for (std::size_t k = a.cols; k-- > 0;) {  // from the last product on
+          for (std::size_t j = 0; j < c.cols; ++j) c(i, j) += a(i, k) * b(k, j);
+        }
+      }
+      all.push_back(std::move(c));
+    }
+    std::fesetround(FE_TONEAREST);
+    return all;
+  };
+  for (const std::size_t n : {3, 8, 20}) {
+    Tree backwards = leaf(n - 1);
+    for (std::size_t k = n - 1; k-- > 0;) backwards = sum_of({backwards, leaf(k)});
+    EXPECT_TRUE(same(tree_of(subject, n), backwards)) << text_of(tree_of(subject, n));
+  }
 }
 
 // A kernel whose elements have several orders: the tree is that of the first one.
