@@ -36,8 +36,6 @@ double tensor_scale(double largest, const Format& to) {
 Matrix<double> block_scales_of(const CastOperand& of, double largest) {
   const CastRule& rule = of.rule;
   const std::size_t blocks = of.begins.size() - 1, rows = of.input.rows;
-  const bool nested = rule.scales == ScaleRule::nested;
-  const double grid = nested ? nested_scale(largest, rule.format) : 1;
   Matrix<double> scales(rows, blocks);
   for_each(of, [&](std::size_t i, std::size_t k, std::size_t b) {
     double& most = scales(i / rule.across * rule.across, b);
@@ -46,7 +44,7 @@ Matrix<double> block_scales_of(const CastOperand& of, double largest) {
   for (std::size_t i = 0; i < rows; ++i) {
     for (std::size_t b = 0; b < blocks; ++b) {
       scales(i, b) = i % rule.across == 0 ? static_cast<double>(static_cast<float>(block_scale(
-                                                scales(i, b), rule.scales, rule.format, grid)))
+                                                scales(i, b), rule.scales, rule.format, largest)))
                                           : scales(i - 1, b);
     }
   }
@@ -78,8 +76,9 @@ CastOperand cast_operand(Matrix<double> input, const CastRule& rule, double larg
   of.codes = Matrix<double>(of.input.rows, n);
   for_each(of, [&](std::size_t i, std::size_t k, std::size_t b) {
     const float x = static_cast<float>(of.input(i, k));
-    const float scaled =
-        rule.in_blocks() ? x / static_cast<float>(of.scales(i, b)) : x * static_cast<float>(by);
+    const float scaled = rule.in_blocks()
+                             ? in_scale(x, static_cast<float>(of.scales(i, b)), rule.scales)
+                             : x * static_cast<float>(by);
     if (rule.by_chance) cast.word = random_word(key, i * n + k);
     of.codes(i, k) = static_cast<double>(round_to(scaled, rule.format, cast));
   });
@@ -113,7 +112,8 @@ Matrix<double> CastOperand::moved() const {
     double& v = x(i, k);
     const double scale = scales(i, b), sought = std::fabs(input(i, k) / scale);
     v = std::fabs(v - input(i, k));
-    if (rule.by_chance) v = std::max(v, ulp(sought * (1 + 0x1p-23), rule.format) * scale);
+    if (!rule.by_chance || scale == 0) return;
+    v = std::max(v, ulp(sought * (1 + 0x1p-22), rule.format) * scale);
   });
   return x;
 }

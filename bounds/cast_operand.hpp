@@ -5,7 +5,8 @@
 //
 //   no          code = cast(x), scale 1
 //   by_tensor   code = cast(x s), scale 1 / s, s of amax_scale
-//   by_blocks   code = cast(x / s), scale s, of the rules of number/blocks.hpp
+//   by_blocks   code = cast(x / s), scale s, of the rules of number/blocks.hpp, which may take
+//               x (1 / s) for x / s
 // Casts are those of the operations cast, quantize and quantize_blocks, bit by bit, whose results
 // are code * scale rounded to FP32. Blocks are `along` the sum by `across` it.
 //

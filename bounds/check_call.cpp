@@ -130,7 +130,7 @@ std::size_t times(const Operand& x, const Attributes& attributes, std::size_t le
     case Presence::counted:
       return x.may_be_absent && left == 0 ? 0 : static_cast<std::size_t>(by());
     case Presence::given:
-      return (x.is == 0 ? by() != 0 : by() == x.is) ? 1 : 0;
+      return (x.least == 0 ? by() != 0 : by() >= x.least) ? 1 : 0;
   }
   return 0;
 }

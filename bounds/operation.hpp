@@ -188,7 +188,7 @@ struct Traits {
   bool adds_inputs = false;      // its terms are whole inputs, dealt to the parts
   bool of_ranks = false;         // its inputs are the ranks': a machine's collective adds them
   bool one_product = false;      // of two matrices: a machine's card may know its steps
-  bool exact = false;            // its bound is 0 in every call
+  bool exact = false;            // its bound is 0 in every call, by the promised formula
 };
 
 class RandomCall;

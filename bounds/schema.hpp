@@ -37,7 +37,7 @@ enum class Presence {
   optional,  // may be left out; a caller that gives a later input gives this one, too
   repeated,  // once or more, to the end of the inputs; neighbours of this kind alternate
   counted,   // as often as the attribute `by` says
-  given,     // where the attribute `by` is `is`, or is not 0 if that is 0
+  given,     // where the attribute `by` is `least` or more, or is not 0 if that is 0
 };
 
 // An input or an output.
@@ -45,7 +45,7 @@ struct Operand {
   std::string_view name, rows = "*", cols = "*";
   Presence presence = Presence::once;
   std::string_view by = "";
-  double is = 0;
+  double least = 0;
   bool may_be_absent = false;         // of counted ones: all of them
   std::string_view absent_size = "";  // the symbol that is 0 where an optional one is left out
   // Where this attribute is not 0, the sizes are the other ones.
@@ -67,10 +67,10 @@ constexpr Operand counted(Operand x, std::string_view by, bool may_be_absent = f
   x.may_be_absent = may_be_absent;
   return x;
 }
-constexpr Operand given(Operand x, std::string_view by, double is = 0) {
+constexpr Operand given(Operand x, std::string_view by, double least = 0) {
   x.presence = Presence::given;
   x.by = by;
-  x.is = is;
+  x.least = least;
   return x;
 }
 constexpr Operand where(Operand x, std::string_view by, std::string_view rows,

@@ -25,8 +25,8 @@ std::string text_of(const Operand& x) {
       return fmt::format("{3}{0}_1, {0}_2 ... {1} by {2}{4}", x.name, sizes, x.by,
                          x.may_be_absent ? "[" : "", x.may_be_absent ? "]" : "");
     case Presence::given:
-      return x.is == 0 ? fmt::format("[{} {} with {}]", x.name, sizes, x.by)
-                       : fmt::format("[{} {} with {} = {}]", x.name, sizes, x.by, x.is);
+      return x.least == 0 ? fmt::format("[{} {} with {}]", x.name, sizes, x.by)
+                          : fmt::format("[{} {} with {} >= {}]", x.name, sizes, x.by, x.least);
   }
   return "";
 }

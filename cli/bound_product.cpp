@@ -43,8 +43,8 @@ CastOperand operand(const Asked& asked, std::uint64_t input, const CastRule& rul
                     const Format& compute) {
   const ProductSample& sample = asked.sample;
   const Sampled& axis = input == 0 ? sample.rows : sample.cols;
-  const bool of_tensor = rule.scaled == CastRule::Scaled::by_tensor ||
-                         (rule.in_blocks() && rule.scales == ScaleRule::nested);
+  const bool of_tensor =
+      rule.scaled == CastRule::Scaled::by_tensor || (rule.in_blocks() && is_nested(rule.scales));
   const std::size_t rows = input == 0 ? sample.of_rows : sample.of_cols;
   const double largest = of_tensor ? largest_drawn(input, rows * sample.inner, compute) : 0;
   Matrix<double> x = input == 0 ? drawn_rows(sample, compute) : drawn_columns(sample, compute);

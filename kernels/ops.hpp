@@ -40,12 +40,15 @@ struct BlockSize {
   std::size_t rows, cols;
 };
 Tensor block_magnitudes(const Tensor& x, const BlockSize& block);  // largest finite, one a block
-// The number that an E4M3 scale of one stands for, given the whole tensor's largest magnitude.
-float grid_of_scales(float amax, const Format& format);
-// By the rules ceil, exact and nested, of which only the last one reads `grid`. Throws
-// std::invalid_argument on another rule.
-float block_scale_to_fit(float amax, ScaleRule rule, const Format& format, float grid);
+// The number that an E4M3 scale of one stands for, given the whole tensor's largest magnitude, by
+// the rule nested or nested_reciprocal.
+float grid_of_scales(float tensor_amax, ScaleRule rule, const Format& format);
+// By the rules ceil, exact, nested and nested_reciprocal, of which the last two read `tensor_amax`.
+// Throws std::invalid_argument on another rule.
+float block_scale_to_fit(float amax, ScaleRule rule, const Format& format, float tensor_amax);
 void divide_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
+// Multiplies by 1 / scale, in FP32; by the largest number where that is infinite.
+void divide_blocks_by_reciprocals(Tensor& x, const Tensor& scales, const BlockSize& block);
 void multiply_blocks(Tensor& x, const Tensor& scales, const BlockSize& block);
 // Cuts values beyond the format's largest number to that number.
 void saturate(std::span<float> x, const Format& format);

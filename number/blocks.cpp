@@ -1,6 +1,7 @@
 #include "number/blocks.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "number/rounding.hpp"
 
@@ -29,6 +30,15 @@ double amax(const Tensor& x, const Block& block) {
 
 double normal_fp32(double scale) { return std::max(round_to(scale, fp32), 0x1p-126); }
 
+constexpr float most_fp32 = std::numeric_limits<float>::max();
+
+// By what a tensor is multiplied, so that its largest magnitude is that of a block in E4M3.
+float encoding(double tensor_amax, const Format& element) {
+  if (tensor_amax == 0) return 1;
+  const auto most = static_cast<float>(e4m3fn.largest() * element.largest());
+  return std::min(most / static_cast<float>(tensor_amax), most_fp32);
+}
+
 // amax / largest, rounded up to a power of two.
 double ceil_scale(double size, const Format& element) {
   int exponent = 0;
@@ -38,7 +48,14 @@ double ceil_scale(double size, const Format& element) {
 
 }  // namespace
 
-double block_scale(double size, ScaleRule rule, const Format& element, double tensor_scale) {
+double block_scale(double size, ScaleRule rule, const Format& element, double tensor_amax) {
+  if (rule == ScaleRule::nested_reciprocal) {
+    const float inverse = 1 / static_cast<float>(element.largest());
+    const float sought = static_cast<float>(size) * (encoding(tensor_amax, element) * inverse);
+    const float steps = round_to(std::min(sought, most_fp32), e4m3fn, {.saturate = true});
+    return static_cast<double>(steps *
+                               static_cast<float>(nested_scale(tensor_amax, rule, element)));
+  }
   if (size == 0) return 1;
   const auto within = [](double scale) { return round_to(scale, e8m0, {.saturate = true}); };
   switch (rule) {
@@ -53,16 +70,25 @@ double block_scale(double size, ScaleRule rule, const Format& element, double te
     }
     case ScaleRule::exact:
       return normal_fp32(size / element.largest());
-    case ScaleRule::nested:
+    default:
       break;
   }
+  const double tensor_scale = nested_scale(tensor_amax, rule, element);
   const double steps =
       round_to(size / element.largest() / tensor_scale, e4m3fn, {.saturate = true});
   return normal_fp32((steps == 0 ? e4m3fn.spacing_at_zero() : steps) * tensor_scale);
 }
 
-double nested_scale(double size, const Format& element) {
+double nested_scale(double size, ScaleRule rule, const Format& element) {
+  if (rule == ScaleRule::nested_reciprocal) {
+    return static_cast<double>(1 / encoding(size, element));
+  }
   return size == 0 ? 1 : normal_fp32(size / (element.largest() * e4m3fn.largest()));
+}
+
+float in_scale(float x, float scale, ScaleRule rule) {
+  if (rule != ScaleRule::nested_reciprocal) return x / scale;
+  return x * std::min(1 / scale, most_fp32);
 }
 
 std::vector<std::size_t> block_starts(std::size_t n, std::size_t size, int parts) {
@@ -86,16 +112,18 @@ Quantised quantise(const Tensor& x, const BlockFormat& to) {
   const std::size_t rows = to.rows == 0 ? std::max<std::size_t>(x.rows, 1) : to.rows;
   const std::size_t cols = to.cols == 0 ? std::max<std::size_t>(x.cols, 1) : to.cols;
   Quantised result{x, Tensor((x.rows + rows - 1) / rows, (x.cols + cols - 1) / cols), 0};
-  const double tensor_scale = nested_scale(amax(x, {0, 0, x.rows, x.cols}), to.element);
+  const double tensor_amax = is_nested(to.rule) ? amax(x, {0, 0, x.rows, x.cols}) : 0;
   for (std::size_t r = 0; r < result.scales.rows; ++r) {
     for (std::size_t c = 0; c < result.scales.cols; ++c) {
       const Block block{r * rows, c * cols, std::min(rows, x.rows - r * rows),
                         std::min(cols, x.cols - c * cols)};
-      const double scale = block_scale(amax(x, block), to.rule, to.element, tensor_scale);
+      const double scale = block_scale(amax(x, block), to.rule, to.element, tensor_amax);
       result.scales(r, c) = static_cast<float>(scale);
       for_each(block, [&](std::size_t i, std::size_t j) {
         if (!std::isfinite(x(i, j))) return;
-        const double element = x(i, j) / scale;
+        const double element = to.rule == ScaleRule::nested_reciprocal
+                                   ? in_scale(x(i, j), static_cast<float>(scale), to.rule)
+                                   : x(i, j) / scale;
         const double rounded = round_to(element, to.element, {.saturate = true});
         const double beyond = std::fabs(element) - to.element.largest();
         result.saturated += beyond > ulp(to.element.largest(), to.element) / 2 ? 1 : 0;

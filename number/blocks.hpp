@@ -8,15 +8,20 @@
 //   ceil    the least power of two with which nothing saturates
 //   even    floor of amax rounded to the element's precision
 //   exact   amax / largest, in FP32
-//   nested  amax / largest in E4M3 on a grid that one FP32 scale of the tensor sets (NVFP4)
-// A block of zeros has the scale 1; no scale in FP32 is below its normal numbers. Blocks at the
-// edges may be smaller.
+//   nested  amax / largest in E4M3 on a grid that one FP32 scale t of the tensor sets (NVFP4):
+//           t = tensor amax / (448 largest) in FP32, amax / largest / t in FP64, then E4M3
+//   nested_reciprocal  the same in FP32, by products with reciprocals, as Transformer Engine does:
+//           e = 448 largest / tensor amax, t = 1 / e, amax (e (1 / largest)) in E4M3, times t
+// A block of zeros has the scale 1; no scale in FP32 is below its normal numbers, and none in E4M3
+// below the smallest one. Not so nested_reciprocal: what rounds to 0 is 0, and so is all of its
+// block; and an element is that of x (1 / scale). Blocks at the edges may be smaller.
 //
 // CLAIM    unless it saturates, an element is off by at most u/(1+u) |x| + scale spacing_at_zero/2.
 //          ceil never saturates; floor saturates a value above largest/2^emax 2^floor(log2 amax).
 // ERRORS   x / scale is rounded in FP64 first: two roundings, which differ from one only where
 //          x / scale lies within 2^-53 of a midpoint.
-// SOURCES  [OCP-MX] blocks of 32 and the floor rule; [NVFP4]; [DeepSeek-V3] 1x128 and 128x128
+// SOURCES  [OCP-MX] blocks of 32 and the floor rule; [NVFP4], its kernels for nested_reciprocal;
+//          [DeepSeek-V3] 1x128 and 128x128
 // TESTED   tests/number/blocks_test.cpp
 #pragma once
 
@@ -29,7 +34,12 @@
 
 namespace plumb {
 
-enum class ScaleRule { floor, ceil, even, exact, nested };
+enum class ScaleRule { floor, ceil, even, exact, nested, nested_reciprocal };
+
+// Does a scale of the whole tensor set the grid?
+constexpr bool is_nested(ScaleRule rule) {
+  return rule == ScaleRule::nested || rule == ScaleRule::nested_reciprocal;
+}
 
 struct BlockFormat {
   std::string_view name;
@@ -55,10 +65,12 @@ inline constexpr std::array block_formats{
 // Returns the row of that name, or nullptr.
 const BlockFormat* find_block_format(std::string_view name);
 
-// The scale of a block with largest magnitude `amax`; `tensor_scale` is for nested scales only.
-double block_scale(double amax, ScaleRule rule, const Format& element, double tensor_scale = 1);
+// The scale of a block with largest magnitude `amax`; that of the tensor is for nested scales only.
+double block_scale(double amax, ScaleRule rule, const Format& element, double tensor_amax = 0);
 // The grid of nested scales: its largest number stands for the tensor's largest magnitude.
-double nested_scale(double amax, const Format& element);
+double nested_scale(double tensor_amax, ScaleRule rule, const Format& element);
+// What of x the cast to the elements takes, in FP32.
+float in_scale(float x, float scale, ScaleRule rule);
 // Where blocks of `size` begin along an axis of n, and n as the end. They begin anew in each of
 // `parts` equal slices of the axis.
 std::vector<std::size_t> block_starts(std::size_t n, std::size_t size, int parts);

@@ -70,7 +70,7 @@ inline void random_scales(RandomCall& c) {
   c.table();
   c.e.attributes = {{"rows", c.draw.between(1, 4)},
                     {"cols", c.draw.between(1, 20)},
-                    {"rule", c.draw.between(0, 4)},
+                    {"rule", c.draw.between(0, 5)},
                     {"sliced_rows", c.draw.coin()}};
   c.e.how = {parts[c.draw.between(0, 2)], fp32, elements[c.draw.between(0, 3)]};
   const bool of_experts = c.draw.between(0, 3) == 0;

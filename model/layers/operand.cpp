@@ -115,12 +115,13 @@ class Caster {
   Tensor scales_of(const std::string& name, const Tensor& x, const BlockSize& block,
                    const Evaluation& ran) const {
     Tensor scales = block_magnitudes(x, block);
-    float grid = 1;
-    if (how_.rule == ScaleRule::nested) {
-      grid = grid_of_scales(over_ranks(name, largest_magnitude(scales.values)), how_.format);
+    float all = 0;
+    if (is_nested(how_.rule)) {
+      all = over_ranks(name, largest_magnitude(scales.values));
+      const float grid = grid_of_scales(all, how_.rule, how_.format);
       record(name + "_tensor_scale", Tensor(1, 1, grid), Sharding::whole, fp32, ran);
     }
-    for (float& s : scales.values) s = block_scale_to_fit(s, how_.rule, how_.format, grid);
+    for (float& s : scales.values) s = block_scale_to_fit(s, how_.rule, how_.format, all);
     if (scales.size() == 0) return scales;  // experts that no token chose
     if (in_pieces(block)) {
       const std::string id = rank_.recorded_as(id_of(name + "_scale"));
@@ -169,7 +170,11 @@ class Caster {
   Tensor in_blocks(const std::string& name, Tensor x, const BlockSize& block) const {
     const Evaluation ran = ran_as(x, block);
     const Tensor scales = scales_of(name, x, block, ran);
-    divide_blocks(x, scales, block);
+    if (how_.rule == ScaleRule::nested_reciprocal) {
+      divide_blocks_by_reciprocals(x, scales, block);
+    } else {
+      divide_blocks(x, scales, block);
+    }
     saturate(x.values, how_.format);
     round(name, x);
     multiply_blocks(x, scales, block);

@@ -32,11 +32,12 @@ void cast_blocks(Promise& p, const std::string& x, const SlicedAxis& sliced, con
     evaluation.tokens.groups = p.l.ep;
   }
   Ids scales{as + "_scale"};
-  if (how.rule == ScaleRule::nested) scales.push_back(as + "_tensor_scale");
+  if (is_nested(how.rule)) scales.push_back(as + "_tensor_scale");
   Ids scaled{x};
   if (of_experts) scaled.push_back(sliced.copies);
   p.node("block_scales", scaled, scales, evaluation, blocks);
   blocks.erase("rule");
+  if (how.rule == ScaleRule::nested_reciprocal) blocks["by_reciprocal"] = 1;
   if (how.stochastic) blocks["key"] = static_cast<double>(rounding_key(p.c, p.step, as));
   scaled.insert(scaled.begin() + 1, scales[0]);
   p.node("quantize_blocks", scaled, {as}, evaluation, blocks);

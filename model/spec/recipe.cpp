@@ -25,16 +25,25 @@ constexpr const char* a_recipe =
 
 // The formats that a scale is written in, and their rules for a block's largest magnitude.
 constexpr std::pair<std::string_view, ScaleRule> scale_formats[] = {
-    {"e8m0", ScaleRule::ceil}, {"fp32", ScaleRule::exact}, {"e4m3fn", ScaleRule::nested}};
+    {"e8m0", ScaleRule::ceil},
+    {"fp32", ScaleRule::exact},
+    {"e4m3fn", ScaleRule::nested_reciprocal}};
 
 OperandCast blocks_of(const RecipeCard& of, const std::string& when) {
-  of.only({"format", "scaling", "block", "scale", "rounding"}, when);
+  of.only({"format", "scaling", "block", "scale", "nested", "rounding"}, when);
   OperandCast cast{of.format("format", {"e4m3fn", "e5m2", "e3m2", "e2m3", "e2m1"}, when),
                    Scaling::block};
   std::tie(cast.across, cast.along) = of.two_sizes("block");
   const std::string scale = of.choice("scale", {"e8m0", "fp32", "e4m3fn"});
   for (const auto& [format, rule] : scale_formats) {
     if (format == scale) cast.rule = rule;
+  }
+  if (of.has("nested")) {
+    if (scale != "e4m3fn") {
+      of.refuse("nested", "choose scale = 'e4m3fn', which a scale of the tensor belongs to");
+    }
+    const bool quotient = of.choice("nested", {"reciprocal", "quotient"}) == "quotient";
+    if (quotient) cast.rule = ScaleRule::nested;
   }
   if (of.has("rounding")) {
     cast.stochastic = of.choice("rounding", {"nearest", "stochastic"}) == "stochastic";
@@ -43,8 +52,8 @@ OperandCast blocks_of(const RecipeCard& of, const std::string& when) {
 }
 
 OperandCast cast_of(const RecipeCard& all, const char* field) {
-  const RecipeCard of =
-      all.inner(field, {"format", "scaling", "block", "scale", "rounding", "history"}, an_operand);
+  const RecipeCard of = all.inner(
+      field, {"format", "scaling", "block", "scale", "nested", "rounding", "history"}, an_operand);
   const std::string scaling = of.choice("scaling", {"none", "tensor", "delayed", "block"});
   const std::string when = " with scaling = '" + scaling + "'";
   if (scaling == "block") return blocks_of(of, when);

@@ -9,7 +9,9 @@ std::string in_words(const OperandCast& cast) {
   if (cast.scaling == Scaling::block) {
     const char* scale = cast.rule == ScaleRule::ceil    ? "a power of two"
                         : cast.rule == ScaleRule::exact ? "an FP32 scale"
-                                                        : "an E4M3 scale on an FP32 grid";
+                        : cast.rule == ScaleRule::nested
+                            ? "an E4M3 scale on an FP32 grid"
+                            : "an E4M3 scale on an FP32 grid, by reciprocals";
     return format + ", " + scale + " for each " + std::to_string(cast.across) + "x" +
            std::to_string(cast.along) + (cast.stochastic ? ", rounded stochastically" : "");
   }

@@ -42,7 +42,10 @@ const Case fp8{"fp8", e4m3, e4m3}, mixed{"mixed", e5m2_gradient, e4m3},
           {e2m1, Scaled::by_blocks, 16, 16, ScaleRule::nested}},
     nvfp4_gradient{"nvfp4 gradient",
                    {e2m1, Scaled::by_blocks, 16, 1, ScaleRule::nested, true},
-                   {e2m1, Scaled::by_blocks, 16, 16, ScaleRule::nested}};
+                   {e2m1, Scaled::by_blocks, 16, 16, ScaleRule::nested}},
+    by_reciprocals{"nvfp4 by reciprocals",
+                   {e2m1, Scaled::by_blocks, 16, 1, ScaleRule::nested_reciprocal, true},
+                   {e2m1, Scaled::by_blocks, 16, 16, ScaleRule::nested_reciprocal}};
 
 // Kinds of data whose scales stay in the range that the bound is for.
 constexpr std::array kinds{"plain", "cancelling", "spread", "positive", "powers"};
@@ -289,7 +292,7 @@ std::vector<Tensor> in_fp32(const CastProductCall& call) {
 
 TEST(CastProduct, InAnyOrderOfFp32StaysWithinItsBound) {
   Seen seen;
-  for (const Case& of : {fp8, mixed, fp8_block, tf32_product, mxfp8, nvfp4}) {
+  for (const Case& of : {fp8, mixed, fp8_block, tf32_product, mxfp8, nvfp4, by_reciprocals}) {
     for (const char* kind : kinds) {
       Draw draw(kind, 5);
       const std::size_t n = draw.between(1, 400);
@@ -446,7 +449,7 @@ TEST(CastOperand, HoldsTheNumbersOfTheOperationsThatCast) {
     Draw draw(kind, 9);
     const Matrix<double> x = draw.matrix(37, 150, bf16);
     const double largest = largest_magnitude(x);
-    for (const Case& of : {fp8_block, mxfp8, nvfp4, nvfp4_gradient}) {
+    for (const Case& of : {fp8_block, mxfp8, nvfp4, nvfp4_gradient, by_reciprocals}) {
       for (const CastRule& rule : {of.a, of.b}) {
         Example e{"block_scales",
                   {x},
@@ -459,6 +462,7 @@ TEST(CastOperand, HoldsTheNumbersOfTheOperationsThatCast) {
         e.id = "quantize_blocks";
         e.attributes.erase("rule");
         if (rule.by_chance) e.attributes["key"] = 3;
+        if (rule.scales == ScaleRule::nested_reciprocal) e.attributes["by_reciprocal"] = 1;
         const Tensor made = evaluation_of(e)[0];
         EXPECT_EQ(converted<float>(cast_operand(x, rule, largest, 2, 3).in_fp32()), made);
       }

@@ -211,6 +211,29 @@ TEST(PromiseOfScales, AScaleThatOnlyThisLayoutHasIsReplayed) {
   EXPECT_EQ(verdict.blamed, id);
 }
 
+// The shipped recipe divides; of one's own the default are reciprocals.
+TEST(PromiseOfScales, NestedByReciprocalsIsKeptToo) {
+  for (const char* layout : {"dp1,tp1", "dp2,tp2,sp", "cp2,tp2,sp", "dp2,pp2,zero3,recompute"}) {
+    Training run = small_run("llama", "nvfp4", layout);
+    const Values leaves = leaves_of_run(run);
+    const Values divided = reference(plan(run.config, run.recipe, run.layout), leaves);
+    OperandCasts& casts = *run.recipe.operands;
+    for (OperandCast* cast : {&casts.activations, &casts.weights, &casts.gradients}) {
+      cast->rule = ScaleRule::nested_reciprocal;
+    }
+    const Values promised = reference(plan(run.config, run.recipe, run.layout), leaves);
+    const Merged made = merge(train_step(run, leaves, Joints(), find_backend("reference")));
+    EXPECT_TRUE(made.findings.empty()) << layout << made.findings.front().id;
+    for (const auto& [id, tensor] : promised) {
+      ASSERT_TRUE(made.values.contains(id)) << layout << " " << id;
+      ASSERT_EQ(*made.values.at(id), *tensor) << layout << " " << id;
+    }
+    EXPECT_TRUE(std::ranges::any_of(promised, [&](const auto& value) {
+      return value.first.ends_with("/operand") && *value.second != *divided.at(value.first);
+    })) << layout;
+  }
+}
+
 const auto name_of_both = [](const auto& of) {
   std::string name = std::get<0>(of.param);
   name += std::string("_") + std::get<1>(of.param);

@@ -191,6 +191,7 @@ TEST(Recipe, OfBlocksRefusesWhatIsNone) {
            {"format", "bf16", "choose e4m3fn, e5m2, e3m2, e2m3, e2m1 with scaling = 'block'"},
            {"scale", "bf16", "says scale = 'bf16'; choose e8m0, fp32, e4m3fn"},
            {"rounding", "up", "says rounding = 'up'; choose nearest, stochastic"},
+           {"nested", "quotient", "says nested = 'quotient'; choose scale = 'e4m3fn', which"},
            {"history", 3, "has 'history', which says nothing with scaling = 'block'"}}) {
     EXPECT_NE(blocks(field, value).find(sentence), std::string::npos) << blocks(field, value);
   }
@@ -279,6 +280,13 @@ TEST(Recipe, OfBlocksSaysWhichWayTheyLie) {
   EXPECT_EQ(casts.activations.along, 16);
   EXPECT_EQ(casts.activations.across, 1);
   EXPECT_EQ(casts.activations.rule, ScaleRule::nested);
+  nlohmann::json card = good();
+  nlohmann::json& weights = card["operands"]["weights"];
+  weights = {{"format", "e2m1"}, {"scaling", "block"}, {"block", {1, 16}}, {"scale", "e4m3fn"}};
+  const auto rule = [&] { return recipe_from_json(card.dump(), "r.json").operands->weights.rule; };
+  EXPECT_EQ(rule(), ScaleRule::nested_reciprocal);
+  weights["nested"] = "quotient";
+  EXPECT_EQ(rule(), ScaleRule::nested);
   EXPECT_TRUE(casts.activations.two_copies());
   EXPECT_FALSE(casts.weights.two_copies());
   EXPECT_TRUE(casts.gradients.stochastic);

@@ -114,6 +114,62 @@ TEST(Blocks, ScalesOfPowersOfTwoChangeNothingButTheEdges) {
   }
 }
 
+// What Transformer Engine writes into memory, from its source ([NVFP4]), step by step in FP32.
+struct ByReciprocals {
+  float tensor_scale = 0;
+  Tensor codes, scales;
+};
+ByReciprocals by_reciprocals(const Tensor& x) {
+  float all = 0;
+  for (const float v : x.values) all = std::max(all, std::fabs(v));
+  const float encode = all == 0 ? 1 : std::min(448.0F * 6.0F / all, 0x1.fffffep127F);
+  const float decode = 1.0F / encode;
+  ByReciprocals made{decode, Tensor(x.rows, x.cols), Tensor(x.rows, x.cols / 16)};
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    for (std::size_t b = 0; b < x.cols / 16; ++b) {
+      float amax = 0;
+      for (std::size_t j = 16 * b; j < 16 * b + 16; ++j) amax = std::max(amax, std::fabs(x(i, j)));
+      const float stored = round_to(amax * (encode * (1.0F / 6.0F)), e4m3fn, {.saturate = true});
+      const float times = std::min(1.0F / (stored * decode), 0x1.fffffep127F);
+      made.scales(i, b) = stored;
+      for (std::size_t j = 16 * b; j < 16 * b + 16; ++j) {
+        made.codes(i, j) = round_to(x(i, j) * times, e2m1, {.saturate = true});
+      }
+    }
+  }
+  return made;
+}
+
+TEST(Blocks, NestedByReciprocalsHaveTheBitsOfTransformerEngine) {
+  const BlockFormat format = with("nvfp4", ScaleRule::nested_reciprocal);
+  std::size_t blocks = 0, other_scales = 0, of_zero = 0;
+  for (const char* kind : input_kinds) {
+    Tensor x = normal(512, 256, kind);
+    for (float& v : x.values) v = round_to(v, bf16);
+    const ByReciprocals expected = by_reciprocals(x);
+    const Quantised q = quantise(x, format), quotients = quantise(x, *find_block_format("nvfp4"));
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      for (std::size_t j = 0; j < x.cols; ++j) {
+        const float scale = expected.scales(i, j / 16) * expected.tensor_scale;
+        ASSERT_EQ(q.scales(i, j / 16), scale) << kind << " " << i << " " << j;
+        ASSERT_EQ(q.values(i, j), expected.codes(i, j) * scale) << kind << " " << i << " " << j;
+        if (j % 16 > 0) continue;
+        ++blocks;
+        of_zero += scale == 0 ? 1 : 0;
+        other_scales += std::fabs(scale - quotients.scales(i, j / 16)) > 0x1p-20F * scale ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(of_zero, 0U) << "of " << blocks;            // blocks that the other rule lifts
+  EXPECT_GT(other_scales, of_zero) << "of " << blocks;  // ratios near a tie
+}
+
+TEST(Blocks, NestedByReciprocalsOfNothingAreZeros) {
+  const Quantised q = quantise(Tensor(2, 32), with("nvfp4", ScaleRule::nested_reciprocal));
+  EXPECT_EQ(q.scales, Tensor(2, 2));
+  EXPECT_EQ(q.values, Tensor(2, 32));
+}
+
 TEST(Blocks, LeaveAloneWhatIsNotFinite) {
   Tensor x(1, 40, 1.0F);
   x.values[3] = std::nanf("");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "bounds/examples/example.hpp"
 #include "tests/support/rooms.hpp"
@@ -21,9 +22,12 @@ Made made(const Matrix<double>& x, const BlockFormat& format, int parts = 1, int
   Attributes blocks{{"rows", static_cast<double>(format.rows)},
                     {"cols", static_cast<double>(format.cols)},
                     {"rule", static_cast<double>(format.rule)},
-                    {"sliced_rows", sliced_rows}};
+                    {"sliced_rows", sliced_rows},
+                    {"by_reciprocal", format.rule == ScaleRule::nested_reciprocal}};
   const Evaluation how{parts, fp32, format.element};
-  const Matrix<float> scales = evaluation_of({"block_scales", {x}, blocks, how})[0];
+  Example scaling{"block_scales", {x}, blocks, how};
+  scaling.attributes.erase("by_reciprocal");
+  const Matrix<float> scales = evaluation_of(scaling)[0];
   if (key >= 0) blocks["key"] = key;
   return {scales,
           evaluation_of({"quantize_blocks", {x, converted<double>(scales)}, blocks, how})[0]};
@@ -32,7 +36,9 @@ Made made(const Matrix<double>& x, const BlockFormat& format, int parts = 1, int
 TEST(BlockOperations, MakeWhatTheFormatSays) {
   for (const char* kind : {"plain", "spread", "positive"}) {
     const Matrix<double> x = Draw(kind, 3).matrix(150, 200);
-    for (const BlockFormat& format : block_formats) {
+    std::vector<BlockFormat> formats(block_formats.begin(), block_formats.end());
+    formats.push_back({"by reciprocals", e2m1, 1, 16, ScaleRule::nested_reciprocal});
+    for (const BlockFormat& format : formats) {
       if (format.rows == 0) continue;
       const Quantised expected = quantise(converted<float>(x), format);
       const Made seen = made(x, format);
@@ -42,7 +48,7 @@ TEST(BlockOperations, MakeWhatTheFormatSays) {
       for (std::size_t e = 0; e < x.size(); ++e) {
         different += seen.values.values[e] != expected.values.values[e] ? 1 : 0;
       }
-      const bool power = format.rule != ScaleRule::exact && format.rule != ScaleRule::nested;
+      const bool power = format.rule != ScaleRule::exact && !is_nested(format.rule);
       EXPECT_LE(different, power ? 0U : 2U) << format.name << kind;
     }
   }
@@ -170,6 +176,57 @@ TEST(BlockOperations, SaturateWhereTheirRuleSaysAndTheBoundCoversIt) {
   e.attributes["saturate"] = 1;
   EXPECT_NEAR(tolerance_of(e)->bound[0].values[5], 52, 0x1p-14);  // FP32 rounds the product
   EXPECT_EQ(evaluation_of(e)[0].values[5], 448);
+}
+
+TEST(BlockOperations, WhoseScaleIsZeroLoseAllAndTheBoundCoversIt) {
+  Matrix<double> x(1, 8, 1e-6);
+  x.values[7] = 1;  // of two blocks the first is too small for a scale
+  const BlockFormat format{"", e2m1, 1, 4, ScaleRule::nested_reciprocal};
+  const Made seen = made(x, format);
+  EXPECT_EQ(seen.scales.values[0], 0);
+  EXPECT_EQ(seen.values.values[0], 0);
+  EXPECT_NE(seen.values.values[7], 0);
+  const Example e{"quantize_blocks",
+                  {x, converted<double>(seen.scales)},
+                  {{"rows", 1}, {"cols", 4}, {"sliced_rows", 0}, {"by_reciprocal", 1}},
+                  {1, fp32, e2m1}};
+  EXPECT_NEAR(tolerance_of(e)->bound[0].values[0], 1e-6, 1e-12);
+  EXPECT_EQ(value_of(e)[0].values[0], 1e-6);  // the same mathematics loses nothing
+}
+
+// A kernel may take another order of FP32 steps: its scales are within the bound of any convention,
+// which is hardly wider than the step between two scales.
+TEST(BlockOperations, ScalesOfAnotherConventionAreWithinTheBoundOfAny) {
+  double most_off = 0, widest = 0;
+  for (const char* kind : {"plain", "spread", "positive"}) {
+    const Matrix<double> x = Draw(kind, 8).matrix(200, 160, bf16);
+    Example e{"block_scales",
+              {x},
+              {{"rows", 1}, {"cols", 16}, {"rule", 4}, {"sliced_rows", 0}},
+              {1, fp32, e2m1}};
+    const Matrix<double> own = value_of(e)[0];
+    e.form = 1;
+    const Matrix<double> bound = tolerance_of(e)->bound[0];
+    // amax / 6 times the rounded reciprocal of the tensor's scale, and at least 2^-6.
+    double all = 0;
+    for (const double v : x.values) all = std::max(all, std::fabs(v));
+    const float t = static_cast<float>(all) / 6 / 448, inverse = 1 / t;
+    for (std::size_t b = 0; b < own.size(); ++b) {
+      float amax = 0;
+      for (std::size_t j = 0; j < 16; ++j) {
+        amax = std::max(amax, std::fabs(static_cast<float>(x.values[16 * b + j])));
+      }
+      const float steps = round_to(amax / 6 * inverse, e4m3fn, {.saturate = true});
+      const float other = std::max(steps, 0x1p-6F) * t;
+      const double off = std::fabs(static_cast<double>(other) - own.values[b]);
+      ASSERT_LE(off, bound.values[b]) << kind << " " << b;
+      const double step = ulp(own.values[b] / static_cast<double>(t), e4m3fn) * t;
+      most_off = std::max(most_off, off / step);
+      if (own.values[b] > 0x1p-6 * t) widest = std::max(widest, bound.values[b] / step);
+    }
+  }
+  EXPECT_GT(most_off, 0.9);  // ties were broken the other way
+  EXPECT_LT(widest, 1.01);
 }
 
 TEST(BlockOperations, ScalesOfTinyBlocksStayNormal) {
