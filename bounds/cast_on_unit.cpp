@@ -14,6 +14,7 @@ namespace {
 std::string scale_format(const CastRule& rule) {
   switch (rule.scales) {
     case ScaleRule::nested:
+    case ScaleRule::nested_reciprocal:
       return "e4m3fn";
     case ScaleRule::exact:
       return "fp32";
@@ -87,10 +88,15 @@ std::size_t block_of(const CastOperand& x, std::size_t k) {
   return static_cast<std::size_t>(std::ranges::upper_bound(x.begins, k) - x.begins.begin()) - 1;
 }
 
+Asked asked_of(const CastProductCall& call) {
+  return call.mode == Mode::deterministic ? Asked::worst : Asked::all;
+}
+
 // The unit applies the scales, so that its sum is that of the numbers.
 Matrix<UnitSum> sums_on_scaling_unit(const CastProductCall& call, const Mma& unit) {
-  const SumErrors errors = mma_errors(view(call.a.codes), view(call.b.codes, true),
-                                      {view(call.a.scales), view(call.b.scales, true)}, unit);
+  const SumErrors errors =
+      mma_errors(view(call.a.codes), view(call.b.codes, true),
+                 {view(call.a.scales), view(call.b.scales, true)}, unit, asked_of(call));
   Matrix<UnitSum> sums(call.a.codes.rows, call.b.codes.rows);
   for (std::size_t e = 0; e < sums.size(); ++e) {
     UnitSum& all = sums.values[e];
@@ -111,8 +117,9 @@ Matrix<UnitSum> sums_on_unit(const CastProductCall& call, const Mma& unit) {
   Matrix<UnitSum> sums(call.a.codes.rows, call.b.codes.rows);
   for (std::size_t c = 0; c + 1 < begins.size(); ++c) {
     const std::size_t first = begins[c], last = begins[c + 1];
-    const SumErrors chain = mma_errors(columns(view(call.a.codes), first, last),
-                                       rows(view(call.b.codes, true), first, last), unit);
+    const SumErrors chain =
+        mma_errors(columns(view(call.a.codes), first, last),
+                   rows(view(call.b.codes, true), first, last), unit, asked_of(call));
     const std::size_t of_a = block_of(call.a, first), of_b = block_of(call.b, first);
     for (std::size_t i = 0; i < sums.rows; ++i) {
       for (std::size_t j = 0; j < sums.cols; ++j) {
@@ -141,7 +148,7 @@ bool scaled_by_codes(const CastRule& rule) {
 // The unit of a card that scales these blocks, if it has one.
 std::optional<Mma> scaling_unit(const Machine& machine, const CastRule& a, const CastRule& b) {
   for (const CastRule* rule : {&a, &b}) {
-    if (!scaled_by_codes(*rule) || rule->scales == ScaleRule::nested) return {};
+    if (!scaled_by_codes(*rule) || is_nested(rule->scales)) return {};
   }
   const std::optional<Mma> unit = machine.mma_scaling(a.format, b.format);
   const auto fits = [&](const CastRule& rule) {

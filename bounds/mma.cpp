@@ -14,7 +14,7 @@
 namespace plumb::bounds {
 namespace {
 
-int last_bit(double x) { return x == 0 ? -never : std::ilogb(grid_of(x)); }
+int last_bit(double x) { return x == 0 ? -never : exponent_of(grid_of(x)); }
 
 // Mean and variance of what the unit cuts. Exponents are those of the likely sum.
 class Likely {
@@ -100,10 +100,14 @@ class Likely {
 // One element of the product.
 class Chain {
  public:
-  explicit Chain(const Mma& unit) : unit_(unit), worst_(unit), likely_(unit) {}
+  Chain(const Mma& unit, Asked asked)
+      : unit_(unit),
+        foretells_(asked == Asked::all && unit.foretold()),
+        worst_(unit),
+        likely_(unit) {}
 
   void take(const Step& step) {
-    if (unit_.foretold()) likely_.take(step, worst_.exact);
+    if (foretells_) likely_.take(step, worst_.exact);
     worst_.take(step);
   }
   // Adds the sum to an FP32 number, nearest even, and starts again at zero.
@@ -137,6 +141,7 @@ class Chain {
 
  private:
   Mma unit_;
+  bool foretells_;
   Worst worst_;
   Likely likely_;
   double done_ = 0, error_ = 0, energy_ = 0, drift_ = 0, bias_ = 0,
@@ -145,8 +150,8 @@ class Chain {
 };
 
 Chain one(const double* a, const Reach* of_a, const double* b, const Reach* of_b, std::size_t n,
-          const Mma& unit) {
-  Chain chain(unit);
+          const Mma& unit, Asked asked) {
+  Chain chain(unit, asked);
   Step step;
   const auto terms = static_cast<std::size_t>(unit.terms);
   const auto chunk = static_cast<std::size_t>(unit.promoted_after);
@@ -172,7 +177,8 @@ Reach scaled(double& x, const Format& format, double scale) {
   return is;
 }
 
-SumErrors errors_of(View<double> a, View<double> b, const BlockScales* scales, const Mma& unit) {
+SumErrors errors_of(View<double> a, View<double> b, const BlockScales* scales, const Mma& unit,
+                    Asked asked) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   unit.check();
   const std::size_t n = a.cols, block = static_cast<std::size_t>(std::max(unit.block, 1));
@@ -195,7 +201,8 @@ SumErrors errors_of(View<double> a, View<double> b, const BlockScales* scales, c
       of_row[k] = scaled(row[k], unit.input, scales != nullptr ? scales->a(i, k / block) : 1);
     }
     for (std::size_t j = 0; j < b.cols; ++j) {
-      const Chain sum = one(row.data(), of_row.data(), columns.row(j), of_columns.row(j), n, unit);
+      const Chain sum =
+          one(row.data(), of_row.data(), columns.row(j), of_columns.row(j), n, unit, asked);
       errors.sum(i, j) = sum.exact();
       errors.worst(i, j) = sum.worst();
       errors.energy(i, j) = sum.energy();
@@ -209,13 +216,14 @@ SumErrors errors_of(View<double> a, View<double> b, const BlockScales* scales, c
 
 }  // namespace
 
-SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit) {
-  return errors_of(a, b, nullptr, unit);
+SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit, Asked asked) {
+  return errors_of(a, b, nullptr, unit, asked);
 }
 
-SumErrors mma_errors(View<double> a, View<double> b, const BlockScales& scales, const Mma& unit) {
+SumErrors mma_errors(View<double> a, View<double> b, const BlockScales& scales, const Mma& unit,
+                     Asked asked) {
   if (unit.block < 1) throw std::invalid_argument("the unit scales no blocks");
-  return errors_of(a, b, &scales, unit);
+  return errors_of(a, b, &scales, unit, asked);
 }
 
 std::string words_of(const Mma& unit) {

@@ -40,14 +40,19 @@
 
 namespace plumb::bounds {
 
+// What is asked of a sum: `worst` is all that a worst case needs, in a third of the time; bias and
+// variance are 0 then.
+enum class Asked { worst, all };
+
 // Throws std::invalid_argument if the inner sizes differ or the unit is none (Mma::check).
-SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit);
+SumErrors mma_errors(View<double> a, View<double> b, const Mma& unit, Asked asked = Asked::all);
 // The same of codes a and b that a unit scales: by powers of two, a (M, K / unit.block) and
 // b (K / unit.block, N). A code's exponent is that of the code and of its scale.
 struct BlockScales {
   View<double> a, b;
 };
-SumErrors mma_errors(View<double> a, View<double> b, const BlockScales& scales, const Mma& unit);
+SumErrors mma_errors(View<double> a, View<double> b, const BlockScales& scales, const Mma& unit,
+                     Asked asked = Asked::all);
 // What its worst case adds up, in words.
 std::string words_of(const Mma& unit);
 

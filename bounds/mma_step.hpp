@@ -5,17 +5,32 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 
+#include "bounds/proof/grid.hpp"
 #include "bounds/sees.hpp"
 #include "number/mma.hpp"
 
 namespace plumb::bounds {
 
 constexpr int never = std::numeric_limits<int>::min() / 4;
+
+// Of a number above 0; else never.
+inline int exponent_of(double x) {
+  if (!(x > 0)) return never;
+  const auto biased = static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 52U);
+  return biased > 0 && biased < 2047 ? biased - 1023 : std::ilogb(x);
+}
+
+inline double power_of_two(int exponent) {
+  if (exponent < -1022 || exponent > 1023) return std::ldexp(1.0, exponent);
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52U);
+}
 
 // Exponents of a number's leading and last bit.
 struct Reach {
@@ -25,15 +40,9 @@ struct Reach {
 
 inline Reach reach(double x, const Format& format) {
   if (x == 0 || !std::isfinite(x)) return {never, -never};
-  const int top = std::max(std::ilogb(x), format.emin);
-  int last = top - format.precision + 1;
-  const double units = std::fabs(std::ldexp(x, -last));
-  // Trailing zeros of the significand.
-  for (double u = units; u == 2 * std::floor(u / 2); u /= 2) ++last;
-  return {top, last, std::fabs(x) < format.smallest_normal()};
+  const int top = exponent_of(std::fabs(x)), last = exponent_of(grid_of(x));
+  return {std::max(top, format.emin), last, top < format.emin};
 }
-
-inline int exponent_of(double x) { return x > 0 ? std::ilogb(x) : never; }
 
 // sum += x; what FP64 drops is kept (TwoSum [Hig02 4.3]).
 inline void add_to(double& sum, double x, double& lost) {

@@ -5,13 +5,13 @@
 namespace plumb::bounds {
 
 void Worst::cut(double times, int exponent) {
-  const double spacing = times > 0 ? std::ldexp(1.0, exponent) : 0;
+  const double spacing = times > 0 ? power_of_two(exponent) : 0;
   error += times * spacing;
   energy += times * spacing * spacing;
 }
 
 void Worst::round(int exponent, double added) {
-  const double half = term<"mma.nearest">(std::ldexp(1.0, exponent - 1));
+  const double half = term<"mma.nearest">(power_of_two(exponent - 1));
   error += half;
   if (std::fabs(added) < 8 * half) {
     drift += term<"mma.stagnation">(half);
@@ -22,8 +22,7 @@ void Worst::round(int exponent, double added) {
 
 void Worst::has_bits(int bits) {
   const double least = std::fabs(exact) - error;
-  const int top = least > 0 ? std::ilogb(least) : unit_.sum.emin;
-  last_ = std::max(last_, std::max(top, unit_.sum.emin) - bits);
+  last_ = std::max(last_, std::max(exponent_of(least), unit_.sum.emin) - bits);
 }
 
 void Worst::take(const Step& step) {

@@ -97,7 +97,8 @@ Outcome<Tolerance> of_product(const ToleranceCall& call, const Machine& machine,
   const View<double> a = view(call[0], call.attribute("transpose_a") != 0);
   const View<double> b = view(call[1], call.attribute("transpose_b") != 0);
   const ArithmeticScope scope(order ? machine.arithmetic() : Arithmetic());
-  const SumErrors errors = order ? errors_in_order(a, b, *order) : mma_errors(a, b, *unit);
+  const Asked asked = call.mode == Mode::deterministic ? Asked::worst : Asked::all;
+  const SumErrors errors = order ? errors_in_order(a, b, *order) : mma_errors(a, b, *unit, asked);
   if (call.mode == Mode::moments && errors.flushed) {
     return Refusal{Why::unsupported,
                    "machine '" + machine.id +
@@ -238,6 +239,12 @@ std::string assumptions(const Machine& machine, const Operation& operation, Mode
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input) {
   if (machine.collective && operation.traits.of_ranks) return of_ranks(call, machine, operation);
+  if (!machine.fact("rounding")) {
+    return Refusal{Why::unsupported,
+                   "machine '" + machine.id +
+                       "': its card does not say how sums are rounded, so no bound holds for it; "
+                       "measure it with plumb calibrate, or take the machine libraries"};
+  }
   const bool product = operation.traits.one_product;
   const std::optional<Order> order =
       product ? machine.product_order(terms_of(call)) : machine.order();

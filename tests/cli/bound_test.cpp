@@ -60,6 +60,8 @@ TEST(Bound, IsRefusedWhereTheMachineTakesSumsInAnotherOrder) {
           "one after the other");
   EXPECT_EQ(plumb("bound batched_gemm 8x64 --machine ieee-blocked128").code, 0);
   EXPECT_EQ(plumb("bound gelu 8x64 --machine ieee-blocked128").code, 0);
+  EXPECT_EQ(plumb("bound softmax 8x64 --machine trainium").code, 0);
+  refused("bound softmax 8x64 --machine tpu", "its card does not say how sums are rounded");
 }
 
 TEST(Bound, IsOfTheOrderInWhichTheMachineTakesSums) {
