@@ -23,8 +23,9 @@ struct Finding {
   std::optional<double> value = {}, expected = {};  // what the run has there, what it should have
   std::optional<double> tolerance = {};             // how far the one may be from the other
   std::string term = {};                            // of replay: the largest term of that tolerance
-  std::optional<double> p = {};                     // of twins: chance of so much in a healthy run
-  std::optional<int> rank = {};                     // the one that a finding of structure speaks of
+  std::string looks_like = {};   // of replay: the mistake that leaves such numbers
+  std::optional<double> p = {};  // of twins: chance of so much in a healthy run
+  std::optional<int> rank = {};  // the one that a finding of structure speaks of
 };
 
 // The rule that a statistic belongs to: "norm" is one of twins.

@@ -10,6 +10,7 @@
 #include "bounds/on_machine.hpp"
 #include "number/outcome.hpp"
 #include "trace/check_graph.hpp"
+#include "trace/signature.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -109,6 +110,10 @@ class Replay {
       ask.explained = {i, worst};
       const auto terms = tolerance_of(operation, ask)->terms[i];
       tell({i, worst}, *found->second, truth[i], tolerance->bound[i], terms);
+      const std::string name = looks_like({node_, node_.outputs[i], i, call.inputs, values_,
+                                           *found->second, truth[i], tolerance->bound[i]});
+      out_.findings.back().looks_like = name;
+      if (!name.empty()) out_.findings.back().detail += "; this fits every element: " + name;
     }
   }
 

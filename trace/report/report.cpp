@@ -87,6 +87,7 @@ std::string json_line(const char* type, const Finding& f) {
   if (f.expected) j["expected"] = number_or_null(*f.expected);
   if (f.tolerance) j["tolerance"] = number_or_null(*f.tolerance);
   if (!f.term.empty()) j["term"] = f.term;
+  if (!f.looks_like.empty()) j["looks_like"] = f.looks_like;
   if (f.p) j["p"] = *f.p;
   if (f.rank) j["rank"] = *f.rank;
   return j.dump();
