@@ -1,7 +1,7 @@
 // The cost of judging: reference, four twins, comparison and replay, in steps of the reference; and
 // the cost of the FP32 step over ranks, against this core's peak of fused multiply-adds and against
-// PyTorch (where Debian's python3-torch is, and OpenBLAS for it), at h = 256, 4 layers, 4 heads, 4
-// sequences of 128 tokens; and the cost of tracing it. In turn (round-robin), process CPU time,
+// PyTorch (Debian's python3-torch with OpenBLAS, and that of the interpreter PLUMB_TORCH_PYTHON), at
+// h = 256, 4 layers, 4 heads, 4 sequences of 128 tokens; and the cost of tracing it. In turn (round-robin), process CPU time,
 // medians of ratios. Goals: a full check <= 7 reference steps; the step <= PyTorch's, and at 55 %
 // of the peak.
 #include <benchmark/benchmark.h>
@@ -10,7 +10,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "experiments/trial.hpp"
 #include "model/data/text.hpp"
@@ -94,20 +96,33 @@ peak(double seconds) {
   return static_cast<double>(chains * sizeof(Lanes) / sizeof(float) * rounds * blocks) / taken;
 }
 
-// The same step in PyTorch on one core, in seconds; 0 where Debian's python3 has none.
-double torch_seconds(const Config& c) {
-  const std::string command = std::string("OMP_NUM_THREADS=1 /usr/bin/python3 ") +
-                              PLUMB_SOURCE_DIR "/tests/bench/torch_step.py " +
-                              std::to_string(c.width) + " " + std::to_string(c.layers) + " " +
-                              std::to_string(c.heads) + " " + std::to_string(c.hidden) + " " +
-                              std::to_string(c.vocabulary()) + " " + std::to_string(c.sequence) +
-                              " " + std::to_string(c.sequences);
-  double taken = 0;
+// A step in somebody's PyTorch.
+struct Peer {
+  double seconds = 0;  // 0: there is none, or none that would be a fair peer
+  std::string words;   // version and BLAS, or what is wrong
+};
+
+// The same step in the PyTorch of that interpreter, on one core.
+Peer torch_step(const std::string& python, const Config& c) {
+  const std::string command =
+      "OMP_NUM_THREADS=1 " + python + " " + PLUMB_SOURCE_DIR "/tests/bench/torch_step.py " +
+      std::to_string(c.width) + " " + std::to_string(c.layers) + " " + std::to_string(c.heads) +
+      " " + std::to_string(c.hidden) + " " + std::to_string(c.vocabulary()) + " " +
+      std::to_string(c.sequence) + " " + std::to_string(c.sequences);
+  Peer peer;
   if (FILE* from = popen(command.c_str(), "r")) {
-    if (std::fscanf(from, "%lf", &taken) != 1) taken = 0;
-    if (pclose(from) != 0) taken = 0;
+    char words[200] = "";
+    if (std::fscanf(from, "%lf %199[^\n]", &peer.seconds, words) == 2) peer.words = words;
+    if (pclose(from) != 0) peer = {};
   }
-  return taken;
+  return peer;
+}
+
+// Debian's, and that of the interpreter that PLUMB_TORCH_PYTHON names: the newest, say.
+std::vector<std::string> pythons() {
+  std::vector<std::string> all{"/usr/bin/python3"};
+  if (const char* other = std::getenv("PLUMB_TORCH_PYTHON")) all.emplace_back(other);
+  return all;
 }
 
 void fp32_step(benchmark::State& state, const char* backend) {
@@ -126,20 +141,26 @@ void fp32_step(benchmark::State& state, const char* backend) {
   const Start traced = start_of(c, find_recipe("fp32"), parse_layout("dp1,tp1"), default_text());
   Start start = traced;
   start.run.traced = false;
-  std::vector<double> of_peak, of_torch, of_trace;
+  std::vector<double> of_peak, of_trace;
+  std::map<std::string, std::vector<double>> of_torch;  // by version and BLAS
   for (auto _ : state) {
     const double step = seconds([&] { (void)run_candidate(start, nullptr, {}, backend); });
     of_trace.push_back(seconds([&] { (void)run_candidate(traced, nullptr, {}, backend); }) / step);
     of_peak.push_back(products_of(c) / step / peak(step));
-    if (const double torch = torch_seconds(c); torch > 0) of_torch.push_back(step / torch);
+    for (const std::string& python : pythons()) {
+      const Peer peer = torch_step(python, c);
+      if (peer.words.empty()) continue;
+      of_torch[peer.words].push_back(peer.seconds > 0 ? step / peer.seconds : 0);
+    }
   }
   state.counters["of the peak"] = median(of_peak);
   state.counters["traced/untraced"] = median(of_trace);
-  if (of_torch.empty()) {
-    state.SetLabel("no PyTorch here: python3-torch, libopenblas0");
-  } else {
-    state.counters["step/torch"] = median(of_torch);
+  std::string label;
+  for (const auto& [words, ratios] : of_torch) {
+    label += (label.empty() ? "" : "; ") + words;
+    if (ratios.front() > 0) state.counters["step/" + words] = median(ratios);
   }
+  state.SetLabel(label.empty() ? "no PyTorch here: python3-torch, libopenblas0" : label);
 }
 
 BENCHMARK_CAPTURE(check_of_a_step, gpt, "gpt")->Iterations(7)->Unit(benchmark::kMillisecond);
