@@ -21,12 +21,18 @@ std::optional<std::size_t> dealt_input(const Operation& operation, std::size_t i
   return found;
 }
 
+// The residual stream and what joins it.
+bool adds_two(const Operation& operation, const std::vector<const Matrix<double>*>& inputs) {
+  return operation.traits.kind == Kind::residual && inputs.size() == 2 &&
+         inputs[0]->rows == inputs[1]->rows && inputs[0]->cols == inputs[1]->cols;
+}
+
 }  // namespace
 
 SumParts::SumParts(const Node& node, std::vector<const Matrix<double>*> inputs, std::size_t output)
     : node_(node), inputs_(std::move(inputs)), output_(output) {
   const Operation& operation = known_operation(node.op);
-  if (operation.traits.adds_inputs || operation.id == "add") {
+  if (operation.traits.adds_inputs || adds_two(operation, inputs_)) {
     for (std::size_t i = 0; i < inputs_.size(); ++i) terms_.push_back({i, true, true, {}});
   }
   if (node.how.parts < 2 || operation.traits.kind == Kind::attention || count() > 0) return;
