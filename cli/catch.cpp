@@ -109,7 +109,7 @@ void add_catch(CLI::App& app, Verb& chosen) {
       } else {
         tell(bug, start, trial);
       }
-      command.write_reports(trial.broken);
+      command.write_reports({{0, trial.broken}});
       return code_of(trial);
     };
   });

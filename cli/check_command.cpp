@@ -38,7 +38,8 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--only", options.only, "judge only ids that match this regular expression");
   verb.add_option("--skip", options.skip, "do not judge ids that match");
   verb.add_option("--allow-unmatched", options.allow_unmatched, "ids that one trace may lack");
-  verb.add_option("--report", reports, "write a report: .txt, .md or .jsonl")
+  verb.add_option("--report", reports,
+                  "write a report: .html, .txt, .md, .jsonl, .csv or .xml (JUnit)")
       ->allow_extra_args(false)  // one each: the next word is not a report
       ->check(report_files());
   verb.add_flag("--force", force, "let --report replace a file that is no report");
@@ -172,23 +173,20 @@ int CheckCommand::told(const std::vector<StepVerdict>& all) const {
   const StepVerdict& shown = to_look_at(all);
   std::string text;
   for (const auto& [step, verdict] : all) {
-    if (json && step > 0)
-      text += fmt::format("{{\"type\": \"step\", \"schema\": \"plumb-report/1\", \"step\": {}}}\n",
-                          step);
-    if (json) text += json_lines(verdict);
+    if (json) text += step_line(step) + json_lines(verdict);
     if (!json && step > 0)
       text += fmt::format("step {}: {}\n", step, painted_lines(headline(verdict)));
   }
   if (!json && shown.step > 0) text += fmt::format("step {} in full:\n", shown.step);
   if (!json) text += painted_lines(text_report(shown.verdict));
   std::fwrite(text.data(), 1, text.size(), stdout);
-  write_reports(shown.verdict);
+  write_reports(all);
   return exit_code(all);
 }
 
-void CheckCommand::write_reports(const Verdict& verdict) const {
+void CheckCommand::write_reports(const std::vector<StepVerdict>& all) const {
   std::fflush(stdout);  // the verdict comes first: a report that cannot be written is trouble
-  for (const std::string& file : reports) write_report(verdict, file, force);
+  for (const std::string& file : reports) write_report(all, file, force);
 }
 
 Loaded load(const std::string& folder) {

@@ -50,7 +50,7 @@ void add_demo(CLI::App& app, Verb& chosen) {
       const Verdict broken = judged(&bug);
       say("{}", text_report(broken, 3));
 
-      write_report(broken, report, force);
+      write_report({{0, broken}}, report, force);
       fmt::print("\nThe whole report of the buggy run lies in {}\n", report);
       fmt::print("Next: plumb bugs, then plumb catch ID\n");
       return healthy.exit_code() == 0 && broken.exit_code() == 1 ? 0 : 1;

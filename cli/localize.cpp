@@ -64,7 +64,7 @@ void add_localize(CLI::App& app, Verb& chosen) {
       const auto& [step, v] = CheckCommand::to_look_at(all);
       if (step > 0 && !command.json) fmt::print("step: {}\n", step);
       command.json ? tell_json(v, step) : tell(v);
-      command.write_reports(v);
+      command.write_reports(all);
       return CheckCommand::exit_code(all);
     };
   });

@@ -12,6 +12,7 @@
 #include "cli/sees.hpp"
 #include "model/run/start.hpp"
 #include "trace/check.hpp"
+#include "trace/report/report.hpp"
 
 namespace plumb::cli {
 
@@ -65,12 +66,6 @@ struct Beside {
   StoredSpreads spreads;
 };
 
-// A verdict, and its step where a run has several; 0: a trace by itself.
-struct StepVerdict {
-  int step;
-  Verdict verdict;
-};
-
 struct CheckCommand {
   CheckOptions options;
   MachineOptions on;
@@ -93,7 +88,7 @@ struct CheckCommand {
   static int exit_code(const std::vector<StepVerdict>& all);
   // Returns the first with a finding, or the last.
   static const StepVerdict& to_look_at(const std::vector<StepVerdict>& all);
-  void write_reports(const Verdict& verdict) const;
+  void write_reports(const std::vector<StepVerdict>& all) const;
 
  private:
   CLI::App* verb_ = nullptr;

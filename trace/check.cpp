@@ -219,6 +219,7 @@ class Check {
     if (drawn_) add_twins(level, v, lines);
     put_in_order(v);
     blame(v);
+    for (Finding& f : v.findings) say_where(f);
     for (auto& [id, line] : lines) v.lines.push_back(std::move(line));
     std::stable_sort(v.lines.begin(), v.lines.end(),
                      [&](const Line& a, const Line& b) { return order_(a.id) < order_(b.id); });
@@ -246,6 +247,22 @@ class Check {
     for (const Finding& f : seen.undecidable) {
       (replay_passes(f.id) ? v.undecided : v.findings).push_back(f);
     }
+  }
+
+  // Where the two runs differ, of a finding that does not say where it is wrong by itself.
+  void say_where(Finding& f) const {
+    if (f.profile.rows > 0 || !judgeable(f.id)) return;
+    const Tensor &c = *c_.values.at(f.id), &r = *r_.values.at(f.id);
+    const double most = largest_of(r);
+    f.profile = profile_of(c.rows, c.cols, false, [&](std::size_t i, std::size_t j) {
+      const double off = std::fabs(static_cast<double>(c(i, j)) - r(i, j));
+      return off == 0 ? 0 : off / most;
+    });
+  }
+  static double largest_of(const Tensor& x) {
+    double most = 0;
+    for (const float v : x.values) most = std::max(most, std::fabs(static_cast<double>(v)));
+    return most;
   }
 
   void put_in_order(Verdict& v) const {

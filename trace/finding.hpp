@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "trace/profile.hpp"
 #include "trace/sees.hpp"
 
 namespace plumb::trace {
@@ -24,6 +25,7 @@ struct Finding {
   std::optional<double> tolerance = {};             // how far the one may be from the other
   std::string term = {};                            // of replay: the largest term of that tolerance
   std::string looks_like = {};   // of replay: the mistake that leaves such numbers
+  Profile profile = {};          // where in the tensor it is wrong
   std::optional<double> p = {};  // of twins: chance of so much in a healthy run
   std::optional<int> rank = {};  // the one that a finding of structure speaks of
 };

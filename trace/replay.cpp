@@ -168,6 +168,10 @@ class Replay {
       finding.detail += fmt::format("; {:.0f} % of the tolerance is {}",
                                     100 * most->largest / *finding.tolerance, most->formula);
     }
+    finding.profile = profile_of(truth.rows, truth.cols, true, [&](std::size_t i, std::size_t j) {
+      const double error = std::fabs(static_cast<double>(got(i, j)) - truth(i, j));
+      return error == 0 ? 0 : error / bound(i, j);
+    });
     out_.findings.push_back(std::move(finding));
   }
 

@@ -7,6 +7,8 @@
 //                FP32. By reciprocals s may be 0: then 1 / s is the largest number, and y is 0.
 //   tolerance    of y against x itself; a number that saturates is off by what it has beyond the
 //                largest, and one whose scale is 0 by all it has
+#include <algorithm>
+
 #include "bounds/operations/block_grid.hpp"
 #include "bounds/tolerance.hpp"
 
@@ -71,8 +73,8 @@ std::vector<Matrix<T>> quantized(const Call<T>& call) {
 
 // Adds the scales of a call of block_scales, as its second input.
 void add_scales(Example& e) {
-  e.inputs.insert(e.inputs.begin() + 1,
-                  value_of({"block_scales", e.inputs, e.attributes, e.how})[0]);
+  e.inputs.push_back(value_of({"block_scales", e.inputs, e.attributes, e.how})[0]);
+  std::rotate(e.inputs.begin() + 1, e.inputs.end() - 1, e.inputs.end());
 }
 
 void random_quantized(RandomCall& c) {

@@ -55,13 +55,15 @@ TEST_F(Files, AReportReplacesReportsAloneUnlessForced) {
   refused(check("--report " + at("notes.md")), "would replace a file that is none");
   refused(check("--report " + at("link.md")), "it is a link");
   EXPECT_EQ(content_of(at("notes.md")), "# mine\n");
-  for (const std::string suffix : {"txt", "md", "jsonl"}) {
+  for (const std::string suffix : {"txt", "md", "jsonl", "html", "csv", "xml"}) {
+    std::ofstream(at("mine." + suffix)) << "# mine\nof today\n";
+    refused(check("--report " + at("mine." + suffix)), "would replace a file that is none");
     for (int twice = 0; twice < 2; ++twice) {
       EXPECT_EQ(plumb(check("--report " + at("r." + suffix))).code, 0) << suffix;
     }
   }
   EXPECT_EQ(plumb(check("--force --report " + at("notes.md"))).code, 0);
-  EXPECT_TRUE(content_of(at("notes.md")).starts_with("```\nverdict: PASS"));
+  EXPECT_TRUE(content_of(at("notes.md")).starts_with("# verdict: PASS"));
 }
 
 TEST_F(Files, WhatMayNotBeReadIsToldAsSuch) {

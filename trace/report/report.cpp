@@ -4,11 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "number/words.hpp"
+#include "trace/report/html.hpp"
+#include "trace/report/tables.hpp"
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::trace {
@@ -43,19 +48,17 @@ std::string what_passed(const Verdict& v) {
              : in + " is within a tolerance that was not derived from rounding";
 }
 
-void add_power(const Verdict& v, std::string& out) {
-  if (v.tests == 0) return;
-  out += "power (what the twins would have flagged, " + how_many(v.tests, "test") + "): ";
-  out += v.smallest_scale > 0
-             ? fmt::format("a typical tensor that is scaled by 1 +- {:.2g}", v.smallest_scale)
-             : "one other bit in a typical tensor (twins are equal bit by bit)";
-  if (v.vacuous > 0) {
-    out += "; little can be said of " + how_many(v.vacuous, "tensor") +
-           (v.vacuous == 1 ? ", which is mostly noise (its tolerance exceeds half of what it holds)"
-                           : ", which are mostly noise (their tolerance exceeds half of what they "
-                             "hold)");
-  }
-  out += "\n";
+std::string power_of(const Verdict& v) {
+  std::string text =
+      "power (what the twins would have flagged, " + how_many(v.tests, "test") + "): ";
+  text += v.smallest_scale > 0
+              ? fmt::format("a typical tensor that is scaled by 1 +- {:.2g}", v.smallest_scale)
+              : "one other bit in a typical tensor (twins are equal bit by bit)";
+  if (v.vacuous == 0) return text;
+  return text + "; little can be said of " + how_many(v.vacuous, "tensor") +
+         (v.vacuous == 1 ? ", which is mostly noise (its tolerance exceeds half of what it holds)"
+                         : ", which are mostly noise (their tolerance exceeds half of what they "
+                           "hold)");
 }
 
 void add_findings(const Verdict& v, std::size_t most, std::string& out) {
@@ -120,27 +123,34 @@ std::string text_report(const Verdict& v, std::size_t worst) {
     out += fmt::format("  {:<44} {:<9} ratio {:>8}  relative difference {:.2e}\n", lines[i].id,
                        lines[i].statistic, ratio_text(lines[i].ratio), lines[i].relative);
   }
-  add_power(v, out);
+  for (const std::string& remark : remarks_of(v)) out += remark + "\n";
+  return out;
+}
+
+std::vector<std::string> remarks_of(const Verdict& v) {
+  std::vector<std::string> all;
+  if (v.tests > 0) all.push_back(power_of(v));
   if (v.forced > 0) {
-    out += fmt::format(
-        "forced: {} of {} choices fell otherwise, by less than rounding moves their "
-        "logits; the rest is judged as the candidate chose\n",
-        v.forced, v.decisions);
+    all.push_back(
+        fmt::format("forced: {} of {} choices fell otherwise, by less than rounding moves their "
+                    "logits; the rest is judged as the candidate chose",
+                    v.forced, v.decisions));
   }
   if (v.flips > 0) {
-    out += fmt::format(
+    all.push_back(fmt::format(
         "followed: {} numbers at rounding boundaries, in tensors that replay judges; twins judge "
-        "the rest as the candidate rounded them\n",
-        v.flips);
+        "the rest as the candidate rounded them",
+        v.flips));
   }
   if (!v.undecided.empty()) {
-    out += fmt::format("undecided: {} tensors differ in one row at a rounding boundary, first {}\n",
-                       v.undecided.size(), v.undecided.front().id);
+    all.push_back(
+        fmt::format("undecided: {} tensors differ in one row at a rounding boundary, first {}",
+                    v.undecided.size(), v.undecided.front().id));
   }
   for (std::size_t i = 0; i < std::min<std::size_t>(v.not_judged.size(), 3); ++i) {
-    out += "not judged: " + v.not_judged[i] + "\n";
+    all.push_back("not judged: " + v.not_judged[i]);
   }
-  return out;
+  return all;
 }
 
 std::string json_lines(const Verdict& v) {
@@ -182,6 +192,15 @@ std::string json_lines(const Verdict& v) {
   return out;
 }
 
+// The suffixes, and how a report of each begins: its first line has this.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> forms{
+    {{".html", "<!doctype html>"},
+     {".jsonl", "plumb-report/1"},
+     {".txt", "verdict: "},
+     {".md", "verdict: "},
+     {".csv", "step,id,statistic,ratio"},
+     {".xml", "<?xml"}}};
+
 // Begins as a report of that suffix does.
 static bool is_report(const std::filesystem::path& file) {
   std::ifstream in(file);
@@ -189,17 +208,18 @@ static bool is_report(const std::filesystem::path& file) {
   std::getline(in, first);
   std::getline(in, second);
   if (first.empty() && second.empty()) return true;  // nothing is lost
-  if (file.extension() == ".txt") return first.starts_with("verdict: ");
-  if (file.extension() == ".md") return first == "```" && second.starts_with("verdict: ");
-  const auto summary = nlohmann::json::parse(first, nullptr, false);
-  return summary.is_object() && summary.value("type", nlohmann::json()) == "verdict";
+  if (file.extension() == ".xml" && second != "<testsuites>") return false;
+  return std::ranges::any_of(forms, [&](const auto& form) {
+    return file.extension() == form.first && first.find(form.second) != first.npos;
+  });
 }
 
 void check_report(const std::filesystem::path& file, bool over_others) {
   namespace fs = std::filesystem;
   const std::string name = file.string();
-  if (!name.ends_with(".txt") && !name.ends_with(".md") && !name.ends_with(".jsonl")) {
-    throw Failure("report '" + name + "' has no known suffix; choose .txt, .md or .jsonl");
+  if (std::ranges::none_of(forms, [&](const auto& f) { return name.ends_with(f.first); })) {
+    throw Failure("report '" + name +
+                  "' has no known suffix; choose .html, .jsonl, .txt, .md, .csv or .xml");
   }
   std::error_code error;
   const fs::file_status status = fs::symlink_status(file, error);
@@ -215,12 +235,27 @@ void check_report(const std::filesystem::path& file, bool over_others) {
                 " would replace a file that is none; name another, or force it");
 }
 
-void write_report(const Verdict& verdict, const std::string& file, bool over_others) {
+void write_report(const std::vector<StepVerdict>& steps, const std::string& file,
+                  bool over_others) {
   check_report(file, over_others);
-  std::string text = json_lines(verdict);
-  if (!file.ends_with(".jsonl")) text = text_report(verdict, 50);
-  if (file.ends_with(".md")) text = "```\n" + text + "```\n";
+  std::string text;
+  if (file.ends_with(".html")) text = html_report(steps);
+  if (file.ends_with(".md")) text = markdown_report(steps);
+  if (file.ends_with(".csv")) text = csv_report(steps);
+  if (file.ends_with(".xml")) text = junit_report(steps);
+  for (const auto& [step, verdict] : steps) {
+    if (file.ends_with(".jsonl")) text += step_line(step) + json_lines(verdict);
+    if (file.ends_with(".txt")) {
+      text += (steps.size() > 1 ? fmt::format("step {}: ", step) : "") + text_report(verdict, 50);
+    }
+  }
   write_whole(file, text);
+}
+
+std::string step_line(int step) {
+  if (step == 0) return "";
+  return fmt::format("{{\"type\": \"step\", \"schema\": \"plumb-report/1\", \"step\": {}}}\n",
+                     step);
 }
 
 }  // namespace plumb::trace

@@ -1,0 +1,32 @@
+// Does a profile say where in a tensor it is wrong?
+#include "trace/profile.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/rooms.hpp"
+
+namespace plumb {
+namespace {
+
+TEST(Profile, HasTheLargestOfEachBand) {
+  const auto size = [](std::size_t i, std::size_t j) {
+    return i == 130 && j == 2 ? 7.0 : i == 0 ? 0.5 : 0.0;
+  };
+  const Profile p = profile_of(256, 3, true, size);
+  ASSERT_EQ(p.along_rows.size(), 64U);  // four rows each
+  ASSERT_EQ(p.along_columns.size(), 3U);
+  for (std::size_t band = 0; band < 64; ++band) {
+    EXPECT_EQ(p.along_rows[band], band == 0 ? 0.5 : band == 32 ? 7 : 0) << band;
+  }
+  EXPECT_EQ(p.along_columns, (std::vector<double>{0.5, 0.5, 7}));
+}
+
+TEST(Profile, OfWhatIsNoNumberIsInfinite) {
+  const Profile p =
+      profile_of(2, 2, false, [](std::size_t i, std::size_t) { return i == 1 ? std::nan("") : 0; });
+  EXPECT_EQ(p.along_rows[0], 0);
+  EXPECT_TRUE(std::isinf(p.along_rows[1]));
+}
+
+}  // namespace
+}  // namespace plumb

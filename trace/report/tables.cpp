@@ -1,0 +1,172 @@
+#include "trace/report/tables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace plumb::trace {
+namespace {
+
+// Findings by tensor, of one step.
+std::multimap<std::string, const Finding*> by_tensor(const Verdict& v) {
+  std::multimap<std::string, const Finding*> all;
+  for (const Finding& f : v.findings) all.emplace(f.id, &f);
+  return all;
+}
+
+// Ids that have a line, and those that have a finding alone.
+std::vector<std::string> ids_of(const Verdict& v) {
+  std::vector<std::string> ids;
+  std::set<std::string> known;
+  for (const Line& line : v.lines) {
+    if (known.insert(line.id).second) ids.push_back(line.id);
+  }
+  for (const Finding& f : v.findings) {
+    if (known.insert(f.id).second) ids.push_back(f.id);
+  }
+  return ids;
+}
+
+// A field of RFC 4180.
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string xml(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '&') {
+      safe += "&amp;";
+    } else if (c == '<') {
+      safe += "&lt;";
+    } else if (c == '>') {
+      safe += "&gt;";
+    } else if (c == '"') {
+      safe += "&quot;";
+    } else if (static_cast<unsigned char>(c) < 0x20) {  // XML 1.0 cannot hold it
+      safe += ' ';
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+std::string cell(const std::string& text) {
+  std::string safe;
+  for (const char c : text) safe += c == '|' ? "\\|" : std::string(1, c);
+  return safe;
+}
+
+void add_suite(const StepVerdict& step, std::string& out) {
+  const Verdict& v = step.verdict;
+  const auto findings = by_tensor(v);
+  const std::vector<std::string> ids = ids_of(v);
+  const std::string suite = step.step > 0 ? fmt::format("step {}", step.step) : "check";
+  std::string cases;
+  std::size_t failures = 0;
+  for (const std::string& id : ids) {
+    const auto [first, last] = findings.equal_range(id);
+    cases += fmt::format("    <testcase classname=\"plumb.{}\" name=\"{}\"", xml(suite), xml(id));
+    if (first == last) {
+      cases += "/>\n";
+      continue;
+    }
+    cases += ">\n";
+    ++failures;
+    for (auto f = first; f != last; ++f) {
+      cases += fmt::format("      <failure type=\"{}\" message=\"ratio {}\">{}</failure>\n",
+                           xml(f->second->statistic), ratio_text(f->second->ratio),
+                           xml(f->second->detail));
+    }
+    cases += "    </testcase>\n";
+  }
+  for (const std::string& reason : v.not_judged) {
+    cases += fmt::format(
+        "    <testcase classname=\"plumb.{}\" name=\"not judged: {}\"><skipped/></testcase>\n",
+        xml(suite), xml(reason));
+  }
+  // A verdict that could not have failed is no pass: CI shows it as an error.
+  const bool open = v.exit_code() == 3;
+  if (open) {
+    cases += fmt::format(
+        "    <testcase classname=\"plumb.{}\" name=\"verdict\"><error "
+        "message=\"{}\"/></testcase>\n",
+        xml(suite), xml(headline(v)));
+  }
+  out += fmt::format(
+      "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n{}"
+      "  </testsuite>\n",
+      xml(suite), ids.size() + v.not_judged.size() + (open ? 1 : 0), failures, open ? 1 : 0,
+      v.not_judged.size(), cases);
+}
+
+}  // namespace
+
+std::string csv_report(const std::vector<StepVerdict>& steps) {
+  std::string out = "step,id,statistic,ratio,relative,p,finding\n";
+  for (const auto& [step, v] : steps) {
+    const auto findings = by_tensor(v);
+    std::map<std::string, const Line*> lines;
+    for (const Line& line : v.lines) lines.emplace(line.id, &line);
+    for (const std::string& id : ids_of(v)) {
+      const auto line = lines.find(id);
+      const auto found = findings.find(id);
+      const bool judged = line != lines.end();
+      const Line* l = judged ? line->second : nullptr;
+      out += fmt::format("{},{},{},{},{},{},{}\n", step, field(id),
+                         judged ? l->statistic : found->second->statistic,
+                         ratio_text(judged ? l->ratio : found->second->ratio),
+                         judged ? fmt::format("{:.6g}", l->relative) : "",
+                         judged && l->p ? fmt::format("{:.6g}", *l->p) : "",
+                         found == findings.end() ? "" : field(found->second->detail));
+    }
+  }
+  return out;
+}
+
+std::string junit_report(const std::vector<StepVerdict>& steps) {
+  std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
+  for (const StepVerdict& step : steps) add_suite(step, out);
+  return out + "</testsuites>\n";
+}
+
+std::string markdown_report(const std::vector<StepVerdict>& steps) {
+  constexpr std::size_t most = 50;
+  std::string out;
+  for (const auto& [step, v] : steps) {
+    out += fmt::format("# {}{}\n\n", step > 0 ? fmt::format("step {}: ", step) : "", headline(v));
+    if (!v.blamed.empty()) out += fmt::format("Blamed: `{}` by {}.\n\n", v.blamed, v.blamed_by);
+    for (const std::string& note : v.notes) out += "- " + note + "\n";
+    for (const std::string& remark : remarks_of(v)) out += "- " + remark + "\n";
+    if (!v.findings.empty()) {
+      out += "\n| finding | statistic | ratio | what |\n|---|---|---|---|\n";
+      for (std::size_t i = 0; i < std::min(most, v.findings.size()); ++i) {
+        const Finding& f = v.findings[i];
+        out += fmt::format("| `{}` | {} | {} | {} |\n", cell(f.id), f.statistic,
+                           ratio_text(f.ratio), cell(f.detail));
+      }
+      if (v.findings.size() > most) {
+        out += fmt::format("\n{} more findings: a report .jsonl, .csv or .html has all.\n",
+                           v.findings.size() - most);
+      }
+    }
+    std::vector<Line> lines = v.lines;
+    std::ranges::stable_sort(lines, std::greater<>(), &Line::ratio);
+    out += "\n| worst tensors | statistic | ratio | relative difference |\n|---|---|---|---|\n";
+    for (std::size_t i = 0; i < std::min(most, lines.size()); ++i) {
+      out += fmt::format("| `{}` | {} | {} | {:.2e} |\n", cell(lines[i].id), lines[i].statistic,
+                         ratio_text(lines[i].ratio), lines[i].relative);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace plumb::trace
