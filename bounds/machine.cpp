@@ -143,10 +143,11 @@ Arithmetic Machine::arithmetic() const {
 
 std::optional<Order> Machine::order() const { return order_in(*this, "order"); }
 
-std::optional<Order> Machine::product_order(std::size_t terms) const {
-  if (fact("order_gemm") == nullptr) return order();
-  const std::optional<Order> order = order_in(*this, "order_gemm");
-  return order && order->knows(terms) ? order : std::nullopt;
+std::optional<Order> Machine::order_of(std::string_view operation, std::size_t terms) const {
+  const std::string name = "order_" + std::string(operation);
+  if (fact(name) == nullptr) return order();
+  const std::optional<Order> known = order_in(*this, name);
+  return known && known->knows(terms) ? known : std::nullopt;
 }
 
 Machine parse_machine(std::string_view id, std::string_view text) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "bounds/operation.hpp"
@@ -53,6 +54,21 @@ TEST(MachineCard, TheSchemaNamesTheFormulasOfEachOperation) {
     std::vector<std::string>& names = known["form_" + std::string(operation->id)];
     for (const Form& form : operation->forms) names.emplace_back(form.name);
     names.emplace_back("any");
+  }
+  EXPECT_EQ(said, known);
+}
+
+// Operations that say how long their sums are, and products, are those whose orders the schema knows.
+TEST(MachineCard, TheSchemaNamesTheOrdersOfOperations) {
+  std::set<std::string> said, known;
+  const auto schema = nlohmann::json::parse(text_of(room / "machine-card.schema.json"));
+  for (const auto& form : schema["$defs"]["fact"]["anyOf"]) {
+    const auto name = form["properties"]["name"]["const"].get<std::string>();
+    if (name.starts_with("order_")) said.insert(name);
+  }
+  for (const Operation* operation : all_operations()) {
+    const bool has_one = operation->terms != nullptr || operation->traits.one_product;
+    if (has_one) known.insert("order_" + std::string(operation->id));
   }
   EXPECT_EQ(said, known);
 }
@@ -143,6 +159,16 @@ TEST(MachineCard, ProductsHaveAnOrderOfTheirOwnUpToALength) {
                Failure);
   const Machine other = machine_from_card("mine.json", card_with(fact("order", "pairwise")));
   EXPECT_EQ(other.product_order(97)->kind, Order::Kind::pairwise);
+}
+
+TEST(MachineCard, SumsOfAnOperationHaveAnOrderOfTheirOwnUpToALength) {
+  const Machine mine = machine_from_card(
+      "mine.json", card_with(fact("order", "pairwise") + fact("order_softmax", "any") +
+                             fact("order_column_sum", "sequential up to 96")));
+  EXPECT_FALSE(mine.order_of("softmax", 4));
+  EXPECT_EQ(mine.order_of("column_sum", 96)->kind, Order::Kind::sequential);
+  EXPECT_FALSE(mine.order_of("column_sum", 97));
+  EXPECT_EQ(mine.order_of("log_sum_exp", 4)->kind, Order::Kind::pairwise);
 }
 
 // Cards that were measured and are committed beside their rows.
