@@ -47,41 +47,60 @@ Subject subject_from(const CalibrateCommand& asked, const CLI::App& verb) {
   return subject_in_library(asked.subject);
 }
 
+void tell(const HeldTables& held) {
+  if (!held.refused.empty()) {
+    fmt::print("{}: no bound: {}\n", held.operation, held.refused);
+    return;
+  }
+  fmt::print("{} held against {} elements: {} outside, largest error / bound {:.2g}",
+             held.operation, held.elements, held.outside, held.worst);
+  if (held.equal) fmt::print("; {:.4g} % as in the order of the card", 100 * *held.equal);
+  fmt::print("\n");
+}
+
+void tell(const Validation& v) {
+  if (!v.refused.empty()) {
+    fmt::print("no bound: {}\n", v.refused);
+  } else {
+    fmt::print(
+        "held against {} elements that no probe used: {} outside, largest error / bound {:.2g}",
+        v.elements, v.outside, v.worst);
+    if (v.moments > 0) fmt::print(", RMS of error / foretold deviation {:.2f}", v.moments);
+    fmt::print("\n");
+  }
+  if (v.arguments > 0) {
+    fmt::print("{} other arguments of functions: {} beyond the ulps of the card\n", v.arguments,
+               v.function_errors);
+  }
+  for (const HeldTables& held : v.tables) tell(held);
+  if (v.equal > 0) {
+    fmt::print("made again bit by bit from the card: {:.4g} % of the products\n", 100 * v.equal);
+  }
+}
+
 void tell(const Calibration& found, const Subject& subject) {
   fmt::print("{}\n", found.card.title);
   std::vector<std::vector<std::string>> rows;
   for (const Fact& fact : found.card.facts) rows.push_back({"  " + fact.name, fact.value});
   fmt::print("{}", in_columns({{}, {}}, rows));
+  for (const auto& [what, as] : found.observed) fmt::print("  measured: {}: {}\n", what, as);
   for (const auto& [fact, why] : found.unknown) fmt::print("  not known: {}: {}\n", fact, why);
   if (!found.trees.empty()) {
     const auto& [n, tree] = *found.trees.rbegin();
     fmt::print("a sum of {} products, in a product of {} x {} x {}, is {}\n", n, subject.tile, n,
                subject.tile, text_of(tree));
   }
-  const Validation& v = found.validation;
-  if (!v.refused.empty()) {
-    fmt::print("no bound: {}\n", v.refused);
-    return;
-  }
-  fmt::print(
-      "held against {} elements that no probe used: {} outside, largest error / bound {:.2g}",
-      v.elements, v.outside, v.worst);
-  if (v.moments > 0) fmt::print(", RMS of error / foretold deviation {:.2f}", v.moments);
-  fmt::print("\n");
-  if (v.arguments > 0) {
-    fmt::print("{} other arguments of functions: {} beyond the ulps of the card\n", v.arguments,
-               v.function_errors);
-  }
-  if (v.equal > 0)
-    fmt::print("made again bit by bit from the card: {:.4g} % of them\n", 100 * v.equal);
+  tell(found.validation);
 }
 
 nlohmann::json json_of(const Calibration& found, const Subject& subject) {
-  nlohmann::json facts = nlohmann::json::array(), unknown = nlohmann::json::array();
+  nlohmann::json facts = nlohmann::json::array(), unknown = nlohmann::json::array(),
+                 observed = nlohmann::json::array();
   for (const Fact& f : found.card.facts) {
     facts.push_back({{"name", f.name}, {"value", f.value}, {"source", f.source}});
   }
   for (const auto& [fact, why] : found.unknown) unknown.push_back({{"fact", fact}, {"why", why}});
+  for (const auto& [what, as] : found.observed) observed.push_back({{"what", what}, {"as", as}});
   nlohmann::json trees = nlohmann::json::object();
   for (const auto& [n, tree] : found.trees) trees[std::to_string(n)] = text_of(tree);
   const Validation& v = found.validation;
@@ -93,13 +112,20 @@ nlohmann::json json_of(const Calibration& found, const Subject& subject) {
   }
   if (v.equal > 0) validation["equal"] = v.equal;
   if (!v.refused.empty()) validation["refused"] = v.refused;
-  return {{"subject", subject.name}, {"format", subject.input.name}, {"title", found.card.title},
-          {"facts", facts},          {"unknown", unknown},           {"repeats", found.repeats},
-          {"trees", trees},          {"validation", validation}};
+  for (const HeldTables& held : v.tables) {
+    auto& of = validation[held.operation];
+    of = {{"elements", held.elements}, {"outside", held.outside}, {"worst", held.worst}};
+    if (held.equal) of["equal"] = *held.equal;
+    if (!held.refused.empty()) of["refused"] = held.refused;
+  }
+  return {{"subject", subject.name},   {"format", subject.input.name},
+          {"title", found.card.title}, {"facts", facts},
+          {"unknown", unknown},        {"repeats", found.repeats},
+          {"observed", observed},      {"trees", trees},
+          {"validation", validation}};
 }
 
-int calibrate_as(const CalibrateCommand& asked, const CLI::App& verb) {
-  const Subject subject = subject_from(asked, verb);
+CalibrateOptions options_of(const CalibrateCommand& asked, const Subject& subject) {
   CalibrateOptions options;
   options.longest = asked.longest;
   options.widest = asked.widest;
@@ -108,16 +134,20 @@ int calibrate_as(const CalibrateCommand& asked, const CLI::App& verb) {
       fmt::format("plumb calibrate {:.80} {} --longest {} --seed {} ({} on {})", subject.name,
                   subject.input.name, asked.longest, asked.seed, build_commit(), device_name());
   options.progress = talk;
-  const Calibration found = calibrate(subject, options);
+  return options;
+}
+
+int calibrate_as(const CalibrateCommand& asked, const CLI::App& verb) {
+  const Subject subject = subject_from(asked, verb);
+  const Calibration found = calibrate(subject, options_of(asked, subject));
+  if (!asked.card.empty()) write_whole(asked.card, text_of(found.card));
   if (asked.as_json) {
     print_document("plumb-calibrate/1", json_of(found, subject));
   } else {
     tell(found, subject);
   }
-  if (!asked.card.empty()) write_whole(asked.card, text_of(found.card));
-  return found.validation.outside + found.validation.function_errors > 0 ? 1
-         : found.validation.refused.empty()                              ? 0
-                                                                         : 3;
+  if (!found.validation.holds()) return 1;
+  return found.validation.refused.empty() ? 0 : 3;
 }
 
 }  // namespace
