@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "bounds/machine_card.hpp"
 #include "cli/build.hpp"
 #include "cli/columns.hpp"
@@ -8,12 +10,15 @@
 #include "cli/verbs.hpp"
 #include "number/outcome.hpp"
 #include "number/words.hpp"
+#include "probe/answers.hpp"
 #include "probe/calibrate.hpp"
 #include "probe/outside.hpp"
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct CalibrateCommand {
   std::string subject, command, format = "fp32", card;
@@ -137,10 +142,33 @@ CalibrateOptions options_of(const CalibrateCommand& asked, const Subject& subjec
   return options;
 }
 
+// What a calibration's answers are of: its source, and what that leaves out.
+std::string words_of(const CalibrateCommand& asked, const CalibrateOptions& options) {
+  std::string from = asked.command + asked.subject;
+  if (asked.subject.ends_with(".so")) {
+    from += fmt::format(" of {}", fs::last_write_time(asked.subject).time_since_epoch().count());
+  }
+  return fmt::format("{}; --widest {}; {}", options.source, asked.widest, from);
+}
+
+Calibration calibrated(const CalibrateCommand& asked, const Subject& subject) {
+  const CalibrateOptions options = options_of(asked, subject);
+  if (asked.card.empty()) return calibrate(subject, options);
+  const std::string file = asked.card + ".answers";
+  Answers answers(file, words_of(asked, options));
+  if (answers.kept() > 0) {
+    note(fmt::format("{} has {} from a calibration that was stopped, which goes on from there",
+                     file, how_many(answers.kept(), "answer")));
+  }
+  Calibration found = calibrate(answers.resumed(subject), options);
+  write_whole(asked.card, text_of(found.card));
+  answers.remove();
+  return found;
+}
+
 int calibrate_as(const CalibrateCommand& asked, const CLI::App& verb) {
   const Subject subject = subject_from(asked, verb);
-  const Calibration found = calibrate(subject, options_of(asked, subject));
-  if (!asked.card.empty()) write_whole(asked.card, text_of(found.card));
+  const Calibration found = calibrated(asked, subject);
   if (asked.as_json) {
     print_document("plumb-calibrate/1", json_of(found, subject));
   } else {
