@@ -160,7 +160,12 @@ Machine parse_machine(std::string_view id, std::string_view text) {
                                provenance_of(fact.at("provenance").get<std::string>()),
                                fact.at("source").get<std::string>()});
     }
-    if (card.contains("collective")) machine.collective = collective_of(card.at("collective"));
+    if (card.contains("collective")) {
+      const auto& collective = card.at("collective");
+      machine.collective = collective_of(collective);
+      machine.collective_provenance = provenance_of(collective.at("provenance"));
+      machine.collective_source = collective.at("source");
+    }
     return machine;
   } catch (const std::exception& wrong) {
     throw Failure("machine card '" + std::string(id) + "': " + wrong.what() +

@@ -60,6 +60,9 @@ struct Machine {
   std::string id, title;
   std::vector<Fact> facts;
   std::optional<Collective> collective = {};
+  // How the collective is known.
+  Provenance collective_provenance = Provenance::assumed;
+  std::string collective_source = {};
 
   // Returns the fact of that name, or nullptr.
   const Fact* fact(std::string_view name) const;

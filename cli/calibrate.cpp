@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "bounds/machine_card.hpp"
 #include "cli/build.hpp"
+#include "cli/collective.hpp"
 #include "cli/columns.hpp"
 #include "cli/json.hpp"
 #include "cli/values.hpp"
@@ -21,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CalibrateCommand {
-  std::string subject, command, format = "fp32", card;
-  std::size_t longest = 1024, widest = 192;
+  std::string subject, command, format = "fp32", card, collective;
+  std::size_t longest = 1024, widest = 192, elements = 1024;
   unsigned seed = 1;
   bool as_json = false;
 };
@@ -88,6 +90,7 @@ void tell(const Calibration& found, const Subject& subject) {
   std::vector<std::vector<std::string>> rows;
   for (const Fact& fact : found.card.facts) rows.push_back({"  " + fact.name, fact.value});
   fmt::print("{}", in_columns({{}, {}}, rows));
+  if (found.card.collective) fmt::print("  collective: {}\n", words_of(*found.card.collective));
   for (const auto& [what, as] : found.observed) fmt::print("  measured: {}: {}\n", what, as);
   for (const auto& [fact, why] : found.unknown) fmt::print("  not known: {}: {}\n", fact, why);
   if (!found.trees.empty()) {
@@ -123,11 +126,13 @@ nlohmann::json json_of(const Calibration& found, const Subject& subject) {
     if (held.equal) of["equal"] = *held.equal;
     if (!held.refused.empty()) of["refused"] = held.refused;
   }
-  return {{"subject", subject.name},   {"format", subject.input.name},
-          {"title", found.card.title}, {"facts", facts},
-          {"unknown", unknown},        {"repeats", found.repeats},
-          {"observed", observed},      {"trees", trees},
-          {"validation", validation}};
+  nlohmann::json all{{"subject", subject.name},   {"format", subject.input.name},
+                     {"title", found.card.title}, {"facts", facts},
+                     {"unknown", unknown},        {"repeats", found.repeats},
+                     {"observed", observed},      {"trees", trees},
+                     {"validation", validation}};
+  if (found.card.collective) all["collective"] = words_of(*found.card.collective);
+  return all;
 }
 
 CalibrateOptions options_of(const CalibrateCommand& asked, const Subject& subject) {
@@ -151,16 +156,22 @@ std::string words_of(const CalibrateCommand& asked, const CalibrateOptions& opti
   return fmt::format("{}; --widest {}; {}", options.source, asked.widest, from);
 }
 
-Calibration calibrated(const CalibrateCommand& asked, const Subject& subject) {
+// The calibration of the subject, and what is known of the job's collective before it is written.
+Calibration calibrated(const CalibrateCommand& asked, const Subject& subject,
+                       const std::optional<JobCollective>& job) {
   const CalibrateOptions options = options_of(asked, subject);
-  if (asked.card.empty()) return calibrate(subject, options);
+  const auto whole = [&](Calibration found) {
+    if (job) enter(*job, options.source, found);
+    return found;
+  };
+  if (asked.card.empty()) return whole(calibrate(subject, options));
   const std::string file = asked.card + ".answers";
   Answers answers(file, words_of(asked, options));
   if (answers.kept() > 0) {
     note(fmt::format("{} has {} from a calibration that was stopped, which goes on from there",
                      file, how_many(answers.kept(), "answer")));
   }
-  Calibration found = calibrate(answers.resumed(subject), options);
+  Calibration found = whole(calibrate(answers.resumed(subject), options));
   write_whole(asked.card, text_of(found.card));
   answers.remove();
   return found;
@@ -168,7 +179,10 @@ Calibration calibrated(const CalibrateCommand& asked, const Subject& subject) {
 
 int calibrate_as(const CalibrateCommand& asked, const CLI::App& verb) {
   const Subject subject = subject_from(asked, verb);
-  const Calibration found = calibrated(asked, subject);
+  std::optional<JobCollective> job;
+  if (!asked.collective.empty()) job = collective_of_job(asked.elements, asked.seed);
+  if (job && !job->first) return 0;  // one goes on
+  const Calibration found = calibrated(asked, subject, job);
   if (asked.as_json) {
     print_document("plumb-calibrate/1", json_of(found, subject));
   } else {
@@ -198,6 +212,12 @@ void add_calibrate(CLI::App& app, Verb& chosen) {
   verb->add_option("--widest", asked.widest, "rows and columns of the largest product")
       ->capture_default_str()
       ->check(whole_numbers(1, 4096));
+  verb->add_option("--collective", asked.collective,
+                   "probe an all-reduce, too: mpirun -n 4 plumb calibrate ... --collective mpi")
+      ->check(CLI::IsMember({"mpi"}));
+  verb->add_option("--elements", asked.elements, "FP32 numbers of its message, at least")
+      ->capture_default_str()
+      ->check(whole_numbers(1, 1 << 20));
   verb->add_option("--seed", asked.seed, "of the products that are drawn")->capture_default_str();
   add_json(*verb, asked.as_json);
   verb->footer(

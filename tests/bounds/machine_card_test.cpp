@@ -191,6 +191,15 @@ TEST(MachineCard, IsReadAgainFromItsText) {
       machine_from_card("mine.json", card_with(fact("order_gemm", "split 4 up to 4096")));
   EXPECT_EQ(text_of(machine_from_card("mine.json", text_of(mine))), text_of(mine));
   EXPECT_EQ(wrong_with_card(text_of(*find_machine("h100"))), "");
+  const Machine& ring = *find_machine("ieee-ring8");
+  const Machine again = machine_from_card("again.json", text_of(ring));
+  ASSERT_TRUE(again.collective && ring.collective);
+  EXPECT_EQ(again.collective->algorithm, ring.collective->algorithm);
+  EXPECT_EQ(again.collective->ranks, ring.collective->ranks);
+  EXPECT_EQ(again.collective->rotation, ring.collective->rotation);
+  EXPECT_EQ(again.collective->wire, ring.collective->wire);
+  EXPECT_EQ(again.collective_source, ring.collective_source);
+  EXPECT_EQ(again.collective_provenance, ring.collective_provenance);
 }
 
 }  // namespace

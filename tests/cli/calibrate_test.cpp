@@ -54,10 +54,10 @@ TEST_F(CalibrateVerb, IsResumedHoweverOftenItIsKilled) {
   int killed = 0, resumed = 0;
   while (killed < effort(10)) {
     fs::remove(card_);
-    for (int status = 1; status != 0;) {
+    for (int status = 1, patience = 1; status != 0; ++patience) {
       resumed += fs::exists(card_.string() + ".answers") ? 1 : 0;
       const pid_t child = started();
-      std::this_thread::sleep_for(std::chrono::microseconds(random() % lasts.count()));
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % (patience * lasts.count())));
       kill(child, SIGKILL);
       waitpid(child, &status, 0);
       ASSERT_TRUE(WIFSIGNALED(status) || status == 0) << WEXITSTATUS(status);
