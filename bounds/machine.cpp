@@ -143,10 +143,11 @@ Arithmetic Machine::arithmetic() const {
 
 std::optional<Order> Machine::order() const { return order_in(*this, "order"); }
 
-std::optional<Order> Machine::product_order(std::size_t terms) const {
-  if (fact("order_gemm") == nullptr) return order();
-  const std::optional<Order> order = order_in(*this, "order_gemm");
-  return order && order->knows(terms) ? order : std::nullopt;
+std::optional<Order> Machine::order_of(std::string_view operation, std::size_t terms) const {
+  const std::string name = "order_" + std::string(operation);
+  if (fact(name) == nullptr) return order();
+  const std::optional<Order> known = order_in(*this, name);
+  return known && known->knows(terms) ? known : std::nullopt;
 }
 
 Machine parse_machine(std::string_view id, std::string_view text) {
@@ -159,7 +160,12 @@ Machine parse_machine(std::string_view id, std::string_view text) {
                                provenance_of(fact.at("provenance").get<std::string>()),
                                fact.at("source").get<std::string>()});
     }
-    if (card.contains("collective")) machine.collective = collective_of(card.at("collective"));
+    if (card.contains("collective")) {
+      const auto& collective = card.at("collective");
+      machine.collective = collective_of(collective);
+      machine.collective_provenance = provenance_of(collective.at("provenance"));
+      machine.collective_source = collective.at("source");
+    }
     return machine;
   } catch (const std::exception& wrong) {
     throw Failure("machine card '" + std::string(id) + "': " + wrong.what() +

@@ -8,7 +8,8 @@
 //   accumulator       fp32, mma                                   no bound
 //   rounding          nearest_even, toward_zero, away, stochastic no bound
 //   order             any, or as number/order.hpp says            any
-//   order_gemm        the same, of products: "split 4 up to 4096" what `order` says
+//   order_OPERATION   the same, of the sums of one operation that says how many terms they have
+//                     (gemm, column_sum, softmax): "split 4 up to 4096"    what `order` says
 //   subnormals        kept, flushed                               flushed
 //   fma               as_written, any                             any
 //   exp_ulp ...       a number (FUNCTIONS below)                  what well-known libraries reach
@@ -59,6 +60,9 @@ struct Machine {
   std::string id, title;
   std::vector<Fact> facts;
   std::optional<Collective> collective = {};
+  // How the collective is known.
+  Provenance collective_provenance = Provenance::assumed;
+  std::string collective_source = {};
 
   // Returns the fact of that name, or nullptr.
   const Fact* fact(std::string_view name) const;
@@ -66,8 +70,9 @@ struct Machine {
   // number/order.hpp; "any" says that nothing is known) and "rounding". Throws Failure if a fact
   // names no order or no rounding.
   std::optional<Order> order() const;
-  // The same of a product's sum of so many terms: the fact "order_gemm", else "order".
-  std::optional<Order> product_order(std::size_t terms) const;
+  // The same of one operation's sums of so many terms: the fact "order_ID", else "order".
+  std::optional<Order> order_of(std::string_view operation, std::size_t terms) const;
+  std::optional<Order> product_order(std::size_t terms) const { return order_of("gemm", terms); }
   // Does the card claim that FP32 accumulates, and rounds to nearest?
   bool rounds_to_nearest() const;
   // What it says of functions, subnormals and multiply-adds, or what libraries do where it is

@@ -127,6 +127,18 @@ std::string wrong_with(const json& value, const json& maybe, const std::string& 
   return "";
 }
 
+std::string text_of_collective(const Machine& machine) {
+  if (!machine.collective) return "";
+  const Collective& is = *machine.collective;
+  std::string text = ",\n  \"collective\": {\"algorithm\": ";
+  text += json(algorithm_names[static_cast<std::size_t>(is.algorithm)]).dump();
+  text += ", \"ranks\": " + std::to_string(is.ranks);
+  text += ", \"wire\": " + json(is.wire.name).dump();
+  if (is.rotation) text += ", \"rotation\": " + std::to_string(*is.rotation);
+  text += ", \"provenance\": " + json(name_of(machine.collective_provenance)).dump();
+  return text + ", \"source\": " + json(machine.collective_source).dump() + "}";
+}
+
 std::string fact_said_twice(const json& card) {
   std::set<std::string> names;
   for (const json& fact : card.at("facts")) {
@@ -190,7 +202,7 @@ std::string text_of(const Machine& machine) {
     }
     text += "}";
   }
-  return text + "\n  ]\n}\n";
+  return text + "\n  ]" + text_of_collective(machine) + "\n}\n";
 }
 
 }  // namespace plumb::bounds

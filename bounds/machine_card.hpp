@@ -25,7 +25,7 @@ std::string wrong_with_card(std::string_view text);
 // sentence.
 Machine machine_from_card(const std::string& name, std::string_view text);
 
-// The text of a card that has facts and no collective, a fact a line.
+// The text of a card, a fact a line.
 std::string text_of(const Machine& machine);
 
 }  // namespace plumb::bounds

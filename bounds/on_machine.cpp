@@ -129,6 +129,14 @@ std::size_t terms_of(const ToleranceCall& call) {
   return call.attribute("transpose_a") != 0 ? call[0].rows : call[0].cols;
 }
 
+// The order of a call's sums, if the card knows it for sums that long.
+std::optional<Order> order_of(const Machine& machine, const Operation& operation,
+                              const ToleranceCall& call) {
+  if (operation.traits.one_product) return machine.product_order(terms_of(call));
+  if (operation.terms == nullptr) return machine.order();
+  return machine.order_of(operation.id, operation.terms(call));
+}
+
 // The sum over ranks as the card says that they add up; its additions are FP32's to nearest.
 Outcome<Tolerance> of_ranks(const ToleranceCall& call, const Machine& machine,
                             const Operation& all_reduce) {
@@ -206,7 +214,10 @@ namespace {
 
 std::string order_of_sums(const Machine& machine, const Operation& operation, Mode mode) {
   const bool described = operation.traits.one_product;
-  const std::optional<Order> order = described ? machine.product_order(1) : machine.order();
+  const std::optional<Order> order = described ? machine.product_order(1)
+                                     : operation.terms != nullptr
+                                         ? machine.order_of(operation.id, 1)
+                                         : machine.order();
   if (described && !order && !machine.rounds_to_nearest()) return "the steps of the matrix unit";
   if (order && (described || operation.sums_as_asked)) {
     const std::string longer = order->up_to == 0 ? "" : " terms, longer ones in any order";
@@ -246,8 +257,7 @@ Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operati
                        "measure it with plumb calibrate, or take the machine libraries"};
   }
   const bool product = operation.traits.one_product;
-  const std::optional<Order> order =
-      product ? machine.product_order(terms_of(call)) : machine.order();
+  const std::optional<Order> order = order_of(machine, operation, call);
   const auto refuse = [&](const std::string& why) {
     return Refusal{Why::unsupported, "machine '" + machine.id + "': " + why};
   };

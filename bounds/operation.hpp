@@ -218,6 +218,8 @@ struct Operation {
   Schema schema = {};
   Examples examples = {};
   bool sums_as_asked = false;  // takes its sums in the order that a call asks for
+  // How many terms its longest sum has, where a card may know its order up to a length (order_ID).
+  std::size_t (*terms)(const ToleranceCall&) = nullptr;
   // Formulas for the same mathematics, the promised one first; none: there is one. Each may be asked
   // for (Call::form), none stands in a graph.
   List<Form> forms = {};

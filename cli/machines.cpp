@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/collective.hpp"
 #include "cli/columns.hpp"
 #include "cli/json.hpp"
 #include "cli/machine_options.hpp"
@@ -9,12 +10,6 @@ namespace plumb::cli {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
-
-std::string said_of(const Collective& collective) {
-  return fmt::format("{} of {} ranks, {}",
-                     algorithm_names[static_cast<std::size_t>(collective.algorithm)],
-                     collective.ranks, collective.wire.name);
-}
 
 void list() {
   Rows rows;
@@ -28,7 +23,7 @@ void tell(const Machine& machine) {
   for (const Fact& fact : machine.facts) {
     rows.push_back({fact.name, fact.value, std::string(name_of(fact.provenance)), fact.source});
   }
-  if (machine.collective) rows.push_back({"collective", said_of(*machine.collective), "", ""});
+  if (machine.collective) rows.push_back({"collective", words_of(*machine.collective), "", ""});
   fmt::print("{}", in_columns({{"fact"}, {"value"}, {"known"}, {"from"}}, rows));
 }
 
@@ -52,8 +47,8 @@ void differences(const Machine& a, const Machine& b) {
   for (const std::string& name : facts_of(a, b)) {
     if (value(a, name) != value(b, name)) rows.push_back({name, value(a, name), value(b, name)});
   }
-  const std::string of_a = a.collective ? said_of(*a.collective) : "(silent)";
-  const std::string of_b = b.collective ? said_of(*b.collective) : "(silent)";
+  const std::string of_a = a.collective ? words_of(*a.collective) : "(silent)";
+  const std::string of_b = b.collective ? words_of(*b.collective) : "(silent)";
   if (of_a != of_b) rows.push_back({"collective", of_a, of_b});
   if (rows.empty()) return fmt::print("{} and {} say the same\n", a.id, b.id);
   fmt::print("{}", in_columns({{"fact"}, {a.id}, {b.id}}, rows));
@@ -70,7 +65,7 @@ void print_json(const std::vector<const Machine*>& machines) {
                        {"source", fact.source}});
     }
     nlohmann::json card{{"id", machine->id}, {"title", machine->title}, {"facts", facts}};
-    if (machine->collective) card["collective"] = said_of(*machine->collective);
+    if (machine->collective) card["collective"] = words_of(*machine->collective);
     all.push_back(card);
   }
   print_document("plumb-machines/1", {{"machines", all}});

@@ -153,6 +153,10 @@ function(house_test_support)
   target_precompile_headers(tests_support PRIVATE <gtest/gtest.h>)
 endfunction()
 
+# Tests with these words in their names need a GPU (./run test gpu), and skip with a reason where there is
+# none. Their label is ROOM-gpu, which ctest -L finds by either word.
+set(gpu_suites "*Cuda*:*Cublas*:*Nccl*:*/cublas")
+
 function(house_tests group)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ALSO")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${group}/*_test.cpp)
@@ -171,8 +175,10 @@ function(house_tests group)
     add_dependencies(${group}_tests plumb plumb_c)
   endif()
   # Asked for its tests when ctest starts, not at each link: a link then stays a link.
-  gtest_discover_tests(${group}_tests TEST_PREFIX ${group}. DISCOVERY_MODE PRE_TEST
+  gtest_discover_tests(${group}_tests TEST_PREFIX ${group}. DISCOVERY_MODE PRE_TEST TEST_FILTER "-${gpu_suites}"
                        DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${group})
+  gtest_discover_tests(${group}_tests TEST_PREFIX ${group}. DISCOVERY_MODE PRE_TEST TEST_FILTER "${gpu_suites}"
+                       TEST_LIST ${group}_gpu_tests DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${group}-gpu)
 endfunction()
 
 function(house_plug_in name)

@@ -2,21 +2,21 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <cmath>
+#include <set>
 
+#include "probe/casts.hpp"
+#include "probe/chance.hpp"
+#include "probe/findings.hpp"
 #include "probe/functions.hpp"
 #include "probe/masked.hpp"
+#include "probe/special.hpp"
+#include "probe/sums.hpp"
 
 namespace plumb::probe {
 namespace {
 
-constexpr std::size_t probed_lengths[] = {
-    1,   2,   3,   4,   5,   6,    7,    8,    12,   15,   16,   17,   24,  31,
-    32,  33,  48,  64,  96,  100,  128,  192,  200,  256,  320,  384,  385, 448,
-    500, 512, 640, 768, 900, 1000, 1024, 1536, 2000, 2048, 3072, 4000, 4096};
 constexpr std::size_t usual = 24;    // rows and columns of most products
 constexpr unsigned most_rounds = 8;  // of samples that tell matrix units apart
-constexpr std::size_t coins = 512;   // sums that show whether roundings are stochastic
 
 constexpr const char* out_of_reach = "products of the format do not reach them";
 constexpr const char* mixed = "neither keeping all of them nor flushing them makes the bits";
@@ -32,7 +32,7 @@ bool has_steps(const Trees& trees) {
 class Calibrator {
  public:
   Calibrator(const Subject& subject, const CalibrateOptions& options)
-      : subject_(subject), options_(options) {}
+      : subject_(subject), options_(options), findings_(found_, options.source) {}
 
   Calibration operator()() {
     found_.card.id = subject_.name;
@@ -41,23 +41,21 @@ class Calibrator {
     repeat();
     grow_trees();
     explain();
-    explain_functions();
+    find_special(subject_, findings_);
+    find_functions(subject_, options_, findings_);
+    find_casts(subject_, options_, findings_);
+    find_sums(subject_, options_, findings_);
     options_.progress("holding its tolerances against products that no probe used");
     found_.validation =
         validate(subject_, found_.card, found_.emulations, longest(), wide(), options_.seed + 1000);
     validate_functions(subject_, found_.card, options_.arguments, options_.seed + 1000,
                        found_.validation);
+    validate_tables(subject_, found_.card, options_.longest, options_.seed + 1000,
+                    found_.validation);
     return std::move(found_);
   }
 
  private:
-  void fact(std::string name, std::string value, const std::string& how) {
-    found_.card.facts.push_back({std::move(name), std::move(value), Provenance::measured,
-                                 fmt::format("{}: {}", options_.source, how)});
-  }
-  void unknown(std::string name, std::string why) {
-    found_.unknown.push_back({std::move(name), std::move(why)});
-  }
   // A large product costs much where each step of it is emulated.
   std::size_t wide() const { return subject_.tile > 1 ? options_.widest : 0; }
   Samples which(std::size_t terms) const {
@@ -73,18 +71,37 @@ class Calibrator {
     return samples_of(subject_, tiny);
   }
 
+  // Of short sums and of the longest ones, which a kernel may share out among workers.
   void repeat() {
-    options_.progress("asking for the same products again");
-    const auto once = samples(64);
+    const std::size_t longest = options_.longest;
+    std::size_t again = 0, all = 0;
+    for (const std::size_t terms :
+         std::set<std::size_t>{std::min<std::size_t>(64, longest), longest}) {
+      options_.progress(fmt::format("asking for the same products of {} terms again", terms));
+      const auto once = samples(terms);
+      again += asked_again(once);
+      all += 3 * once.size();
+      cut_up(once);
+    }
+    found_.repeats = again == all;
+    findings_.observed("the same products again",
+                       found_.repeats
+                           ? fmt::format("the same bits, {} times of {}", again, all)
+                           : fmt::format("other bits, {} times of {}", all - again, all));
+  }
+
+  // How often each of these products has the same bits in three further tries.
+  std::size_t asked_again(const std::vector<Sample>& once) {
     std::vector<Operands> asked;
     for (const Sample& s : once) asked.push_back(s.operands);
+    std::size_t same = 0;
     for (int again = 0; again < 3; ++again) {
       const std::vector<Tensor> found = subject_.multiply(asked);
       for (std::size_t i = 0; i < once.size(); ++i) {
-        found_.repeats = found_.repeats && same_numbers(found[i], once[i].found);
+        same += same_numbers(found[i], once[i].found) ? 1 : 0;
       }
     }
-    cut_up(once);
+    return same;
   }
 
   // Each sample again, without its first rows and columns.
@@ -108,9 +125,8 @@ class Calibrator {
       options_.progress(fmt::format("the tree of a sum of {} products", n));
       Tree tree = tree_of(subject_, n);
       if (!tree) {
-        if (n > 3) return;
-        return unknown("order_gemm",
-                       fmt::format("masked sums of {} products contradict each other", n));
+        if (n <= 3) no_tree_ = fmt::format("masked sums of {} products contradict each other", n);
+        return;
       }
       found_.trees[n] = std::move(tree);
     }
@@ -125,19 +141,25 @@ class Calibrator {
     std::vector<Order> orders = orders_that_explain(found_.trees);
     if (!orders.empty() && explain_sums(orders, orders[0].up_to)) {
       Order order = found_.emulations[0].order;
-      fact("order_gemm", plumb::text_of(order), trees_text() + "; " + bits_text(order.up_to));
+      findings_.fact("order_gemm", plumb::text_of(order),
+                     trees_text() + "; " + bits_text(order.up_to));
     } else {
       if (!explain_pairs()) {
-        return unknown("rounding", "no rounding of FP32 makes the bits of sums of two products");
+        findings_.unknown("rounding", "no rounding of FP32 makes the bits of sums of two products");
+        return findings_.unknown("order_gemm", why_no_order(orders));
       }
-      unknown("order_gemm", orders.empty() ? "no order that has a name explains the trees"
-                                           : fmt::format("{} explains products of {} x n x {}, and "
-                                                         "not those of other shapes",
-                                                         plumb::text_of(orders[0]), subject_.tile,
-                                                         subject_.tile));
-      fact("order_gemm", "any", "the order depends on the shape, or has no name");
+      findings_.unknown("order_gemm", why_no_order(orders));
+      findings_.fact("order_gemm", "any", "the order depends on the shape, or has no name");
     }
-    fact("slice_invariant", found_.slice_invariant ? "yes" : "no", "products cut and repeated");
+    findings_.fact("slice_invariant", found_.slice_invariant ? "yes" : "no",
+                   "products cut and repeated");
+  }
+
+  std::string why_no_order(const std::vector<Order>& orders) const {
+    if (!no_tree_.empty()) return no_tree_;
+    if (orders.empty()) return "no order that has a name explains the trees";
+    return fmt::format("{} explains products of {} x n x {}, and not those of other shapes",
+                       plumb::text_of(orders[0]), subject_.tile, subject_.tile);
   }
 
   // Finds roundings that make all bits; says what they agree on.
@@ -149,11 +171,11 @@ class Calibrator {
     };
     if (!agree([](const Emulated& e) { return e.order.rounding; })) return false;
     const std::string how = bits_text(terms);
-    fact("accumulator", "fp32", how);
-    fact("rounding", std::string(name_of(left[0].order.rounding)), how);
+    findings_.fact("accumulator", "fp32", how);
+    findings_.fact("rounding", std::string(name_of(left[0].order.rounding)), how);
     explain_subnormals(left, terms);
     const bool fused = std::ranges::any_of(left, &Emulated::fused);
-    if (terms > 2) fact("fma", fused ? "as_written" : "any", how);
+    if (terms > 2) findings_.fact("fma", fused ? "as_written" : "any", how);
     if (fused) std::erase_if(left, [](const Emulated& e) { return !e.fused; });
     found_.emulations = std::move(left);
     return true;
@@ -166,17 +188,18 @@ class Calibrator {
     const auto left = roundings_left(kept, samples(2));
     if (left.size() != 1) return false;
     const std::string how = "every element of drawn products of two terms";
-    fact("accumulator", "fp32", how);
-    fact("rounding", std::string(name_of(left[0])), how);
-    fact("fma", "any", "the order is not known");
+    findings_.fact("accumulator", "fp32", how);
+    findings_.fact("rounding", std::string(name_of(left[0])), how);
+    findings_.fact("fma", "any", "the order is not known");
     std::vector<Emulated> flushed = kept;
     for (Emulated& e : flushed) e.flushes = true;
     const auto tiny = tiny_samples(2);
     const bool keeps = !roundings_left(kept, tiny).empty();
     if (keeps == !roundings_left(flushed, tiny).empty()) {
-      unknown("subnormals", keeps ? out_of_reach : mixed);
+      findings_.unknown("subnormals", keeps ? out_of_reach : mixed);
     } else {
-      fact("subnormals", keeps ? "kept" : "flushed", "products of two terms around 2^-126");
+      findings_.fact("subnormals", keeps ? "kept" : "flushed",
+                     "products of two terms around 2^-126");
     }
     return true;
   }
@@ -192,26 +215,27 @@ class Calibrator {
     const bool kept = std::ranges::any_of(rest, [](const Emulated& e) { return !e.flushes; });
     const bool flushed = std::ranges::any_of(rest, &Emulated::flushes);
     if (kept == flushed) {
-      return unknown("subnormals", kept ? out_of_reach : mixed);
+      return findings_.unknown("subnormals", kept ? out_of_reach : mixed);
     }
-    fact("subnormals", kept ? "kept" : "flushed", "every bit of products around 2^-126");
+    findings_.fact("subnormals", kept ? "kept" : "flushed", "every bit of products around 2^-126");
     left = rest;
   }
 
   void explain_steps() {
     const auto steps = steps_that_explain(found_.trees);
-    if (!steps) return unknown("mma", "no chain of steps explains the trees");
+    if (!steps) return findings_.unknown("mma", "no chain of steps explains the trees");
     auto left = candidates_in(*steps, subject_.input);
     for (unsigned more = 0; more < most_rounds && left.size() > 1; ++more) {
       Samples next = which(longest());
       next.seed += more;
       left = left_of(left, samples_of(subject_, next));
     }
-    if (left.empty()) return unknown("mma", "no grid and no number of kept bits makes the bits");
+    if (left.empty())
+      return findings_.unknown("mma", "no grid and no number of kept bits makes the bits");
     found_.emulations = left;
     if (steps->parts) {
-      return unknown("mma", fmt::format("FP32 adds up {}, which no card can say",
-                                        plumb::text_of(*steps->parts)));
+      return findings_.unknown("mma", fmt::format("FP32 adds up {}, which no card can say",
+                                                  plumb::text_of(*steps->parts)));
     }
     const auto agree = [&](int Mma::*of) {
       return std::ranges::all_of(
@@ -219,77 +243,42 @@ class Calibrator {
     };
     const Mma& unit = *left[0].unit;
     if (!agree(&Mma::grid) || !agree(&Mma::kept)) {
-      return unknown("mma",
-                     fmt::format("{} pairs of grid and kept bits make the same bits", left.size()));
+      return findings_.unknown(
+          "mma", fmt::format("{} pairs of grid and kept bits make the same bits", left.size()));
     }
-    fact("accumulator", "mma", trees_text());
-    fact("rounding", "toward_zero", "every bit of drawn products");
-    fact("mma_" + std::string(subject_.input.name),
-         fmt::format("terms {} grid {} kept {}", unit.terms, unit.grid, unit.kept),
-         "every bit of drawn products; " + trees_text());
+    findings_.fact("accumulator", "mma", trees_text());
+    findings_.fact("rounding", "toward_zero", "every bit of drawn products");
+    findings_.fact("mma_" + std::string(subject_.input.name),
+                   fmt::format("terms {} grid {} kept {}", unit.terms, unit.grid, unit.kept),
+                   "every bit of drawn products; " + trees_text());
     if (unit.promoted_after > 0) {
-      fact("promoted_after", std::to_string(unit.promoted_after), trees_text());
+      findings_.fact("promoted_after", std::to_string(unit.promoted_after), trees_text());
     }
-    fact("slice_invariant", found_.slice_invariant ? "yes" : "no", "products cut and repeated");
+    findings_.fact("slice_invariant", found_.slice_invariant ? "yes" : "no",
+                   "products cut and repeated");
   }
 
   // The same products have other bits each time: are roundings drawn?
   void explain_chance() {
     found_.slice_invariant = false;
-    if (!rounds_by_chance()) {
-      return unknown("rounding",
-                     "the same product has other bits each time, and not as stochastic "
-                     "rounding has them");
+    if (!rounds_by_chance(subject_)) {
+      return findings_.unknown("rounding",
+                               "the same product has other bits each time, and not as stochastic "
+                               "rounding has them");
     }
-    fact("accumulator", "fp32", "sums of two");
-    fact("rounding", "stochastic",
-         fmt::format("{} sums of two each, a quarter and five eighths of "
-                     "a spacing between numbers",
-                     coins));
+    findings_.fact("accumulator", "fp32", "sums of two");
+    findings_.fact("rounding", "stochastic",
+                   fmt::format("{} sums of two each, a quarter and five eighths of "
+                               "a spacing between numbers",
+                               coins));
     const auto orders = orders_that_explain(found_.trees);
-    if (!orders.empty()) fact("order_gemm", plumb::text_of(orders[0]), trees_text());
-    fact("slice_invariant", "no", "the same product has other bits each time");
-  }
-
-  void explain_functions() {
-    for (const KnownFunction& known : known_functions()) {
-      const auto of = subject_.functions.find(known.name);
-      if (of == subject_.functions.end()) continue;
-      options_.progress(fmt::format("results of {}", known.name));
-      const Arguments arguments = arguments_of(known, options_.arguments, options_.seed);
-      const std::vector<float> results = of->second(arguments.first, arguments.second);
-      if (results.empty()) continue;
-      const FunctionErrors errors = errors_of(known, arguments, results);
-      const auto claim = errors.claim();
-      if (!claim) {
-        unknown(known.fact,
-                fmt::format("{}({}) is off by {:.3g} ulp", known.name, errors.x, errors.largest));
-        continue;
-      }
-      fact(known.fact, fmt::format("{}", *claim),
-           fmt::format("{} arguments, all of BF16 and FP16 among them; the largest error is {:.4f} "
-                       "ulp at {}",
-                       errors.inputs, errors.largest, errors.x));
+    if (orders.empty()) {
+      findings_.unknown("order_gemm", why_no_order(orders));
+    } else {
+      findings_.fact("order_gemm", plumb::text_of(orders[0]), trees_text());
     }
+    findings_.fact("slice_invariant", "no", "the same product has other bits each time");
   }
-
-  // Is 1 + share 2^-23 rounded up with that probability (five standard deviations)?
-  bool rounds_up(float share) const {
-    Tensor a(coins, 2), b(coins, 2, 1.0F);
-    for (std::size_t row = 0; row < coins; ++row) {
-      a(row, 0) = 1;
-      a(row, 1) = share * 0x1p-11F;
-      b(row, 1) = 0x1p-12F;
-    }
-    std::size_t up = 0;
-    for (const float sum : sums_of(subject_, a, b)) {
-      if (sum != 1 && sum != 1 + 0x1p-23F) return false;
-      up += sum > 1 ? 1 : 0;
-    }
-    const double n = coins, p = share;
-    return std::fabs(static_cast<double>(up) - n * p) < 5 * std::sqrt(n * p * (1 - p));
-  }
-  bool rounds_by_chance() const { return rounds_up(0.25F) && rounds_up(0.625F); }
 
   std::string bits_text(std::size_t terms) const {
     const std::size_t size = std::max(usual, wide());
@@ -303,6 +292,8 @@ class Calibrator {
   const Subject& subject_;
   const CalibrateOptions& options_;
   Calibration found_;
+  Findings findings_;
+  std::string no_tree_;  // why none was found, not even of three products
 };
 
 }  // namespace

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 #include <sstream>
 
 #include "number/outcome.hpp"
+#include "probe/tables.hpp"
 
 namespace plumb::probe {
 namespace {
@@ -109,12 +111,22 @@ bool is_card(const Machine& card) {
 // What could be said in a fact's place.
 std::vector<std::string> others_than(const Fact& fact) {
   if (fact.name == "rounding" && fact.value == "nearest_even") return {"toward_zero", "away"};
-  if (fact.name == "order_gemm" && fact.value != "any") return other_orders(fact.value);
+  if (fact.name.starts_with("order_") && fact.value != "any") return other_orders(fact.value);
   if (fact.name.starts_with("mma_")) return other_units(fact.value);
   if (fact.name == "promoted_after") return {std::to_string(2 * std::stoi(fact.value))};
   if (fact.name == "subnormals") return {fact.value == "kept" ? "flushed" : "kept"};
   if (fact.name == "fma") return {fact.value == "any" ? "as_written" : "any"};
   return {};
+}
+
+HiddenDevice drawn_products(unsigned seed) {
+  Drawing draw(seed);
+  if (draw.between(0, 9) < 6) {
+    const Format input = draw.one_of<Format>({fp32, fp32, tf32, bf16, fp16});
+    return {{.order = drawn_order(draw), .fused = draw.coin(), .flushes = draw.coin()}, input};
+  }
+  const Format input = draw.one_of<Format>({fp16, bf16, tf32, e4m3fn, e5m2});
+  return {drawn_unit(draw, input), input};
 }
 
 }  // namespace
@@ -132,14 +144,22 @@ std::string HiddenDevice::text() const {
                      device.flushes ? "flushed" : "kept");
 }
 
+Subject products_of(const HiddenDevice& hidden) { return subject_of(hidden.device, hidden.input); }
+
+Subject all_of(const HiddenDevice& hidden) {
+  Subject subject = products_of(hidden);
+  offer_emulated(subject, hidden.column_sum, hidden.softmax);
+  return subject;
+}
+
 HiddenDevice drawn_device(unsigned seed) {
-  Drawing draw(seed);
-  if (draw.between(0, 9) < 6) {
-    const Format input = draw.one_of<Format>({fp32, fp32, tf32, bf16, fp16});
-    return {{.order = drawn_order(draw), .fused = draw.coin(), .flushes = draw.coin()}, input};
+  HiddenDevice hidden = drawn_products(seed);
+  Drawing draw(seed ^ 0x5eed5eedU);  // its own, so that the products of a seed stay what they are
+  for (Emulated* sums : {&hidden.column_sum, &hidden.softmax}) {
+    sums->order = drawn_order(draw);
+    if (draw.between(0, 3) > 0) sums->order.rounding = hidden.device.order.rounding;
   }
-  const Format input = draw.one_of<Format>({fp16, bf16, tf32, e4m3fn, e5m2});
-  return {drawn_unit(draw, input), input};
+  return hidden;
 }
 
 std::vector<Recovered> held_against(const HiddenDevice& hidden, const Calibration& found) {
@@ -168,6 +188,22 @@ std::vector<Recovered> held_against(const HiddenDevice& hidden, const Calibratio
   return all;
 }
 
+std::vector<Recovered> sums_held_against(const HiddenDevice& hidden, const Calibration& found) {
+  std::vector<Recovered> all;
+  const std::string rounding = said(found, "rounding");
+  for (const auto& [name, sums] :
+       {std::pair<std::string, const Emulated&>{"column_sum", hidden.column_sum},
+        {"softmax", hidden.softmax}}) {
+    const std::string order = said(found, "order_" + name);
+    const bool right = order.empty() ||
+                       (same_order(order, sums.order) && rounding == name_of(sums.order.rounding));
+    all.push_back({"order_" + name,
+                   fmt::format("{}, {}", plumb::text_of(sums.order), name_of(sums.order.rounding)),
+                   order, !right});
+  }
+  return all;
+}
+
 std::vector<ChangedCard> with_one_fact_changed(const Machine& card) {
   std::vector<ChangedCard> all;
   for (std::size_t i = 0; i < card.facts.size(); ++i) {
@@ -184,8 +220,12 @@ std::vector<ChangedCard> with_one_fact_changed(const Machine& card) {
 bool is_noticed(const Subject& subject, const Machine& card, std::size_t longest, unsigned seed) {
   const auto emulation = emulated_by(card, subject.input);
   const std::vector<Emulated> all(emulation ? 1 : 0, emulation.value_or(Emulated{}));
-  const Validation v = validate(subject, card, all, longest, 0, seed);
-  return v.outside > 0 || (emulation && v.equal < 1);
+  Validation v = validate(subject, card, all, longest, 0, seed);
+  validate_tables(subject, card, longest, seed, v);
+  const auto seen = [](const HeldTables& held) {
+    return held.outside > 0 || held.equal.value_or(1) < 1;
+  };
+  return v.outside > 0 || (emulation && v.equal < 1) || std::ranges::any_of(v.tables, seen);
 }
 
 }  // namespace plumb::probe

@@ -2,7 +2,8 @@
 //
 //   Sums of FP32 in each order of number/order.hpp with each rounding, products rounded within a sum
 //   or not, subnormals kept or flushed; matrix units of 2 to 32 terms with any grid and any number of
-//   kept bits, promoted or not, or in parts that FP32 adds.
+//   kept bits, promoted or not, or in parts that FP32 adds. Sums of columns and of a softmax have an
+//   order of their own, and now and then a rounding.
 //
 // TESTED   tests/probe/calibrate_test.cpp
 #pragma once
@@ -19,11 +20,15 @@ namespace plumb::probe {
 struct HiddenDevice {
   Emulated device;
   Format input;
+  Emulated column_sum = {}, softmax = {};  // as they take their sums
 
   // "lanes 8 strided, toward_zero, fused, subnormals kept", "terms 16 grid 25 kept 23".
   std::string text() const;
 };
 HiddenDevice drawn_device(unsigned seed);
+// Products alone, and with the sums and the softmax.
+Subject products_of(const HiddenDevice& hidden);
+Subject all_of(const HiddenDevice& hidden);
 
 // What a calibration said of a fact of the device. A card that says less than is there is not wrong.
 struct Recovered {
@@ -31,6 +36,9 @@ struct Recovered {
   bool wrong = false;
 };
 std::vector<Recovered> held_against(const HiddenDevice& hidden, const Calibration& found);
+// The same of sums outside of products, which a card knows where FP32 adds: their orders, and that
+// they are rounded as the card says.
+std::vector<Recovered> sums_held_against(const HiddenDevice& hidden, const Calibration& found);
 
 // Copies of a card, each with one of its facts about products changed.
 struct ChangedCard {

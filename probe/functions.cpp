@@ -7,6 +7,7 @@
 #include <random>
 
 #include "number/encoding.hpp"
+#include "probe/casts.hpp"
 
 namespace plumb::probe {
 namespace {
@@ -45,6 +46,13 @@ const std::vector<KnownFunction>& known_functions() {
       {"sqrt", "sqrt_ulp", false, [](double x, double) { return std::sqrt(x); }},
       {"divide", "divide_ulp", true, [](double x, double y) { return x / y; }}};
   return all;
+}
+
+std::vector<std::string> names_of_functions() {
+  std::vector<std::string> names;
+  for (const KnownFunction& known : known_functions()) names.emplace_back(known.name);
+  for (const Format& format : cast_formats()) names.push_back("cast_" + std::string(format.name));
+  return names;
 }
 
 Arguments arguments_of(const KnownFunction& function, std::size_t wanted, unsigned seed) {
@@ -89,6 +97,27 @@ FunctionErrors errors_of(const KnownFunction& function, const Arguments& argumen
     errors.y = y;
   }
   return errors;
+}
+
+void find_functions(const Subject& subject, const CalibrateOptions& options, Findings& findings) {
+  for (const KnownFunction& known : known_functions()) {
+    const auto of = subject.functions.find(known.name);
+    if (of == subject.functions.end()) continue;
+    options.progress(fmt::format("results of {}", known.name));
+    const Arguments arguments = arguments_of(known, options.arguments, options.seed);
+    const std::vector<float> results = of->second(arguments.first, arguments.second);
+    if (results.empty()) continue;
+    const FunctionErrors errors = errors_of(known, arguments, results);
+    if (const auto claim = errors.claim()) {
+      findings.fact(known.fact, fmt::format("{}", *claim),
+                    fmt::format("{} arguments, all of BF16 and FP16 among them; the largest error "
+                                "is {:.4f} ulp at {}",
+                                errors.inputs, errors.largest, errors.x));
+    } else {
+      findings.unknown(known.fact, fmt::format("{}({}) is off by {:.3g} ulp", known.name, errors.x,
+                                               errors.largest));
+    }
+  }
 }
 
 }  // namespace plumb::probe

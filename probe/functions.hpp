@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "probe/findings.hpp"
 #include "probe/sees.hpp"
 #include "probe/subject.hpp"
 
@@ -28,6 +29,8 @@ struct KnownFunction {
   double (*exact)(double x, double y);
 };
 const std::vector<KnownFunction>& known_functions();
+// Theirs, and those of the casts that are asked for (casts.hpp): what a subject may offer.
+std::vector<std::string> names_of_functions();
 
 // Arguments; `second` is empty where a function has one.
 struct Arguments {
@@ -46,5 +49,8 @@ struct FunctionErrors {
 };
 FunctionErrors errors_of(const KnownFunction& function, const Arguments& arguments,
                          const std::vector<float>& results);
+
+// Of each function that the subject has: a fact, or why there is none.
+void find_functions(const Subject& subject, const CalibrateOptions& options, Findings& findings);
 
 }  // namespace plumb::probe

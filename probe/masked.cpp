@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace plumb::probe {
 namespace {
@@ -21,21 +22,40 @@ class Masks {
     return found[0] == static_cast<float>(n_) * one() && found[1] == 0;
   }
 
-  std::optional<std::vector<std::size_t>> meetings(std::size_t i,
-                                                   const std::vector<std::size_t>& others) {
+  std::optional<std::vector<std::vector<std::size_t>>> meetings(const std::vector<Meet>& asked) {
+    const std::vector<Pair> pairs = pairs_of(asked);
     if (!one_by_one_) {
-      if (auto sizes = by_count(i, others)) return sizes;
+      if (const auto sizes = by_count(pairs)) return dealt(*sizes, asked);
       one_by_one_ = true;
     }
     if (n_ > longest_one_by_one) return {};
-    std::vector<std::size_t> sizes;
-    for (const std::size_t j : others) sizes.push_back(one_by_one(i, j));
-    return sizes;
+    return dealt(by_looking(pairs), asked);
   }
 
  private:
+  using Pair = std::pair<std::size_t, std::size_t>;
   static constexpr std::size_t longest_one_by_one = 256;
-  static constexpr std::size_t most_rows = 512;  // at a time: a limit of memory
+  // At a time, a limit of memory: so many rows, or rows of so many numbers in all.
+  static constexpr std::size_t least_rows = 512, most_numbers = 1 << 20;
+
+  static std::vector<Pair> pairs_of(const std::vector<Meet>& asked) {
+    std::vector<Pair> pairs;
+    for (const Meet& one : asked) {
+      for (const std::size_t j : one.others) pairs.emplace_back(one.i, j);
+    }
+    return pairs;
+  }
+  static std::vector<std::vector<std::size_t>> dealt(const std::vector<std::size_t>& sizes,
+                                                     const std::vector<Meet>& asked) {
+    std::vector<std::vector<std::size_t>> all;
+    auto at = sizes.begin();
+    for (const Meet& one : asked) {
+      const auto end = at + static_cast<std::ptrdiff_t>(one.others.size());
+      all.emplace_back(at, end);
+      at = end;
+    }
+    return all;
+  }
 
   float one() const { return std::ldexp(1.0F, 2 * range_.smallest); }
 
@@ -44,23 +64,27 @@ class Masks {
     put(a, b, row, j, 2 * range_.largest, true, subject_.input);
   }
 
-  std::optional<std::vector<std::size_t>> by_count(std::size_t i,
-                                                   const std::vector<std::size_t>& others) const {
+  // Rows of n numbers that are asked for at a time.
+  std::size_t rows_at_a_time() const {
+    const std::size_t each = n_ * (read_ == Read::first ? subject_.tile : 1);
+    return std::max(least_rows, most_numbers / each);
+  }
+
+  std::optional<std::vector<std::size_t>> by_count(std::span<const Pair> pairs) const {
     std::vector<std::size_t> sizes;
-    for (std::size_t first = 0; first < others.size(); first += most_rows) {
-      const std::size_t some = std::min(most_rows, others.size() - first);
-      if (!count(i, std::span(others).subspan(first, some), sizes)) return {};
+    for (std::size_t first = 0; first < pairs.size(); first += rows_at_a_time()) {
+      const std::size_t some = std::min(rows_at_a_time(), pairs.size() - first);
+      if (!count(pairs.subspan(first, some), sizes)) return {};
     }
     return sizes;
   }
 
-  // Appends where product i meets the others; false where results do not tell.
-  bool count(std::size_t i, std::span<const std::size_t> others,
-             std::vector<std::size_t>& sizes) const {
-    Tensor a(others.size(), n_), b(others.size(), n_);
-    for (std::size_t row = 0; row < others.size(); ++row) {
+  // Appends where the products of each pair meet; false where results do not tell.
+  bool count(std::span<const Pair> pairs, std::vector<std::size_t>& sizes) const {
+    Tensor a(pairs.size(), n_), b(pairs.size(), n_);
+    for (std::size_t row = 0; row < pairs.size(); ++row) {
       for (std::size_t k = 0; k < n_; ++k) one_at(a, b, row, k);
-      mask(a, b, row, i, others[row]);
+      mask(a, b, row, pairs[row].first, pairs[row].second);
     }
     for (const float sum : sums_of(subject_, a, b, read_)) {
       const float later = sum / one();
@@ -71,14 +95,26 @@ class Masks {
     return true;
   }
 
-  std::size_t one_by_one(std::size_t i, std::size_t j) const {
-    Tensor a(n_, n_), b(n_, n_);  // two rows are masks alone
-    for (std::size_t k = 0; k < n_; ++k) {
-      one_at(a, b, k, k);
-      mask(a, b, k, i, j);
+  // One product at a time is 1 (two rows of each pair are masks alone).
+  std::vector<std::size_t> by_looking(std::span<const Pair> pairs) const {
+    std::vector<std::size_t> sizes;
+    const std::size_t at_a_time = std::max<std::size_t>(1, rows_at_a_time() / n_);
+    for (std::size_t first = 0; first < pairs.size(); first += at_a_time) {
+      look(pairs.subspan(first, std::min(at_a_time, pairs.size() - first)), sizes);
+    }
+    return sizes;
+  }
+  void look(std::span<const Pair> pairs, std::vector<std::size_t>& sizes) const {
+    Tensor a(pairs.size() * n_, n_), b(pairs.size() * n_, n_);
+    for (std::size_t row = 0; row < a.rows; ++row) {
+      one_at(a, b, row, row % n_);
+      mask(a, b, row, pairs[row / n_].first, pairs[row / n_].second);
     }
     const std::vector<float> found = sums_of(subject_, a, b, read_);
-    return n_ - static_cast<std::size_t>(std::ranges::count(found, one()));
+    for (auto at = found.begin(); at != found.end(); at += static_cast<std::ptrdiff_t>(n_)) {
+      const auto end = at + static_cast<std::ptrdiff_t>(n_);
+      sizes.push_back(n_ - static_cast<std::size_t>(std::count(at, end, one())));
+    }
   }
 
   void one_at(Tensor& a, Tensor& b, std::size_t row, std::size_t k) const {
@@ -132,9 +168,7 @@ Tree tree_of(const Subject& subject, std::size_t n) {
   for (const Read read : {Read::diagonal, Read::first}) {
     Masks masks(subject, n, read);
     if (!masks.work()) return {};
-    const auto meets = [&](std::size_t i, const std::vector<std::size_t>& others) {
-      return masks.meetings(i, others);
-    };
+    const auto meets = [&](const std::vector<Meet>& asked) { return masks.meetings(asked); };
     if (Tree tree = tree_from(n, meets)) return tree;
     if (subject.tile == 1) break;
   }

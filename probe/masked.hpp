@@ -7,7 +7,8 @@
 //   just where that product comes later (sums of at most 256 products: n^3 steps).
 //
 // ASSUMES  that the order depends on shapes alone, not on values.
-// COSTS    n to n^2 / 2 sums of n products; one product at a time, n times as many.
+// COSTS    n to n^2 / 2 sums of n products; one product at a time, n times as many. A tree as deep as
+//          halves of halves takes log2 n calls of the subject, a chain one.
 // TESTED   tests/probe/masked_test.cpp
 // SOURCES  bounds/SOURCES.md [Xie25]
 #pragma once

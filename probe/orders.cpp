@@ -6,9 +6,6 @@
 namespace plumb::probe {
 namespace {
 
-// Of shorter sums many orders have the trees by chance.
-constexpr std::size_t least_explained = 8;
-
 // The sizes of all parts of a tree.
 void collect_sizes(const Tree& tree, std::set<std::size_t>& sizes) {
   sizes.insert(tree->leaves);

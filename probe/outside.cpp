@@ -83,7 +83,8 @@ void run(const std::string& words, const Desk& desk) {
 Tensor result(TensorFile& file, const std::string& name, std::size_t rows, std::size_t cols) {
   const auto found = file.tensors().find(name);
   if (found == file.tensors().end()) {
-    throw Failure(fmt::format("the command wrote no tensor {}; each product has one", name));
+    throw Failure(
+        fmt::format("the command wrote no tensor {}; each product or table has one", name));
   }
   const StoredTensor& stored = found->second;
   if (!stored.unreadable.empty()) throw Failure("the tensor " + name + " " + stored.unreadable);
@@ -100,8 +101,7 @@ Tensor result(TensorFile& file, const std::string& name, std::size_t rows, std::
 std::map<std::string, Function> functions_of(const plumb_plug_in* plug_in) {
   std::map<std::string, Function> all;
   if (plug_in->function == nullptr) return all;
-  for (const KnownFunction& known : known_functions()) {
-    const std::string name = known.name;
+  for (const std::string& name : names_of_functions()) {
     const auto call = [plug_in, name](const std::vector<float>& x, const std::vector<float>& y) {
       std::vector<float> out(x.size());
       if (plug_in->function(name.c_str(), x.data(), y.data(), out.data(), x.size())) out.clear();
@@ -110,6 +110,52 @@ std::map<std::string, Function> functions_of(const plumb_plug_in* plug_in) {
     if (!call({1}, {1}).empty()) all[name] = call;
   }
   return all;
+}
+
+// Rows and columns of what is made of a table.
+std::pair<std::size_t, std::size_t> shape_of(const std::string& table, const Tensor& x) {
+  if (table == "softmax") return {x.rows, x.cols};
+  return {table == "column_sum" ? x.cols : x.rows, 1};
+}
+
+// The sums and softmaxes that the library has: it is asked for one of each.
+std::map<std::string, Tables> tables_of(const plumb_plug_in* plug_in) {
+  std::map<std::string, Tables> all;
+  if (plug_in->version < 2 || plug_in->table == nullptr) return all;
+  for (const std::string name : {"column_sum", "row_sum", "softmax"}) {
+    const auto call = [plug_in, name](const std::vector<Tensor>& asked) {
+      std::vector<Tensor> made;
+      for (const Tensor& x : asked) {
+        const auto [rows, cols] = shape_of(name, x);
+        Tensor out(rows, cols);
+        if (plug_in->table(name.c_str(), x.values.data(), out.values.data(), x.rows, x.cols)) {
+          return std::vector<Tensor>();
+        }
+        made.push_back(std::move(out));
+      }
+      return made;
+    };
+    if (!call({Tensor(1, 1, 1.0F)}).empty()) all[name] = call;
+  }
+  return all;
+}
+
+std::vector<Tensor> table_of(const std::string& words, const Desk& desk, const std::string& name,
+                             const std::vector<Tensor>& asked) {
+  std::map<std::string, Shard> shards;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    shards[fmt::format("x.{}.{}", name, i)] = {whole(asked[i].rows, asked[i].cols), asked[i]};
+  }
+  write_shards(desk.in(), shards);
+  run(words, desk);
+  TensorFile file(desk.out());
+  std::vector<Tensor> made;
+  if (!file.tensors().contains(fmt::format("f.{}.0", name))) return made;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto [rows, cols] = shape_of(name, asked[i]);
+    made.push_back(result(file, fmt::format("f.{}.{}", name, i), rows, cols));
+  }
+  return made;
 }
 
 std::vector<float> function_of(const std::string& words, const Desk& desk, const std::string& name,
@@ -143,8 +189,8 @@ Subject subject_in_library(const fs::path& file) {
     throw Failure(file.string() + " has no plumb_subject_of_library(); see probe/plug_in.h");
   }
   const plumb_plug_in* plug_in = describe();
-  if (plug_in == nullptr || plug_in->version != PLUMB_PLUG_IN_VERSION || !plug_in->gemm ||
-      !plug_in->name) {
+  if (plug_in == nullptr || plug_in->version < 1 || plug_in->version > PLUMB_PLUG_IN_VERSION ||
+      !plug_in->gemm || !plug_in->name) {
     throw Failure(
         fmt::format("{} is not of version {} of probe/plug_in.h; build it with that header",
                     file.string(), PLUMB_PLUG_IN_VERSION));
@@ -164,6 +210,7 @@ Subject subject_in_library(const fs::path& file) {
   };
   Subject subject{plug_in->name, known_format(file.string(), plug_in->format), multiply};
   subject.functions = functions_of(plug_in);
+  subject.tables = tables_of(plug_in);
   return subject;
 }
 
@@ -180,11 +227,15 @@ Subject subject_of_command(const std::string& words, const Format& input) {
     return all;
   };
   Subject subject{words, input, multiply};
-  for (const KnownFunction& known : known_functions()) {
-    const std::string name = known.name;
+  for (const std::string& name : names_of_functions()) {
     subject.functions[name] = [words, desk, name](const std::vector<float>& x,
                                                   const std::vector<float>& y) {
       return function_of(words, *desk, name, x, y);
+    };
+  }
+  for (const std::string name : {"column_sum", "row_sum", "softmax"}) {
+    subject.tables[name] = [words, desk, name](const std::vector<Tensor>& asked) {
+      return table_of(words, *desk, name, asked);
     };
   }
   return subject;

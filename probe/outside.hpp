@@ -4,8 +4,10 @@
 //   a command          called as COMMAND IN OUT, two files of the safetensors format. IN has a.0, b.0,
 //                      a.1, b.1 ...: F32, (m, k) and (k, n). The command writes OUT with c.0, c.1 ...,
 //                      (m, n), of any type that judge reads. Its exit code is 0. Another IN has
-//                      x.exp, x.log ... and x.divide, y.divide, (1, n); OUT then has y of the same
-//                      names, f.exp ... (1, n), of the functions that there are.
+//                      x.exp, x.log ... x.cast_bf16 ... and x.divide, y.divide, (1, n); OUT then has
+//                      f.exp ... (1, n), of the functions that there are. Another has tables (m, n),
+//                      x.column_sum.0, x.column_sum.1 ..., x.row_sum.0 ... or x.softmax.0 ...; OUT then
+//                      has f.column_sum.0 (n, 1) ..., f.row_sum.0 (m, 1), f.softmax.0 (m, n).
 //
 // REFUSES  with one sentence: a library that cannot be opened or says another version, a format that
 //          does not exist; a command that fails, and results that are missing or of another shape

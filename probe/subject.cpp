@@ -6,6 +6,7 @@
 #include "kernels/mma/product.hpp"
 #include "number/philox.hpp"
 #include "number/rounding.hpp"
+#include "probe/tables.hpp"
 
 namespace plumb::probe {
 namespace {
@@ -72,10 +73,21 @@ Tensor product_in_parts(View<float> a, View<float> b, const Mma& unit, const Ord
   return c;
 }
 
+bool all_finite(View<float> x) {
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    for (std::size_t j = 0; j < x.cols; ++j) {
+      if (!std::isfinite(x(i, j))) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Tensor emulated_product(View<float> a, View<float> b, const Emulated& device) {
   if (!device.unit) return fp32_product(a, b, device);
+  // Steps are known of numbers alone: whatever an infinity or a NaN goes into is FP32's.
+  if (!all_finite(a) || !all_finite(b)) return fp32_product(a, b, {});
   if (!device.parts) return mma_product(a, b, *device.unit);
   return product_in_parts(a, b, *device.unit, *device.parts);
 }
@@ -105,7 +117,9 @@ Subject subject_of(const Backend& backend, const Format& input) {
     }
     return all;
   };
-  return {std::string(backend.name), input, multiply};
+  Subject subject{std::string(backend.name), input, multiply};
+  if (&backend == &find_backend("reference")) offer_kernels(subject);
+  return subject;
 }
 
 }  // namespace plumb::probe

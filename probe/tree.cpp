@@ -9,33 +9,72 @@ namespace {
 
 bool before(const Tree& x, const Tree& y) { return x->leaf < y->leaf; }
 
-// Finds parts bottom up, from the first product of each.
+// Splits products into parts from the top down, and puts these together from the bottom up.
 class Builder {
  public:
-  explicit Builder(const Meeting& meets) : meets_(meets) {}
+  explicit Builder(const Meetings& meets) : meets_(meets) {}
 
-  // The parts that hold these products, of a part of `whole` products; nothing on a contradiction.
-  std::vector<Tree> parts_of(const std::vector<std::size_t>& products, std::size_t whole) {
-    const std::vector<std::size_t> rest(products.begin() + 1, products.end());
-    const auto sizes = meets_(products[0], rest);
-    if (!sizes) return {};
-    std::map<std::size_t, std::vector<std::size_t>> by_size;
-    for (std::size_t m = 0; m < rest.size(); ++m) by_size[(*sizes)[m]].push_back(rest[m]);
-    if (!by_size.empty() && by_size.rbegin()->first > whole) return {};
-    Tree tree = leaf(products[0]);
-    for (const auto& [size, others] : by_size) {
-      std::vector<Tree> parts = parts_of(others, size);
+  Tree operator()(std::size_t n) {
+    std::vector<std::size_t> products(n);
+    for (std::size_t k = 0; k < n; ++k) products[k] = k;
+    tasks_.push_back({std::move(products), n + 1, {}});
+    for (std::size_t first = 0; first < tasks_.size();) {
+      const std::size_t end = tasks_.size();
+      if (!split(first, end)) return {};
+      first = end;
+    }
+    const std::vector<Tree> parts = parts_of(tasks_[0]);
+    return parts.size() == 1 && parts[0]->leaves == n ? parts[0] : nullptr;
+  }
+
+ private:
+  // Products of a part of `whole`; those that meet the first of them at the same size are groups.
+  struct Task {
+    std::vector<std::size_t> products;
+    std::size_t whole;
+    std::vector<std::pair<std::size_t, std::size_t>> groups;  // size, task
+  };
+
+  // Asks for some tasks at once; what they are split into is appended. False on a contradiction.
+  bool split(std::size_t first, std::size_t end) {
+    std::vector<Meet> asked;
+    for (std::size_t t = first; t < end; ++t) {
+      const auto& products = tasks_[t].products;
+      asked.push_back({products[0], {products.begin() + 1, products.end()}});
+    }
+    const auto sizes = meets_(asked);
+    if (!sizes) return false;
+    for (std::size_t t = first; t < end; ++t) {
+      std::map<std::size_t, std::vector<std::size_t>> by_size;
+      const Meet& one = asked[t - first];
+      for (std::size_t m = 0; m < one.others.size(); ++m) {
+        by_size[(*sizes)[t - first][m]].push_back(one.others[m]);
+      }
+      for (auto& [size, others] : by_size) {
+        if (size > tasks_[t].whole) return false;
+        tasks_[t].groups.emplace_back(size, tasks_.size());
+        tasks_.push_back({std::move(others), size, {}});
+      }
+    }
+    return true;
+  }
+
+  // The parts of the part that holds these products; nothing on a contradiction.
+  std::vector<Tree> parts_of(const Task& task) {
+    Tree tree = leaf(task.products[0]);
+    for (const auto& [size, group] : task.groups) {
+      std::vector<Tree> parts = parts_of(tasks_[group]);
       if (parts.empty()) return {};
       parts.push_back(tree);
-      if (size == whole) return parts;
+      if (size == task.whole) return parts;
       tree = sum_of(std::move(parts));
       if (tree->leaves != size) return {};
     }
     return {tree};
   }
 
- private:
-  const Meeting& meets_;
+  const Meetings& meets_;
+  std::vector<Task> tasks_;
 };
 
 // Is the tree a chain that adds the products first, first + stride, ... one by one? Then its last.
@@ -140,12 +179,8 @@ std::string text_of(const Tree& tree, std::size_t most) {
   return text + ")";
 }
 
-Tree tree_from(std::size_t n, const Meeting& meets) {
-  if (n == 0) return {};
-  std::vector<std::size_t> products(n);
-  for (std::size_t k = 0; k < n; ++k) products[k] = k;
-  const std::vector<Tree> parts = Builder(meets).parts_of(products, n + 1);
-  return parts.size() == 1 && parts[0]->leaves == n ? parts[0] : nullptr;
+Tree tree_from(std::size_t n, const Meetings& meets) {
+  return n == 0 ? nullptr : Builder(meets)(n);
 }
 
 }  // namespace plumb::probe

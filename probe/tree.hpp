@@ -42,13 +42,17 @@ Tree tree_of(const Mma& unit, const std::optional<Order>& parts, std::size_t n);
 // about `most` parts is shortened: "[512 from 0]".
 std::string text_of(const Tree& tree, std::size_t most = 24);
 
-// Where product i meets each of some others: the number of products in the smallest part that holds
-// both. Nothing where results do not tell.
-using Meeting = std::function<std::optional<std::vector<std::size_t>>(
-    std::size_t i, const std::vector<std::size_t>& others)>;
+// Where does product i meet each of some others? Answers are numbers of products, in the smallest part
+// that holds both; one list for each question, or nothing where results do not tell.
+struct Meet {
+  std::size_t i;
+  std::vector<std::size_t> others;
+};
+using Meetings =
+    std::function<std::optional<std::vector<std::vector<std::size_t>>>(const std::vector<Meet>&)>;
 
 // The tree of n products from where they meet (FPRev [Xie25]); nothing where meetings contradict each
-// other. Asks n to n^2 / 2 times.
-Tree tree_from(std::size_t n, const Meeting& meets);
+// other. Asks about n to n^2 / 2 pairs, all of them at once that lie equally deep.
+Tree tree_from(std::size_t n, const Meetings& meets);
 
 }  // namespace plumb::probe

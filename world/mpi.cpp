@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <list>
 
 #include "number/outcome.hpp"
@@ -153,7 +154,14 @@ class Mpi final : public World {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
   }
-  ~Mpi() override { MPI_Finalize(); }
+  ~Mpi() override { leave(); }
+
+  void leave() {
+    int left = 0;
+    MPI_Finalized(&left);
+    if (left == 0) MPI_Finalize();
+  }
+  int size() const { return size_; }
 
   void run(int size, std::span<const Division> divisions, const Body& body) override {
     if (size != size_) {
@@ -208,9 +216,32 @@ class Mpi final : public World {
 
 }  // namespace
 
-World& mpi() {
+namespace {
+
+Mpi& job() {
   static Mpi world;
   return world;
+}
+
+}  // namespace
+
+World& mpi() { return job(); }
+
+int ranks_of_mpi() { return job().size(); }
+
+void leave_mpi() { job().leave(); }
+
+LibrarySum mpi_all_reduce(std::span<const float> mine) {
+  const auto n = static_cast<int>(mine.size());
+  job();
+  LibrarySum sum{std::vector<float>(mine.size()), false};
+  MPI_Allreduce(mine.data(), sum.values.data(), n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  const std::vector<float> got = sum.values;
+  MPI_Bcast(sum.values.data(), n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+  int differs = std::memcmp(got.data(), sum.values.data(), got.size() * sizeof(float)) != 0;
+  MPI_Allreduce(MPI_IN_PLACE, &differs, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  sum.differ = differs != 0;
+  return sum;
 }
 
 }  // namespace plumb::world

@@ -70,6 +70,18 @@ class World {
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
 };
 
+// What MPI's own all-reduce makes of the numbers of the ranks (FP32, added in whatever order it likes):
+// what rank 0 got, on every rank. `differ`: some rank got other bits. Every process of the job calls it.
+struct LibrarySum {
+  std::vector<float> values;
+  bool differ;
+};
+// Throws Failure if this program was built without MPI.
+LibrarySum mpi_all_reduce(std::span<const float> mine);
+int ranks_of_mpi();
+// Ends MPI where it was begun; the process goes on by itself, and nothing here may be called again.
+void leave_mpi();
+
 World& threads();
 // Throws Failure if this program was built without MPI. The first call starts MPI.
 World& mpi();

@@ -15,6 +15,8 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   return {column_sums(call[0], call.how, call.roundings, call.sums)};
 }
 
+std::size_t terms(const ToleranceCall& call) { return call[0].rows; }
+
 void dealt_table(RandomCall& c) {
   c.table();
   c.shard_tokens(c.rows);
@@ -32,6 +34,7 @@ extern const Operation column_sum{
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"y", "N", "1"}}, .dealt = "T"},
     .examples = {.random = dealt_table, .shaped = one_table, .usual = "4096x16"},
     .sums_as_asked = true,
+    .terms = terms,
 };
 
 }  // namespace plumb::bounds

@@ -70,6 +70,8 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
   return {std::move(o), std::move(l)};
 }
 
+std::size_t terms(const ToleranceCall& call) { return call[0].cols; }
+
 void random_logits(RandomCall& c) {
   c.logits(c.cols);
   c.one_part();
@@ -112,6 +114,7 @@ extern const Operation softmax{
     .schema = {.inputs = {{"x", "T", "N"}}, .outputs = {{"p", "T", "N"}}},
     .examples = {.random = random_logits, .shaped = one_table},
     .sums_as_asked = true,
+    .terms = terms,
     .forms = softmax_forms,
 };
 extern const Operation softmax_grad{

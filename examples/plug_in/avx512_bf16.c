@@ -46,6 +46,7 @@ static int gemm(const float* a, const float* b, float* c, size_t m, size_t k, si
 }
 
 const plumb_plug_in* plumb_subject_of_library(void) {
-  static const plumb_plug_in plug_in = {PLUMB_PLUG_IN_VERSION, "avx512_bf16", "bf16", gemm, NULL};
+  static const plumb_plug_in plug_in = {
+      PLUMB_PLUG_IN_VERSION, "avx512_bf16", "bf16", gemm, NULL, NULL};
   return &plug_in;
 }

@@ -1,5 +1,5 @@
 /* A plug-in for plumb calibrate: a kernel that keeps four partial sums, as a vector register of four
- * lanes does, and an exponential of a few terms. Build it as a shared library, beside probe/plug_in.h:
+ * lanes does, an exponential of a few terms, and sums and a softmax of them. Build it as a shared library, beside probe/plug_in.h:
  *
  *   cc -O2 -ffp-contract=off -fPIC -shared -I PLUMB four_lanes.c -lm -o four_lanes.so
  *   plumb calibrate ./four_lanes.so -o four_lanes.json
@@ -38,8 +38,38 @@ static int function(const char* name, const float* x, const float* y, float* out
   return 0;
 }
 
+static float row_sum(const float* x, size_t n) {
+  float lanes[4] = {0, 0, 0, 0};
+  for (size_t i = 0; i < n; ++i) lanes[i % 4] += x[i];
+  return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
+
+static void softmax(const float* x, float* out, size_t n) {
+  float largest = x[0];
+  for (size_t i = 1; i < n; ++i) largest = fmaxf(largest, x[i]);
+  for (size_t i = 0; i < n; ++i) out[i] = fast_exp(x[i] - largest);
+  const float sum = row_sum(out, n);
+  for (size_t i = 0; i < n; ++i) out[i] /= sum;
+}
+
+/* Columns are added row by row; rows and the exponentials of a softmax in four lanes. */
+static int table(const char* name, const float* x, float* out, size_t m, size_t n) {
+  if (strcmp(name, "column_sum") == 0) {
+    for (size_t j = 0; j < n; ++j) out[j] = 0;
+    for (size_t i = 0; i < m * n; ++i) out[i % n] += x[i];
+    return 0;
+  }
+  const int rows = strcmp(name, "row_sum") == 0;
+  if (!rows && strcmp(name, "softmax") != 0) return 1;
+  for (size_t i = 0; i < m; ++i) {
+    if (rows) out[i] = row_sum(x + i * n, n);
+    if (!rows) softmax(x + i * n, out + i * n, n);
+  }
+  return 0;
+}
+
 const plumb_plug_in* plumb_subject_of_library(void) {
-  static const plumb_plug_in plug_in = {PLUMB_PLUG_IN_VERSION, "four_lanes", "fp32", gemm,
-                                        function};
+  static const plumb_plug_in plug_in = {
+      PLUMB_PLUG_IN_VERSION, "four_lanes", "fp32", gemm, function, table};
   return &plug_in;
 }

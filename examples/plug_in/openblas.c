@@ -14,6 +14,7 @@ static int gemm(const float* a, const float* b, float* c, size_t m, size_t k, si
 }
 
 const plumb_plug_in* plumb_subject_of_library(void) {
-  static const plumb_plug_in plug_in = {PLUMB_PLUG_IN_VERSION, "openblas", "fp32", gemm, NULL};
+  static const plumb_plug_in plug_in = {
+      PLUMB_PLUG_IN_VERSION, "openblas", "fp32", gemm, NULL, NULL};
   return &plug_in;
 }

@@ -1,4 +1,5 @@
-"""A subject of plumb calibrate: products of numpy or of PyTorch, and of the BLAS behind them; functions.
+"""A subject of plumb calibrate: products of numpy or of PyTorch, and of the BLAS behind them; functions; sums of
+rows and columns, softmax and casts.
 
     plumb calibrate --command "python3 products.py numpy" -o numpy.json
     plumb calibrate --command "python3 products.py torch" -o torch.json
@@ -37,9 +38,20 @@ def write(path, tensors):
         file.write(len(text).to_bytes(8, "little") + text + values)
 
 
+def softmax_of_numpy(x):
+    exponentials = numpy.exp(x - x.max(1, keepdims=True))
+    return exponentials / exponentials.sum(1, keepdims=True)
+
+
 def of_numpy():
     functions = {name: getattr(numpy, name) for name in ("exp", "log", "tanh", "sqrt")}
-    return numpy.matmul, functions
+    functions["cast_fp16"] = lambda x: x.astype("f2")
+    tables = {
+        "column_sum": lambda x: x.sum(0).reshape(-1, 1),
+        "row_sum": lambda x: x.sum(1).reshape(-1, 1),
+        "softmax": softmax_of_numpy,
+    }
+    return numpy.matmul, functions, tables
 
 
 def of_torch():
@@ -49,18 +61,34 @@ def of_torch():
         return lambda *arrays: function(*(torch.from_numpy(x.copy()) for x in arrays)).numpy()
 
     names = ("exp", "log", "tanh", "sqrt", "erf")
-    return on_tensors(torch.matmul), {name: on_tensors(getattr(torch, name)) for name in names}
+    functions = {name: on_tensors(getattr(torch, name)) for name in names}
+    formats = {"bf16": "bfloat16", "fp16": "float16", "e4m3fn": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+    for name, dtype in formats.items():
+        if hasattr(torch, dtype):
+            to = getattr(torch, dtype)
+            functions["cast_" + name] = on_tensors(lambda x, to=to: x.to(to).to(torch.float32))
+    tables = {
+        "column_sum": on_tensors(lambda x: x.sum(0).reshape(-1, 1)),
+        "row_sum": on_tensors(lambda x: x.sum(1).reshape(-1, 1)),
+        "softmax": on_tensors(lambda x: torch.softmax(x, 1)),
+    }
+    return on_tensors(torch.matmul), functions, tables
 
 
 def main():
     library, read_from, write_to = sys.argv[1:]
-    matmul, functions = {"numpy": of_numpy, "torch": of_torch}[library]()
+    numpy.seterr(all="ignore")  # infinities and NaN are asked for on purpose
+    matmul, functions, tables = {"numpy": of_numpy, "torch": of_torch}[library]()
     asked = read(read_from)
     count = sum(name.startswith("a.") for name in asked)
     made = {f"c.{i}": matmul(asked[f"a.{i}"], asked[f"b.{i}"]) for i in range(count)}
     for name, function in functions.items():
         if f"x.{name}" in asked:
             made[f"f.{name}"] = function(asked[f"x.{name}"])
+    for name, x in asked.items():
+        table = tables.get(name.split(".")[1])
+        if table and name.startswith("x."):
+            made["f" + name[1:]] = table(x)
     if "x.divide" in asked:
         made["f.divide"] = asked["x.divide"] / asked["y.divide"]
     write(write_to, made)

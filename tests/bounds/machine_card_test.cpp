@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "bounds/operation.hpp"
@@ -53,6 +54,21 @@ TEST(MachineCard, TheSchemaNamesTheFormulasOfEachOperation) {
     std::vector<std::string>& names = known["form_" + std::string(operation->id)];
     for (const Form& form : operation->forms) names.emplace_back(form.name);
     names.emplace_back("any");
+  }
+  EXPECT_EQ(said, known);
+}
+
+// Operations that say how long their sums are, and products, are those whose orders the schema knows.
+TEST(MachineCard, TheSchemaNamesTheOrdersOfOperations) {
+  std::set<std::string> said, known;
+  const auto schema = nlohmann::json::parse(text_of(room / "machine-card.schema.json"));
+  for (const auto& form : schema["$defs"]["fact"]["anyOf"]) {
+    const auto name = form["properties"]["name"]["const"].get<std::string>();
+    if (name.starts_with("order_")) said.insert(name);
+  }
+  for (const Operation* operation : all_operations()) {
+    const bool has_one = operation->terms != nullptr || operation->traits.one_product;
+    if (has_one) known.insert("order_" + std::string(operation->id));
   }
   EXPECT_EQ(said, known);
 }
@@ -145,6 +161,16 @@ TEST(MachineCard, ProductsHaveAnOrderOfTheirOwnUpToALength) {
   EXPECT_EQ(other.product_order(97)->kind, Order::Kind::pairwise);
 }
 
+TEST(MachineCard, SumsOfAnOperationHaveAnOrderOfTheirOwnUpToALength) {
+  const Machine mine = machine_from_card(
+      "mine.json", card_with(fact("order", "pairwise") + fact("order_softmax", "any") +
+                             fact("order_column_sum", "sequential up to 96")));
+  EXPECT_FALSE(mine.order_of("softmax", 4));
+  EXPECT_EQ(mine.order_of("column_sum", 96)->kind, Order::Kind::sequential);
+  EXPECT_FALSE(mine.order_of("column_sum", 97));
+  EXPECT_EQ(mine.order_of("log_sum_exp", 4)->kind, Order::Kind::pairwise);
+}
+
 // Cards that were measured and are committed beside their rows.
 TEST(MachineCard, ThoseOfTheResultsAreCards) {
   std::size_t count = 0;
@@ -165,6 +191,15 @@ TEST(MachineCard, IsReadAgainFromItsText) {
       machine_from_card("mine.json", card_with(fact("order_gemm", "split 4 up to 4096")));
   EXPECT_EQ(text_of(machine_from_card("mine.json", text_of(mine))), text_of(mine));
   EXPECT_EQ(wrong_with_card(text_of(*find_machine("h100"))), "");
+  const Machine& ring = *find_machine("ieee-ring8");
+  const Machine again = machine_from_card("again.json", text_of(ring));
+  ASSERT_TRUE(again.collective && ring.collective);
+  EXPECT_EQ(again.collective->algorithm, ring.collective->algorithm);
+  EXPECT_EQ(again.collective->ranks, ring.collective->ranks);
+  EXPECT_EQ(again.collective->rotation, ring.collective->rotation);
+  EXPECT_EQ(again.collective->wire, ring.collective->wire);
+  EXPECT_EQ(again.collective_source, ring.collective_source);
+  EXPECT_EQ(again.collective_provenance, ring.collective_provenance);
 }
 
 }  // namespace

@@ -142,6 +142,31 @@ TEST(Machine, WhoseSumsAreAChainGetsTheBoundOfAChain) {
   EXPECT_NEAR(on("ieee-pairwise")->bound[0].values[0], of_tree, 1e-9 * of_tree);
 }
 
+// A card may know the order of one operation's sums up to a length: the bound is that of the order up
+// to there, and of any order beyond, and of other operations.
+TEST(Machine, KnowsTheOrderOfOneOperationsSumsUpToALength) {
+  const auto bound_on = [](const Machine& machine, const char* id, std::size_t rows,
+                           std::size_t cols) {
+    Matrix<double> x(rows, cols);
+    for (std::size_t e = 0; e < x.size(); ++e) x.values[e] = static_cast<float>(uniform(7, e));
+    const Example e{id, {x}, {}, {1, fp32, fp32}};
+    const auto values = value_of(e);
+    const ToleranceCall call{{&e.inputs[0]}, e.attributes, e.how, Mode::deterministic, 0, values};
+    return tolerance_on(machine, e.operation(), call, fp32)->bound[0].values[0];
+  };
+  const Machine any = *find_machine("ieee"), chain = *find_machine("ieee-sequential");
+  Machine mine = any;
+  for (const char* fact : {"order_column_sum", "order_softmax"}) {
+    mine.facts.push_back({fact, "sequential up to 100", Provenance::measured, "here"});
+  }
+  EXPECT_LT(bound_on(chain, "column_sum", 100, 2), bound_on(any, "column_sum", 100, 2));
+  EXPECT_EQ(bound_on(mine, "column_sum", 100, 2), bound_on(chain, "column_sum", 100, 2));
+  EXPECT_EQ(bound_on(mine, "column_sum", 101, 2), bound_on(any, "column_sum", 101, 2));
+  EXPECT_EQ(bound_on(mine, "softmax", 2, 100), bound_on(chain, "softmax", 2, 100));
+  EXPECT_EQ(bound_on(mine, "softmax", 2, 101), bound_on(any, "softmax", 2, 101));
+  EXPECT_EQ(bound_on(mine, "log_sum_exp", 2, 100), bound_on(any, "log_sum_exp", 2, 100));
+}
+
 // Where a card names an order, an operation has its own bound, or none.
 TEST(Machine, GivesABoundOfItsOrderOrNone) {
   for (const Operation* operation : all_operations()) {

@@ -1,9 +1,15 @@
 // Does plumb calibrate write a card that bound takes, and say in one sentence what it cannot probe?
+#include <signal.h>
+
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
 
 #include "tests/cli/program.hpp"
+#include "tests/support/effort.hpp"
 
 namespace plumb {
 namespace {
@@ -14,10 +20,76 @@ class CalibrateVerb : public testing::Test {
  protected:
   CalibrateVerb()
       : card_(fs::temp_directory_path() / ("plumb-card-" + std::to_string(getpid()) + ".json")) {}
-  ~CalibrateVerb() override { fs::remove(card_); }
+  ~CalibrateVerb() override {
+    for (const char* more : {"", ".answers", ".answers.lock"}) fs::remove(card_.string() + more);
+  }
+  static std::string content_of(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  // A calibration that writes the card, by itself or as a child that can be killed.
+  std::string words() const {
+    return std::string("calibrate " PLUMB_EXAMPLE_PLUG_IN " --longest 200 -o ") + card_.string();
+  }
+  pid_t started() const {
+    const pid_t child = fork();
+    if (child == 0) {
+      const std::string command = "exec " PLUMB_PROGRAM " " + words() + " >/dev/null 2>&1";
+      execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+      _exit(127);
+    }
+    return child;
+  }
 
   fs::path card_;
 };
+
+TEST_F(CalibrateVerb, IsResumedHoweverOftenItIsKilled) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  EXPECT_EQ(plumb(words()).code, 0);
+  const auto lasts = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
+  const std::string whole = content_of(card_);
+  std::mt19937 random(1);
+  int killed = 0, resumed = 0;
+  while (killed < effort(10)) {
+    fs::remove(card_);
+    for (int status = 1, patience = 1; status != 0; ++patience) {
+      resumed += fs::exists(card_.string() + ".answers") ? 1 : 0;
+      const pid_t child = started();
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % (patience * lasts.count())));
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      ASSERT_TRUE(WIFSIGNALED(status) || status == 0) << WEXITSTATUS(status);
+      killed += status == 0 ? 0 : 1;
+    }
+    ASSERT_EQ(content_of(card_), whole) << "after " << killed << " kills";
+    EXPECT_FALSE(fs::exists(card_.string() + ".answers"));
+  }
+  EXPECT_GT(resumed, 0);
+}
+
+TEST_F(CalibrateVerb, SaysWhatItGoesOnFromAndRefusesAnswersOfOtherOptions) {
+  const pid_t child = started();
+  while (!fs::exists(card_.string() + ".answers") ||
+         fs::file_size(card_.string() + ".answers") < 10000) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  kill(child, SIGTERM);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_NE(status, 0) << "it was done before it was stopped";
+  const Said other = plumb(words() + " --seed 2");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.out.find("has answers of another subject, other options or another build"),
+            std::string::npos)
+      << other.out;
+  const Said said = plumb(words());
+  EXPECT_EQ(said.code, 0);
+  EXPECT_NE(said.out.find("from a calibration that was stopped, which goes on from there"),
+            std::string::npos)
+      << said.out;
+}
 
 TEST_F(CalibrateVerb, WritesACardThatBoundTakes) {
   const Said said = plumb(std::string("calibrate ") + PLUMB_EXAMPLE_PLUG_IN + " --longest 100 -o " +

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -95,6 +96,44 @@ TEST_F(NcclJob, WritesTheTraceOfThreads) {
   ASSERT_EQ(nccl.code, 0) << nccl.out;
   ASSERT_EQ(plumb(std::string(train) + "--layout dp1 -o " + at("one")).code, 0);
   EXPECT_EQ(files_of(at("nccl")), files_of(at("one")));
+}
+
+// The first process writes a card with the job's all-reduce; check and bound take it.
+TEST_F(MpiJob, HasACollectiveThatIsProbed) {
+  const std::string words = "calibrate reference --longest 16 --widest 8 --collective mpi";
+  const Said said = mpirun(4, words + " --elements 64 -o " + at("card.json") + " 2>/dev/null");
+  if (said.out.empty() || said.code == 127) GTEST_SKIP() << "no MPI here, or built without it";
+  ASSERT_EQ(said.code, 0) << said.out;
+  EXPECT_NE(said.out.find("  collective: "), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find(" of 4 ranks, fp32"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("measured: all-reduce of 64 numbers by 4 ranks: "), std::string::npos);
+  EXPECT_NE(said.out.find("all_reduce held against 256 elements: 0 outside"), std::string::npos);
+  EXPECT_EQ(said.out.find("order_gemm"), said.out.rfind("order_gemm")) << "one prints";
+  const Said told = plumb("machines " + at("card.json"));
+  EXPECT_EQ(told.code, 0);
+  EXPECT_NE(told.out.find(" of 4 ranks, fp32"), std::string::npos) << told.out;
+  const Said alone = mpirun(1, words + " 2>&1");
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.out.find("one rank adds nothing up"), std::string::npos) << alone.out;
+}
+
+// Algorithm 4 of Open MPI is a ring, 3 recursive doubling: of four ranks a tree.
+TEST_F(MpiJob, TellsARingFromATree) {
+  if (std::system("mpirun --version 2>/dev/null | grep -q 'Open MPI'") != 0) {
+    GTEST_SKIP() << "Open MPI alone is asked for an algorithm by name, and it is not here";
+  }
+  for (const auto& [algorithm, name] : {std::pair{"4", "ring"}, {"3", "tree"}}) {
+    const std::string by = std::string("OMPI_MCA_coll_tuned_use_dynamic_rules=1 ") +
+                           "OMPI_MCA_coll_tuned_allreduce_algorithm=" + algorithm +
+                           " mpirun --allow-run-as-root --oversubscribe -n 4 ";
+    const Said said =
+        plumb("calibrate reference --longest 8 --widest 8 --collective mpi --elements 256", by);
+    if (said.out.find("built without MPI") != std::string::npos) GTEST_SKIP() << said.out;
+    EXPECT_EQ(said.code, 0) << said.out;
+    EXPECT_NE(said.out.find("collective: " + std::string(name) + " of 4 ranks, fp32"),
+              std::string::npos)
+        << said.out;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(On, Mpi,

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "probe/devices.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
@@ -86,6 +88,52 @@ TEST(Calibrate, ClaimsNoTermsWhereNoSumHasTwoSteps) {
   for (const Recovered& fact : held_against(hidden, calibrated(hidden.device, hidden.input))) {
     EXPECT_FALSE(fact.wrong) << fact.fact << " is " << fact.hidden << ", found " << fact.found;
   }
+}
+
+// A device that returns nonsense has no tree: its order is named as unknown once.
+TEST(Calibrate, WhatContradictsItselfIsNamedOnce) {
+  Subject subject = subject_of(Emulated{}, fp32);
+  subject.multiply = [sound = subject.multiply](const std::vector<Operands>& asked) {
+    std::vector<Tensor> all = sound(asked);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (asked[i].a.cols < 3) continue;
+      for (float& x : all[i].values) x = std::fabs(x) + 0x1p-30F;
+    }
+    return all;
+  };
+  CalibrateOptions options;
+  options.longest = 16;
+  const Calibration found = calibrate(subject, options);
+  std::size_t named = 0;
+  for (const auto& [fact, why] : found.unknown) {
+    if (fact != "order_gemm") continue;
+    ++named;
+    EXPECT_EQ(why, "masked sums of 3 products contradict each other");
+  }
+  EXPECT_EQ(named, 1U);
+}
+
+// A kernel that shares out long sums among workers adds in the order in which these are done.
+TEST(Calibrate, ProductsThatDifferFromRunToRunInLongSumsAloneAreSeen) {
+  Subject subject = subject_of(Emulated{}, fp32);
+  subject.multiply = [turn = 0](const std::vector<Operands>& asked) mutable {
+    std::vector<Tensor> all;
+    ++turn;
+    for (const auto& [a, b] : asked) {
+      Order order{.kind = Order::Kind::split, .block = 4};
+      order.swapped = a.cols > 128 && turn % 2 == 0;
+      all.push_back(emulated_product(view(a), view(b), {.order = order}));
+    }
+    return all;
+  };
+  CalibrateOptions options;
+  options.longest = 64;
+  EXPECT_TRUE(calibrate(subject, options).repeats);
+  options.longest = 200;
+  const Calibration found = calibrate(subject, options);
+  EXPECT_FALSE(found.repeats);
+  EXPECT_EQ(found.observed[0].what, "the same products again");
+  EXPECT_TRUE(found.observed[0].as.starts_with("other bits, ")) << found.observed[0].as;
 }
 
 // A card with one fact changed does not pass for the device's.

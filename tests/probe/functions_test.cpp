@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 
 #include "bounds/proof/exact.hpp"
 #include "number/exponential.hpp"
@@ -76,6 +77,26 @@ TEST(Functions, TheTruthIsMpfrs) {
     const auto x = static_cast<double>(positive.first[i]);
     EXPECT_NEAR(known("log").exact(x, 0), exact_log(x), 0x1p-50 * std::fabs(exact_log(x)));
   }
+}
+
+// A function that answers once and not again is not within its ulps.
+TEST(Functions, ThatFallSilentAreCounted) {
+  Subject subject = subject_of(Emulated{}, fp32);
+  subject.functions["sqrt"] = [asked = std::make_shared<int>(0)](const std::vector<float>& x,
+                                                                 const std::vector<float>&) {
+    std::vector<float> y;
+    if (++*asked > 1) return y;
+    for (const float each : x) y.push_back(std::sqrt(each));
+    return y;
+  };
+  CalibrateOptions options;
+  options.longest = 8;
+  options.arguments = 1000;
+  const Calibration found = calibrate(subject, options);
+  EXPECT_EQ(found.card.fact("sqrt_ulp")->value, "0.5");
+  EXPECT_GT(found.validation.arguments, 1000U);
+  EXPECT_EQ(found.validation.function_errors, found.validation.arguments);
+  EXPECT_FALSE(found.validation.holds());
 }
 
 TEST(Functions, BecomeFactsOfTheCard) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "number/outcome.hpp"
@@ -50,7 +51,33 @@ TEST(Outside, ThePlugInOfTheExampleIsProbed) {
   EXPECT_EQ(found.card.fact("order_gemm")->value, "lanes 4 pairwise up to 100");
   EXPECT_EQ(found.card.fact("rounding")->value, "nearest_even");
   EXPECT_EQ(found.card.fact("fma")->value, "any");
+  EXPECT_EQ(found.card.fact("order_column_sum")->value, "sequential up to 100");
+  EXPECT_EQ(found.card.fact("order_softmax")->value, "lanes 4 pairwise up to 100");
   EXPECT_EQ(found.validation.equal, 1);
+  EXPECT_TRUE(found.validation.holds());
+}
+
+TEST(Outside, TheCommandOfTheExampleHasSumsAndCasts) {
+  if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) {
+    GTEST_SKIP() << "no numpy here: install python3-numpy";
+  }
+  Subject subject = subject_of_command(
+      "/usr/bin/python3 " PLUMB_SOURCE_DIR "/examples/plug_in/products.py numpy", fp32);
+  const std::vector<Tensor> asked{Tensor(3, 2, 1.5F), Tensor(2, 4, 0.5F)};
+  const auto columns = subject.tables["column_sum"](asked);
+  ASSERT_EQ(columns.size(), 2U);
+  EXPECT_EQ(columns[0], Tensor(2, 1, 4.5F));
+  EXPECT_EQ(columns[1], Tensor(4, 1, 1.0F));
+  EXPECT_EQ(subject.tables["row_sum"](asked)[1], Tensor(2, 1, 2.0F));
+  EXPECT_EQ(subject.tables["softmax"](asked)[1], Tensor(2, 4, 0.25F));
+  EXPECT_EQ(subject.functions["cast_fp16"]({1 + 0x1p-12F}, {}), std::vector<float>{1});
+  EXPECT_TRUE(subject.functions["cast_e5m2"]({1}, {}).empty());
+}
+
+// A command that has no such tables is a subject without them.
+TEST_F(Script, ThatWritesNoTableHasNone) {
+  const Subject subject = subject_of_command(command("cp \"$1\" \"$2\""), fp32);
+  EXPECT_TRUE(subject.tables.at("softmax")({Tensor(1, 2)}).empty());
 }
 
 TEST(Outside, LibrariesThatOfferNothingAreRefused) {
@@ -65,7 +92,7 @@ TEST(Outside, LibrariesThatOfferNothingAreRefused) {
 TEST_F(Script, ThatCopiesItsInputIsRefused) {
   const Subject subject = subject_of_command(command("cp \"$1\" \"$2\""), fp32);
   EXPECT_EQ(refusal([&] { (void)subject.multiply(one_product); }),
-            "the command wrote no tensor c.0; each product has one");
+            "the command wrote no tensor c.0; each product or table has one");
 }
 
 TEST_F(Script, ThatFailsIsRefused) {

@@ -24,9 +24,12 @@ std::size_t meeting_in(const Tree& tree, std::size_t i, std::size_t j) {
 }
 
 Tree found_again(const Tree& tree) {
-  return tree_from(tree->leaves, [&](std::size_t i, const std::vector<std::size_t>& others) {
-    std::vector<std::size_t> sizes;
-    for (const std::size_t j : others) sizes.push_back(meeting_in(tree, i, j));
+  return tree_from(tree->leaves, [&](const std::vector<Meet>& asked) {
+    std::vector<std::vector<std::size_t>> sizes;
+    for (const Meet& one : asked) {
+      sizes.emplace_back();
+      for (const std::size_t j : one.others) sizes.back().push_back(meeting_in(tree, one.i, j));
+    }
     return std::optional(sizes);
   });
 }
@@ -54,15 +57,34 @@ TEST(Tree, IsFoundFromWhereProductsMeet) {
 }
 
 TEST(Tree, ContradictionsAreNoTree) {
-  const auto meets = [](std::size_t, const std::vector<std::size_t>& others) {
-    return std::optional(std::vector<std::size_t>(others.size(), 3));  // 0 meets three others at 3
+  const auto meets = [](const std::vector<Meet>& asked) {
+    std::vector<std::vector<std::size_t>> sizes;  // 0 meets three others at 3
+    for (const Meet& one : asked) sizes.emplace_back(one.others.size(), 3);
+    return std::optional(sizes);
   };
   EXPECT_FALSE(tree_from(4, meets));
-  const auto silent = [](std::size_t, const std::vector<std::size_t>&) {
-    return std::optional<std::vector<std::size_t>>();
+  const auto silent = [](const std::vector<Meet>&) {
+    return std::optional<std::vector<std::vector<std::size_t>>>();
   };
   EXPECT_FALSE(tree_from(4, silent));
   EXPECT_TRUE(tree_from(1, meets));
+}
+
+// Parts that lie equally deep are asked for together.
+TEST(Tree, IsFoundInAsManyQuestionsAsItIsDeep) {
+  std::size_t questions = 0;
+  const Tree tree = tree_of(*parse_order("pairwise"), 256);
+  const Tree found = tree_from(256, [&](const std::vector<Meet>& asked) {
+    ++questions;
+    std::vector<std::vector<std::size_t>> sizes;
+    for (const Meet& one : asked) {
+      sizes.emplace_back();
+      for (const std::size_t j : one.others) sizes.back().push_back(meeting_in(tree, one.i, j));
+    }
+    return std::optional(sizes);
+  });
+  EXPECT_TRUE(same(found, tree));
+  EXPECT_LE(questions, 9U);
 }
 
 Tree of(const std::string& order, std::size_t n) { return tree_of(*parse_order(order), n); }
