@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <sstream>
 
 #include "cli/colour.hpp"
@@ -15,6 +16,8 @@
 
 namespace plumb::cli {
 
+constexpr int most_twins = 64;
+
 void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--rule", rules,
                   "comma-separated: twins, replay, perturbation, depth-law, flat, assert-close "
@@ -25,9 +28,14 @@ void CheckCommand::add_to(CLI::App& verb) {
           "mode probabilistic as much again")
       ->capture_default_str()
       ->check(numbers(1e-12, 1));
-  verb.add_option("--twins", options.twins,
-                  "further executions of the promise, of rule twins (4; 2 with --spreads)")
-      ->check(whole_numbers(2, 64));
+  verb.add_option(
+          "--twins", twins,
+          "of rule twins: how many further executions of the promise (4; 2 with --spreads); "
+          "or, where there is no promise, traces that the producer made as twins of REF")
+      ->expected(1, most_twins)
+      ->check(numbers_or_traces(2, most_twins));
+  verb.add_option("--exact", options.exact,
+                  "ids that are equal where none of the traces of --twins moves them");
   verb.add_option("--spreads", spreads,
                   "how twins of this model scatter (made by plumb spreads): two twins are enough");
   verb.add_option("--margin", options.margin, "of rule perturbation")
@@ -46,8 +54,40 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb_ = &verb;
 }
 
+// How many twins are asked for, if a number was said.
+static std::optional<int> number_of(const std::vector<std::string>& twins) {
+  const bool one = twins.size() == 1 && is_number(twins.front());
+  return one ? std::optional(std::stoi(twins.front())) : std::nullopt;
+}
+
+void CheckCommand::refuse_odd_twins() const {
+  const bool traces = !twins.empty() && !number_of(twins);
+  if (traces && twins.size() < 2) {
+    throw Failure("--twins got one trace, '" + twins.front() +
+                  "', and one says nothing of how twins scatter; name two or more, better four");
+  }
+  const auto number = std::ranges::find_if(twins, is_number);
+  if (traces && number != twins.end()) {
+    throw Failure("--twins got traces and the number " + *number +
+                  "; give one or the other (a folder of that name is ./" + *number + ")");
+  }
+  if (traces && !spreads.empty()) {
+    throw Failure(
+        "--spreads is of twins that plumb makes, and --twins names others; leave one out");
+  }
+  if (!traces && verb_->count("--exact") > 0) {
+    throw Failure(
+        "--exact is of twins that are given as traces; name them (--twins TRACE TRACE "
+        "...) or leave --exact out");
+  }
+}
+
 CheckOptions CheckCommand::ready(Beside& beside) const {
   CheckOptions ready = options;
+  refuse_odd_twins();
+  const auto number = number_of(twins);
+  if (!twins.empty() && !number) ready.rules = {"twins"};
+  if (number) ready.twins = *number;
   if (!rules.empty()) {
     ready.rules.clear();
     std::istringstream parts(rules);
@@ -55,6 +95,7 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   }
   for (const auto& [option, rule] : {std::pair{"--false-alarm", "twins"},
                                      {"--twins", "twins"},
+                                     {"--exact", "twins"},
                                      {"--spreads", "twins"},
                                      {"--machine", "replay"},
                                      {"--mode", "replay"},
@@ -69,6 +110,11 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   refuse_unknown_rules(ready.rules);
   const Selection expressions(ready.only, ready.skip);  // that they are some
   const Pattern unmatched(ready.allow_unmatched, "--allow-unmatched");
+  const Pattern exact(ready.exact, "--exact");
+  if (!twins.empty() && !number) {
+    for (const std::string& folder : twins) beside.twins.push_back(read_trace(folder));
+    for (const Trace& twin : beside.twins) ready.given.push_back(&twin);
+  }
   if (!perturbed.empty()) {
     beside.perturbed = load(perturbed).trace;
     ready.perturbed = &beside.perturbed;
@@ -137,8 +183,10 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
     throw Failure(reference + " and " + candidate +
                   " have traces of other steps; make the second with --resync " + reference);
   }
-  if (asked.perturbed != nullptr) {
-    throw Failure("--perturbed is of one step; check the traces of that step, as " +
+  for (const auto& [given, option] : {std::pair{asked.perturbed != nullptr, "--perturbed is"},
+                                      {!asked.given.empty(), "traces of --twins are"}}) {
+    if (!given) continue;
+    throw Failure(std::string(option) + " of one step; check the traces of that step, as " +
                   of_candidate.begin()->second.string());
   }
   asked.false_alarm /= static_cast<double>(of_reference.size());

@@ -62,6 +62,7 @@ CLI::Option* add_dose(CLI::App& verb, double& dose);
 // The files that options of a check name.
 struct Beside {
   Trace perturbed;
+  std::vector<Trace> twins;
   StoredSpreads spreads;
 };
 
@@ -75,6 +76,7 @@ struct CheckCommand {
   CheckOptions options;
   MachineOptions on;
   std::string rules, perturbed, spreads;
+  std::vector<std::string> twins;  // a number, or traces
   std::vector<std::string> reports;
   bool json = false, force = false;
 
@@ -96,6 +98,8 @@ struct CheckCommand {
   void write_reports(const Verdict& verdict) const;
 
  private:
+  void refuse_odd_twins() const;
+
   CLI::App* verb_ = nullptr;
 };
 
