@@ -176,7 +176,7 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
   CheckOptions asked = ready(beside);
   const auto of_reference = traces_of(reference), of_candidate = traces_of(candidate);
   if (of_reference.empty() || of_candidate.empty()) {
-    return {{0, judged(load(reference), load(candidate), asked)}};
+    return {{0, judged(load(reference), load(candidate, placement), asked)}};
   }
   const auto by_step = [](const auto& a, const auto& b) { return a.first == b.first; };
   if (!std::ranges::equal(of_reference, of_candidate, by_step)) {
@@ -192,7 +192,7 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
   asked.false_alarm /= static_cast<double>(of_reference.size());
   std::vector<StepVerdict> all;
   for (const auto& [step, folder] : of_reference) {
-    const Loaded r = load(folder), c = load(of_candidate.at(step));
+    const Loaded r = load(folder), c = load(of_candidate.at(step), placement);
     refuse_missing_steps(reference, of_reference, r.trace.manifest);
     refuse_missing_steps(candidate, of_candidate, c.trace.manifest);
     if (step > of_reference.begin()->first) refuse_another_start(r, c, reference, candidate);
@@ -239,8 +239,14 @@ void CheckCommand::write_reports(const Verdict& verdict) const {
   for (const std::string& file : reports) write_report(verdict, file, force);
 }
 
-Loaded load(const std::string& folder) {
-  Loaded loaded{read_trace(folder), {}};
+void add_placement(CLI::App& verb, std::string& file) {
+  verb.add_option("--placement", file,
+                  "JSON that says how tensors of the candidate lie, or what they are called, in "
+                  "place of what it says itself");
+}
+
+Loaded load(const std::string& folder, const std::string& placement) {
+  Loaded loaded{read_trace(folder, placement.empty() ? Overrides() : Overrides(placement)), {}};
   auto& settings = loaded.trace.manifest.settings;
   settings = in_present_units(std::move(settings));
   try {

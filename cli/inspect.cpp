@@ -49,9 +49,10 @@ struct Inspected {
   std::vector<Finding> findings;
 };
 
-Inspected inspected(const std::string& folder, const std::string& only) {
+Inspected inspected(const std::string& folder, const std::string& only,
+                    const std::string& placement) {
   const Selection select(only, "");
-  const Trace trace = read_trace(folder);
+  const Trace trace = read_trace(folder, placement.empty() ? Overrides() : Overrides(placement));
   const Merged merged = merge(trace);
   Inspected seen{trace.manifest, {}, merged.findings};
   for (const auto& [id, tensor] : merged.values) {
@@ -111,14 +112,15 @@ void tell_json(const Inspected& seen) {
 
 void add_inspect(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("inspect", "what is in a trace");
-  static std::string folder, only;
+  static std::string folder, only, placement;
   static bool as_json = false;
   verb->add_option("TRACE", folder, "a trace")->required();
   verb->add_option("--only", only, "only ids that match this regular expression");
+  add_placement(*verb, placement);
   add_json(*verb, as_json);
   verb->callback([&chosen] {
     chosen = [] {
-      const Inspected seen = inspected(folder, only);
+      const Inspected seen = inspected(folder, only, placement);
       as_json ? tell_json(seen) : tell(seen);
       return 0;
     };

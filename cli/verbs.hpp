@@ -75,7 +75,7 @@ struct StepVerdict {
 struct CheckCommand {
   CheckOptions options;
   MachineOptions on;
-  std::string rules, perturbed, spreads;
+  std::string rules, perturbed, spreads, placement;
   std::vector<std::string> twins;  // a number, or traces
   std::vector<std::string> reports;
   bool json = false, force = false;
@@ -121,6 +121,9 @@ struct Loaded {
   Trace trace;
   Merged merged;
 };
-Loaded load(const std::string& folder);
+// `placement`: a file of overrides; empty: none.
+Loaded load(const std::string& folder, const std::string& placement = "");
+// --placement of verbs that read a candidate.
+void add_placement(CLI::App& verb, std::string& file);
 
 }  // namespace plumb::cli

@@ -23,6 +23,9 @@ class Pattern {
   Pattern(const std::string& text, const std::string& option);
   bool empty() const { return expression_ == nullptr; }
   bool matches(const std::string& id) const;  // anywhere in it
+  // `form` with \1 to \9 replaced by what the groups of the first match hold, \0 by all of it; empty
+  // where nothing matches or `form` names a group that there is not.
+  std::string rewritten(const std::string& id, const std::string& form) const;
 
  private:
   static constexpr std::int64_t most_memory = std::int64_t(8) << 20;

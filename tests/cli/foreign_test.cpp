@@ -99,6 +99,21 @@ TEST_F(Foreign, OddTwinsAreRefused) {
           "the reference has a promise (graph.json), of which plumb makes twins itself");
 }
 
+TEST_F(Foreign, APlacementOfTheUserCounts) {
+  write_bytes(at("o.json"), R"({"schema": "plumb-overrides/1", "tensors": [
+      {"match": "^model.a$", "says": {"placements": [{"axis": "rank", "kind": "partial"}]}}]})");
+  refused(check("good", "--placement " + at("o.json")),
+          "says of 'model.a' a shard of 16 x 32 of 16 x 32, and the file holds 8 x 32");
+  write_bytes(at("o.json"), R"({"schema": "plumb-overrides/1", "tensors": [
+      {"match": "^embed$", "id": "embedding"}]})");
+  const std::string more = "--allow-unmatched embed --placement " + at("o.json");
+  EXPECT_EQ(plumb(check("still", more)).code, 0);
+  EXPECT_NE(plumb("inspect " + at("good") + " --placement " + at("o.json")).out.find("embedding"),
+            std::string::npos);
+  refused("inspect " + at("good") + " --placement " + at("nowhere.json"), "does not exist");
+  refused("catch one-masked-entry --placement " + at("o.json"), "--placement");
+}
+
 TEST_F(Foreign, InspectSaysWhatIsInATraceAndWhatIsWrongWithIt) {
   const Said said = plumb("inspect " + at("good"));
   EXPECT_EQ(said.code, 0);

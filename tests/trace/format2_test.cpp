@@ -400,7 +400,7 @@ TEST(Format2Page, HasARowForEachFieldOfTheSchemas) {
     }
     if (form.contains("items")) look(form.at("items"));
   };
-  for (const char* schema : {"trace", "tensor"}) {
+  for (const char* schema : {"trace", "tensor", "overrides"}) {
     look(json::parse(
         text_of(PLUMB_SOURCE_DIR "/trace/store/" + std::string(schema) + ".schema.json")));
   }

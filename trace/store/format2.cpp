@@ -103,8 +103,9 @@ Tensor values_of(TensorFile& file, const StoredTensor& stored, const RowsAndColu
 
 class Reader {
  public:
-  Reader(const fs::path& run, const json& manifest, int step)
-      : folder_(run / numbered("step_%06d", static_cast<std::size_t>(step))),
+  Reader(const fs::path& run, const json& manifest, int step, Overrides overrides)
+      : overrides_(std::move(overrides)),
+        folder_(run / numbered("step_%06d", static_cast<std::size_t>(step))),
         mesh_(mesh_from(manifest, run / "manifest.json")) {
     trace_.manifest = manifest_from(manifest, step);
   }
@@ -122,6 +123,7 @@ class Reader {
       unfit(file_of(ranks),
             "is there, and the manifest says that there are " + how_many(ranks, "rank"));
     }
+    overrides_.refuse_idle();
     for (const auto& [id, claim] : claims_) look_for_holders(id, claim);
     return std::move(trace_);
   }
@@ -166,8 +168,9 @@ class Reader {
       throw Failure(file.path().string() + ": '" + name + "' " + stored.unreadable);
     }
     const auto said = file.metadata().find(name);
-    const json says =
-        said == file.metadata().end() ? json::object() : parsed(said->second, file.path());
+    const json says = overrides_.applied(
+        name, said == file.metadata().end() ? json::object() : parsed(said->second, file.path()),
+        rank, mesh_);
     const Outcome<Described> outcome = described(says, name, stored.shape, mesh_);
     if (!outcome) refused(outcome.error().detail);
     Described d = *outcome;
@@ -238,6 +241,7 @@ class Reader {
           lack.front());
   }
 
+  Overrides overrides_;
   fs::path folder_;
   Mesh mesh_;
   Trace trace_;
@@ -254,8 +258,8 @@ std::vector<int> steps_of_format2(const json& manifest, const fs::path& file) {
   return steps;
 }
 
-Trace read_format2(const fs::path& run, const json& manifest, int step) {
-  return Reader(run, manifest, step).read();
+Trace read_format2(const fs::path& run, const json& manifest, int step, Overrides overrides) {
+  return Reader(run, manifest, step, std::move(overrides)).read();
 }
 
 }  // namespace plumb::trace

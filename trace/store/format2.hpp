@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "trace/sees.hpp"
+#include "trace/store/overrides.hpp"
 #include "trace/trace.hpp"
 
 namespace plumb::trace {
@@ -28,7 +29,8 @@ inline constexpr const char* schema_of_format2 = "plumb-trace/2";
 std::vector<int> steps_of_format2(const nlohmann::json& manifest,
                                   const std::filesystem::path& file);
 
-// One of these steps. Throws Failure.
-Trace read_format2(const std::filesystem::path& run, const nlohmann::json& manifest, int step);
+// One of these steps, of whose tensors `overrides` say more. Throws Failure.
+Trace read_format2(const std::filesystem::path& run, const nlohmann::json& manifest, int step,
+                   Overrides overrides = {});
 
 }  // namespace plumb::trace

@@ -221,14 +221,14 @@ int step_of(const fs::path& folder) {
   return step_folder("", step) == name ? step : 0;
 }
 
-Trace read_step(const fs::path& run, const json& manifest, int step) {
+Trace read_step(const fs::path& run, const json& manifest, int step, const Overrides& overrides) {
   const std::vector<int> steps = steps_of_format2(manifest, run / "manifest.json");
   if (step == 0 && steps.size() > 1) {
     throw Failure(run.string() + " has several steps; name one, as " +
                   step_folder(run, steps.back()).string());
   }
-  if (step == 0) return read_format2(run, manifest, steps.front());
-  if (std::ranges::binary_search(steps, step)) return read_format2(run, manifest, step);
+  if (step == 0) return read_format2(run, manifest, steps.front(), overrides);
+  if (std::ranges::binary_search(steps, step)) return read_format2(run, manifest, step, overrides);
   throw Failure(step_folder(run, step).string() +
                 " is no step that the manifest above it lists; name one of those");
 }
@@ -312,18 +312,20 @@ RankRecord record_from(const std::string& bytes) {
   return record;
 }
 
-Trace read_trace(const fs::path& folder) {
+Trace read_trace(const fs::path& folder, const Overrides& overrides) {
   refuse_unreadable(folder);
   refuse_unreadable(folder / "manifest.json");
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw Failure(folder.string() + " is not a folder; a trace is one: plumb train ... -o TRACE");
   }
-  if (const auto manifest = manifest_of_version2(folder)) return read_step(folder, *manifest, 0);
+  if (const auto manifest = manifest_of_version2(folder))
+    return read_step(folder, *manifest, 0, overrides);
   if (!fs::exists(folder / "manifest.json", error)) {
     const fs::path run = fs::absolute(bare(folder)).parent_path();
     if (const int step = step_of(bare(folder)); step > 0) {
-      if (const auto manifest = manifest_of_version2(run)) return read_step(run, *manifest, step);
+      if (const auto manifest = manifest_of_version2(run))
+        return read_step(run, *manifest, step, overrides);
     }
     if (const auto steps = traces_of(folder); !steps.empty()) {
       throw Failure(folder.string() + " has a trace of each of its steps; name one, as " +
@@ -332,6 +334,11 @@ Trace read_trace(const fs::path& folder) {
     throw Failure(folder.string() +
                   " has no manifest.json: it is no trace, or an incomplete one whose writer was "
                   "stopped; trace again");
+  }
+  if (!overrides.empty()) {
+    throw Failure(folder.string() +
+                  " is a trace of version 1, whose placements nothing overrides; leave --placement "
+                  "out, or write version 2");
   }
   return read_parts(folder);
 }
