@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <functional>
+#include <random>
 #include <set>
 
+#include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/traces.hpp"
 #include "trace/check.hpp"
@@ -386,6 +389,63 @@ TEST_F(Format2, RefusesFilesOfTensorsThatAreNone) {
   fs::remove(rank_path(folder_, 0));
   fs::create_symlink("/dev/zero", rank_path(folder_, 0));
   EXPECT_THROW(read_trace(folder_), Failure);
+}
+
+// Bytes that were turned, lost or doubled anywhere, and numbers and words in the JSON that were replaced:
+// a trace or one sentence, and nothing else.
+TEST_F(Format2, DamagedAnywhereIsATraceOrASentence) {
+  const json manifest = on_mesh(manifest2(4));
+  auto ranks = columns(by_placements);
+  ranks[0].push_back({{"ids", "I64", {2, 2}, bytes_of<std::int64_t>({1, 2, 3, 4})},
+                      {{"dims", "t[tp] 1"}, {"shape", {4, 2}}, {"from", {"x"}}, {"order", 7}}});
+  ranks[1].push_back({f32("y", {2}, {1, 2}),
+                      {{"shape", {5}},
+                       {"offsets", {{{"global", {3}}, {"local", {0}}, {"size", {2}}}}},
+                       {"part", 1},
+                       {"parts", 3}}});
+  write_trace2(folder_, manifest, ranks);
+  const std::vector<std::string> words = {
+      "0",      "-1",  "8589934592", "18446744073709551615", "null", "[]", "{}",
+      "\"tp\"", "1e9", "2.5",        "[[[[[[[[]]]]]]]]",     "true"};
+  std::mt19937 random(1);
+  int refused = 0, read = 0;
+  const int draws = effort(2000);
+  for (int i = 0; i < draws; ++i) {
+    const fs::path file =
+        random() % 4 == 0 ? folder_ / "manifest.json" : rank_path(folder_, random() % 4);
+    const std::string sound = text_of(file);
+    std::string bytes = sound;
+    const std::size_t at = random() % bytes.size();
+    if (const std::size_t how = random() % 5; how == 0) {
+      bytes.resize(at);
+    } else if (how == 1) {
+      bytes.insert(at, bytes.substr(at / 2, random() % 40));
+    } else if (how == 2) {
+      bytes[at] = static_cast<char>(random());
+    } else {  // a number of the JSON; the length of the header stays true
+      const std::size_t digit = bytes.find_first_of("0123456789", std::min(at, bytes.size() - 1));
+      if (digit == bytes.npos) continue;
+      const std::string& word = words[random() % words.size()];
+      bytes.replace(digit, 1, word);
+      if (file.extension() == ".safetensors" && digit >= 8) {
+        std::uint64_t length = 0;
+        std::memcpy(&length, bytes.data(), 8);
+        length += word.size() - 1;
+        std::memcpy(bytes.data(), &length, 8);
+      }
+    }
+    write_bytes(file, bytes);
+    try {
+      (void)merge(read_trace(folder_));
+      ++read;
+    } catch (const Failure& failure) {
+      EXPECT_EQ(std::string(failure.what()).find('\n'), std::string::npos);
+      ++refused;
+    }
+    write_bytes(file, sound);
+  }
+  EXPECT_GT(refused, draws / 5);
+  EXPECT_GT(read, draws / 100);
 }
 
 // The schemas are the list of fields; the page explains each.
