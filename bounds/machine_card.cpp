@@ -1,12 +1,10 @@
 #include "bounds/machine_card.hpp"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
-#include <stdexcept>
 
+#include "bounds/json_schema.hpp"
 #include "number/outcome.hpp"
 
 namespace plumb::bounds {
@@ -18,113 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-const json& schema() {
-  static const json parsed = json::parse(machine_card_schema());
+const JsonSchema& schema() {
+  static const JsonSchema parsed(machine_card_schema());
   return parsed;
-}
-
-const json& resolved(const json& form) {
-  if (!form.contains("$ref")) return form;
-  constexpr std::string_view sign = "#";
-  const auto at = form.at("$ref").get<std::string>().substr(sign.size());
-  return schema().at(json::json_pointer(at));
-}
-
-// A text of the card as it may be printed.
-std::string shown(const json& value) {
-  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  std::ranges::replace(text, '"', '\'');
-  return text;
-}
-
-bool is_of_type(const json& value, const std::string& type) {
-  if (type == "object") return value.is_object();
-  if (type == "array") return value.is_array();
-  if (type == "string") return value.is_string();
-  if (type == "integer") return value.is_number_integer();
-  throw std::logic_error("the schema of cards asks for an unknown type " + type);
-}
-
-// Does one word of the schema hold for the value by itself?
-bool holds(const std::string& word, const json& of, const json& value) {
-  const auto length = [&] {
-    return value.is_string() ? value.get_ref<const std::string&>().size() : value.size();
-  };
-  if (word == "type") return is_of_type(value, of.get<std::string>());
-  if (word == "const") return value == of;
-  if (word == "enum") return std::ranges::find(of, value) != of.end();
-  if (word == "minLength" || word == "minItems") return length() >= of.get<std::size_t>();
-  if (word == "maxLength" || word == "maxItems") return length() <= of.get<std::size_t>();
-  if (word == "minimum") return value >= of;
-  if (word == "maximum") return value <= of;
-  if (word == "pattern") {
-    return value.is_string() &&
-           std::regex_match(value.get<std::string>(), std::regex(of.get<std::string>()));
-  }
-  constexpr std::array known{
-      "$schema", "$defs", "title", "description", "required", "properties", "additionalProperties",
-      "items",   "anyOf"};
-  if (std::ranges::find(known, word) == known.end()) {
-    throw std::logic_error("the schema of cards has an unknown word " + word);
-  }
-  return true;
-}
-
-std::string wrong_with(const json& value, const json& form, const std::string& place);
-
-std::string wrong_with_fields(const json& value, const json& form, const std::string& place) {
-  const std::string in = place.empty() ? "it" : place;
-  for (const json& field : form.value("required", json::array())) {
-    if (!value.contains(field.get<std::string>())) return in + " has no " + shown(field);
-  }
-  const json& known = form.at("properties");
-  for (const auto& [field, part] : value.items()) {
-    if (known.contains(field)) {
-      const std::string below = (place.empty() ? "" : place + ".") + field;
-      if (const std::string wrong = wrong_with(part, known.at(field), below); !wrong.empty()) {
-        return wrong;
-      }
-    } else if (form.contains("additionalProperties")) {
-      std::string fields;
-      for (const auto& [name, any] : known.items()) fields += (fields.empty() ? "" : ", ") + name;
-      return in + " has a field " + shown(field) + "; known: " + fields;
-    }
-  }
-  return "";
-}
-
-// Of alternatives that their names tell apart: what is wrong with the one that is meant.
-std::string wrong_with_all(const json& value, const json& alternatives, const std::string& place) {
-  std::string names;
-  for (const json& form : alternatives) {
-    const json& name = form.at("properties").at("name").at("const");
-    if (value.at("name") == name)
-      return wrong_with_fields(value, form, place + " (" + name.get<std::string>() + ")");
-    names += (names.empty() ? "" : ", ") + name.get<std::string>();
-  }
-  return place + ".name is " + shown(value.at("name")) + "; expected one of " + names;
-}
-
-std::string wrong_with(const json& value, const json& maybe, const std::string& place) {
-  const json& form = resolved(maybe);
-  for (const auto& [word, of] : form.items()) {
-    if (holds(word, of, value)) continue;
-    return (place.empty() ? "it" : place) + " is " + shown(value) + "; expected " +
-           form.value("description", "an object");
-  }
-  if (form.contains("properties")) {
-    if (const auto wrong = wrong_with_fields(value, form, place); !wrong.empty()) return wrong;
-  }
-  if (form.contains("anyOf")) return wrong_with_all(value, form.at("anyOf"), place);
-  if (!form.contains("items")) return "";
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    const std::string item = place + "[" + std::to_string(i) + "]";
-    if (const auto wrong = wrong_with(value[i], form.at("items"), item); !wrong.empty()) {
-      return wrong;
-    }
-  }
-  return "";
 }
 
 std::string text_of_collective(const Machine& machine) {
@@ -160,7 +54,7 @@ std::string wrong_with_card(std::string_view text) {
   };
   const json card = json::parse(text, look, false);
   if (card.is_discarded() || deepest >= 8) return "it is no JSON of a card";
-  const std::string wrong = wrong_with(card, schema(), "");
+  const std::string wrong = schema().wrong_with(card);
   return wrong.empty() ? fact_said_twice(card) : wrong;
 }
 

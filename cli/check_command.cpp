@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <sstream>
 
 #include "cli/colour.hpp"
@@ -15,6 +16,8 @@
 
 namespace plumb::cli {
 
+constexpr int most_twins = 64;
+
 void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--rule", rules,
                   "comma-separated: twins, replay, perturbation, depth-law, flat, assert-close "
@@ -25,9 +28,14 @@ void CheckCommand::add_to(CLI::App& verb) {
           "mode probabilistic as much again")
       ->capture_default_str()
       ->check(numbers(1e-12, 1));
-  verb.add_option("--twins", options.twins,
-                  "further executions of the promise, of rule twins (4; 2 with --spreads)")
-      ->check(whole_numbers(2, 64));
+  verb.add_option(
+          "--twins", twins,
+          "of rule twins: how many further executions of the promise (4; 2 with --spreads); "
+          "or, where there is no promise, traces that the producer made as twins of REF")
+      ->expected(1, most_twins)
+      ->check(numbers_or_traces(2, most_twins));
+  verb.add_option("--exact", options.exact,
+                  "ids that are equal where none of the traces of --twins moves them");
   verb.add_option("--spreads", spreads,
                   "how twins of this model scatter (made by plumb spreads): two twins are enough");
   verb.add_option("--margin", options.margin, "of rule perturbation")
@@ -47,8 +55,40 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb_ = &verb;
 }
 
+// How many twins are asked for, if a number was said.
+static std::optional<int> number_of(const std::vector<std::string>& twins) {
+  const bool one = twins.size() == 1 && is_number(twins.front());
+  return one ? std::optional(std::stoi(twins.front())) : std::nullopt;
+}
+
+void CheckCommand::refuse_odd_twins() const {
+  const bool traces = !twins.empty() && !number_of(twins);
+  if (traces && twins.size() < 2) {
+    throw Failure("--twins got one trace, '" + twins.front() +
+                  "', and one says nothing of how twins scatter; name two or more, better four");
+  }
+  const auto number = std::ranges::find_if(twins, is_number);
+  if (traces && number != twins.end()) {
+    throw Failure("--twins got traces and the number " + *number +
+                  "; give one or the other (a folder of that name is ./" + *number + ")");
+  }
+  if (traces && !spreads.empty()) {
+    throw Failure(
+        "--spreads is of twins that plumb makes, and --twins names others; leave one out");
+  }
+  if (!traces && verb_->count("--exact") > 0) {
+    throw Failure(
+        "--exact is of twins that are given as traces; name them (--twins TRACE TRACE "
+        "...) or leave --exact out");
+  }
+}
+
 CheckOptions CheckCommand::ready(Beside& beside) const {
   CheckOptions ready = options;
+  refuse_odd_twins();
+  const auto number = number_of(twins);
+  if (!twins.empty() && !number) ready.rules = {"twins"};
+  if (number) ready.twins = *number;
   if (!rules.empty()) {
     ready.rules.clear();
     std::istringstream parts(rules);
@@ -56,6 +96,7 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   }
   for (const auto& [option, rule] : {std::pair{"--false-alarm", "twins"},
                                      {"--twins", "twins"},
+                                     {"--exact", "twins"},
                                      {"--spreads", "twins"},
                                      {"--machine", "replay"},
                                      {"--mode", "replay"},
@@ -70,6 +111,11 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   refuse_unknown_rules(ready.rules);
   const Selection expressions(ready.only, ready.skip);  // that they are some
   const Pattern unmatched(ready.allow_unmatched, "--allow-unmatched");
+  const Pattern exact(ready.exact, "--exact");
+  if (!twins.empty() && !number) {
+    for (const std::string& folder : twins) beside.twins.push_back(read_trace(folder));
+    for (const Trace& twin : beside.twins) ready.given.push_back(&twin);
+  }
   if (!perturbed.empty()) {
     beside.perturbed = load(perturbed).trace;
     ready.perturbed = &beside.perturbed;
@@ -131,21 +177,23 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
   CheckOptions asked = ready(beside);
   const auto of_reference = traces_of(reference), of_candidate = traces_of(candidate);
   if (of_reference.empty() || of_candidate.empty()) {
-    return {{0, judged(load(reference), load(candidate), asked)}};
+    return {{0, judged(load(reference), load(candidate, placement), asked)}};
   }
   const auto by_step = [](const auto& a, const auto& b) { return a.first == b.first; };
   if (!std::ranges::equal(of_reference, of_candidate, by_step)) {
     throw Failure(reference + " and " + candidate +
                   " have traces of other steps; make the second with --resync " + reference);
   }
-  if (asked.perturbed != nullptr) {
-    throw Failure("--perturbed is of one step; check the traces of that step, as " +
+  for (const auto& [given, option] : {std::pair{asked.perturbed != nullptr, "--perturbed is"},
+                                      {!asked.given.empty(), "traces of --twins are"}}) {
+    if (!given) continue;
+    throw Failure(std::string(option) + " of one step; check the traces of that step, as " +
                   of_candidate.begin()->second.string());
   }
   asked.false_alarm /= static_cast<double>(of_reference.size());
   std::vector<StepVerdict> all;
   for (const auto& [step, folder] : of_reference) {
-    const Loaded r = load(folder), c = load(of_candidate.at(step));
+    const Loaded r = load(folder), c = load(of_candidate.at(step), placement);
     refuse_missing_steps(reference, of_reference, r.trace.manifest);
     refuse_missing_steps(candidate, of_candidate, c.trace.manifest);
     if (step > of_reference.begin()->first) refuse_another_start(r, c, reference, candidate);
@@ -189,8 +237,14 @@ void CheckCommand::write_reports(const std::vector<StepVerdict>& all) const {
   for (const std::string& file : reports) write_report(all, file, force);
 }
 
-Loaded load(const std::string& folder) {
-  Loaded loaded{read_trace(folder), {}};
+void add_placement(CLI::App& verb, std::string& file) {
+  verb.add_option("--placement", file,
+                  "JSON that says how tensors of the candidate lie, or what they are called, in "
+                  "place of what it says itself");
+}
+
+Loaded load(const std::string& folder, const std::string& placement) {
+  Loaded loaded{read_trace(folder, placement.empty() ? Overrides() : Overrides(placement)), {}};
   auto& settings = loaded.trace.manifest.settings;
   settings = in_present_units(std::move(settings));
   try {

@@ -8,6 +8,7 @@
 #include "cli/json.hpp"
 #include "cli/verbs.hpp"
 #include "number/words.hpp"
+#include "trace/placements/blocks.hpp"
 #include "trace/selection.hpp"
 #include "trace/store/store.hpp"
 
@@ -17,17 +18,29 @@ namespace {
 struct Line {
   std::string id, format;
   std::size_t rows, cols;
+  About about;
   double rms, largest;
+
+  std::string shape() const {
+    return about.shape.empty() ? fmt::format("{} x {}", rows, cols) : text_of_extents(about.shape);
+  }
 };
 
-Line line_of(const std::string& id, const Tensor& t, const Format& format) {
+Line line_of(const std::string& id, const Tensor& t, const Format& format, const Abouts& abouts) {
   double squares = 0, largest = 0;
   for (const float x : t.values) {
     squares += static_cast<double>(x) * x;
     largest = std::max(largest, std::fabs(static_cast<double>(x)));
   }
   const double rms = t.size() == 0 ? 0 : std::sqrt(squares / static_cast<double>(t.size()));
-  return {id, std::string(format.name), t.rows, t.cols, rms, largest};
+  const auto says = abouts.find(id);
+  return {id,
+          std::string(format.name),
+          t.rows,
+          t.cols,
+          says == abouts.end() ? About() : says->second,
+          rms,
+          largest};
 }
 
 struct Inspected {
@@ -36,13 +49,14 @@ struct Inspected {
   std::vector<Finding> findings;
 };
 
-Inspected inspected(const std::string& folder, const std::string& only) {
+Inspected inspected(const std::string& folder, const std::string& only,
+                    const std::string& placement) {
   const Selection select(only, "");
-  const Trace trace = read_trace(folder);
+  const Trace trace = read_trace(folder, placement.empty() ? Overrides() : Overrides(placement));
   const Merged merged = merge(trace);
   Inspected seen{trace.manifest, {}, merged.findings};
   for (const auto& [id, tensor] : merged.values) {
-    if (select(id)) seen.lines.push_back(line_of(id, *tensor, merged.formats.at(id)));
+    if (select(id)) seen.lines.push_back(line_of(id, *tensor, merged.formats.at(id), trace.about));
   }
   if (seen.lines.empty()) {
     throw Failure("--only '" + only + "' matches no id of " + folder +
@@ -56,13 +70,20 @@ void tell(const Inspected& seen) {
   fmt::print("producer {}, {}, step {}\n", seen.manifest.producer,
              how_many(static_cast<std::size_t>(seen.manifest.world_size), "rank"),
              seen.manifest.step);
-  for (const auto& [key, value] : seen.manifest.settings) fmt::print("  {} {}\n", key, value);
+  for (const auto* settings : {&seen.manifest.settings, &seen.manifest.may_differ}) {
+    for (const auto& [key, value] : *settings) fmt::print("  {} {}\n", key, value);
+  }
+  std::vector<Column> columns{{}, {"", true}, {}, {}, {}};
+  const bool named =
+      std::ranges::any_of(seen.lines, [](const Line& l) { return !l.about.own_name.empty(); });
+  if (named) columns.emplace_back();
   std::vector<std::vector<std::string>> rows;
   for (const Line& l : seen.lines) {
-    rows.push_back({l.id, fmt::format("{} x {}", l.rows, l.cols), l.format,
-                    fmt::format("rms {:.4g}", l.rms), fmt::format("largest {:.4g}", l.largest)});
+    rows.push_back({l.id, l.shape(), l.format, fmt::format("rms {:.4g}", l.rms),
+                    fmt::format("largest {:.4g}", l.largest)});
+    if (named) rows.back().push_back(l.about.own_name);
   }
-  fmt::print("{}", in_columns({{}, {"", true}, {}, {}, {}}, rows));
+  fmt::print("{}", in_columns(columns, rows));
   for (const Finding& f : seen.findings) say("finding: {} {}\n", f.id, f.detail);
 }
 
@@ -75,11 +96,14 @@ void tell_json(const Inspected& seen) {
                        {"format", l.format},
                        {"rms", l.rms},
                        {"largest", l.largest}});
+    if (!l.about.shape.empty()) tensors.back()["shape"] = l.about.shape;
+    if (!l.about.own_name.empty()) tensors.back()["own_name"] = l.about.own_name;
   }
   print_document("plumb-inspect/1", {{"producer", seen.manifest.producer},
                                      {"ranks", seen.manifest.world_size},
                                      {"step", seen.manifest.step},
                                      {"settings", seen.manifest.settings},
+                                     {"may_differ", seen.manifest.may_differ},
                                      {"tensors", tensors},
                                      {"findings", json_of(seen.findings)}});
 }
@@ -88,14 +112,15 @@ void tell_json(const Inspected& seen) {
 
 void add_inspect(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("inspect", "what is in a trace");
-  static std::string folder, only;
+  static std::string folder, only, placement;
   static bool as_json = false;
   verb->add_option("TRACE", folder, "a trace")->required();
   verb->add_option("--only", only, "only ids that match this regular expression");
+  add_placement(*verb, placement);
   add_json(*verb, as_json);
   verb->callback([&chosen] {
     chosen = [] {
-      const Inspected seen = inspected(folder, only);
+      const Inspected seen = inspected(folder, only, placement);
       as_json ? tell_json(seen) : tell(seen);
       return 0;
     };

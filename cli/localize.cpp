@@ -57,6 +57,7 @@ void add_localize(CLI::App& app, Verb& chosen) {
   verb->add_option("CAND", candidate, "trace of the candidate, or such a run (--resync)")
       ->required();
   command.add_to(*verb);
+  add_placement(*verb, command.placement);
   verb->footer(verdict_codes);
   verb->callback([&chosen] {
     chosen = [] {

@@ -51,6 +51,17 @@ CLI::Validator new_file(const std::string& ending, const std::string& of) {
 CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most) {
   return between(least, most, "whole number");
 }
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+CLI::Validator numbers_or_traces(std::uint64_t least, std::uint64_t most) {
+  const CLI::Validator number = whole_numbers(least, most);
+  const auto refusal = [=](std::string& text) {
+    const bool like_one = is_number(text) || (text.starts_with('-') && is_number(text.substr(1)));
+    return like_one ? number(text) : std::string();
+  };
+  return CLI::Validator(refusal, fmt::format("{} to {}, or TRACE TRACE ...", least, most));
+}
 CLI::Validator fractions(const Size& size) {
   const std::string range =
       fmt::format("{} to {}", text_of(size, size.least), text_of(size, size.most));

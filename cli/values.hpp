@@ -13,6 +13,10 @@
 namespace plumb::cli {
 
 CLI::Validator whole_numbers(std::uint64_t least, std::uint64_t most);
+// A word that is no number, or a number in this range.
+CLI::Validator numbers_or_traces(std::uint64_t least, std::uint64_t most);
+// Are there digits and nothing else?
+bool is_number(const std::string& text);
 // A fraction with its point, as 0.1; becomes the whole number that `size` keeps of it.
 CLI::Validator fractions(const Size& size);
 CLI::Validator numbers(double least, double most);

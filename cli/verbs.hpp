@@ -63,13 +63,15 @@ CLI::Option* add_dose(CLI::App& verb, double& dose);
 // The files that options of a check name.
 struct Beside {
   Trace perturbed;
+  std::vector<Trace> twins;
   StoredSpreads spreads;
 };
 
 struct CheckCommand {
   CheckOptions options;
   MachineOptions on;
-  std::string rules, perturbed, spreads;
+  std::string rules, perturbed, spreads, placement;
+  std::vector<std::string> twins;  // a number, or traces
   std::vector<std::string> reports;
   bool json = false, force = false;
 
@@ -91,6 +93,8 @@ struct CheckCommand {
   void write_reports(const std::vector<StepVerdict>& all) const;
 
  private:
+  void refuse_odd_twins() const;
+
   CLI::App* verb_ = nullptr;
 };
 
@@ -112,6 +116,9 @@ struct Loaded {
   Trace trace;
   Merged merged;
 };
-Loaded load(const std::string& folder);
+// `placement`: a file of overrides; empty: none.
+Loaded load(const std::string& folder, const std::string& placement = "");
+// --placement of verbs that read a candidate.
+void add_placement(CLI::App& verb, std::string& file);
 
 }  // namespace plumb::cli

@@ -11,12 +11,13 @@ macro(complain text)
   math(EXPR wrong "${wrong} + 1")
 endmacro()
 
-# The text of a file, safe in lists: no brackets, no semicolons.
+# The text of a file, safe in lists and as an argument of macros: no brackets, no semicolons, no backslashes.
 function(read_text path result)
   file(READ ${path} text)
   string(REPLACE "[" "@<" text "${text}")
   string(REPLACE "]" ">@" text "${text}")
   string(REPLACE ";" "," text "${text}")
+  string(REPLACE "\\" " " text "${text}")
   set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 

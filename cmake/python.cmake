@@ -11,6 +11,7 @@ function(python_test name)
     LABELS python SKIP_RETURN_CODE 77 ENVIRONMENT "${python_tests_run}")
 endfunction()
 python_test(package ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/plumb_test.py)
+python_test(writer ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/plumb_trace_test.py)
 python_test(install bash ${PROJECT_SOURCE_DIR}/tests/python/install.sh
   ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:plumb_c> ${PROJECT_BINARY_DIR}/python)
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/kernel_in_python/test_*.py)

@@ -8,9 +8,11 @@
 #include "trace/baselines.hpp"
 #include "trace/decisions.hpp"
 #include "trace/difference.hpp"
+#include "trace/order.hpp"
 #include "trace/replay.hpp"
 #include "trace/selection.hpp"
 #include "trace/structure.hpp"
+#include "trace/twin_traces.hpp"
 #include "trace/twins.hpp"
 
 namespace plumb::trace {
@@ -28,7 +30,8 @@ class Check {
         r_(r),
         c_(c),
         select_(options.only, options.skip),
-        order_(candidate.graph ? *candidate.graph : Graph()) {}
+        order_(candidate.graph ? DataflowOrder(*candidate.graph) : DataflowOrder(reference.about)) {
+  }
 
   // At each of these levels of false alarms.
   Judgement run(const std::vector<double>& levels) {
@@ -53,7 +56,9 @@ class Check {
     verdict_.rules = options_.rules;
     verdict_.notes = std::move(seen.notes);
     verdict_.identical = seen.identical;
-    for (Finding& f : structure_findings(r_, candidate_, c_, options_.allow_unmatched)) {
+    ordered_ = seen.ordered;
+    for (Finding& f :
+         structure_findings(r_, candidate_, c_, options_.allow_unmatched, reference_.about)) {
       if (select_(f.id)) verdict_.findings.push_back(std::move(f));
     }
     for (const std::string& id : shaped_by_layout(candidate_)) {
@@ -71,15 +76,16 @@ class Check {
   bool judgeable(const std::string& id) const {
     const auto c = c_.values.find(id);
     const auto r = r_.values.find(id);
-    return c != c_.values.end() && r != r_.values.end() && select_(id) &&
-           (order_.made(id) || !candidate_.graph) && c->second->rows == r->second->rows &&
-           c->second->cols == r->second->cols;
+    return c != c_.values.end() && r != r_.values.end() && select_(id) && order_.made(id) &&
+           c->second->rows == r->second->rows && c->second->cols == r->second->cols;
   }
 
-  // Does the size of its difference say anything? A single number has none to average over, and
-  // Adam's first step turns a flipped sign of a tiny gradient into a whole step (theory.md F6).
+  // Does the size of its difference say anything? A single number has none to average over, a
+  // choice has none, and Adam's first step turns a flipped sign of a tiny gradient into a whole step
+  // (theory.md F6).
   bool has_a_size(const std::string& id) const {
-    return judgeable(id) && c_.values.at(id)->size() > 1 && order_.phase_of(id) != Phase::optimizer;
+    return judgeable(id) && c_.values.at(id)->size() > 1 && !order_.decides(id) &&
+           order_.phase_of(id) != Phase::optimizer;
   }
 
   void refuse_nothing_to_judge() const {
@@ -99,12 +105,26 @@ class Check {
     refuse_unknown_rules(options_.rules);
     if (options_.spreads != nullptr) refuse_other_run(*options_.spreads, candidate_.manifest);
     refuse_nothing_to_judge();
-    const bool needs_graph = std::ranges::any_of(
-        options_.rules, [](const auto& rule) { return rule == "twins" || rule == "replay"; });
-    if (needs_graph && (!candidate_.graph || !reference_.graph)) {
+    if (!options_.given.empty()) return refuse_promises();
+    if ((asks("twins") || asks("replay")) && (!candidate_.graph || !reference_.graph)) {
       throw Failure(std::string(reference_.graph ? "the candidate" : "the reference") +
                     " has no promise (graph.json), so the rules twins and replay cannot "
-                    "work; choose the rule flat, depth-law, assert-close or perturbation");
+                    "work; give twins that its producer made (--twins TRACE TRACE ...), or choose "
+                    "the rule flat, depth-law, assert-close or perturbation");
+    }
+  }
+
+  // A promise says where sums are split, and what twins move; given twins would be judged by less.
+  void refuse_promises() const {
+    if (candidate_.graph || reference_.graph) {
+      throw Failure(std::string(reference_.graph ? "the reference" : "the candidate") +
+                    " has a promise (graph.json), of which plumb makes twins itself; say how many "
+                    "with --twins N, not which");
+    }
+    if (asks("replay")) {
+      throw Failure(
+          "the rule replay needs a promise (graph.json), which these traces do not have; "
+          "leave it out of --rule");
     }
   }
 
@@ -138,7 +158,7 @@ class Check {
       const bool fits = found != perturbed.values.end() && found->second->rows == tensor->rows &&
                         found->second->cols == tensor->cols;
       const bool same = fits && found->second->values == tensor->values;
-      if (!fits || (!same && !order_.made(id) && candidate_.graph)) {
+      if (!fits || (!same && !order_.made(id))) {
         throw Failure(
             "the perturbed trace is of another model, state or text than the reference, "
             "first at '" +
@@ -152,14 +172,34 @@ class Check {
     return perturbed;
   }
 
+  bool has_statistics(const std::string& id) const {
+    return lines_.contains(id) && !not_finite_.contains(id);
+  }
+
   void apply_twins() {
+    if (!options_.given.empty()) return apply_given_twins();
     const bool any_order = candidate_.manifest.settings.contains("any_order") ||
                            reference_.manifest.settings.contains("any_order");
     drawn_ = draw_twins(
         *reference_.graph, r_, any_order ? in_any_order(*candidate_.graph) : *candidate_.graph, c_,
-        [&](const std::string& id) { return lines_.contains(id) && !not_finite_.contains(id); },
-        options_);
+        [&](const std::string& id) { return has_statistics(id); }, options_);
     verdict_.flips = drawn_->flips;
+  }
+
+  void apply_given_twins() {
+    GivenTwins given =
+        given_twins(reference_, r_, c_, options_.given, Pattern(options_.exact, "--exact"),
+                    [&](const std::string& id) { return has_statistics(id); });
+    verdict_.notes.push_back(
+        "the twins are traces of '" + options_.given.front()->manifest.producer +
+        "': that they round where the candidate's layout does, and that nothing else is split, is "
+        "its claim, which is not checked");
+    for (Unjudged& u : given.unjudged) {
+      unjudged_.insert(u.id);
+      verdict_.not_judged.push_back(u.id + ": " + u.why);
+    }
+    asserted_ = std::move(given.asserted);
+    drawn_ = std::move(given.drawn);
   }
 
   void apply_replay() {
@@ -220,7 +260,13 @@ class Check {
     put_in_order(v);
     blame(v);
     for (Finding& f : v.findings) say_where(f);
-    for (auto& [id, line] : lines) v.lines.push_back(std::move(line));
+    for (auto& [id, line] : lines) {
+      if (unjudged_.contains(id) && line.statistic.empty()) {
+        ++v.unjudged;
+      } else {
+        v.lines.push_back(std::move(line));
+      }
+    }
     std::stable_sort(v.lines.begin(), v.lines.end(),
                      [&](const Line& a, const Line& b) { return order_(a.id) < order_(b.id); });
     return v;
@@ -240,9 +286,13 @@ class Check {
       take(lines.at(id), worst.statistic, worst.ratio);
       lines.at(id).p = worst.p;
     }
-    for (const Finding& f : seen.findings) {
-      const bool rare = seen.one_row.contains(f.id) && replay_passes(f.id);
-      (rare ? v.undecided : v.findings).push_back(f);
+    for (Finding f : seen.findings) {
+      const bool one_row = seen.one_row.contains(f.id);
+      const bool rare = one_row && (!candidate_.graph || replay_passes(f.id));
+      if (rare && !candidate_.graph) ++v.unsettled;
+      if (asserted_.contains(f.id))
+        f.detail = "differs, and no twin does; --exact says it is equal";
+      (rare ? v.undecided : v.findings).push_back(std::move(f));
     }
     for (const Finding& f : seen.undecidable) {
       (replay_passes(f.id) ? v.undecided : v.findings).push_back(f);
@@ -276,7 +326,7 @@ class Check {
   // Replay and structure say who is wrong by itself; the other statistics only who differs. Where
   // nobody knows the order of dataflow, nobody can say who was first.
   void blame(Verdict& v) const {
-    if (v.findings.empty() || !candidate_.graph) return;
+    if (v.findings.empty() || !ordered_) return;
     const auto by_itself = std::ranges::find_if(v.findings, [](const Finding& f) {
       return f.statistic == "replay" || f.statistic == "structure";
     });
@@ -296,8 +346,10 @@ class Check {
   Merged perturbed_;  // empty without its rule
   Verdict verdict_;
   std::map<std::string, Line> lines_;
-  std::set<std::string> not_finite_;  // findings of structure: no statistic holds them
-  std::optional<Drawn> drawn_;        // of the rule twins
+  bool ordered_ = false;                       // does anybody know the order of dataflow?
+  std::set<std::string> not_finite_;           // findings of structure: no statistic holds them
+  std::set<std::string> unjudged_, asserted_;  // of given twins
+  std::optional<Drawn> drawn_;                 // of the rule twins
   std::map<std::string, double> replayed_;
 };
 

@@ -3,7 +3,8 @@
 //
 // It is given two traces (and their promises) and nothing else. Rules:
 //   twins          execute the promise K more times in the candidate's layout; the spread of the
-//                  twins is the tolerance (one family-wise false-alarm level, Holm over all tests)
+//                  twins is the tolerance (one family-wise false-alarm level, Holm over all tests);
+//                  without a promise twins are traces of the producer's: trace/twin_traces.hpp
 //   replay         each operation again from the candidate's own inputs, by its local tolerance
 //   perturbation   TTrace: margin times the response of the reference to a perturbed input
 //   depth-law      4 1.03^(L+1-l) 2^-7 of the reference's norm, l = 0 (Megatron-LM's constants):
@@ -41,6 +42,8 @@ struct CheckOptions : TwinOptions {
   double margin = 2;                      // of perturbation
   ReplayOptions replay = {};              // its level is not read: it is false_alarm
   const Trace* perturbed = nullptr;
+  std::vector<const Trace*> given;  // twins that the producer made; empty: the promise makes them
+  std::string exact;                // ids that are equal where none of the given twins moves them
   std::string only, skip, allow_unmatched;  // regular expressions on ids; empty: all, none, none
 };
 
@@ -62,10 +65,12 @@ struct Verdict {
   std::vector<std::string> rules;  // that were asked for
   std::vector<Finding> findings;   // in dataflow order
   std::vector<Finding> undecided;  // one row at a rounding boundary, replay inside its tolerance
+  std::size_t unsettled = 0;       // of these: nothing is there that could be replayed
   std::vector<std::string> not_judged;
-  std::vector<Line> lines;  // in dataflow order
-  std::size_t tests = 0;    // of the twins rule
-  std::size_t vacuous = 0;  // tensors whose tolerance exceeds half their signal
+  std::size_t unjudged = 0;  // tensors that no rule judged although they differ: given twins do not
+  std::vector<Line> lines;   // in dataflow order
+  std::size_t tests = 0;     // of the twins rule
+  std::size_t vacuous = 0;   // tensors whose tolerance exceeds half their signal
   // Choices of experts, and those in which the candidate was followed: trace/decisions.hpp.
   std::size_t decisions = 0, forced = 0;
   std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp
@@ -77,8 +82,11 @@ struct Verdict {
   double smallest_scale =
       0;  // median over tensors of the smallest scale error that would be flagged
 
-  // 0 all inside, 1 a finding, 3 nothing that was judged could have failed.
-  int exit_code() const { return !findings.empty() ? 1 : could_fail && !identical ? 0 : 3; }
+  // 0 all inside, 1 a finding, 3 nothing that was judged could have failed, or nothing settles what
+  // one row shows.
+  int exit_code() const {
+    return !findings.empty() ? 1 : could_fail && !identical && unsettled == 0 ? 0 : 3;
+  }
 };
 
 // Throws Failure (exit code 2) on traces that cannot be compared, each with what to do: runs of

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "number/outcome.hpp"
+#include "trace/order.hpp"
 #include "trace/replay.hpp"
 #include "trace/structure.hpp"
 
@@ -15,15 +16,24 @@ std::string setting(const Manifest& m, const std::string& key, const std::string
   return found == m.settings.end() ? otherwise : found->second;
 }
 
-// How a run is spread over ranks, in which order its products add, and which steps are traced.
-bool may_differ(const std::string& key) {
-  return key == "layout" || key == "any_order" || key == "first_step" || key == "last_step";
+// Where a producer sets apart what may differ, it may be there.
+std::string layout_of(const Manifest& m) {
+  const auto found = m.may_differ.find("layout");
+  return found == m.may_differ.end() ? setting(m, "layout") : found->second;
 }
 
-void differ(const std::string& what, const std::string& a, const std::string& b) {
+// How a run is spread over ranks, in which order its products add, which steps are traced, and which
+// twin it is.
+bool may_differ(const std::string& key) {
+  return key == "layout" || key == "any_order" || key == "first_step" || key == "last_step" ||
+         key == "twin";
+}
+
+void differ(const std::string& what, const std::string& a, const std::string& other,
+            const std::string& b) {
   if (a == b) return;
-  throw Failure("these runs have not the same " + what + " (reference " + a + ", candidate " + b +
-                "); trace both alike");
+  throw Failure("these runs have not the same " + what + " (reference " + a + ", " + other + " " +
+                b + "); trace both alike");
 }
 
 [[noreturn]] void distrust(const Finding& f, const std::string& what) {
@@ -33,14 +43,14 @@ void differ(const std::string& what, const std::string& a, const std::string& b)
 
 }  // namespace
 
-void refuse_another_run(const Manifest& r, const Manifest& c) {
-  differ("step", std::to_string(r.step), std::to_string(c.step));
+void refuse_another_run(const Manifest& r, const Manifest& c, const std::string& other) {
+  differ("step", std::to_string(r.step), other, std::to_string(c.step));
   std::set<std::string> keys;
   for (const Manifest* m : {&r, &c}) {
     for (const auto& [key, value] : m->settings) keys.insert(key);
   }
   for (const std::string& key : keys) {
-    if (!may_differ(key)) differ(key, setting(r, key, "none"), setting(c, key, "none"));
+    if (!may_differ(key)) differ(key, setting(r, key, "none"), other, setting(c, key, "none"));
   }
 }
 
@@ -62,8 +72,11 @@ Alike alike(const Trace& reference, const Values& of_reference, const Trace& can
                      });
   const Manifest &r = reference.manifest, &c = candidate.manifest;
   Alike seen;
-  seen.identical =
-      equal && r.world_size == c.world_size && setting(r, "layout") == setting(c, "layout");
+  const DataflowOrder executed(reference.about);
+  seen.ordered = candidate.graph || std::ranges::all_of(of_reference, [&](const auto& v) {
+                   return executed.knows(v.first) || !executed.made(v.first);
+                 });
+  seen.identical = equal && r.world_size == c.world_size && layout_of(r) == layout_of(c);
   if (seen.identical) {
     seen.notes.push_back(
         "the traces are alike in layout and in every bit: a run was compared with itself");
@@ -79,8 +92,11 @@ Alike alike(const Trace& reference, const Values& of_reference, const Trace& can
   }
   if (!candidate.graph) {
     seen.notes.push_back(
-        "the candidate promises nothing: findings stand in the order of their names, since nobody "
-        "knows that of dataflow, and none is blamed");
+        seen.ordered
+            ? "the candidate promises nothing: findings stand in the order of execution that the "
+              "reference tells"
+            : "the candidate promises nothing: findings stand in the order of their names, since "
+              "nobody knows that of dataflow, and none is blamed");
   }
   return seen;
 }

@@ -14,7 +14,9 @@ namespace plumb::trace {
 
 // Throws Failure unless both are of one step and one configuration: every setting of their
 // manifests is the same but for how they are spread over ranks and in which order products add.
-void refuse_another_run(const Manifest& reference, const Manifest& candidate);
+// `other`: what failures call the second.
+void refuse_another_run(const Manifest& reference, const Manifest& candidate,
+                        const std::string& other = "candidate");
 
 // What candidates are held against. What is judged against a reference that is none would be judged
 // by nothing: it has to be whole and finite, and to hold what each operation that it promises makes
@@ -35,6 +37,7 @@ class Reference {
 // What a reader of a verdict should know of the two traces.
 struct Alike {
   bool identical = false;          // one layout and equal bits: as a trace and itself
+  bool ordered = false;            // by the promise, or the reference's order of execution
   std::vector<std::string> notes;  // sentences: equal bits, swapped, no promise
 };
 Alike alike(const Trace& reference, const Values& of_reference, const Trace& candidate,

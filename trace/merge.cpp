@@ -238,6 +238,7 @@ Merged merge(const Trace& trace) {
   }
   Merged merged;
   for (const auto& [id, shards] : by_id) Assembly(id, shards, trace.ranks.size(), merged).run();
+  merged.findings.insert(merged.findings.end(), trace.unfit.begin(), trace.unfit.end());
   return merged;
 }
 

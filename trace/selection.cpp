@@ -23,4 +23,10 @@ bool Pattern::matches(const std::string& id) const {
   return expression_ != nullptr && re2::RE2::PartialMatch(id, *expression_);
 }
 
+std::string Pattern::rewritten(const std::string& id, const std::string& form) const {
+  std::string made;
+  if (expression_ == nullptr || !re2::RE2::Extract(id, *expression_, form, &made)) return "";
+  return made;
+}
+
 }  // namespace plumb::trace

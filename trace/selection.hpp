@@ -1,14 +1,12 @@
-// trace/selection.hpp: which tensors are looked at, and in which order.
+// trace/selection.hpp: which tensors are looked at.
 //
 // TESTED   tests/trace/selection_test.cpp
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 
-#include "trace/graph.hpp"
 #include "trace/sees.hpp"
 
 namespace re2 {
@@ -25,6 +23,9 @@ class Pattern {
   Pattern(const std::string& text, const std::string& option);
   bool empty() const { return expression_ == nullptr; }
   bool matches(const std::string& id) const;  // anywhere in it
+  // `form` with \1 to \9 replaced by what the groups of the first match hold, \0 by all of it; empty
+  // where nothing matches or `form` names a group that there is not.
+  std::string rewritten(const std::string& id, const std::string& form) const;
 
  private:
   static constexpr std::int64_t most_memory = std::int64_t(8) << 20;
@@ -42,35 +43,6 @@ class Selection {
 
  private:
   Pattern only_, skip_;
-};
-
-// The position of each output in dataflow order; leaves come first.
-class DataflowOrder {
- public:
-  explicit DataflowOrder(const Graph& graph) {
-    for (const Node& node : graph.nodes) {
-      for (const std::string& id : node.outputs) {
-        place_.emplace(id, Place{place_.size() + 1, node.phase});
-      }
-    }
-  }
-  std::size_t operator()(const std::string& id) const {
-    const auto found = place_.find(id);
-    return found == place_.end() ? 0 : found->second.number;
-  }
-  // Leaves, and everything where there is no promise, count as forward.
-  Phase phase_of(const std::string& id) const {
-    const auto found = place_.find(id);
-    return found == place_.end() ? Phase::forward : found->second.phase;
-  }
-  bool made(const std::string& id) const { return place_.contains(id); }
-
- private:
-  struct Place {
-    std::size_t number;
-    Phase phase;
-  };
-  std::map<std::string, Place> place_;
 };
 
 }  // namespace plumb::trace

@@ -105,7 +105,8 @@ std::set<std::string> shaped_by_layout(const Trace& candidate) {
 }
 
 std::vector<Finding> structure_findings(const Merged& reference, const Trace& candidate,
-                                        const Merged& merged, const std::string& allow_unmatched) {
+                                        const Merged& merged, const std::string& allow_unmatched,
+                                        const Abouts& of_reference) {
   refuse_unmatched(reference, merged, allow_unmatched);
   std::vector<Finding> findings = merged.findings;
   add_not_finite(reference, candidate, merged, findings);
@@ -114,6 +115,11 @@ std::vector<Finding> structure_findings(const Merged& reference, const Trace& ca
   if (candidate.graph) {
     for (const std::string& id : leaves_of(*candidate.graph)) leaves.insert(id);
     compare_ran(candidate, findings);
+  }
+  for (const Abouts* about : {&of_reference, &candidate.about}) {
+    for (const auto& [id, says] : *about) {
+      if (says.role == Role::given) leaves.insert(id);
+    }
   }
   for (const auto& [id, tensor] : merged.values) {
     const auto found = reference.values.find(id);

@@ -22,8 +22,9 @@ std::set<std::string> shaped_by_layout(const Trace& candidate);
 bool left_out(const Graph& graph, const Values& values);
 
 // Findings of statistic "structure". Throws Failure if ids exist on one side only and do not match
-// `allow_unmatched`.
+// `allow_unmatched`. `of_reference`: what its producer says of tensors.
 std::vector<Finding> structure_findings(const Merged& reference, const Trace& candidate,
-                                        const Merged& merged, const std::string& allow_unmatched);
+                                        const Merged& merged, const std::string& allow_unmatched,
+                                        const Abouts& of_reference = {});
 
 }  // namespace plumb::trace

@@ -12,6 +12,8 @@
 #include "bounds/operation.hpp"
 #include "number/format.hpp"
 #include "number/matrix.hpp"
+#include "trace/about.hpp"
+#include "trace/finding.hpp"
 #include "trace/graph.hpp"
 #include "trace/placement.hpp"
 #include "trace/sees.hpp"
@@ -40,13 +42,17 @@ struct Manifest {
   std::string producer = "plumb";
   int world_size = 1;
   int step = 1;
-  std::map<std::string, std::string> settings;  // family, recipe, layout, seed, sizes ...
+  std::map<std::string, std::string> settings;         // family, recipe, layout, seed, sizes ...
+  std::map<std::string, std::string> may_differ = {};  // those that a producer sets apart
 };
 
 struct Trace {
   Manifest manifest;
   std::optional<Graph> graph;     // absent for producers that promise nothing
   std::vector<RankRecord> ranks;  // by rank number
+  Abouts about = {};              // what the producer says of tensors; of plumb's own nothing
+  std::vector<Finding> unfit =
+      {};  // ranks that lack what their placement gives them; merge() tells
 };
 
 }  // namespace plumb::trace

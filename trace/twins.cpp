@@ -13,10 +13,11 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// The class that shares a prior (twins.md N2): forward, gradient, weight matrix, weight vector.
 int group_of(const std::string& id, const Tensor& tensor) {
-  if (id.ends_with("/wgrad") || id.ends_with("/main_grad")) return tensor.cols == 1 ? 3 : 2;
-  return id.ends_with("/grad_in") || id.ends_with("/grad_out") ? 1 : 0;
+  if (id.ends_with("/wgrad") || id.ends_with("/main_grad")) {
+    return tensor.cols == 1 ? Group::weight_vector : Group::weight_matrix;
+  }
+  return id.ends_with("/grad_in") || id.ends_with("/grad_out") ? Group::gradient : Group::forward;
 }
 
 Draws draws_of(const std::string& id, const Merged& reference, const std::vector<Values>& twins) {
@@ -176,6 +177,22 @@ std::vector<Values> make_twins(const Graph& reference_graph, const Values& refer
       .twins;
 }
 
+Measured measured_of(const std::string& id, bool touched, const Merged& reference,
+                     const Merged& candidate, const std::vector<Values>& twins) {
+  const Tensor &r = *reference.values.at(id), &c = *candidate.values.at(id);
+  const Draws draws = draws_of(id, reference, twins);
+  Measured m{id, kind_of(id), group_of(id, r), {}, {}, 0, 0};
+  m.elements = static_cast<double>(r.size());
+  m.touched = touched;
+  m.noise = draws.relative_noise();
+  m.norm_of_reference = std::sqrt(draws.reference_energy());
+  if (touched) {
+    for (std::size_t k = 0; k < twins.size(); ++k) m.draws.push_back(draws.of_draw(k));
+  }
+  if (c.values != r.values) m.candidate = draws.of(c);
+  return m;
+}
+
 std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,
                               const Graph& candidate_graph, const Merged& candidate,
                               const std::vector<Values>& twins,
@@ -186,18 +203,7 @@ std::vector<Measured> measure(const Graph& reference_graph, const Merged& refere
     if (!judged_by_twins(node)) continue;
     for (const std::string& id : node.outputs) {
       if (!wanted(id)) continue;
-      const Draws draws = draws_of(id, reference, twins);
-      Measured m{id, kind_of(id), group_of(id, *reference.values.at(id)), {}, {}, 0, 0};
-      m.elements = static_cast<double>(reference.values.at(id)->size());
-      m.touched = differs.contains(id);
-      m.noise = draws.relative_noise();
-      m.norm_of_reference = std::sqrt(draws.reference_energy());
-      if (m.touched) {
-        for (std::size_t k = 0; k < twins.size(); ++k) m.draws.push_back(draws.of_draw(k));
-      }
-      const Tensor& c = *candidate.values.at(id);
-      if (c.values != reference.values.at(id)->values) m.candidate = draws.of(c);
-      all.push_back(std::move(m));
+      all.push_back(measured_of(id, differs.contains(id), reference, candidate, twins));
     }
   }
   return all;

@@ -38,6 +38,11 @@ struct TwinOptions {
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 
+// The class that shares a prior: Measured::group (twins.md N2).
+struct Group {
+  enum { forward, gradient, weight_matrix, weight_vector };
+};
+
 // The statistic of a tensor that stands out most.
 struct Worst {
   std::string statistic;
@@ -72,7 +77,11 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
 // The verdict of the twins at options.false_alarm.
 TwinsJudgement conclude(const Drawn& drawn, const Merged& candidate, const TwinOptions& options);
 
-// Twins and candidate of every wanted tensor, as numbers.
+// Twins and candidate of one tensor, as numbers. `touched`: is something split upstream of it?
+Measured measured_of(const std::string& id, bool touched, const Merged& reference,
+                     const Merged& candidate, const std::vector<Values>& twins);
+
+// The same of every wanted tensor.
 std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,
                               const Graph& candidate_graph, const Merged& candidate,
                               const std::vector<Values>& twins,

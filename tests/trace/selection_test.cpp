@@ -35,6 +35,13 @@ TEST(Selection, RefusesWhatIsNoExpressionInAShortSentence) {
   }
 }
 
+TEST(Pattern, RewritesWhatItsGroupsHold) {
+  const Pattern layer("^decoder\\.(\\d+)\\.(.*)$", "--x");
+  EXPECT_EQ(layer.rewritten("decoder.12.fc", "layers.\\1.\\2/out"), "layers.12.fc/out");
+  EXPECT_EQ(layer.rewritten("encoder.12.fc", "\\1"), "");
+  EXPECT_EQ(layer.rewritten("decoder.12.fc", "\\7"), "");
+}
+
 TEST(Selection, NoExpressionHangsOrOverflows) {
   const std::string id = repeated("layers.", 100);
   EXPECT_FALSE(Selection(repeated("(.*)*", 20) + "#", "")(id));

@@ -96,16 +96,33 @@ std::string json_line(const char* type, const Finding& f) {
   return j.dump();
 }
 
+namespace {
+
+std::string why_inconclusive(const Verdict& v) {
+  if (v.identical) return "a run was compared with itself";
+  if (v.unsettled > 0) {
+    return how_many(v.unsettled, "tensor") + (v.unsettled == 1 ? " differs" : " differ") +
+           " in one row, by a rare rounding or by a fault";
+  }
+  return "nothing that was judged could have failed";
+}
+
+}  // namespace
+
 std::string headline(const Verdict& v) {
+  const std::string left_out =
+      v.unjudged == 0
+          ? ""
+          : "; " + how_many(v.unjudged, "tensor") +
+                (v.unjudged == 1 ? " that differs was" : " that differ were") + " not judged";
   switch (v.exit_code()) {
     case 0:
-      return "verdict: PASS by " + joined(v.rules) + ": " + what_passed(v);
+      return "verdict: PASS by " + joined(v.rules) + ": " + what_passed(v) + left_out;
     case 1:
       return "verdict: FAIL by " + joined(v.rules) + ": " + how_many(v.findings.size(), "finding") +
-             " in " + how_many(v.lines.size(), "tensor");
+             " in " + how_many(v.lines.size(), "tensor") + left_out;
     default:
-      return v.identical ? "verdict: INCONCLUSIVE, a run was compared with itself"
-                         : "verdict: INCONCLUSIVE, nothing that was judged could have failed";
+      return "verdict: INCONCLUSIVE, " + why_inconclusive(v) + left_out;
   }
 }
 
@@ -142,7 +159,13 @@ std::vector<std::string> remarks_of(const Verdict& v) {
         "the rest as the candidate rounded them",
         v.flips));
   }
-  if (!v.undecided.empty()) {
+  if (v.unsettled > 0) {
+    all.push_back(fmt::format(
+        "undecided: {} in one row alone, first {}: {}; a replay could tell a rare rounding from a "
+        "fault, and there is no promise",
+        how_many(v.undecided.size(), "tensor differs", "tensors differ"), v.undecided.front().id,
+        v.undecided.front().detail));
+  } else if (!v.undecided.empty()) {
     all.push_back(
         fmt::format("undecided: {} tensors differ in one row at a rounding boundary, first {}",
                     v.undecided.size(), v.undecided.front().id));
@@ -164,6 +187,7 @@ std::string json_lines(const Verdict& v) {
               {"findings", v.findings.size()},
               {"undecided", v.undecided.size()},
               {"tensors", v.lines.size()},
+              {"unjudged", v.unjudged},
               {"tests", v.tests},
               {"mostly_noise", v.vacuous},
               {"decisions", v.decisions},
@@ -179,6 +203,9 @@ std::string json_lines(const Verdict& v) {
   };
   findings("finding", v.findings);
   findings("undecided", v.undecided);
+  for (const std::string& why : v.not_judged) {
+    out += json{{"type", "not_judged"}, {"detail", why}}.dump() + "\n";
+  }
   for (const Line& l : v.lines) {
     out += json{{"type", "tensor"},
                 {"id", l.id},

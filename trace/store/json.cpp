@@ -1,6 +1,7 @@
 #include "trace/store/json.hpp"
 
 #include "number/outcome.hpp"
+#include "trace/store/read_file.hpp"
 
 namespace plumb::trace {
 
@@ -45,6 +46,14 @@ json parsed(const std::string& text, const std::filesystem::path& file) {
   const Outcome<json> object = object_in(text);
   if (!object) damaged(file, object.error().detail);
   return *object;
+}
+
+json read_json(const std::filesystem::path& file) {
+  constexpr std::uintmax_t longest = 256'000'000;
+  refuse_unreadable(file);
+  const Outcome<std::string> text = read_file(file, longest);
+  if (!text) damaged(file, text.error().detail);
+  return parsed(*text, file);
 }
 
 std::uint64_t whole_number(const json& value, std::uint64_t most) {

@@ -29,6 +29,9 @@ Outcome<nlohmann::json> object_in(const std::string& text);
 // Throws Failure unless `text` is a JSON object; `file` is where it stands.
 nlohmann::json parsed(const std::string& text, const std::filesystem::path& file);
 
+// Throws Failure unless the file holds one, of at most 256 MB.
+nlohmann::json read_json(const std::filesystem::path& file);
+
 // Throws nlohmann::json::exception unless the value is a whole number from 0 to `most`: neither cut
 // (4.5) nor wrapped around (2^32 + 4).
 std::uint64_t whole_number(const nlohmann::json& value, std::uint64_t most);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "trace/check_graph.hpp"
+#include "trace/store/format2.hpp"
 #include "trace/store/json.hpp"
 #include "trace/store/read_file.hpp"
 #include "trace/store/safetensors.hpp"
@@ -22,7 +23,6 @@ constexpr const char* schema = "plumb-trace/1";
 constexpr std::uint64_t most_ranks = 4096;
 constexpr std::uint64_t last_step = 999'999;
 constexpr std::uint64_t most_tokens = 1 << 24;
-constexpr std::uintmax_t longest_json = 256'000'000;
 
 std::string numbered(const char* pattern, int n) {
   char name[48];
@@ -113,13 +113,6 @@ void write_text(const fs::path& file, const json& content) {
   if (!out) throw Failure("cannot write " + file.string() + "; is there room on the disk?");
 }
 
-json read_json(const fs::path& file) {
-  refuse_unreadable(file);
-  const Outcome<std::string> text = read_file(file, longest_json);
-  if (!text) damaged(file, text.error().detail);
-  return parsed(*text, file);
-}
-
 // Returns what `read` makes of a file's JSON. A field that is missing or of another kind is a
 // Failure that names the file.
 template <class Read>
@@ -156,7 +149,7 @@ void write_parts(const Trace& trace, const fs::path& folder) {
 Manifest manifest_from(const json& j, const fs::path& file) {
   if (j.value("schema", "") != schema) {
     throw Failure(file.string() + " has the schema '" + j.value("schema", "") +
-                  "', this program reads '" + schema +
+                  "', this program reads '" + schema + "' and '" + schema_of_format2 +
                   "'; read it with the program that wrote it, or trace again");
   }
   Manifest m{j.at("producer"),
@@ -210,6 +203,36 @@ Trace read_parts(const fs::path& folder) {
   return trace;
 }
 
+// A run of version 2 has one manifest for all of its steps.
+std::optional<json> manifest_of_version2(const fs::path& folder) {
+  std::error_code error;
+  const fs::path file = folder / "manifest.json";
+  if (!fs::is_regular_file(file, error)) return {};
+  json manifest = read_json(file);
+  if (manifest.value("schema", json()) != schema_of_format2) return {};
+  return manifest;
+}
+
+// The step of a folder that has the name of one; 0: it has another.
+int step_of(const fs::path& folder) {
+  int step = 0;
+  const std::string name = folder.filename().string();
+  if (std::sscanf(name.c_str(), "step_%6d", &step) != 1 || step < 1) return 0;
+  return step_folder("", step) == name ? step : 0;
+}
+
+Trace read_step(const fs::path& run, const json& manifest, int step, const Overrides& overrides) {
+  const std::vector<int> steps = steps_of_format2(manifest, run / "manifest.json");
+  if (step == 0 && steps.size() > 1) {
+    throw Failure(run.string() + " has several steps; name one, as " +
+                  step_folder(run, steps.back()).string());
+  }
+  if (step == 0) return read_format2(run, manifest, steps.front(), overrides);
+  if (std::ranges::binary_search(steps, step)) return read_format2(run, manifest, step, overrides);
+  throw Failure(step_folder(run, step).string() +
+                " is no step that the manifest above it lists; name one of those");
+}
+
 // Without the slash at its end.
 fs::path bare(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
@@ -249,6 +272,11 @@ fs::path trace_of_step(const fs::path& run, int step) { return step_folder(run, 
 std::map<int, fs::path> traces_of(const fs::path& run) {
   std::map<int, fs::path> traces;
   std::error_code error;
+  if (const auto manifest = manifest_of_version2(run)) {
+    const std::vector<int> steps = steps_of_format2(*manifest, run / "manifest.json");
+    for (const int step : steps) traces[step] = step_folder(run, step);
+    return steps.size() > 1 ? traces : std::map<int, fs::path>();
+  }
   for (const auto& entry : fs::directory_iterator(run, error)) {
     const std::string name = entry.path().filename().string();
     int step = 0;
@@ -284,14 +312,21 @@ RankRecord record_from(const std::string& bytes) {
   return record;
 }
 
-Trace read_trace(const fs::path& folder) {
+Trace read_trace(const fs::path& folder, const Overrides& overrides) {
   refuse_unreadable(folder);
   refuse_unreadable(folder / "manifest.json");
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw Failure(folder.string() + " is not a folder; a trace is one: plumb train ... -o TRACE");
   }
+  if (const auto manifest = manifest_of_version2(folder))
+    return read_step(folder, *manifest, 0, overrides);
   if (!fs::exists(folder / "manifest.json", error)) {
+    const fs::path run = fs::absolute(bare(folder)).parent_path();
+    if (const int step = step_of(bare(folder)); step > 0) {
+      if (const auto manifest = manifest_of_version2(run))
+        return read_step(run, *manifest, step, overrides);
+    }
     if (const auto steps = traces_of(folder); !steps.empty()) {
       throw Failure(folder.string() + " has a trace of each of its steps; name one, as " +
                     steps.rbegin()->second.string());
@@ -299,6 +334,11 @@ Trace read_trace(const fs::path& folder) {
     throw Failure(folder.string() +
                   " has no manifest.json: it is no trace, or an incomplete one whose writer was "
                   "stopped; trace again");
+  }
+  if (!overrides.empty()) {
+    throw Failure(folder.string() +
+                  " is a trace of version 1, whose placements nothing overrides; leave --placement "
+                  "out, or write version 2");
   }
   return read_parts(folder);
 }

@@ -16,6 +16,7 @@
 #include <map>
 
 #include "trace/sees.hpp"
+#include "trace/store/overrides.hpp"
 #include "trace/trace.hpp"
 
 namespace plumb::trace {
@@ -26,8 +27,9 @@ void check_new(const std::filesystem::path& folder);
 // Throws Failure if `folder` exists already or cannot be written; then nothing is left behind.
 void write_trace(const Trace& trace, const std::filesystem::path& folder);
 
-// Throws Failure with one sentence on anything that is not a complete trace.
-Trace read_trace(const std::filesystem::path& folder);
+// Throws Failure with one sentence on anything that is not a complete trace, and on overrides of a
+// trace of version 1.
+Trace read_trace(const std::filesystem::path& folder, const Overrides& overrides = {});
 
 // The place of a step's trace within a run whose every step is traced.
 std::filesystem::path trace_of_step(const std::filesystem::path& run, int step);

@@ -107,6 +107,8 @@ std::size_t read_numbers(std::span<const char> bytes, Stored stored, std::span<d
 
 std::size_t width_of(Stored stored) { return row_of(stored).width; }
 
+bool is_whole(Stored stored) { return stored >= Stored::i8; }
+
 const Format& format_of(Stored stored) { return *row_of(stored).format; }
 
 std::optional<Stored> find_stored(std::string_view name) {

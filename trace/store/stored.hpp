@@ -28,6 +28,9 @@ enum class Stored {
 // Number of bytes of one.
 std::size_t width_of(Stored stored);
 
+// Whole numbers, truth values among them.
+bool is_whole(Stored stored);
+
 // The short format; FP32 of what is as wide or wider.
 const Format& format_of(Stored stored);
 

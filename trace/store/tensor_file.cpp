@@ -26,11 +26,12 @@ struct Type {
   Stored stored;
 };
 constexpr Type types[] = {
-    {"F64", Stored::f64},   {"F32", Stored::f32},      {"F16", Stored::f16},
-    {"BF16", Stored::bf16}, {"F8_E4M3", Stored::e4m3}, {"F8_E5M2", Stored::e5m2},
-    {"I8", Stored::i8},     {"I16", Stored::i16},      {"I32", Stored::i32},
-    {"I64", Stored::i64},   {"U8", Stored::u8},        {"U16", Stored::u16},
-    {"U32", Stored::u32},   {"U64", Stored::u64},      {"BOOL", Stored::u8}};
+    {"F64", Stored::f64},      {"F32", Stored::f32},      {"F16", Stored::f16},
+    {"BF16", Stored::bf16},    {"F8_E4M3", Stored::e4m3}, {"F8_E5M2", Stored::e5m2},
+    {"F8_E8M0", Stored::e8m0}, {"I8", Stored::i8},        {"I16", Stored::i16},
+    {"I32", Stored::i32},      {"I64", Stored::i64},      {"U8", Stored::u8},
+    {"U16", Stored::u16},      {"U32", Stored::u32},      {"U64", Stored::u64},
+    {"BOOL", Stored::u8}};
 
 // How many numbers a shape has, if no more than `most`.
 std::optional<std::size_t> numbers_of(const std::vector<std::size_t>& shape, std::uint64_t most) {
@@ -45,8 +46,22 @@ std::optional<std::size_t> numbers_of(const std::vector<std::size_t>& shape, std
   return n;
 }
 
+// Bytes of a file, from the first to the one behind the last.
+using Bytes = std::pair<std::uint64_t, std::uint64_t>;
+
+// Do they follow each other, without gaps and without bytes that two have?
+bool cover(std::vector<Bytes> all, std::uint64_t room) {
+  std::ranges::sort(all);
+  std::uint64_t next = 0;
+  for (const auto& [first, last] : all) {
+    if (first != next) return false;
+    next = last;
+  }
+  return next == room;
+}
+
 StoredTensor tensor_of(const json& entry, std::uint64_t room, std::uint64_t start,
-                       std::uint64_t& covered) {
+                       std::vector<Bytes>& covered) {
   const auto wrong = [] { throw json::other_error::create(501, "no such field", nullptr); };
   StoredTensor tensor;
   tensor.type = entry.at("dtype").get<std::string>();
@@ -56,7 +71,7 @@ StoredTensor tensor_of(const json& entry, std::uint64_t room, std::uint64_t star
   const std::uint64_t first = whole_number(offsets[0], room), last = whole_number(offsets[1], room);
   if (first > last) wrong();
   tensor.at = start + first;
-  covered += last - first;
+  covered.emplace_back(first, last);
   const auto* type = std::ranges::find(types, tensor.type, &Type::name);
   if (type == std::end(types)) {
     tensor.unreadable = "is of type " + tensor.type +
@@ -69,6 +84,15 @@ StoredTensor tensor_of(const json& entry, std::uint64_t room, std::uint64_t star
     wrong();
   tensor.size = *n;
   return tensor;
+}
+
+void read_metadata(const std::filesystem::path& file, const json& entry,
+                   std::map<std::string, std::string>& into) {
+  if (!entry.is_object()) no_tensors(file, "has a __metadata__ that is no object of texts");
+  for (const auto& [name, text] : entry.items()) {
+    if (!text.is_string()) no_tensors(file, "has a __metadata__ that is no object of texts");
+    into.emplace(name, text.get<std::string>());
+  }
 }
 
 }  // namespace
@@ -110,9 +134,12 @@ void TensorFile::read_safetensors(std::uint64_t size) {
   const auto header = read_safetensors_header(in_, size);
   if (!header) no_tensors(path_, header.error().detail);
   const std::uint64_t room = size - header->values;
-  std::uint64_t covered = 0;
+  std::vector<Bytes> covered;
   for (const auto& [name, entry] : header->json.items()) {
-    if (name == "__metadata__") continue;
+    if (name == "__metadata__") {
+      read_metadata(path_, entry, metadata_);
+      continue;
+    }
     try {
       tensors_.emplace(name, tensor_of(entry, room, header->values, covered));
     } catch (const json::exception&) {
@@ -121,10 +148,12 @@ void TensorFile::read_safetensors(std::uint64_t size) {
                             "lies where it does not fit");
     }
   }
-  if (covered != room) no_tensors(path_, "has bytes that no tensor owns, or that several do");
+  if (!cover(std::move(covered), room))
+    no_tensors(path_, "has bytes that no tensor owns, or that several do");
 }
 
-void TensorFile::read(const StoredTensor& tensor, std::size_t first, std::span<double> into) {
+void TensorFile::read(const StoredTensor& tensor, std::size_t first, std::span<double> into,
+                      bool any) {
   if (into.empty()) return;
   const std::size_t width = width_of(tensor.stored);
   bytes_.resize(into.size() * width);
@@ -133,7 +162,12 @@ void TensorFile::read(const StoredTensor& tensor, std::size_t first, std::span<d
   if (!in_.read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()))) {
     no_tensors(path_, "has become shorter while it was read");
   }
-  const std::size_t read = read_numbers(bytes_, tensor.stored, into);
+  std::size_t read = read_numbers(bytes_, tensor.stored, into);
+  while (any && read < into.size()) {  // each call ends with a number that FP32 does not have
+    const std::size_t from = read + 1;
+    const std::span rest = std::span<const char>(bytes_).subspan(from * width);
+    read = from + read_numbers(rest, tensor.stored, into.subspan(from));
+  }
   if (read == into.size()) return;
   no_tensors(path_, "holds " + std::to_string(into[read]) + " as number " +
                         std::to_string(first + read) + " of " + tensor.type +

@@ -48,8 +48,13 @@ class TensorFile {
   // By name; the one of a .npy has none.
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 
-  // Reads numbers from `first` on. Throws Failure on one that FP32 does not have.
-  void read(const StoredTensor& tensor, std::size_t first, std::span<double> into);
+  // Texts by name: __metadata__ of safetensors.
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+  // Reads numbers from `first` on. Throws Failure on one that FP32 does not have, unless `any` may
+  // be read.
+  void read(const StoredTensor& tensor, std::size_t first, std::span<double> into,
+            bool any = false);
 
  private:
   void read_npy(std::uint64_t size);
@@ -58,6 +63,7 @@ class TensorFile {
   std::filesystem::path path_;
   std::ifstream in_;
   std::map<std::string, StoredTensor> tensors_;
+  std::map<std::string, std::string> metadata_;
   std::vector<char> bytes_;
 };
 

@@ -1,0 +1,135 @@
+// Are traces of another program judged from the command line, by twins that it made, and is each option
+// that cannot be meant refused?
+#include <cmath>
+#include <random>
+
+#include "tests/cli/program.hpp"
+#include "tests/support/traces.hpp"
+
+namespace plumb {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Foreign : public InFolder {
+ protected:
+  static void SetUpTestSuite() {
+    make_folder("plumb-foreign-");
+    const std::vector<float> x = gauss(1, 1, std::vector<float>(512, 0));
+    write("ref", x);
+    write("good", gauss(2, 1e-3F, x), 2);
+    write("still", gauss(2, 1e-3F, x), 2, 1e-6F);
+    std::vector<float> bad = gauss(2, 1e-3F, x);
+    for (float& v : bad) v *= 1.01F;
+    write("bad", bad, 2);
+    for (unsigned k = 1; k <= 4; ++k) write("twin" + std::to_string(k), gauss(10 + k, 1e-3F, x));
+  }
+  static std::vector<float> gauss(unsigned seed, float size, std::vector<float> around) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (float& v : around) v += size * normal(random);
+    return around;
+  }
+  // 16 x 32, rows dealt to the ranks; what no twin moves is otherwise by `shift`.
+  static void write(const std::string& name, const std::vector<float>& x, std::size_t ranks = 1,
+                    float shift = 0) {
+    std::vector<std::vector<Told>> all;
+    const std::size_t rows = 16 / ranks;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const std::vector<float> mine(x.begin() + static_cast<std::ptrdiff_t>(r * rows * 32),
+                                    x.begin() + static_cast<std::ptrdiff_t>((r + 1) * rows * 32));
+      const nlohmann::json on_rows = {{"axis", "rank"}, {"kind", "shard"}, {"dim", 0}};
+      all.push_back(
+          {{f32("model.a", {rows, 32}, mine),
+            {{"id", "a/out"}, {"order", 2}, {"shape", {16, 32}}, {"placements", {on_rows}}}},
+           {f32("embed", {2}, {1, 2 + shift}), {{"order", 3}}}});
+    }
+    write_trace2(at(name), manifest2(ranks), all);
+  }
+  static std::string check(const std::string& candidate, const std::string& more = "") {
+    std::string twins = "--twins";
+    for (int k = 1; k <= 4; ++k) twins += " " + at("twin" + std::to_string(k));
+    return "check " + at("ref") + " " + at(candidate) + " " + twins + " " + more;
+  }
+};
+
+TEST_F(Foreign, RunsAreJudgedByTheTwinsOfTheirProducer) {
+  const Said good = plumb(check("good")), bad = plumb(check("bad"));
+  EXPECT_EQ(good.code, 0) << good.out;
+  EXPECT_NE(good.out.find("verdict: PASS by twins: rounding explains"), good.out.npos) << good.out;
+  EXPECT_NE(good.out.find("note: the twins are traces of 'other 1.0'"), good.out.npos) << good.out;
+  EXPECT_EQ(bad.code, 1) << bad.out;
+  EXPECT_NE(bad.out.find("blamed: a/out\nby: scale\n"), bad.out.npos) << bad.out;
+  // Options of several words leave those that follow alone.
+  std::string words = check("bad");
+  const std::size_t option = words.find("--twins");
+  const std::string first = "check " + words.substr(option) + at("ref") + " " + at("bad");
+  EXPECT_EQ(plumb(first).out, bad.out);
+  EXPECT_NE(plumb("localize" + words.substr(5)).out.find("blamed: a/out"), std::string::npos);
+}
+
+TEST_F(Foreign, WhatNoTwinMovesIsNotJudgedUnlessTheUserSaysSo) {
+  const Said still = plumb(check("still"));
+  EXPECT_EQ(still.code, 0) << still.out;  // a/out was executed before, and judged
+  EXPECT_NE(still.out.find("in 1 tensor; 1 tensor that differs was not judged"), still.out.npos)
+      << still.out;
+  EXPECT_NE(still.out.find("not judged: embed: differs though no twin moves it"), still.out.npos);
+  const Said exact = plumb(check("still", "--exact '^embed$'"));
+  EXPECT_EQ(exact.code, 1);
+  EXPECT_NE(exact.out.find("blamed: embed\n"), exact.out.npos) << exact.out;
+  const Said json = plumb(check("still", "--json"));
+  EXPECT_NE(json.out.find("\"unjudged\":1"), json.out.npos) << json.out;
+  EXPECT_NE(json.out.find("\"type\":\"not_judged\""), json.out.npos) << json.out;
+}
+
+TEST_F(Foreign, OddTwinsAreRefused) {
+  const std::string pair = "check " + at("ref") + " " + at("good") + " --twins ";
+  refused(pair + at("twin1"), "one says nothing of how twins scatter");
+  refused(pair + at("twin1") + " " + at("twin1"), "twin 2 is twin 1, bit by bit");
+  refused(pair + at("twin1") + " 3", "traces and the number 3");
+  refused(pair + "4", "has no promise (graph.json)");
+  refused(pair + at("twin1") + " " + at("nowhere"), "is not a folder");
+  refused(pair + "4 --exact x", "--exact is of twins that are given as traces");
+  refused(check("good", "--rule twins,replay"), "the rule replay needs a promise");
+  refused(check("good", "--rule flat"), "--twins is of the rule twins");
+  refused(check("good", "--spreads s"), "--spreads is of twins that plumb makes");
+  refused(check("good", "--exact '('"), "--exact '(' is not a regular expression");
+  EXPECT_EQ(plumb("train" + small_sizes + "-o " + at("own")).code, 0);
+  refused("check " + at("own") + " " + at("own") + " --twins " + at("own") + " " + at("own"),
+          "the reference has a promise (graph.json), of which plumb makes twins itself");
+}
+
+TEST_F(Foreign, APlacementOfTheUserCounts) {
+  write_bytes(at("o.json"), R"({"schema": "plumb-overrides/1", "tensors": [
+      {"match": "^model.a$", "says": {"placements": [{"axis": "rank", "kind": "partial"}]}}]})");
+  refused(check("good", "--placement " + at("o.json")),
+          "says of 'model.a' a shard of 16 x 32 of 16 x 32, and the file holds 8 x 32");
+  write_bytes(at("o.json"), R"({"schema": "plumb-overrides/1", "tensors": [
+      {"match": "^embed$", "id": "embedding"}]})");
+  const std::string more = "--allow-unmatched embed --placement " + at("o.json");
+  EXPECT_EQ(plumb(check("still", more)).code, 0);
+  EXPECT_NE(plumb("inspect " + at("good") + " --placement " + at("o.json")).out.find("embedding"),
+            std::string::npos);
+  refused("inspect " + at("good") + " --placement " + at("nowhere.json"), "does not exist");
+  refused("catch one-masked-entry --placement " + at("o.json"), "--placement");
+}
+
+TEST_F(Foreign, InspectSaysWhatIsInATraceAndWhatIsWrongWithIt) {
+  const Said said = plumb("inspect " + at("good"));
+  EXPECT_EQ(said.code, 0);
+  EXPECT_NE(said.out.find("producer other 1.0, 2 ranks, step 1\n"), said.out.npos) << said.out;
+  EXPECT_NE(said.out.find("a/out  16 x 32  fp32"), said.out.npos) << said.out;
+  EXPECT_NE(said.out.find("model.a"), said.out.npos) << said.out;  // the producer's name
+  fs::copy(at("good"), at("less"), fs::copy_options::recursive);
+  fs::remove(rank_path(at("less"), 1));
+  EXPECT_NE(plumb("inspect " + at("less")).out.find("finding: rank_00001.safetensors is not there"),
+            std::string::npos);
+  EXPECT_EQ(plumb(check("less")).code, 1);
+  nlohmann::json wrong = manifest2(2);
+  wrong["ranks"] = "two";
+  write_bytes(fs::path(at("less")) / "manifest.json", wrong.dump());
+  refused("inspect " + at("less"), "ranks is 'two'; expected the number of ranks, 1 to 4096");
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,69 @@
+"""Does safetensors of PyPI open what plumb_trace writes, and does it hold what was meant?"""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import plumb_trace as pt
+
+try:
+    from safetensors import safe_open
+except ImportError:
+    safe_open = None
+
+
+class Writer(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.run_ = pathlib.Path(self.folder.name, "run")
+        self.tensors = {
+            "a": pt.tensor("F32", [2, 3], range(6), shape=[4, 3], placements=[pt.shard("tp", 0)], order=1),
+            "b": pt.tensor("BOOL", [3], [True, False, True], role="given"),
+            "c": pt.tensor("I64", [1], [1 << 40]),
+            "d": pt.tensor("BF16", [2], b"\x80\x3f\x00\xc0", from_=["a", "b"]),
+            "e": pt.tensor("F64", [], [0.1]),
+            "f": pt.tensor("F32", [0, 3], [])}
+        pt.start(self.run_, producer="me", ranks=1, steps=[7], must_agree={}, mesh={"tp": 1}, version="1")
+        pt.write_rank(self.run_, 7, 0, self.tensors)
+        self.file = self.run_ / "step_000007/rank_00000.safetensors"
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def test_what_is_said_stands_in_the_metadata(self):
+        raw = self.file.read_bytes()
+        length = int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8:8 + length])
+        self.assertEqual((8 + length) % 8, 0)
+        says = json.loads(header["__metadata__"]["d"])
+        self.assertEqual(says, {"from": ["a", "b"]})
+        for name, entry in header.items():
+            if name != "__metadata__":
+                first, last = entry["data_offsets"]
+                self.assertEqual(first % pt.WIDTHS[entry["dtype"]], 0, name)
+                self.assertEqual(raw[8 + length + first:8 + length + last], self.tensors[name][2], name)
+        self.assertEqual(sorted(os.listdir(self.run_)), ["manifest.json", "step_000007"])
+
+    def test_another_number_of_values_is_refused(self):
+        for held, values in (([2, 2], [1.0]), ([3], b"abcd")):
+            with self.assertRaises(ValueError):
+                pt.tensor("F32", held, values)
+
+    @unittest.skipIf(safe_open is None, "safetensors is not installed")
+    def test_safetensors_opens_it(self):
+        with safe_open(str(self.file), framework="np") as file:
+            self.assertEqual(sorted(file.keys()), sorted(self.tensors))
+            self.assertEqual(file.get_tensor("a").tolist(), [[0, 1, 2], [3, 4, 5]])
+            self.assertEqual(file.get_tensor("b").tolist(), [True, False, True])
+            self.assertEqual(file.get_tensor("c").tolist(), [1 << 40])
+            self.assertEqual(file.get_tensor("e").tolist(), 0.1)
+            self.assertEqual(file.get_slice("f").get_shape(), [0, 3])
+            self.assertEqual(json.loads(file.metadata()["a"])["order"], 1)
+
+
+if __name__ == "__main__":
+    if safe_open is None:
+        print("safetensors of PyPI is not installed: what it opens is not tested")
+    unittest.main(verbosity=0, argv=[sys.argv[0]])

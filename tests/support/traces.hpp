@@ -1,0 +1,58 @@
+// tests/support/traces.hpp: traces of version 2 as other programs write them, made without any code of
+// the project.
+#pragma once
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/tensors.hpp"
+
+namespace plumb {
+
+// A tensor of one rank, and what is said of it.
+struct Told {
+  Written tensor;
+  nlohmann::json says = nlohmann::json::object();
+};
+
+inline std::string rank_file(const std::vector<Told>& tensors) {
+  nlohmann::json header = nlohmann::json::object(), metadata = nlohmann::json::object();
+  std::string values;
+  for (const auto& [t, says] : tensors) {
+    header[t.name] = {{"dtype", t.dtype},
+                      {"shape", t.shape},
+                      {"data_offsets", {values.size(), values.size() + t.bytes.size()}}};
+    metadata[t.name] = says.dump();
+    values += t.bytes;
+  }
+  header["__metadata__"] = metadata;
+  return with_header(header.dump(), values);
+}
+
+inline nlohmann::json manifest2(std::size_t ranks) {
+  return {{"schema", "plumb-trace/2"},
+          {"producer", {{"name", "other"}, {"version", "1.0"}}},
+          {"ranks", ranks},
+          {"steps", {1}},
+          {"must_agree", {{"model", "mine"}}}};
+}
+
+inline std::filesystem::path rank_path(const std::filesystem::path& run, std::size_t rank,
+                                       int step = 1) {
+  char name[64];
+  std::snprintf(name, sizeof name, "step_%06d/rank_%05d.safetensors", step, static_cast<int>(rank));
+  return run / name;
+}
+
+inline void write_trace2(const std::filesystem::path& run, const nlohmann::json& manifest,
+                         const std::vector<std::vector<Told>>& ranks, int step = 1) {
+  std::filesystem::create_directories(rank_path(run, 0, step).parent_path());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    write_bytes(rank_path(run, rank, step), rank_file(ranks[rank]));
+  }
+  write_bytes(run / "manifest.json", manifest.dump(1));
+}
+
+}  // namespace plumb

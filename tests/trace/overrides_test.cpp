@@ -1,0 +1,118 @@
+// Does what a user says of tensors count in place of what a trace says, and is a rule that cannot be meant
+// refused?
+#include "trace/store/overrides.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/support/rooms.hpp"
+#include "tests/support/traces.hpp"
+#include "trace/merge.hpp"
+#include "trace/store/store.hpp"
+
+namespace plumb {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class Override : public testing::Test {
+ protected:
+  Override() {
+    folder_ = fs::temp_directory_path() / ("plumb-overrides-" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    // Stages of two layers; within a stage two ranks have columns, and say that they have rows.
+    const json rows = {
+        {"shape", {2, 2}}, {"placements", {{{"axis", "tp"}, {"kind", "replicate"}}}}, {"order", 4}};
+    json manifest = manifest2(4);
+    manifest["mesh"] = {{{"axis", "pp"}, {"size", 2}}, {{"axis", "tp"}, {"size", 2}}};
+    std::vector<std::vector<Told>> ranks;
+    for (const float first : {0.0F, 1.0F, 2.0F, 3.0F}) {
+      ranks.push_back({{f32("decoder.1.fc", {2, 1}, {first, 10 + first}), rows}});
+    }
+    write_trace2(folder_ / "run", manifest, ranks);
+  }
+  ~Override() override { fs::remove_all(folder_); }
+
+  Trace read(const json& tensors) {
+    write_bytes(folder_ / "o.json",
+                json{{"schema", "plumb-overrides/1"}, {"tensors", tensors}}.dump());
+    return read_trace(folder_ / "run", Overrides(folder_ / "o.json"));
+  }
+  void refused(const json& tensors, const std::string& what) {
+    try {
+      read(tensors);
+      ADD_FAILURE() << what;
+    } catch (const Failure& failure) {
+      const std::string said = failure.what();
+      EXPECT_NE(said.find(what), said.npos) << said;
+      EXPECT_TRUE(said.starts_with(folder_.string())) << said;
+    }
+  }
+
+  fs::path folder_;
+};
+
+const json columns = {{"dims", "a b[tp]"}};
+
+TEST_F(Override, APlacementThatIsWrongNeedsNoNewTrace) {
+  EXPECT_THROW(read_trace(folder_ / "run"), Failure);  // 2 x 1 is not all of 2 x 2
+  const json renumbered = {{"group", 1}, {"axis", "pp"}, {"first", {0, 2}}};
+  const Trace trace = read({{{"match", "decoder"}, {"says", columns}},
+                            {{"match", "^decoder\\.(\\d+)\\.(.*)$"},
+                             {"id", "layers.\\1.\\2/out"},
+                             {"renumber", renumbered}}});
+  const Merged merged = merge(trace);
+  EXPECT_TRUE(merged.findings.empty()) << merged.findings.front().detail;
+  ASSERT_EQ(merged.values.size(), 2U);
+  EXPECT_EQ(merged.values.at("layers.1.fc/out")->values, (Tensor::Numbers{0, 1, 10, 11}));
+  EXPECT_EQ(merged.values.at("layers.3.fc/out")->values, (Tensor::Numbers{2, 3, 12, 13}));
+  EXPECT_EQ(trace.about.at("layers.3.fc/out").own_name, "decoder.1.fc");
+  EXPECT_EQ(trace.about.at("layers.3.fc/out").order, 4U);  // what is not overridden stays
+}
+
+TEST_F(Override, TheLastWordCountsAndNullTakesAFieldAway) {
+  json last = columns;
+  last["order"] = nullptr;
+  last["role"] = "given";
+  const Trace trace =
+      read({{{"match", "fc$"}, {"says", {{"role", "decision"}, {"dims", "a[tp] b"}}}},
+            {{"match", "^decoder.1"}, {"id", "first"}},
+            {{"match", "^first$"}, {"says", last}}});  // by the id that it has by then
+  const About& about = trace.about.at("first");
+  EXPECT_EQ(about.role, Role::given);
+  EXPECT_FALSE(about.order);
+}
+
+TEST_F(Override, RulesThatCannotBeMeantAreRefused) {
+  const json good = {{"match", "fc"}, {"says", columns}};
+  refused({good, {{"match", "norm"}}}, "has the rule 'norm', which matches no tensor");
+  refused({{{"match", "("}}}, "has a rule whose 'match' '(' is not a regular expression");
+  refused(json::array(), "tensors is []; expected a list of rules");
+  refused({{{"mtch", "x"}}}, "tensors[0] has no 'match'");
+  refused({{{"match", "fc"}, {"says", {{"dims", 3}}}}}, "dims is 3; expected a text");
+  refused({{{"match", "fc"}, {"says", {{"ordr", 3}}}}}, "has a field 'ordr'");
+  const auto renumber = [&](const json& how) {
+    return json{good, {{"match", "^(\\w+)\\.(\\d+)"}, {"id", "\\2"}, {"renumber", how}}};
+  };
+  refused(renumber({{"group", 2}, {"axis", "dp"}, {"first", {0, 2}}}), "on an axis that the mesh");
+  refused(renumber({{"group", 2}, {"axis", "pp"}, {"first", {0}}}), "another number of places");
+  refused(renumber({{"group", 1}, {"axis", "pp"}, {"first", {0, 2}}}), "whose group is no number");
+  refused(renumber({{"group", 9}, {"axis", "pp"}, {"first", {0, 2}}}), "whose group is no number");
+  refused({good, {{"match", "fc"}, {"id", "\\5"}}}, "id is ''; expected a name");
+}
+
+TEST_F(Override, OfVersion1AreRefused) {
+  write_bytes(folder_ / "o.json",
+              R"({"schema": "plumb-overrides/1", "tensors": [{"match": "x"}]})");
+  Trace old;
+  old.ranks.resize(1);
+  write_trace(old, folder_ / "old");
+  EXPECT_THROW(read_trace(folder_ / "old", Overrides(folder_ / "o.json")), Failure);
+  EXPECT_NO_THROW(read_trace(folder_ / "old"));
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,236 @@
+// Do twins that a producer gives as traces judge as plumb's own do, and is nothing accused that they do
+// not know?
+#include "trace/twin_traces.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/backend.hpp"
+#include "model/run/reference.hpp"
+#include "tests/support/rooms.hpp"
+#include "tests/support/runs.hpp"
+#include "trace/check.hpp"
+#include "trace/report/report.hpp"
+
+namespace plumb {
+namespace {
+
+Trace of_one_rank(const Manifest& manifest, const Values& values, const Merged& like) {
+  Trace trace;
+  trace.manifest = manifest;
+  trace.manifest.world_size = 1;
+  trace.ranks.resize(1);
+  for (const auto& [id, tensor] : values) {
+    if (!like.values.contains(id)) continue;
+    trace.ranks[0].shards[id] = {whole(tensor->rows, tensor->cols), *tensor, like.formats.at(id)};
+  }
+  return trace;
+}
+
+// A run of plumb's own and its twins, as traces of a producer that promises nothing. The order of
+// execution is that of the promise, leaves are given, as a producer would say it.
+class TwinTraces : public testing::Test {
+ protected:
+  TwinTraces() {
+    Training run = small_run("llama", "bf16", "tp2");
+    const Values leaves = leaves_of_run(run);
+    candidate_ = train_step(run, leaves, Joints(), find_backend("reference"));
+    many_ = *candidate_.graph;
+    run.layout = {};
+    reference_ = reference_trace(run, reference(plan(run.config, run.recipe, {}), leaves));
+    one_ = *reference_.graph;
+    r_ = merge(reference_);
+    c_ = merge(candidate_);
+    for (Values& twin : make_twins(one_, r_.values, many_, options_)) {
+      twins_.push_back(of_one_rank(reference_.manifest, twin, r_));
+    }
+    reference_.graph.reset();
+    candidate_.graph.reset();
+    std::uint64_t order = 0;
+    for (const std::string& id : leaves_of(one_)) reference_.about[id].role = Role::given;
+    for (const Node& node : one_.nodes) {
+      for (const std::string& id : node.outputs) {
+        reference_.about[id].order = ++order;
+        // Of the phases before it plumb's own twins know nothing either: classes go by names.
+        if (node.phase == Phase::optimizer) reference_.about[id].phase = node.phase;
+      }
+    }
+    options_.rules = {"twins"};
+  }
+
+  Verdict verdict() {
+    options_.given.clear();
+    for (const Trace& twin : twins_) options_.given.push_back(&twin);
+    return check(reference_, candidate_, options_);
+  }
+  // In every rank that holds the tensor.
+  void change(const std::string& id, const std::function<void(Tensor&)>& how) {
+    for (RankRecord& rank : candidate_.ranks) {
+      const auto found = rank.shards.find(id);
+      if (found != rank.shards.end()) how(found->second.values);
+    }
+  }
+  static void scale(Tensor& x, float by) {
+    for (float& v : x.values) v *= by;
+  }
+  std::string refusal() {
+    try {
+      verdict();
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  }
+
+  Trace reference_, candidate_;
+  Graph one_, many_;
+  Merged r_, c_;
+  std::vector<Trace> twins_;
+  CheckOptions options_;
+};
+
+TEST_F(TwinTraces, JudgeAsPlumbsOwnDo) {
+  const Drawn drawn = draw_twins(
+      one_, r_, many_, c_, [](const std::string&) { return true; }, options_);
+  ASSERT_EQ(drawn.flips, 0U);  // else reference and twins would be others
+  const TwinsJudgement own = conclude(drawn, c_, options_);
+  const Verdict given = verdict();
+  EXPECT_EQ(given.exit_code(), 0) << text_report(given);
+  EXPECT_TRUE(given.findings.empty());
+  const std::set<std::string> moved = touched(one_, many_);
+  std::size_t compared = 0;
+  for (const Line& line : given.lines) {
+    if (!moved.contains(line.id) || !line.p) continue;
+    EXPECT_EQ(*line.p, own.worst.at(line.id).p) << line.id;
+    EXPECT_EQ(line.statistic, own.worst.at(line.id).statistic) << line.id;
+    ++compared;
+  }
+  EXPECT_GT(compared, 200U);
+  EXPECT_LT(given.tests, own.tests);  // what nothing splits is a test of plumb's own alone
+  EXPECT_EQ(given.vacuous, own.vacuous);
+}
+
+TEST_F(TwinTraces, SeeAFactorAndBlameTheFirstInTheOrderOfExecution) {
+  const std::string first = "m0/layers.1.attn.proj/out", second = "m0/layers.0.mlp.fc2/grad_in";
+  for (const std::string& id : {first, second}) change(id, [](Tensor& x) { scale(x, 1.02F); });
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 1);
+  ASSERT_EQ(v.findings.size(), 2U);
+  EXPECT_EQ(v.blamed, first);  // the second by name
+  EXPECT_EQ(v.findings.back().id, second);
+}
+
+TEST_F(TwinTraces, BlameNothingWhereNobodyKnowsTheOrder) {
+  for (auto& [id, says] : reference_.about) says.order.reset();
+  change("m1/layers.1.attn.proj/out", [](Tensor& x) { scale(x, 1.02F); });
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 1);
+  EXPECT_EQ(v.blamed, "");
+}
+
+// The sum that a producer did not know: what no twin moves, and the candidate has otherwise.
+TEST_F(TwinTraces, AccuseNothingThatNoTwinMovesNorWhatIsMadeFromIt) {
+  const std::string still = "m0/layers.0.norm1/out";
+  change(still, [](Tensor& x) { scale(x, 1.02F); });
+  change("m0/layers.1.mlp.fc2/out", [](Tensor& x) { scale(x, 1.5F); });
+  const Verdict v = verdict();
+  EXPECT_TRUE(v.findings.empty()) << v.findings.front().id;
+  EXPECT_EQ(v.exit_code(), 3);  // nothing before it could have failed
+  EXPECT_GT(v.unjudged, 100U);
+  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const std::string& why) {
+    return why.starts_with(still + ": differs though no twin moves it");
+  }));
+  EXPECT_TRUE(std::ranges::none_of(v.lines, [&](const Line& l) { return l.id == still; }));
+  EXPECT_NE(headline(v).find("that differ were not judged"), std::string::npos) << headline(v);
+}
+
+TEST_F(TwinTraces, JudgeWhatDoesNotComeFromWhatNobodyKnows) {
+  change("m0/layers.0.norm1/out", [](Tensor& x) { scale(x, 1.02F); });
+  for (const Node& node : one_.nodes) {  // the producer knows from what each was made
+    for (const std::string& id : node.outputs) {
+      reference_.about[id].from = node.inputs;
+      if (node.inputs.front() == "m0/layers.0.norm1/out") reference_.about[id].from = {{"w"}};
+    }
+  }
+  reference_.about["w"].role = Role::given;
+  change("m1/layers.1.attn.proj/out", [](Tensor& x) { scale(x, 1.02F); });
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 1);
+  EXPECT_EQ(v.blamed, "m1/layers.1.attn.proj/out");
+}
+
+TEST_F(TwinTraces, FindWhatTheUserSaysIsEqual) {
+  const std::string still = "m0/layers.0.norm1/out";
+  change(still, [](Tensor& x) { x.values[5] = std::nextafter(x.values[5], 1e9F); });
+  EXPECT_EQ(verdict().exit_code(), 3);
+  options_.exact = "norm1/out$";
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 1);
+  ASSERT_EQ(v.findings.size(), 1U);
+  EXPECT_EQ(v.blamed, still);
+  EXPECT_NE(v.findings[0].detail.find("--exact"), std::string::npos) << v.findings[0].detail;
+}
+
+// Without a promise nothing can be replayed: neither acquitted nor accused.
+TEST_F(TwinTraces, LeaveOneRowUnsettled) {
+  change("m1/layers.1.mlp.add/out", [](Tensor& x) {
+    for (std::size_t j = 0; j < x.cols; ++j) x(3, j) = x(4, j);
+  });
+  const Verdict v = verdict();
+  EXPECT_TRUE(v.findings.empty());
+  EXPECT_EQ(v.unsettled, 1U);
+  EXPECT_EQ(v.exit_code(), 3);
+  EXPECT_NE(headline(v).find("1 tensor differs in one row"), std::string::npos) << headline(v);
+}
+
+TEST_F(TwinTraces, FindAnotherStartAndLeaveChoicesUnjudged) {
+  const std::string data = "m0/data/ids";
+  change(data, [](Tensor& x) { x.values[3] += 1; });
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 1);
+  EXPECT_EQ(v.blamed, data);
+  reference_.about[data].role = Role::decision;
+  reference_.about[data].order = 1;
+  EXPECT_EQ(verdict().exit_code(), 3);
+}
+
+TEST_F(TwinTraces, ThatMoveNothingFailNothing) {
+  for (Trace& twin : twins_) twin = of_one_rank(reference_.manifest, r_.values, r_);
+  EXPECT_EQ(verdict().exit_code(), 3);
+}
+
+TEST_F(TwinTraces, ThatAreNoneAreRefused) {
+  const std::string id = "m0/layers.0.attn.qkv/out";
+  const std::vector<Trace> sound = twins_;
+  const auto says = [&](const std::function<void()>& damage, const std::string& what) {
+    twins_ = sound;
+    damage();
+    EXPECT_NE(refusal().find(what), std::string::npos) << refusal();
+  };
+  const auto shard = [&](std::size_t k) -> Shard& { return twins_[k].ranks[0].shards.at(id); };
+  EXPECT_EQ(refusal(), "");
+  says([&] { twins_[1].manifest.settings["seed"] = "9"; },
+       "have not the same seed (reference 1, twin 2 9)");
+  says([&] { twins_[0].manifest.step = 2; }, "have not the same step (reference 1, twin 1 2)");
+  says([&] { twins_[0].ranks[0].shards.erase(id); }, "twin 1 lacks '" + id + "'");
+  says([&] { shard(2) = {whole(1, 1), Tensor(1, 1), bf16}; }, "twin 3 holds '" + id + "' as 1x1");
+  says([&] { shard(2).format = fp16; }, "twin 3 holds '" + id + "' in fp16, the reference in bf16");
+  says([&] { shard(1).values.values[0] = NAN; }, "twin 2 is not whole: '" + id + "'");
+  says([&] { twins_[1] = twins_[3]; }, "twin 4 is twin 2, bit by bit");
+  says([&] { twins_[1] = of_one_rank(reference_.manifest, r_.values, r_); },
+       "twin 2 is the reference, bit by bit");
+  says([&] { twins_[1] = of_one_rank(reference_.manifest, c_.values, c_); },
+       "twin 2 is the candidate, bit by bit");
+  says(
+      [&] {
+        twins_[0].ranks[0].shards["m0/data/ids"] = Shard{whole(32, 1), Tensor(32, 1), fp32};
+      },
+      "twin 1 starts from another 'm0/data/ids' than the reference");
+  says([&] { options_.rules = {"twins", "replay"}; }, "the rule replay needs a promise");
+  options_.rules = {"twins"};
+  says([&] { candidate_.graph = many_; }, "the candidate has a promise (graph.json)");
+}
+
+}  // namespace
+}  // namespace plumb

@@ -1,0 +1,124 @@
+#include "trace/placements/blocks.hpp"
+
+#include <algorithm>
+
+namespace plumb::trace {
+namespace {
+
+Refusal no(const std::string& why) { return {Why::unsupported, why}; }
+
+bool inside(const Extents& at, const Extents& size, const Extents& shape) {
+  if (at.size() != shape.size() || size.size() != shape.size()) return false;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (at[d] > shape[d] || size[d] > shape[d] - at[d]) return false;
+  }
+  return true;
+}
+
+// The row that indices of all dimensions but the last make.
+std::size_t row_of(const Extents& at, const Extents& shape) {
+  std::size_t row = 0;
+  for (std::size_t d = 0; d + 1 < shape.size(); ++d) row = row * shape[d] + at[d];
+  return row;
+}
+
+// Adds the pieces of one block of a tensor of two dimensions or more.
+class Pieces {
+ public:
+  Pieces(const NdPlacement& p, const NdBlock& block) : p_(p), block_(block) {
+    const std::size_t last = p.whole.size() - 1;
+    inner_ = last;
+    // Rows follow each other while the block has all of the dimensions within.
+    while (inner_ > 0) {
+      --inner_;
+      rows_ *= block.size[inner_];
+      if (!whole_in(inner_)) break;
+    }
+    for (std::size_t d = 0; d < inner_; ++d) count_ *= block.size[d];
+  }
+
+  std::size_t count() const { return count_; }
+  void add_to(std::vector<Piece>& pieces) const {
+    Extents step(inner_, 0);
+    const std::size_t columns = block_.size.back();
+    for (std::size_t i = 0; i < count_; ++i) {
+      Extents global = block_.global, local = block_.local;
+      for (std::size_t d = 0; d < inner_; ++d) {
+        global[d] += step[d];
+        local[d] += step[d];
+      }
+      pieces.push_back({{row_of(global, p_.whole), global.back(), rows_, columns},
+                        {row_of(local, p_.shard), local.back(), rows_, columns}});
+      for (std::size_t d = inner_; d-- > 0;) {
+        if (++step[d] < block_.size[d]) break;
+        step[d] = 0;
+      }
+    }
+  }
+
+ private:
+  bool whole_in(std::size_t d) const {
+    return block_.size[d] == p_.whole[d] && block_.size[d] == p_.shard[d];
+  }
+
+  const NdPlacement& p_;
+  const NdBlock& block_;
+  std::size_t inner_;  // the outermost dimension whose rows make one piece
+  std::size_t rows_ = 1, count_ = 1;
+};
+
+// With dimensions of one in front, so that rows and columns are two of them at least.
+NdPlacement of_two_dimensions(NdPlacement p) {
+  const auto widen = [](Extents& e, std::size_t fill, bool behind) {
+    e.insert(behind ? e.end() : e.begin(), fill);
+  };
+  const bool behind = p.whole.size() == 1;  // a vector is a column
+  while (p.whole.size() < 2) {
+    widen(p.whole, 1, behind);
+    widen(p.shard, 1, behind);
+    for (NdBlock& block : p.blocks) {
+      widen(block.global, 0, behind);
+      widen(block.local, 0, behind);
+      widen(block.size, 1, behind);
+    }
+  }
+  return p;
+}
+
+}  // namespace
+
+RowsAndColumns as_matrix(const Extents& shape) {
+  if (shape.size() < 2) return {shape.empty() ? 1 : shape.front(), 1};
+  std::size_t rows = 1;
+  for (std::size_t d = 0; d + 1 < shape.size(); ++d) rows *= shape[d];
+  return {rows, shape.back()};
+}
+
+std::string text_of_extents(const Extents& shape) {
+  std::string text;
+  for (const std::size_t d : shape) text += (text.empty() ? "" : " x ") + std::to_string(d);
+  return text.empty() ? "scalar" : text;
+}
+
+Outcome<Placement> flattened(const NdPlacement& placement) {
+  for (const NdBlock& block : placement.blocks) {
+    if (inside(block.global, block.size, placement.whole) &&
+        inside(block.local, block.size, placement.shard))
+      continue;
+    return no("a block of " + text_of_extents(block.size) + " that lies outside of the whole (" +
+              text_of_extents(placement.whole) + ") or the shard (" +
+              text_of_extents(placement.shard) + ")");
+  }
+  const NdPlacement p = of_two_dimensions(placement);
+  const auto [rows, cols] = as_matrix(p.whole);
+  Placement flat{rows, cols, {}, p.part, p.parts};
+  for (const NdBlock& block : p.blocks) {
+    if (std::ranges::find(block.size, 0U) != block.size.end()) continue;
+    const Pieces pieces(p, block);
+    if (pieces.count() > most_pieces - flat.pieces.size()) return no("more than a million pieces");
+    pieces.add_to(flat.pieces);
+  }
+  return flat;
+}
+
+}  // namespace plumb::trace

@@ -1,0 +1,265 @@
+#include "trace/store/format2.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "bounds/json_schema.hpp"
+#include "number/words.hpp"
+#include "trace/merge.hpp"
+#include "trace/placements/sharding.hpp"
+#include "trace/store/json.hpp"
+#include "trace/store/read_file.hpp"
+#include "trace/store/spelling.hpp"
+#include "trace/store/tensor_file.hpp"
+
+namespace plumb::trace {
+
+// Made by embed() from trace/store/trace.schema.json.
+std::string_view trace_schema();
+
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr std::size_t most_values = std::size_t(1) << 33;
+constexpr std::size_t at_once = std::size_t(1) << 18;  // numbers that are read in one go
+
+std::string numbered(const char* pattern, std::size_t n) {
+  char name[48];
+  std::snprintf(name, sizeof name, pattern, static_cast<int>(n));
+  return name;
+}
+std::string file_of(std::size_t rank) { return numbered("rank_%05d.safetensors", rank); }
+
+[[noreturn]] void refuse(const fs::path& file, const std::string& what) {
+  throw Failure(file.string() + " " + what + "; mend it, see docs/trace-format.md");
+}
+
+void check_manifest(const json& manifest, const fs::path& file) {
+  static const JsonSchema schema(trace_schema());
+  if (const std::string wrong = schema.wrong_with(manifest); !wrong.empty()) {
+    refuse(file, "is no manifest: " + wrong);
+  }
+}
+
+Mesh mesh_from(const json& manifest, const fs::path& file) {
+  const auto ranks = manifest.at("ranks").get<std::size_t>();
+  if (!manifest.contains("mesh")) return {{{"rank", ranks}}};
+  Mesh mesh;
+  std::size_t size = 1;
+  for (const json& axis : manifest.at("mesh")) {
+    mesh.axes.push_back({axis.at("axis").get<std::string>(), axis.at("size").get<std::size_t>()});
+    if (mesh.find(mesh.axes.back().name) != mesh.axes.size() - 1) {
+      refuse(file, "has the axis '" + mesh.axes.back().name + "' twice");
+    }
+    size = std::min(size * mesh.axes.back().size, most_values);  // does not wrap around
+  }
+  if (size == ranks) return mesh;
+  refuse(file, "has a mesh of " + how_many(size, "rank") + " (" + mesh.names() +
+                   "), and says that there are " + std::to_string(ranks));
+}
+
+Manifest manifest_from(const json& j, int step) {
+  const auto texts = [&](const char* field) {
+    return j.value(field, json::object()).get<std::map<std::string, std::string>>();
+  };
+  const json& producer = j.at("producer");
+  Manifest m;
+  m.producer = producer.at("name").get<std::string>();
+  if (producer.contains("version")) m.producer += " " + producer.at("version").get<std::string>();
+  m.world_size = j.at("ranks").get<int>();
+  m.step = step;
+  m.settings = texts("must_agree");
+  m.may_differ = texts("may_differ");
+  const json libraries = producer.value("libraries", json::object());
+  for (const auto& [name, version] : libraries.items()) {
+    m.may_differ.emplace("library " + name, version.get<std::string>());
+  }
+  if (j.contains("sampled")) m.may_differ.emplace("sampled", j.at("sampled").get<std::string>());
+  return m;
+}
+
+// Numbers of FP64 are rounded to FP32, as wide as plumb compares; all others have to be FP32's.
+Tensor values_of(TensorFile& file, const StoredTensor& stored, const RowsAndColumns& as) {
+  Tensor values(as.rows, as.cols, to_be_written);
+  std::vector<double> some;
+  for (std::size_t first = 0; first < values.size(); first += some.size()) {
+    some.resize(std::min(at_once, values.size() - first));
+    file.read(stored, first, some, stored.stored == Stored::f64);
+    for (std::size_t e = 0; e < some.size(); ++e) {
+      const auto x = static_cast<float>(some[e]);
+      if (std::isinf(x) && !std::isinf(some[e])) {
+        refuse(file.path(),
+               "holds " + std::to_string(some[e]) + ", which is beyond FP32's largest");
+      }
+      values.values[first + e] = x;
+    }
+  }
+  return values;
+}
+
+class Reader {
+ public:
+  Reader(const fs::path& run, const json& manifest, int step, Overrides overrides)
+      : overrides_(std::move(overrides)),
+        folder_(run / numbered("step_%06d", static_cast<std::size_t>(step))),
+        mesh_(mesh_from(manifest, run / "manifest.json")) {
+    trace_.manifest = manifest_from(manifest, step);
+  }
+
+  Trace read() {
+    std::error_code error;
+    refuse_unreadable(folder_);
+    if (!fs::is_directory(folder_, error)) {
+      refuse(folder_, "is not there, and the manifest lists its step");
+    }
+    const auto ranks = static_cast<std::size_t>(trace_.manifest.world_size);
+    trace_.ranks.resize(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) read_rank(rank);
+    if (fs::exists(folder_ / file_of(ranks), error)) {
+      unfit(file_of(ranks),
+            "is there, and the manifest says that there are " + how_many(ranks, "rank"));
+    }
+    overrides_.refuse_idle();
+    for (const auto& [id, claim] : claims_) look_for_holders(id, claim);
+    return std::move(trace_);
+  }
+
+ private:
+  // What the first rank that has a tensor says of it, and who has it.
+  struct Claim {
+    Described of_first;
+    std::size_t first;
+    std::vector<std::size_t> holders = {};
+    std::string conflict = {};
+  };
+
+  void unfit(const std::string& id, const std::string& what, std::optional<std::size_t> rank = {}) {
+    Finding f{id, "structure", std::numeric_limits<double>::infinity(), what};
+    if (rank) f.rank = static_cast<int>(*rank);
+    trace_.unfit.push_back(std::move(f));
+  }
+
+  void read_rank(std::size_t rank) {
+    const fs::path path = folder_ / file_of(rank);
+    refuse_unreadable(path);
+    if (std::error_code error; !fs::exists(fs::symlink_status(path, error))) {
+      return unfit(file_of(rank), "is not there: rank " + std::to_string(rank) + " has no file",
+                   rank);
+    }
+    TensorFile file(path);
+    for (const auto& [name, metadata] : file.metadata()) {
+      if (!file.tensors().contains(name) && metadata.starts_with('{')) {
+        refuse(path, "says how '" + name + "' lies, and holds no tensor of that name");
+      }
+    }
+    for (const auto& [name, stored] : file.tensors()) read_one(file, name, stored, rank);
+  }
+
+  void read_one(TensorFile& file, const std::string& name, const StoredTensor& stored,
+                std::size_t rank) {
+    const auto refused = [&](const std::string& why) {
+      refuse(file.path(), "says of '" + name + "' " + why);
+    };
+    if (!stored.unreadable.empty()) {
+      throw Failure(file.path().string() + ": '" + name + "' " + stored.unreadable);
+    }
+    const auto said = file.metadata().find(name);
+    const json says = overrides_.applied(
+        name, said == file.metadata().end() ? json::object() : parsed(said->second, file.path()),
+        rank, mesh_);
+    const Outcome<Described> outcome = described(says, name, stored.shape, mesh_);
+    if (!outcome) refused(outcome.error().detail);
+    Described d = *outcome;
+    if (!in_range(d.whole)) refused("a whole that is larger than any tensor");
+    const Outcome<Placement> lies = placement_of(d, stored.shape, rank);
+    if (!lies) refused(lies.error().detail);
+    Shard shard{*lies, values_of(file, stored, as_matrix(stored.shape)),
+                d.format.value_or(stored.format())};
+    d.about.shape = d.whole;
+    if (is_whole(stored.stored) && !says.contains("role")) d.about.role = Role::decision;
+    const std::string id = d.id;
+    if (!trace_.ranks[rank].shards.emplace(id, std::move(shard)).second) {
+      refused("the id '" + id + "', which another tensor of this file has");
+    }
+    note_claim(std::move(d), rank);
+  }
+
+  static bool in_range(const Extents& shape) {
+    std::size_t n = 1;
+    for (const std::size_t d : shape) {
+      if (d != 0 && n > most_values / d) return false;
+      n *= std::max<std::size_t>(d, 1);
+    }
+    return true;
+  }
+
+  Outcome<Placement> placement_of(const Described& d, const Extents& held, std::size_t rank) const {
+    if (!d.sharding) return flattened({d.whole, held, d.blocks, d.part, d.parts});
+    const Outcome<NdPlacement> nd = held_by(rank, held, d.whole, *d.sharding, mesh_);
+    if (!nd) return nd.error();
+    return flattened(*nd);
+  }
+
+  void note_claim(Described d, std::size_t rank) {
+    const std::string id = without_recompute(d.id);
+    trace_.about.emplace(d.id, d.about);
+    Claim& claim = claims_.try_emplace(id, Claim{d, rank}).first->second;
+    claim.holders.push_back(rank);
+    if (!claim.conflict.empty()) return;
+    const Described& first = claim.of_first;
+    std::string what;
+    if (d.sharding != first.sharding) what = "how it lies on the mesh";
+    if (d.about.role != first.about.role) what = "its role";
+    if (what.empty()) return;
+    claim.conflict = "ranks " + std::to_string(claim.first) + " and " + std::to_string(rank) +
+                     " do not say the same of " + what;
+  }
+
+  // At most one finding a tensor.
+  void look_for_holders(const std::string& id, const Claim& claim) {
+    if (!claim.conflict.empty()) return unfit(id, claim.conflict);
+    if (!claim.of_first.sharding) return;
+    const Sharding& sharding = *claim.of_first.sharding;
+    std::vector<std::size_t> lack;
+    for (const std::size_t rank : owed_to(claim.holders, sharding, mesh_, trace_.ranks.size())) {
+      if (std::ranges::binary_search(claim.holders, rank)) continue;
+      const auto shape = shard_of(rank, claim.of_first.whole, sharding, mesh_);
+      const bool empty = shape && std::ranges::find(*shape, 0U) != shape->end();
+      if (!empty) lack.push_back(rank);
+    }
+    if (lack.empty()) return;
+    const auto shape = shard_of(lack.front(), claim.of_first.whole, sharding, mesh_);
+    unfit(id,
+          "rank " + std::to_string(lack.front()) +
+              " holds none of it, and its placement gives it " +
+              (shape ? text_of_extents(*shape) : "some") +
+              (lack.size() == 1 ? "" : " (" + std::to_string(lack.size()) + " ranks lack theirs)"),
+          lack.front());
+  }
+
+  Overrides overrides_;
+  fs::path folder_;
+  Mesh mesh_;
+  Trace trace_;
+  std::map<std::string, Claim> claims_;
+};
+
+}  // namespace
+
+std::vector<int> steps_of_format2(const json& manifest, const fs::path& file) {
+  check_manifest(manifest, file);
+  auto steps = manifest.at("steps").get<std::vector<int>>();
+  std::ranges::sort(steps);
+  if (std::ranges::adjacent_find(steps) != steps.end()) refuse(file, "lists a step twice");
+  return steps;
+}
+
+Trace read_format2(const fs::path& run, const json& manifest, int step, Overrides overrides) {
+  return Reader(run, manifest, step, std::move(overrides)).read();
+}
+
+}  // namespace plumb::trace

@@ -1,0 +1,98 @@
+#include "trace/store/overrides.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "bounds/json_schema.hpp"
+#include "number/outcome.hpp"
+#include "trace/store/json.hpp"
+
+namespace plumb::trace {
+
+// Made by embed() from trace/store/overrides.schema.json.
+std::string_view overrides_schema();
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array spellings{"placements", "dims", "partition_spec", "offsets"};
+
+[[noreturn]] void no_overrides(const std::filesystem::path& file, const std::string& what) {
+  throw Failure(file.string() + " " + what + "; see docs/trace-format.md");
+}
+
+// What a rule says goes over what was said.
+void put_over(const json& rule, json& says) {
+  const auto has = [&](const char* field) { return rule.contains(field); };
+  if (std::ranges::any_of(spellings, has)) {
+    for (const char* field : spellings) says.erase(field);
+  }
+  for (const auto& [field, value] : rule.items()) {
+    if (value.is_null()) {
+      says.erase(field);
+    } else {
+      says[field] = value;
+    }
+  }
+}
+
+}  // namespace
+
+Overrides::Overrides(const std::filesystem::path& file) : file_(file) {
+  static const JsonSchema schema(overrides_schema());
+  const json all = read_json(file);
+  if (const std::string wrong = schema.wrong_with(all); !wrong.empty()) {
+    no_overrides(file, "holds no overrides: " + wrong);
+  }
+  for (const json& rule : all.at("tensors")) {
+    const auto text = rule.at("match").get<std::string>();
+    rules_.push_back({text, Pattern(text, file.string() + " has a rule whose 'match'"), rule});
+  }
+}
+
+std::string Overrides::renamed(const Rule& rule, const std::string& name, std::size_t rank,
+                               const Mesh& mesh) const {
+  auto id = rule.rule.at("id").get<std::string>();
+  if (!rule.rule.contains("renumber")) return rule.match.rewritten(name, id);
+  const json& how = rule.rule.at("renumber");
+  const auto axis = mesh.find(how.at("axis").get<std::string>());
+  const json& first = how.at("first");
+  if (!axis || mesh.axes[*axis].size != first.size()) {
+    no_overrides(file_, "renumbers '" + rule.text + "' on an axis that the mesh (" + mesh.names() +
+                            ") does not have, or has with another number of places");
+  }
+  const std::string group = "\\" + std::to_string(how.at("group").get<int>());
+  const std::string number = rule.match.rewritten(name, group);
+  const bool digits =
+      !number.empty() && number.size() < 7 && number.find_first_not_of("0123456789") == number.npos;
+  if (!digits) no_overrides(file_, "renumbers '" + name + "', whose group is no number");
+  const std::string sum =
+      std::to_string(std::stoi(number) + first.at(mesh.place_of(rank)[*axis]).get<int>());
+  for (auto at = id.find(group); at != id.npos; at = id.find(group, at + sum.size())) {
+    id.replace(at, group.size(), sum);
+  }
+  return rule.match.rewritten(name, id);
+}
+
+json Overrides::applied(const std::string& name, json says, std::size_t rank, const Mesh& mesh) {
+  for (Rule& rule : rules_) {
+    const bool by_id = says.contains("id") && says.at("id").is_string();
+    const std::string id = by_id ? says.at("id").get<std::string>() : name;
+    if (!rule.match.matches(name) && !rule.match.matches(id)) continue;
+    rule.used = true;
+    if (rule.rule.contains("says")) put_over(rule.rule.at("says"), says);
+    if (rule.rule.contains("id")) {
+      says["id"] = renamed(rule, rule.match.matches(name) ? name : id, rank, mesh);
+    }
+  }
+  return says;
+}
+
+void Overrides::refuse_idle() const {
+  const auto idle = std::ranges::find(rules_, false, &Rule::used);
+  if (idle == rules_.end()) return;
+  no_overrides(file_, "has the rule '" + idle->text + "', which matches no tensor of the trace");
+}
+
+}  // namespace plumb::trace

@@ -1,0 +1,43 @@
+// trace/twin_traces.hpp: twins that the producer of the runs made itself, given as traces.
+//
+// Without a promise nobody knows where sums are split: that twins move there, and only there, is the
+// producer's claim. What no twin moves has no tolerance. It need not be equal either: a sum that the
+// producer did not know may be split upstream. So such a tensor, where the candidate differs, is not
+// judged, and neither is what may have been made from it; unless the user says that nothing there is
+// split (`exact`), which makes the difference a finding (twins.md G1).
+//
+// REFUSES  twins of another run, step, shape or format; that lack a tensor, are not whole, or start
+//          from other values; that have the bits of each other, of the reference or the candidate
+// COSTS    memory of all twins
+// TESTED   tests/trace/twin_traces_test.cpp
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "trace/order.hpp"
+#include "trace/sees.hpp"
+#include "trace/selection.hpp"
+#include "trace/trace.hpp"
+#include "trace/twins.hpp"
+
+namespace plumb::trace {
+
+struct Unjudged {
+  std::string id, why;
+};
+
+struct GivenTwins {
+  Drawn drawn;
+  std::vector<Unjudged> unjudged;
+  std::set<std::string> asserted;  // no twin moves them, and the user says that they are equal
+};
+
+// Throws Failure, with the twin by number, on anything that is no twin of `reference`.
+GivenTwins given_twins(const Trace& reference, const Merged& merged, const Merged& candidate,
+                       const std::vector<const Trace*>& twins, const Pattern& exact,
+                       const std::function<bool(const std::string&)>& wanted);
+
+}  // namespace plumb::trace
