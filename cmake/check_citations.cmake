@@ -2,7 +2,7 @@
 # link and the heading that its #anchor means, an anchor of bounds/theory.md and trace/twins.md, a key of
 # bounds/SOURCES.md, and a test that theory.md or twins.md names as a guard.
 
-set(a_path "(^|[^A-Za-z0-9_/.-])((number|bounds|world|trace|c|kernels|model|injectors|experiments|paper_repro|cli|tests|cmake|docs|python)/[A-Za-z0-9_/.-]*\\.(hpp|cpp|cu|inc|md|json|py|cmake|txt|svg|csv|h))")
+set(a_path "(^|[^A-Za-z0-9_/.-])((number|bounds|world|trace|c|kernels|model|injectors|experiments|paper_repro|cli|tests|cmake|docs|python)/[A-Za-z0-9_/.-]*\\.(hpp|cpp|cu|inc|md|json|py|cmake|txt|svg|png|csv|html|h))")
 
 foreach(document theory twins)
   set(room bounds)

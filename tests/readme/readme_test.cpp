@@ -201,6 +201,7 @@ TEST(Readme, LinksToEveryPage) {
   const std::string text = text_of(source / "README.md");
   const std::string site = text_of(source / "mkdocs.yml");
   for (const auto& entry : fs::directory_iterator(source / "docs")) {
+    if (entry.path().extension() != ".md") continue;
     const std::string page = "docs/" + entry.path().filename().string();
     EXPECT_NE(text.find("(" + page + ")"), text.npos) << page;
     EXPECT_NE(site.find(" " + page + "\n"), site.npos) << page << " is not in mkdocs.yml";
