@@ -2,6 +2,8 @@
 // has by its own text, or, of matrix units, what the card of the device says.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "kernels/cuda/cast_fp8.hpp"
 #include "number/outcome.hpp"
 #include "probe/calibrate.hpp"
@@ -29,7 +31,7 @@ TEST(CublasBackend, IsASubjectWhoseCardHolds) {
   }
 }
 
-#ifdef PLUMB_CUDA_PLUG_INS
+#ifdef PLUMB_HAS_PLUG_IN_CUDA_KERNELS
 Subject kernels_of(const std::string& numbers) {
   return subject_in_library(PLUMB_CUDA_PLUG_INS "/cuda_kernels_" + numbers + ".so");
 }
@@ -82,6 +84,42 @@ TEST(CudaPlugIn, FailsInOneSentenceWhereThereIsNoGpu) {
 }
 #else
 TEST(CudaPlugIn, IsBuiltWhereNvccIs) { GTEST_SKIP() << "built without CUDA: nvcc was not found"; }
+#endif
+
+#ifdef PLUMB_HAS_PLUG_IN_CUBLASLT
+Subject cublaslt_of(const std::string& numbers, int algorithm) {
+  setenv("PLUMB_ALGORITHM", std::to_string(algorithm).c_str(), 1);
+  return subject_in_library(PLUMB_CUDA_PLUG_INS "/cublaslt_" + numbers + ".so");
+}
+
+// Whatever is found of the algorithms that there are for every shape.
+TEST(CublasLtPlugIn, EachAlgorithmHasACardThatHolds) {
+  if (!cuda_usable_here()) GTEST_SKIP() << "no GPU here";
+  CalibrateOptions options;
+  options.longest = 256;
+  for (const std::string numbers : {"bf16", "fp16", "e4m3fn"}) {
+    for (int algorithm = 0; algorithm < 3; ++algorithm) {
+      try {
+        const Calibration found = calibrate(cublaslt_of(numbers, algorithm), options);
+        EXPECT_TRUE(found.validation.holds()) << numbers << " " << algorithm;
+      } catch (const Failure&) {
+        EXPECT_GT(algorithm, 0) << numbers << ": the first one is there for every shape";
+      }
+    }
+  }
+}
+
+TEST(CublasLtPlugIn, FailsInOneSentenceWhereThereIsNoGpu) {
+  if (cuda_usable_here()) GTEST_SKIP() << "there is a GPU: its products are made";
+  for (const std::string numbers : {"bf16", "fp16", "e4m3fn"}) {
+    const Subject subject = cublaslt_of(numbers, 2);
+    EXPECT_EQ(subject.name, "cublaslt-2");
+    EXPECT_EQ(subject.input.name, numbers);
+    EXPECT_THROW((void)subject.multiply({{Tensor(2, 3, 1.0F), Tensor(3, 4, 1.0F)}}), Failure);
+  }
+}
+#else
+TEST(CublasLtPlugIn, IsBuiltWhereCublasLtIs) { GTEST_SKIP() << "built without cuBLASLt"; }
 #endif
 
 }  // namespace
