@@ -5,6 +5,7 @@
 #   house_shared(<name> <abi>)               the same, where the folder is a shared library, lib<name>.so.<abi>
 #   house_tests(<group> [ALSO rooms...])     <group>_tests: tests/<group>/**/*_test.cpp, tests/support/
 #   house_plug_in(<name>)                    examples/plug_in/<name>.c, a library that tests give to calibrate
+#   house_cuda_plug_ins(<name> NUMBERS formats... [PRIVATE ...])    the same of <name>.cu, for each format of numbers
 #   house_mutants()                          mutants_tests: see ./run mutants (built on demand)
 #   house_benches()                          one program per tests/bench/*.cpp, built by target `benches`
 #
@@ -187,6 +188,22 @@ function(house_plug_in name)
   target_link_libraries(${name} PRIVATE m)
   target_compile_options(${name} PRIVATE -std=c99 -Wall -Wextra -Wpedantic -ffp-contract=off)
   set_target_properties(${name} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+endfunction()
+
+# The same of kernels of a GPU, <name>_<numbers>.so of examples/plug_in/<name>.cu for each format.
+function(house_cuda_plug_ins name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "NUMBERS;PRIVATE")
+  foreach(numbers IN LISTS arg_NUMBERS)
+    string(TOUPPER NUMBERS_${numbers} numbers_are)
+    set(target ${name}_${numbers})
+    add_library(${target} MODULE ${PROJECT_SOURCE_DIR}/examples/plug_in/${name}.cu)
+    target_link_libraries(${target} PRIVATE plumb_rules plumb_cuda ${arg_PRIVATE})
+    target_compile_definitions(${target} PRIVATE ${numbers_are})
+    set_target_properties(${target} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    add_dependencies(probe_tests ${target})
+  endforeach()
+  string(TOUPPER PLUMB_HAS_PLUG_IN_${name} has)
+  target_compile_definitions(probe_tests PRIVATE ${has} PLUMB_CUDA_PLUG_INS="${PROJECT_BINARY_DIR}/tests")
 endfunction()
 
 # The bounds and their tests once more, with terms that can be lost (bounds/proof/term.hpp).

@@ -5,9 +5,9 @@ from page import down, page, squares
 
 OUTCOMES = [("found", "#0072b2"), ("not told by results", "#bbbbbb"), ("wrong", "#d55e00")]
 FACTS = ["accumulator", "rounding", "order", "subnormals", "products rounded once or twice", "unit: terms, grid, kept",
-         "unit: promotion"]
+         "unit: promotion", "order of sums of columns", "order of a softmax's sum"]
 NAMES = {"accumulator": FACTS[0], "rounding": FACTS[1], "order_gemm": FACTS[2], "subnormals": FACTS[3], "fma": FACTS[4],
-         "promoted_after": FACTS[6]}
+         "promoted_after": FACTS[6], "order_column_sum": FACTS[7], "order_softmax": FACTS[8]}
 
 
 def cells(text, split):
@@ -19,14 +19,15 @@ def facts_of(row):
     if row["hidden"].startswith("terms"):
         return FACTS[:1] + [FACTS[5]] + ([FACTS[6]] if "promoted" in row["hidden"] else [])
     short = row["format"] != "fp32" or row["hidden"].startswith("pairwise")
-    return FACTS[:4] + ([] if short else [FACTS[4]])
+    return FACTS[:4] + ([] if short else [FACTS[4]]) + FACTS[7:]
 
 
 def kind_of(row):
     hidden = row["hidden"]
     if hidden.startswith("terms"):
         return "matrix unit"
-    return "by chance, any order" if "stochastic" in hidden else hidden.split(",")[0].split(";")[0].split()[0]
+    products = hidden.split(";")[0]
+    return "by chance, any order" if "stochastic" in products else products.split(",")[0].split()[0]
 
 
 def recovered(rows):
@@ -48,8 +49,8 @@ def recovered(rows):
 def calibrated(plt, data):
     figure, axes = page(plt, 11, 4.6, "What do probes find out of an arithmetic from its results alone?",
                         "300 emulated devices drawn at random, whose facts are hidden. Left: the facts that they have, by what "
-                        "became of them.\nRight: the largest error over the bound of the card that was found, on products that "
-                        "no probe used; a dot is a device.", 1, 2, legend=squares(plt, [(n, c) for n, c in OUTCOMES]))
+                        "became of them.\nRight: the largest error over the bound of the card that was found, on products, "
+                        "sums and softmaxes that no probe used; a dot is a device.", 1, 2, legend=squares(plt, [(n, c) for n, c in OUTCOMES]))
     left, right = axes[0]
     names = list(data["outcomes"])
     for at, counts in enumerate(data["outcomes"].values()):

@@ -12,7 +12,7 @@
 // REFUSES  with one sentence, and leaves the file as it is: answers of another subject, other options
 //          or another build; a file that is none of these; one that another process writes; a subject
 //          that no longer gives the first answer (unless its answers differed before)
-// COSTS    the size of the answers: some MB up to sums of 1024 products
+// COSTS    the size of the answers: some MB of sums of up to 1024 products, some tens with functions
 // TESTED   tests/probe/answers_test.cpp, tests/cli/calibrate_test.cpp (killed at random moments)
 #pragma once
 

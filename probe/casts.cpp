@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "number/encoding.hpp"
 
@@ -104,10 +105,15 @@ std::string name_of_result(double x, const Format& to) {
   return std::fabs(x) == to.largest() ? "the largest number" : fmt::format("{}", std::fabs(x));
 }
 
-// What all of these become; "now this and now that" where they do not agree.
-std::string become(const Function& cast, const std::vector<float>& x, const Format& to) {
+// Numbers, and what the cast makes of them.
+struct Asked {
+  std::vector<float> x, y;
+};
+
+// What all of these become; "this or that" where they do not agree.
+std::string become(const Asked& asked, const Format& to) {
   std::vector<std::string> names;
-  for (const float y : cast(x, {})) {
+  for (const float y : asked.y) {
     const std::string name = name_of_result(static_cast<double>(y), to);
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
@@ -116,30 +122,43 @@ std::string become(const Function& cast, const std::vector<float>& x, const Form
   return text;
 }
 
-std::string words_of_subnormals(const Function& cast, const Format& to, Rule rule) {
-  const std::vector<float> x = arguments(to, false), y = cast(x, {});
+std::string words_of_subnormals(const Asked& asked, const Format& to, Rule rule) {
+  const auto& [x, y] = asked;
   if (all_by(x, y, to, rule)) return "kept";
-  const auto flushed = [&](std::size_t i) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
     const double expected = rounded(static_cast<double>(x[i]), to, rule);
     const bool normal = std::fabs(expected) >= to.smallest_normal();
-    return y[i] == 0 || (normal && static_cast<double>(y[i]) == expected);
-  };
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (!flushed(i)) return "neither kept nor flushed";
+    const bool flushed = y[i] == 0 || (normal && static_cast<double>(y[i]) == expected);
+    if (!flushed) return "neither kept nor flushed";
   }
   return "flushed";
 }
 
-std::string words_of_rounding(const Function& cast, const Format& to) {
-  const std::vector<float> x = arguments(to, true), y = cast(x, {});
+std::string words_of_rounding(const Function& cast, const Asked& normal, const Asked& subnormal,
+                              const Format& to) {
   for (std::size_t r = 0; r < rules.size(); ++r) {
-    if (all_by(x, y, to, rules[r])) {
+    if (all_by(normal.x, normal.y, to, rules[r])) {
       return fmt::format("{}; subnormals {}", rule_words[r],
-                         words_of_subnormals(cast, to, rules[r]));
+                         words_of_subnormals(subnormal, to, rules[r]));
     }
   }
-  if (y != cast(x, {}) && all_by_chance(x, y, to)) return "by chance, as near as a neighbour is";
-  return "in no way that is known here";
+  const bool drawn = all_by_chance(normal.x, normal.y, to) && normal.y != cast(normal.x, {});
+  return drawn ? "by chance, as near as a neighbour is" : "in no way that is known here";
+}
+
+// All of them in one question; false where the subject has no such cast.
+bool ask(const Function& cast, std::span<Asked> all) {
+  std::vector<float> x;
+  for (const Asked& part : all) x.insert(x.end(), part.x.begin(), part.x.end());
+  const std::vector<float> y = cast(x, {});
+  auto at = y.begin();
+  for (Asked& part : all) {
+    if (y.empty()) return false;
+    const auto end = at + static_cast<std::ptrdiff_t>(part.x.size());
+    part.y.assign(at, end);
+    at = end;
+  }
+  return true;
 }
 
 // Finite numbers that no rounding takes to the largest one but that toward zero.
@@ -162,12 +181,14 @@ const std::vector<Format>& cast_formats() {
 }
 
 std::string words_of_cast(const Function& cast, const Format& to) {
-  if (cast({1.0F}, {}).empty()) return "";
   const auto infinity = static_cast<float>(infinite);
+  std::array<Asked, 5> all{Asked{arguments(to, true), {}}, Asked{arguments(to, false), {}},
+                           Asked{beyond(to), {}}, Asked{{infinity, -infinity}, {}},
+                           Asked{{std::numeric_limits<float>::quiet_NaN()}, {}}};
+  if (!ask(cast, all)) return "";
   return fmt::format("{}; beyond the largest number {}; infinity {}; NaN {}",
-                     words_of_rounding(cast, to), become(cast, beyond(to), to),
-                     become(cast, {infinity, -infinity}, to),
-                     become(cast, {std::numeric_limits<float>::quiet_NaN()}, to));
+                     words_of_rounding(cast, all[0], all[1], to), become(all[2], to),
+                     become(all[3], to), become(all[4], to));
 }
 
 void find_casts(const Subject& subject, const CalibrateOptions& options, Findings& findings) {

@@ -139,9 +139,13 @@ std::string HiddenDevice::text() const {
     }
     return device.parts ? text + ", " + plumb::text_of(*device.parts) : text;
   }
-  return fmt::format("{}, {}, {}, subnormals {}", plumb::text_of(device.order),
-                     name_of(device.order.rounding), device.fused ? "fused" : "rounded twice",
-                     device.flushes ? "flushed" : "kept");
+  const auto other = [](const Emulated& sums) {
+    return fmt::format("{} {}", plumb::text_of(sums.order), name_of(sums.order.rounding));
+  };
+  return fmt::format("{}, {}, {}, subnormals {}; columns {}; softmax {}",
+                     plumb::text_of(device.order), name_of(device.order.rounding),
+                     device.fused ? "fused" : "rounded twice", device.flushes ? "flushed" : "kept",
+                     other(column_sum), other(softmax));
 }
 
 Subject products_of(const HiddenDevice& hidden) { return subject_of(hidden.device, hidden.input); }

@@ -22,7 +22,8 @@ struct HiddenDevice {
   Format input;
   Emulated column_sum = {}, softmax = {};  // as they take their sums
 
-  // "lanes 8 strided, toward_zero, fused, subnormals kept", "terms 16 grid 25 kept 23".
+  // "lanes 8 strided, toward_zero, fused, subnormals kept; columns sequential toward_zero; softmax ...",
+  // "terms 16 grid 25 kept 23".
   std::string text() const;
 };
 HiddenDevice drawn_device(unsigned seed);

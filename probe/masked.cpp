@@ -13,22 +13,13 @@ class Masks {
   Masks(const Subject& subject, std::size_t n, Read read)
       : subject_(subject), n_(n), read_(read), range_(operands_of(subject.input)) {}
 
-  // Do n ones, and the masks by themselves, give what they should?
-  bool work() {
-    Tensor a(2, n_), b(2, n_);
-    for (std::size_t k = 0; k < n_; ++k) one_at(a, b, 0, k);
-    mask(a, b, 1, 0, n_ - 1);
-    const std::vector<float> found = sums_of(subject_, a, b, read_);
-    return found[0] == static_cast<float>(n_) * one() && found[1] == 0;
-  }
-
   std::optional<std::vector<std::vector<std::size_t>>> meetings(const std::vector<Meet>& asked) {
     const std::vector<Pair> pairs = pairs_of(asked);
     if (!one_by_one_) {
       if (const auto sizes = by_count(pairs)) return dealt(*sizes, asked);
       one_by_one_ = true;
     }
-    if (n_ > longest_one_by_one) return {};
+    if (broken_ || n_ > longest_one_by_one) return {};
     return dealt(by_looking(pairs), asked);
   }
 
@@ -70,7 +61,7 @@ class Masks {
     return std::max(least_rows, most_numbers / each);
   }
 
-  std::optional<std::vector<std::size_t>> by_count(std::span<const Pair> pairs) const {
+  std::optional<std::vector<std::size_t>> by_count(std::span<const Pair> pairs) {
     std::vector<std::size_t> sizes;
     for (std::size_t first = 0; first < pairs.size(); first += rows_at_a_time()) {
       const std::size_t some = std::min(rows_at_a_time(), pairs.size() - first);
@@ -79,15 +70,23 @@ class Masks {
     return sizes;
   }
 
-  // Appends where the products of each pair meet; false where results do not tell.
-  bool count(std::span<const Pair> pairs, std::vector<std::size_t>& sizes) const {
-    Tensor a(pairs.size(), n_), b(pairs.size(), n_);
-    for (std::size_t row = 0; row < pairs.size(); ++row) {
+  // Appends where the products of each pair meet; false where results do not tell. Two more rows, n ones
+  // and masks by themselves, have to give what they should.
+  bool count(std::span<const Pair> pairs, std::vector<std::size_t>& sizes) {
+    const std::size_t rows = pairs.size();
+    Tensor a(rows + 2, n_), b(rows + 2, n_);
+    for (std::size_t row = 0; row < rows + 1; ++row) {
       for (std::size_t k = 0; k < n_; ++k) one_at(a, b, row, k);
+    }
+    for (std::size_t row = 0; row < rows; ++row) {
       mask(a, b, row, pairs[row].first, pairs[row].second);
     }
-    for (const float sum : sums_of(subject_, a, b, read_)) {
-      const float later = sum / one();
+    mask(a, b, rows + 1, 0, n_ - 1);
+    const std::vector<float> found = sums_of(subject_, a, b, read_);
+    broken_ = found[rows] != static_cast<float>(n_) * one() || found[rows + 1] != 0;
+    if (broken_) return false;
+    for (std::size_t row = 0; row < rows; ++row) {
+      const float later = found[row] / one();
       const bool whole = later >= 0 && later <= static_cast<float>(n_ - 2);
       if (!whole || later != std::floor(later)) return false;
       sizes.push_back(n_ - static_cast<std::size_t>(later));
@@ -126,6 +125,7 @@ class Masks {
   Read read_;
   Range range_;
   bool one_by_one_ = false;
+  bool broken_ = false;  // results are no sums of masks
 };
 
 }  // namespace
@@ -167,7 +167,6 @@ Tree tree_of(const Subject& subject, std::size_t n) {
   if (n == 1) return leaf(0);
   for (const Read read : {Read::diagonal, Read::first}) {
     Masks masks(subject, n, read);
-    if (!masks.work()) return {};
     const auto meets = [&](const std::vector<Meet>& asked) { return masks.meetings(asked); };
     if (Tree tree = tree_from(n, meets)) return tree;
     if (subject.tile == 1) break;

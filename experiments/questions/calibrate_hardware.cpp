@@ -2,6 +2,8 @@
 // that are not there, whose facts are hidden, and the backends of this machine.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "experiments/experiment.hpp"
 #include "kernels/backend.hpp"
 #include "probe/calibrate.hpp"
@@ -33,6 +35,21 @@ Unseen unseen_changes(const probe::Subject& subject, const Machine& card, std::s
   return result;
 }
 
+// Products, sums and softmaxes together.
+struct Held {
+  std::size_t elements, outside;
+  double worst;
+};
+Held all_held(const Validation& v) {
+  Held all{v.elements, v.outside, v.worst};
+  for (const HeldTables& tables : v.tables) {
+    all.elements += tables.elements;
+    all.outside += tables.outside;
+    all.worst = std::max(all.worst, tables.worst);
+  }
+  return all;
+}
+
 std::vector<std::string> cells_of(const probe::Subject& subject, const Calibration& found,
                                   std::size_t longest) {
   std::vector<std::string> facts, silent;
@@ -40,15 +57,16 @@ std::vector<std::string> cells_of(const probe::Subject& subject, const Calibrati
   for (const Unknown& fact : found.unknown) silent.push_back(fact.fact);
   const Validation& v = found.validation;
   const bool bounded = v.refused.empty();
+  const auto [elements, outside, worst] = all_held(v);
   const Unseen changes = bounded ? unseen_changes(subject, found.card, longest) : Unseen{};
   const std::string tree =
       found.trees.empty() ? "-" : probe::text_of(found.trees.rbegin()->second, 16);
   return {joined(facts),
           joined(silent),
           tree,
-          bounded ? std::to_string(v.elements) : "-",
-          bounded ? std::to_string(v.outside) : "-",
-          bounded ? cell(v.worst) : "-",
+          bounded ? std::to_string(elements) : "-",
+          bounded ? std::to_string(outside) : "-",
+          bounded ? cell(worst) : "-",
           v.moments > 0 ? cell(v.moments) : "-",
           v.equal > 0 ? cell(v.equal) : "-",
           std::to_string(changes.changed),
@@ -62,13 +80,16 @@ void run_devices(Table& rows, const Effort& effort) {
     const HiddenDevice hidden = drawn_device(seed);
     std::vector<std::string> row{fmt::format("device {}", seed), std::string(hidden.input.name)};
     if (rows.settled(row)) continue;
-    const probe::Subject subject = subject_of(hidden.device, hidden.input);
+    const probe::Subject subject = all_of(hidden);
     CalibrateOptions options;
     options.longest = longest_of_devices;
     const Calibration found = calibrate(subject, options);
     std::size_t known = 0;
     std::vector<std::string> wrong;
-    const auto recovered = held_against(hidden, found);
+    auto recovered = held_against(hidden, found);
+    if (!hidden.device.unit) {
+      for (const Recovered& sums : sums_held_against(hidden, found)) recovered.push_back(sums);
+    }
     for (const Recovered& fact : recovered) {
       known += fact.found.empty() ? 0 : 1;
       if (fact.wrong) wrong.push_back(fact.fact + " is " + fact.hidden);
