@@ -110,6 +110,13 @@ class Reader {
     trace_.manifest = manifest_from(manifest, step);
   }
 
+  AsHeld read_held() {
+    AsHeld held{mesh_, {}};
+    as_held_ = &held;
+    read();
+    return held;
+  }
+
   Trace read() {
     std::error_code error;
     refuse_unreadable(folder_);
@@ -175,6 +182,12 @@ class Reader {
     if (!outcome) refused(outcome.error().detail);
     Described d = *outcome;
     if (!in_range(d.whole)) refused("a whole that is larger than any tensor");
+    if (as_held_ != nullptr) {
+      AsHeld::OfTensor& tensor = as_held_->tensors[d.id];
+      if (tensor.held.empty()) tensor = {name, d.whole};
+      tensor.held.push_back({rank, stored.shape, values_of(file, stored, as_matrix(stored.shape))});
+      return;
+    }
     const Outcome<Placement> lies = placement_of(d, stored.shape, rank);
     if (!lies) refused(lies.error().detail);
     Shard shard{*lies, values_of(file, stored, as_matrix(stored.shape)),
@@ -198,6 +211,11 @@ class Reader {
   }
 
   Outcome<Placement> placement_of(const Described& d, const Extents& held, std::size_t rank) const {
+    if (!d.told && d.whole != held) {
+      return Refusal{Why::unsupported, "a whole of " + text_of_extents(d.whole) +
+                                           ", and the file holds " + text_of_extents(held) +
+                                           ": add how it lies, as 'placements' or 'offsets'"};
+    }
     if (!d.sharding) return flattened({d.whole, held, d.blocks, d.part, d.parts});
     const Outcome<NdPlacement> nd = held_by(rank, held, d.whole, *d.sharding, mesh_);
     if (!nd) return nd.error();
@@ -246,6 +264,7 @@ class Reader {
   Mesh mesh_;
   Trace trace_;
   std::map<std::string, Claim> claims_;
+  AsHeld* as_held_ = nullptr;  // where tensors go instead, if that is asked for
 };
 
 }  // namespace
@@ -256,6 +275,10 @@ std::vector<int> steps_of_format2(const json& manifest, const fs::path& file) {
   std::ranges::sort(steps);
   if (std::ranges::adjacent_find(steps) != steps.end()) refuse(file, "lists a step twice");
   return steps;
+}
+
+AsHeld read_as_held(const fs::path& run, const json& manifest, int step, Overrides overrides) {
+  return Reader(run, manifest, step, std::move(overrides)).read_held();
 }
 
 Trace read_format2(const fs::path& run, const json& manifest, int step, Overrides overrides) {
