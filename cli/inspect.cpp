@@ -112,14 +112,19 @@ void tell_json(const Inspected& seen) {
 
 void add_inspect(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("inspect", "what is in a trace");
-  static std::string folder, only, placement;
-  static bool as_json = false;
+  static std::string folder, only, placement, reference;
+  static bool as_json = false, suggest = false;
   verb->add_option("TRACE", folder, "a trace")->required();
   verb->add_option("--only", only, "only ids that match this regular expression");
   add_placement(*verb, placement);
+  auto* look = verb->add_flag("--suggest", suggest,
+                              "look for the placement under which the pieces of each tensor fit");
+  verb->add_option("--reference", reference, "trace of the reference: its values tell fits apart")
+      ->needs(look);
   add_json(*verb, as_json);
   verb->callback([&chosen] {
     chosen = [] {
+      if (suggest) return suggest_placements(folder, {only, placement, reference}, as_json);
       const Inspected seen = inspected(folder, only, placement);
       as_json ? tell_json(seen) : tell(seen);
       return 0;

@@ -118,6 +118,12 @@ struct Loaded {
 };
 // `placement`: a file of overrides; empty: none.
 Loaded load(const std::string& folder, const std::string& placement = "");
+// Prints under which placement the pieces of each tensor of a trace fit; with --json as a file for
+// --placement.
+struct SuggestFrom {
+  std::string only, placement, reference;  // empty: all, as the trace says, none
+};
+int suggest_placements(const std::string& folder, const SuggestFrom& from, bool as_json);
 // --placement of verbs that read a candidate.
 void add_placement(CLI::App& verb, std::string& file);
 

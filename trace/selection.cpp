@@ -23,6 +23,8 @@ bool Pattern::matches(const std::string& id) const {
   return expression_ != nullptr && re2::RE2::PartialMatch(id, *expression_);
 }
 
+std::string expression_of(const std::string& text) { return re2::RE2::QuoteMeta(text); }
+
 std::string Pattern::rewritten(const std::string& id, const std::string& form) const {
   std::string made;
   if (expression_ == nullptr || !re2::RE2::Extract(id, *expression_, form, &made)) return "";

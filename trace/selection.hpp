@@ -32,6 +32,9 @@ class Pattern {
   std::shared_ptr<const re2::RE2> expression_;
 };
 
+// The expression that matches this text anywhere and nothing else.
+std::string expression_of(const std::string& text);
+
 // Ids chosen by --only and --skip. Throws Failure if one is not a regular expression.
 class Selection {
  public:

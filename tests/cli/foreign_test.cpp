@@ -114,6 +114,21 @@ TEST_F(Foreign, APlacementOfTheUserCounts) {
   refused("catch one-masked-entry --placement " + at("o.json"), "--placement");
 }
 
+TEST_F(Foreign, APlacementIsSuggestedWhereItIsTheOnlyOne) {
+  const std::string by_values = "inspect " + at("good") + " --suggest --reference " + at("ref");
+  const Said told = plumb(by_values + " 2>/dev/null");
+  EXPECT_EQ(told.code, 0) << told.out;
+  EXPECT_NE(told.out.find("a/out: [{\"axis\":\"rank\",\"dim\":0,\"kind\":\"shard\"}]\n"),
+            told.out.npos)
+      << told.out;
+  EXPECT_EQ(plumb("inspect " + at("good") + " --suggest --only a/out").code, 3);
+  // As a file it heals what is told wrongly.
+  EXPECT_EQ(plumb(by_values + " --only a/out --json 2>/dev/null > " + at("s.json")).code, 0);
+  EXPECT_EQ(plumb(check("good", "--placement " + at("s.json"))).code, 0);
+  refused("inspect " + at("ref") + " --suggest", "lies on two ranks or more");
+  refused("inspect " + at("good") + " --reference " + at("ref"), "--suggest");
+}
+
 TEST_F(Foreign, InspectSaysWhatIsInATraceAndWhatIsWrongWithIt) {
   const Said said = plumb("inspect " + at("good"));
   EXPECT_EQ(said.code, 0);

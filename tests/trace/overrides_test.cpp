@@ -104,6 +104,54 @@ TEST_F(Override, RulesThatCannotBeMeantAreRefused) {
   refused({good, {{"match", "fc"}, {"id", "\\5"}}}, "id is ''; expected a name");
 }
 
+// Query, key and value of two groups (4 + 1 + 1 rows each), gate and up (3 + 3 rows), each on two ranks:
+// a group, and half of gate beside half of up.
+TEST_F(Override, WeightsThatLieFusedAreTakenApart) {
+  json manifest = manifest2(2);
+  manifest["mesh"] = {{{"axis", "tp"}, {"size", 2}}};
+  const auto rows = [](std::vector<float> first) {
+    std::vector<float> all;
+    for (const float row : first) all.insert(all.end(), {row, row + 0.5F});
+    return all;
+  };
+  const json by_groups = {{"shape", {12, 2}},
+                          {"placements", {{{"axis", "tp"}, {"kind", "shard"}, {"dim", 0}}}}};
+  const json by_halves = {
+      {"shape", {8, 2}},
+      {"placements", {{{"axis", "tp"}, {"kind", "shard"}, {"dim", 0}, {"stride", 2}}}}};
+  fs::remove_all(folder_);
+  write_trace2(folder_ / "run", manifest,
+               {{{f32("l.0.qkv", {6, 2}, rows({0, 1, 2, 3, 4, 5})), by_groups},
+                 {f32("l.0.fc1", {4, 2}, rows({20, 21, 24, 25})), by_halves}},
+                {{f32("l.0.qkv", {6, 2}, rows({6, 7, 8, 9, 10, 11})), by_groups},
+                 {f32("l.0.fc1", {4, 2}, rows({22, 23, 26, 27})), by_halves}}});
+  const auto part = [](const char* id, int size) { return json{{"id", id}, {"size", size}}; };
+  const json qkv = {
+      {"match", "^l\\.(\\d+)\\.qkv$"},
+      {"split", {{"dim", 0}, {"parts", {part("\\1.q", 4), part("\\1.k", 1), part("\\1.v", 1)}}}}};
+  const json fc1 = {{"match", "^l\\.(\\d+)\\.fc1$"},
+                    {"split", {{"dim", 0}, {"parts", {part("\\1.gate", 4), part("\\1.up", 4)}}}}};
+  const Trace trace = read({qkv, fc1});
+  const Merged merged = merge(trace);
+  EXPECT_TRUE(merged.findings.empty()) << merged.findings.front().detail;
+  const auto is = [&](const std::string& id, const std::vector<float>& first) {
+    EXPECT_TRUE(std::ranges::equal(merged.values.at(id)->values, rows(first))) << id;
+  };
+  ASSERT_EQ(merged.values.size(), 5U);
+  is("0.q", {0, 1, 2, 3, 6, 7, 8, 9});
+  is("0.k", {4, 10});
+  is("0.v", {5, 11});
+  is("0.gate", {20, 21, 22, 23});
+  is("0.up", {24, 25, 26, 27});
+  EXPECT_EQ(trace.about.at("0.k").shape, (std::vector<std::size_t>{2, 2}));
+  EXPECT_EQ(trace.about.at("0.k").own_name, "l.0.qkv");
+  json wrong = qkv;
+  wrong["split"]["parts"][0]["size"] = 3;
+  refused({wrong, fc1}, "no parts of a dimension 0 that repeat after 5, in a whole of 12 x 2");
+  wrong["id"] = "x";
+  refused({wrong, fc1}, "gives '^l\\.(\\d+)\\.qkv$' an id and splits it");
+}
+
 TEST_F(Override, OfVersion1AreRefused) {
   write_bytes(folder_ / "o.json",
               R"({"schema": "plumb-overrides/1", "tensors": [{"match": "x"}]})");

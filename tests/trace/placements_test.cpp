@@ -451,6 +451,24 @@ TEST(Blocks, OfFourDimensionsAreRunsOfRows) {  // (2, 3, 4, 5), of which dimensi
   EXPECT_EQ(flat->pieces[4], (Piece{{17, 0, 2, 5}, {8, 0, 2, 5}}));
 }
 
+TEST(Blocks, OfOneOfSeveralTensorsThatLieFused) {  // columns a a b, again and again
+  const NdPlacement all{{2, 9}, {2, 5}, {{{0, 4}, {0, 0}, {2, 5}}}};
+  const auto a = part_of(all, {1, 3, 0, 2}), b = part_of(all, {1, 3, 2, 1});
+  ASSERT_TRUE(a);
+  ASSERT_EQ(a->blocks.size(), 2U);  // column 4 is the second a of the second group
+  EXPECT_EQ(a->whole, (Extents{2, 6}));
+  EXPECT_EQ(a->blocks[0].global, (Extents{0, 3}));
+  EXPECT_EQ(a->blocks[0].size, (Extents{2, 1}));
+  EXPECT_EQ(a->blocks[1].global, (Extents{0, 4}));
+  EXPECT_EQ(a->blocks[1].local, (Extents{0, 2}));
+  ASSERT_EQ(b->blocks.size(), 2U);
+  EXPECT_EQ(b->blocks[1].global, (Extents{0, 2}));
+  EXPECT_EQ(b->blocks[1].local, (Extents{0, 4}));
+  EXPECT_FALSE(part_of(all, {1, 4, 0, 2}));
+  EXPECT_FALSE(part_of(all, {2, 3, 0, 2}));
+  EXPECT_FALSE(part_of({{2, 9}, {2, 5}, {{{0}, {0}, {2}}}}, {1, 3, 0, 2}));
+}
+
 TEST(Blocks, OutsideAreRefusedWithoutWrappingAround) {
   constexpr std::size_t huge = ~std::size_t(0);
   for (const NdBlock& block : {NdBlock{{huge}, {0}, {2}}, NdBlock{{0}, {huge}, {2}},

@@ -67,6 +67,17 @@ class Pieces {
   std::size_t rows_ = 1, count_ = 1;
 };
 
+// What is wrong with the blocks; empty: nothing.
+std::string wrong_with(const NdPlacement& p) {
+  for (const NdBlock& block : p.blocks) {
+    if (inside(block.global, block.size, p.whole) && inside(block.local, block.size, p.shard))
+      continue;
+    return "a block of " + text_of_extents(block.size) + " that lies outside of the whole (" +
+           text_of_extents(p.whole) + ") or the shard (" + text_of_extents(p.shard) + ")";
+  }
+  return "";
+}
+
 // With dimensions of one in front, so that rows and columns are two of them at least.
 NdPlacement of_two_dimensions(NdPlacement p) {
   const auto widen = [](Extents& e, std::size_t fill, bool behind) {
@@ -101,14 +112,7 @@ std::string text_of_extents(const Extents& shape) {
 }
 
 Outcome<Placement> flattened(const NdPlacement& placement) {
-  for (const NdBlock& block : placement.blocks) {
-    if (inside(block.global, block.size, placement.whole) &&
-        inside(block.local, block.size, placement.shard))
-      continue;
-    return no("a block of " + text_of_extents(block.size) + " that lies outside of the whole (" +
-              text_of_extents(placement.whole) + ") or the shard (" +
-              text_of_extents(placement.shard) + ")");
-  }
+  if (const std::string wrong = wrong_with(placement); !wrong.empty()) return no(wrong);
   const NdPlacement p = of_two_dimensions(placement);
   const auto [rows, cols] = as_matrix(p.whole);
   Placement flat{rows, cols, {}, p.part, p.parts};
@@ -119,6 +123,31 @@ Outcome<Placement> flattened(const NdPlacement& placement) {
     pieces.add_to(flat.pieces);
   }
   return flat;
+}
+
+Outcome<NdPlacement> part_of(const NdPlacement& all, const Fused& fused) {
+  const auto& [dim, period, first, size] = fused;
+  if (const std::string wrong = wrong_with(all); !wrong.empty()) return no(wrong);
+  if (dim >= all.whole.size() || all.whole[dim] % period != 0) {
+    return no("no parts of a dimension " + std::to_string(dim) + " that repeat after " +
+              std::to_string(period) + ", in a whole of " + text_of_extents(all.whole));
+  }
+  NdPlacement part{all.whole, all.shard, {}, all.part, all.parts};
+  part.whole[dim] = all.whole[dim] / period * size;
+  for (const NdBlock& block : all.blocks) {
+    const std::size_t begin = block.global[dim], end = begin + block.size[dim];
+    for (std::size_t k = begin / period; k * period < end; ++k) {
+      const std::size_t here = k * period + first;
+      const std::size_t low = std::max(begin, here), high = std::min(end, here + size);
+      if (low >= high) continue;
+      NdBlock mine = block;
+      mine.global[dim] = k * size + (low - here);
+      mine.local[dim] += low - begin;
+      mine.size[dim] = high - low;
+      part.blocks.push_back(std::move(mine));
+    }
+  }
+  return part;
 }
 
 }  // namespace plumb::trace

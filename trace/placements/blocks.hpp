@@ -41,4 +41,13 @@ std::string text_of_extents(const Extents& shape);
 
 Outcome<Placement> flattened(const NdPlacement& placement);
 
+// A tensor that lies fused with others: along `dim` all of them repeat with a period, in which this one
+// has `size` numbers from `first` on (query heads of each group, of query, key and value).
+struct Fused {
+  std::size_t dim, period, first, size;
+};
+// Where that tensor lies, in the shards of all of them.
+// REFUSES  unsupported   a dimension that the tensor does not have, or that is no number of periods
+Outcome<NdPlacement> part_of(const NdPlacement& all, const Fused& fused);
+
 }  // namespace plumb::trace

@@ -110,6 +110,13 @@ class Reader {
     trace_.manifest = manifest_from(manifest, step);
   }
 
+  AsHeld read_held() {
+    AsHeld held{mesh_, {}};
+    as_held_ = &held;
+    read();
+    return held;
+  }
+
   Trace read() {
     std::error_code error;
     refuse_unreadable(folder_);
@@ -168,22 +175,45 @@ class Reader {
       throw Failure(file.path().string() + ": '" + name + "' " + stored.unreadable);
     }
     const auto said = file.metadata().find(name);
-    const json says = overrides_.applied(
+    const Overridden over = overrides_.applied(
         name, said == file.metadata().end() ? json::object() : parsed(said->second, file.path()),
         rank, mesh_);
-    const Outcome<Described> outcome = described(says, name, stored.shape, mesh_);
+    const Outcome<Described> outcome = described(over.says, name, stored.shape, mesh_);
     if (!outcome) refused(outcome.error().detail);
     Described d = *outcome;
     if (!in_range(d.whole)) refused("a whole that is larger than any tensor");
-    const Outcome<Placement> lies = placement_of(d, stored.shape, rank);
+    if (is_whole(stored.stored) && !over.says.contains("role")) d.about.role = Role::decision;
+    Tensor values = values_of(file, stored, as_matrix(stored.shape));
+    if (as_held_ != nullptr) {
+      AsHeld::OfTensor& tensor = as_held_->tensors[d.id];
+      if (tensor.held.empty()) tensor = {name, d.whole};
+      tensor.held.push_back({rank, stored.shape, std::move(values)});
+      return;
+    }
+    const Outcome<NdPlacement> lies = placement_of(d, stored.shape, rank);
     if (!lies) refused(lies.error().detail);
-    Shard shard{*lies, values_of(file, stored, as_matrix(stored.shape)),
-                d.format.value_or(stored.format())};
-    d.about.shape = d.whole;
-    if (is_whole(stored.stored) && !says.contains("role")) d.about.role = Role::decision;
-    const std::string id = d.id;
-    if (!trace_.ranks[rank].shards.emplace(id, std::move(shard)).second) {
-      refused("the id '" + id + "', which another tensor of this file has");
+    const Format format = d.format.value_or(stored.format());
+    if (over.parts.empty())
+      keep(std::move(d), *lies, {{}, std::move(values), format}, rank, refused);
+    for (const Overridden::Part& part : over.parts) {
+      const Outcome<NdPlacement> mine = part_of(*lies, part.lies);
+      if (!mine) refused(mine.error().detail);
+      Described one = d;
+      one.id = part.id;
+      one.about.own_name = name;
+      keep(std::move(one), *mine, {{}, values, format}, rank, refused);
+    }
+  }
+
+  template <class Refused>
+  void keep(Described d, const NdPlacement& lies, Shard shard, std::size_t rank,
+            const Refused& refused) {
+    const Outcome<Placement> flat = flattened(lies);
+    if (!flat) refused(flat.error().detail);
+    shard.placement = *flat;
+    d.about.shape = lies.whole;
+    if (!trace_.ranks[rank].shards.emplace(d.id, std::move(shard)).second) {
+      refused("the id '" + d.id + "', which another tensor of this file has");
     }
     note_claim(std::move(d), rank);
   }
@@ -197,11 +227,15 @@ class Reader {
     return true;
   }
 
-  Outcome<Placement> placement_of(const Described& d, const Extents& held, std::size_t rank) const {
-    if (!d.sharding) return flattened({d.whole, held, d.blocks, d.part, d.parts});
-    const Outcome<NdPlacement> nd = held_by(rank, held, d.whole, *d.sharding, mesh_);
-    if (!nd) return nd.error();
-    return flattened(*nd);
+  Outcome<NdPlacement> placement_of(const Described& d, const Extents& held,
+                                    std::size_t rank) const {
+    if (!d.told && d.whole != held) {
+      return Refusal{Why::unsupported, "a whole of " + text_of_extents(d.whole) +
+                                           ", and the file holds " + text_of_extents(held) +
+                                           ": add how it lies, as 'placements' or 'offsets'"};
+    }
+    if (!d.sharding) return NdPlacement{d.whole, held, d.blocks, d.part, d.parts};
+    return held_by(rank, held, d.whole, *d.sharding, mesh_);
   }
 
   void note_claim(Described d, std::size_t rank) {
@@ -246,6 +280,7 @@ class Reader {
   Mesh mesh_;
   Trace trace_;
   std::map<std::string, Claim> claims_;
+  AsHeld* as_held_ = nullptr;  // where tensors go instead, if that is asked for
 };
 
 }  // namespace
@@ -256,6 +291,10 @@ std::vector<int> steps_of_format2(const json& manifest, const fs::path& file) {
   std::ranges::sort(steps);
   if (std::ranges::adjacent_find(steps) != steps.end()) refuse(file, "lists a step twice");
   return steps;
+}
+
+AsHeld read_as_held(const fs::path& run, const json& manifest, int step, Overrides overrides) {
+  return Reader(run, manifest, step, std::move(overrides)).read_held();
 }
 
 Trace read_format2(const fs::path& run, const json& manifest, int step, Overrides overrides) {

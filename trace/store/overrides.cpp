@@ -47,13 +47,16 @@ Overrides::Overrides(const std::filesystem::path& file) : file_(file) {
   }
   for (const json& rule : all.at("tensors")) {
     const auto text = rule.at("match").get<std::string>();
-    rules_.push_back({text, Pattern(text, file.string() + " has a rule whose 'match'"), rule});
+    if (rule.contains("id") && rule.contains("split")) {
+      no_overrides(file, "gives '" + text + "' an id and splits it; give one to each part");
+    }
+    rules_.push_back({text, Pattern(text, file.string() + " has a rule whose 'match'"), rule,
+                      rule.value("optional", false)});
   }
 }
 
-std::string Overrides::renamed(const Rule& rule, const std::string& name, std::size_t rank,
-                               const Mesh& mesh) const {
-  auto id = rule.rule.at("id").get<std::string>();
+std::string Overrides::renamed(const Rule& rule, std::string id, const std::string& name,
+                               std::size_t rank, const Mesh& mesh) const {
   if (!rule.rule.contains("renumber")) return rule.match.rewritten(name, id);
   const json& how = rule.rule.at("renumber");
   const auto axis = mesh.find(how.at("axis").get<std::string>());
@@ -75,18 +78,33 @@ std::string Overrides::renamed(const Rule& rule, const std::string& name, std::s
   return rule.match.rewritten(name, id);
 }
 
-json Overrides::applied(const std::string& name, json says, std::size_t rank, const Mesh& mesh) {
+Overridden Overrides::applied(const std::string& name, json said, std::size_t rank,
+                              const Mesh& mesh) {
+  Overridden out{std::move(said)};
+  json& says = out.says;
   for (Rule& rule : rules_) {
     const bool by_id = says.contains("id") && says.at("id").is_string();
     const std::string id = by_id ? says.at("id").get<std::string>() : name;
     if (!rule.match.matches(name) && !rule.match.matches(id)) continue;
     rule.used = true;
     if (rule.rule.contains("says")) put_over(rule.rule.at("says"), says);
+    const std::string& matched = rule.match.matches(name) ? name : id;
     if (rule.rule.contains("id")) {
-      says["id"] = renamed(rule, rule.match.matches(name) ? name : id, rank, mesh);
+      says["id"] = renamed(rule, rule.rule.at("id").get<std::string>(), matched, rank, mesh);
     }
+    if (!rule.rule.contains("split")) continue;
+    out.parts.clear();
+    std::size_t period = 0;
+    const json& split = rule.rule.at("split");
+    for (const json& part : split.at("parts")) {
+      const auto size = part.at("size").get<std::size_t>();
+      out.parts.push_back({renamed(rule, part.at("id").get<std::string>(), matched, rank, mesh),
+                           {split.at("dim").get<std::size_t>(), 0, period, size}});
+      period += size;
+    }
+    for (Overridden::Part& part : out.parts) part.lies.period = period;
   }
-  return says;
+  return out;
 }
 
 void Overrides::refuse_idle() const {

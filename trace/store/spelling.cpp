@@ -157,11 +157,9 @@ Outcome<Described> described(const json& says, const std::string& name, const Ex
     Outcome<Sharding> sharding = sharding_from(says, out.whole, mesh);
     if (!sharding) return sharding.error();
     out.sharding = in_one_order(*sharding);
-  } else if (out.whole == held) {
-    out.blocks = {{Extents(held.size(), 0), Extents(held.size(), 0), held}};
   } else {
-    return no("a whole of " + text_of_extents(out.whole) + ", and the file holds " +
-              text_of_extents(held) + ": add how it lies, as 'placements' or 'offsets'");
+    out.told = false;
+    out.blocks = {{Extents(held.size(), 0), Extents(held.size(), 0), held}};
   }
   return out;
 }

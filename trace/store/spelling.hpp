@@ -28,6 +28,7 @@ struct Described {
   About about;
   std::optional<Sharding> sharding;  // absent: by blocks, and nobody says who else has some
   std::vector<NdBlock> blocks;       // without a sharding
+  bool told = true;                  // is it said how it lies? If not, the shard is the whole
   int part = 0, parts = 1;           // of blocks
 };
 

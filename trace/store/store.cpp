@@ -221,21 +221,41 @@ int step_of(const fs::path& folder) {
   return step_folder("", step) == name ? step : 0;
 }
 
-Trace read_step(const fs::path& run, const json& manifest, int step, const Overrides& overrides) {
+// One step of a run of version 2.
+struct Step {
+  fs::path run;
+  json manifest;
+  int number;
+};
+
+Step step_in(const fs::path& run, json manifest, int step) {
   const std::vector<int> steps = steps_of_format2(manifest, run / "manifest.json");
   if (step == 0 && steps.size() > 1) {
     throw Failure(run.string() + " has several steps; name one, as " +
                   step_folder(run, steps.back()).string());
   }
-  if (step == 0) return read_format2(run, manifest, steps.front(), overrides);
-  if (std::ranges::binary_search(steps, step)) return read_format2(run, manifest, step, overrides);
-  throw Failure(step_folder(run, step).string() +
-                " is no step that the manifest above it lists; name one of those");
+  if (step != 0 && !std::ranges::binary_search(steps, step)) {
+    throw Failure(step_folder(run, step).string() +
+                  " is no step that the manifest above it lists; name one of those");
+  }
+  return {run, std::move(manifest), step == 0 ? steps.front() : step};
 }
 
 // Without the slash at its end.
 fs::path bare(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
+}
+
+// The step that a folder means, of a run of version 2: of its only one, or by the step's own folder.
+std::optional<Step> step_of_version2(const fs::path& folder) {
+  if (auto manifest = manifest_of_version2(folder)) return step_in(folder, *manifest, 0);
+  const int step = step_of(bare(folder));
+  std::error_code error;
+  if (step == 0 || fs::exists(folder / "manifest.json", error)) return {};
+  const fs::path run = fs::absolute(bare(folder)).parent_path();
+  auto manifest = manifest_of_version2(run);
+  if (!manifest) return {};
+  return step_in(run, *manifest, step);
 }
 
 }  // namespace
@@ -312,21 +332,25 @@ RankRecord record_from(const std::string& bytes) {
   return record;
 }
 
-Trace read_trace(const fs::path& folder, const Overrides& overrides) {
+namespace {
+
+void refuse_no_folder(const fs::path& folder) {
   refuse_unreadable(folder);
   refuse_unreadable(folder / "manifest.json");
   std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    throw Failure(folder.string() + " is not a folder; a trace is one: plumb train ... -o TRACE");
+  if (fs::is_directory(folder, error)) return;
+  throw Failure(folder.string() + " is not a folder; a trace is one: plumb train ... -o TRACE");
+}
+
+}  // namespace
+
+Trace read_trace(const fs::path& folder, const Overrides& overrides) {
+  refuse_no_folder(folder);
+  if (const auto step = step_of_version2(folder)) {
+    return read_format2(step->run, step->manifest, step->number, overrides);
   }
-  if (const auto manifest = manifest_of_version2(folder))
-    return read_step(folder, *manifest, 0, overrides);
+  std::error_code error;
   if (!fs::exists(folder / "manifest.json", error)) {
-    const fs::path run = fs::absolute(bare(folder)).parent_path();
-    if (const int step = step_of(bare(folder)); step > 0) {
-      if (const auto manifest = manifest_of_version2(run))
-        return read_step(run, *manifest, step, overrides);
-    }
     if (const auto steps = traces_of(folder); !steps.empty()) {
       throw Failure(folder.string() + " has a trace of each of its steps; name one, as " +
                     steps.rbegin()->second.string());
@@ -341,6 +365,16 @@ Trace read_trace(const fs::path& folder, const Overrides& overrides) {
                   "out, or write version 2");
   }
   return read_parts(folder);
+}
+
+AsHeld read_as_held(const fs::path& folder, const Overrides& overrides) {
+  refuse_no_folder(folder);
+  if (const auto step = step_of_version2(folder)) {
+    return read_as_held(step->run, step->manifest, step->number, overrides);
+  }
+  throw Failure(folder.string() +
+                " is no trace of version 2, and of another no placement is looked for; write "
+                "version 2");
 }
 
 }  // namespace plumb::trace

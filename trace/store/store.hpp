@@ -16,6 +16,7 @@
 #include <map>
 
 #include "trace/sees.hpp"
+#include "trace/store/format2.hpp"
 #include "trace/store/overrides.hpp"
 #include "trace/trace.hpp"
 
@@ -30,6 +31,9 @@ void write_trace(const Trace& trace, const std::filesystem::path& folder);
 // Throws Failure with one sentence on anything that is not a complete trace, and on overrides of a
 // trace of version 1.
 Trace read_trace(const std::filesystem::path& folder, const Overrides& overrides = {});
+
+// The same of version 2 alone, as its files hold it.
+AsHeld read_as_held(const std::filesystem::path& folder, const Overrides& overrides = {});
 
 // The place of a step's trace within a run whose every step is traced.
 std::filesystem::path trace_of_step(const std::filesystem::path& run, int step);
