@@ -67,7 +67,7 @@ class Check {
     for (const auto& [id, tensor] : c_.values) {
       if (!judgeable(id)) continue;
       const Difference d = difference(tensor->values, r_.values.at(id)->values);
-      lines_[id] = {id, "", 0, d.relative()};
+      lines_[id] = {id, "", 0, d.relative(), {}, static_cast<double>(d.largest)};
       if (d.non_finite > 0) not_finite_.insert(id);
     }
   }

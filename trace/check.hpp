@@ -59,6 +59,7 @@ struct Line {
   double ratio = 0;
   double relative = 0;           // |candidate - reference| / |reference|, Frobenius
   std::optional<double> p = {};  // of twins: chance of so much of this statistic in a healthy run
+  double largest = 0;            // max |candidate - reference|
 };
 
 struct Verdict {

@@ -36,7 +36,7 @@ json of_step(const StepVerdict& step) {
   json tensors = json::array(), findings = json::array();
   for (const Line& l : v.lines) {
     tensors.push_back({l.id, l.statistic, number_or_null(l.ratio), number_or_null(l.relative),
-                       l.p ? json(*l.p) : json()});
+                       l.p ? json(*l.p) : json(), number_or_null(l.largest)});
   }
   for (const Finding& f : v.findings) findings.push_back(of_finding(f));
   return {{"step", step.step},        {"headline", headline(v)},  {"exit_code", v.exit_code()},

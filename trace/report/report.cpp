@@ -212,7 +212,8 @@ std::string json_lines(const Verdict& v) {
                 {"statistic", l.statistic},
                 {"ratio", number_or_null(l.ratio)},
                 {"p", l.p ? json(*l.p) : json()},
-                {"relative", number_or_null(l.relative)}}
+                {"relative", number_or_null(l.relative)},
+                {"largest", number_or_null(l.largest)}}
                .dump() +
            "\n";
   }

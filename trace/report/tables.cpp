@@ -58,6 +58,14 @@ std::string xml(const std::string& text) {
   return safe;
 }
 
+// Relative difference, the same in decibels, largest difference, p.
+std::string sizes_of(const Line& l) {
+  const bool decibels = l.relative > 0 && std::isfinite(l.relative);
+  return fmt::format("{:.6g},{},{:.6g},{}", l.relative,
+                     decibels ? fmt::format("{:.2f}", -20 * std::log10(l.relative)) : "", l.largest,
+                     l.p ? fmt::format("{:.6g}", *l.p) : "");
+}
+
 std::string cell(const std::string& text) {
   std::string safe;
   for (const char c : text) safe += c == '|' ? "\\|" : std::string(1, c);
@@ -110,7 +118,7 @@ void add_suite(const StepVerdict& step, std::string& out) {
 }  // namespace
 
 std::string csv_report(const std::vector<StepVerdict>& steps) {
-  std::string out = "step,id,statistic,ratio,relative,p,finding\n";
+  std::string out = "step,id,statistic,ratio,relative,sqnr_db,largest,p,finding\n";
   for (const auto& [step, v] : steps) {
     const auto findings = by_tensor(v);
     std::map<std::string, const Line*> lines;
@@ -118,13 +126,11 @@ std::string csv_report(const std::vector<StepVerdict>& steps) {
     for (const std::string& id : ids_of(v)) {
       const auto line = lines.find(id);
       const auto found = findings.find(id);
-      const bool judged = line != lines.end();
-      const Line* l = judged ? line->second : nullptr;
-      out += fmt::format("{},{},{},{},{},{},{}\n", step, field(id),
-                         judged ? l->statistic : found->second->statistic,
-                         ratio_text(judged ? l->ratio : found->second->ratio),
-                         judged ? fmt::format("{:.6g}", l->relative) : "",
-                         judged && l->p ? fmt::format("{:.6g}", *l->p) : "",
+      const Line* l = line == lines.end() ? nullptr : line->second;
+      out += fmt::format("{},{},{},{},{},{}\n", step, field(id),
+                         l != nullptr ? l->statistic : found->second->statistic,
+                         ratio_text(l != nullptr ? l->ratio : found->second->ratio),
+                         l != nullptr ? sizes_of(*l) : ",,,",
                          found == findings.end() ? "" : field(found->second->detail));
     }
   }

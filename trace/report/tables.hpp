@@ -1,6 +1,7 @@
 // trace/report/tables.hpp: a verdict as tables of other programs.
 //
-//   csv        a row for each tensor: step, id, statistic, ratio, relative difference, p, finding
+//   csv        a row for each tensor: step, id, statistic, ratio, relative difference (also as SQNR,
+//              in decibels), largest difference, p, finding
 //   junit      JUnit's XML, which CI servers read: a test case for each tensor, a failure for each
 //              finding, skipped what was not judged
 //   markdown   the verdict, its findings and the worst tensors
