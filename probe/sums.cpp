@@ -123,10 +123,11 @@ void choose_order(const Sums& sums, std::size_t wide, unsigned seed, SumsFound& 
                           terms, std::max(usual, wide));
 }
 
-std::string said_of(const SumsFound& found) {
+void observe(const std::string& what, const SumsFound& found, Findings& findings) {
+  if (found.trees.empty()) return;
   const auto& [n, tree] = *found.trees.rbegin();
   const std::string order = found.order ? plumb::text_of(*found.order) + "; " : "";
-  return fmt::format("{}of {} terms {}", order, n, text_of(tree));
+  findings.observed(what, fmt::format("{}of {} terms {}", order, n, text_of(tree)));
 }
 
 void tell(const std::string& fact, const SumsFound& found, Findings& findings) {
@@ -168,10 +169,11 @@ double share_of_sums(const Subject& subject, const Order& order, unsigned seed) 
 void find_sums(const Subject& subject, const CalibrateOptions& options, Findings& findings) {
   const SumsFound columns = order_of_sums(subject, "column_sum", options);
   if (columns.offered) tell("order_column_sum", columns, findings);
-  const SumsFound rows = order_of_sums(subject, "row_sum", options);
-  if (rows.offered && !rows.trees.empty()) findings.observed("sums of rows", said_of(rows));
+  observe("sums of columns", columns, findings);
+  observe("sums of rows", order_of_sums(subject, "row_sum", options), findings);
   const SumsFound exponentials = order_of_softmax(subject, options);
   if (exponentials.offered) tell("order_softmax", exponentials, findings);
+  observe("sum of a softmax", exponentials, findings);
 }
 
 }  // namespace plumb::probe

@@ -90,6 +90,29 @@ TEST(Sums, ThatDependOnTheWidthOfTheTableHaveNoOrder) {
             "tables");
 }
 
+std::string observed(const Calibration& found, const std::string& kind) {
+  for (const auto& [what, as] : found.observed) {
+    if (what == kind) return as;
+  }
+  return "";
+}
+
+// An order that has no name is told by its tree.
+TEST(Sums, ThatHaveNoNameAreTold) {
+  Subject subject = subject_with({}, {});
+  subject.tables["softmax"] = [](const std::vector<Tensor>& asked) {
+    std::vector<Tensor> all;
+    for (const Tensor& x : asked) {
+      all.push_back(emulated_softmax(x, sums_in(x.cols < 4 ? "sequential" : "lanes 4 strided")));
+    }
+    return all;
+  };
+  const Calibration found = calibrated(subject, 8);
+  EXPECT_EQ(observed(found, "sum of a softmax"),
+            "of 8 terms (((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)))");
+  EXPECT_EQ(observed(found, "sums of columns"), "sequential up to 8; of 8 terms 0..7");
+}
+
 // Sums of rows are no operation of a card: what is found is printed.
 TEST(Sums, OfRowsAreObserved) {
   Subject subject = subject_of(Emulated{}, fp32);
@@ -103,12 +126,8 @@ TEST(Sums, OfRowsAreObserved) {
     return all;
   };
   const Calibration found = calibrated(subject, 100);
-  bool told = false;
-  for (const auto& [what, as] : found.observed) {
-    told =
-        told || (what == "sums of rows" && as.starts_with("blocked 16 up to 100; of 100 terms "));
-  }
-  EXPECT_TRUE(told);
+  EXPECT_TRUE(observed(found, "sums of rows").starts_with("blocked 16 up to 100; of 100 terms "));
+  EXPECT_EQ(observed(found, "sums of columns"), "");
   EXPECT_EQ(fact_of(found, "order_column_sum"), "");
 }
 
