@@ -14,6 +14,8 @@ python_test(package ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/plumb_tes
 python_test(writer ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/plumb_trace_test.py)
 python_test(install bash ${PROJECT_SOURCE_DIR}/tests/python/install.sh
   ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:plumb_c> ${PROJECT_BINARY_DIR}/python)
+python_test(torch_tensor_parallel ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/examples/torch_tensor_parallel/job.py
+  $<TARGET_FILE:plumb> ${PROJECT_BINARY_DIR}/torch_tensor_parallel)
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/kernel_in_python/test_*.py)
 foreach(example IN LISTS examples)
   get_filename_component(name ${example} NAME_WE)

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/rooms.hpp"
-#include "trace/store/overrides.hpp"
+#include "trace/store/overriding.hpp"
 
 namespace plumb {
 namespace {
@@ -65,7 +65,7 @@ TEST(NamesOfOthers, AreMappedByEveryRule) {
     ++files;
     SCOPED_TRACE(entry.path().filename());
     const std::filesystem::path file = strict(entry.path());
-    Overrides overrides(file);
+    Overriding overrides{Overrides(file)};
     std::filesystem::remove(file);
     for (const auto& [name, expected] : of_files.at(entry.path().stem().string())) {
       const Overridden made = overrides.applied(name, nlohmann::json::object(), 0, {});

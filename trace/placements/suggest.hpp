@@ -12,6 +12,8 @@
 // TESTED   tests/trace/suggest_test.cpp
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "number/matrix.hpp"
@@ -28,6 +30,17 @@ struct Held {
   std::size_t rank;
   Extents shape;
   Tensor values;
+};
+
+// A run as its files hold it, whatever is said of how tensors lie.
+struct AsHeld {
+  struct OfTensor {
+    std::string name;  // in the files
+    Extents whole;     // as the first rank says it; its shard's shape where it says nothing
+    std::vector<Held> held = {};  // by rank
+  };
+  Mesh mesh;
+  std::map<std::string, OfTensor> tensors;  // by id
 };
 
 // The placements that fit, each of which puts some element elsewhere than the others. `reference`

@@ -10,6 +10,7 @@
 #include "trace/merge.hpp"
 #include "trace/placements/sharding.hpp"
 #include "trace/store/json.hpp"
+#include "trace/store/overriding.hpp"
 #include "trace/store/read_file.hpp"
 #include "trace/store/spelling.hpp"
 #include "trace/store/tensor_file.hpp"
@@ -104,7 +105,7 @@ Tensor values_of(TensorFile& file, const StoredTensor& stored, const RowsAndColu
 class Reader {
  public:
   Reader(const fs::path& run, const json& manifest, int step, Overrides overrides)
-      : overrides_(std::move(overrides)),
+      : overriding_(std::move(overrides)),
         folder_(run / numbered("step_%06d", static_cast<std::size_t>(step))),
         mesh_(mesh_from(manifest, run / "manifest.json")) {
     trace_.manifest = manifest_from(manifest, step);
@@ -130,7 +131,7 @@ class Reader {
       unfit(file_of(ranks),
             "is there, and the manifest says that there are " + how_many(ranks, "rank"));
     }
-    overrides_.refuse_idle();
+    overriding_.refuse_idle();
     for (const auto& [id, claim] : claims_) look_for_holders(id, claim);
     return std::move(trace_);
   }
@@ -175,7 +176,7 @@ class Reader {
       throw Failure(file.path().string() + ": '" + name + "' " + stored.unreadable);
     }
     const auto said = file.metadata().find(name);
-    const Overridden over = overrides_.applied(
+    const Overridden over = overriding_.applied(
         name, said == file.metadata().end() ? json::object() : parsed(said->second, file.path()),
         rank, mesh_);
     const Outcome<Described> outcome = described(over.says, name, stored.shape, mesh_);
@@ -275,7 +276,7 @@ class Reader {
           lack.front());
   }
 
-  Overrides overrides_;
+  Overriding overriding_;
   fs::path folder_;
   Mesh mesh_;
   Trace trace_;

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -35,16 +34,7 @@ std::vector<int> steps_of_format2(const nlohmann::json& manifest,
 Trace read_format2(const std::filesystem::path& run, const nlohmann::json& manifest, int step,
                    Overrides overrides = {});
 
-// A run as its files hold it, whatever is said of how tensors lie.
-struct AsHeld {
-  struct OfTensor {
-    std::string name;  // in the files
-    Extents whole;     // as the first rank says it; its shard's shape where it says nothing
-    std::vector<Held> held = {};  // by rank
-  };
-  Mesh mesh;
-  std::map<std::string, OfTensor> tensors;  // by id
-};
+// The same as its files hold it.
 AsHeld read_as_held(const std::filesystem::path& run, const nlohmann::json& manifest, int step,
                     Overrides overrides = {});
 

@@ -5,7 +5,9 @@
 
 #include "bounds/json_schema.hpp"
 #include "number/outcome.hpp"
+#include "trace/selection.hpp"
 #include "trace/store/json.hpp"
+#include "trace/store/overriding.hpp"
 
 namespace plumb::trace {
 
@@ -39,37 +41,57 @@ void put_over(const json& rule, json& says) {
 
 }  // namespace
 
-Overrides::Overrides(const std::filesystem::path& file) : file_(file) {
+struct Overrides::Rules {
+  struct Rule {
+    std::string text;
+    Pattern match;
+    json rule;
+  };
+  std::filesystem::path file;
+  std::vector<Rule> all = {};
+};
+
+Overrides::Overrides(const std::filesystem::path& file) {
   static const JsonSchema schema(overrides_schema());
   const json all = read_json(file);
   if (const std::string wrong = schema.wrong_with(all); !wrong.empty()) {
     no_overrides(file, "holds no overrides: " + wrong);
   }
+  Rules rules{file};
   for (const json& rule : all.at("tensors")) {
     const auto text = rule.at("match").get<std::string>();
     if (rule.contains("id") && rule.contains("split")) {
       no_overrides(file, "gives '" + text + "' an id and splits it; give one to each part");
     }
-    rules_.push_back({text, Pattern(text, file.string() + " has a rule whose 'match'"), rule,
-                      rule.value("optional", false)});
+    rules.all.push_back({text, Pattern(text, file.string() + " has a rule whose 'match'"), rule});
   }
+  rules_ = std::make_shared<const Rules>(std::move(rules));
 }
 
-std::string Overrides::renamed(const Rule& rule, std::string id, const std::string& name,
-                               std::size_t rank, const Mesh& mesh) const {
+Overriding::Overriding(Overrides overrides) : overrides_(std::move(overrides)) {
+  if (overrides_.empty()) return;
+  for (const auto& rule : overrides_.rules_->all)
+    used_.push_back(rule.rule.value("optional", false));
+}
+
+std::string Overriding::renamed(std::size_t rule_number, std::string id, const std::string& name,
+                                std::size_t rank, const Mesh& mesh) const {
+  const auto& rule = overrides_.rules_->all[rule_number];
   if (!rule.rule.contains("renumber")) return rule.match.rewritten(name, id);
   const json& how = rule.rule.at("renumber");
   const auto axis = mesh.find(how.at("axis").get<std::string>());
   const json& first = how.at("first");
   if (!axis || mesh.axes[*axis].size != first.size()) {
-    no_overrides(file_, "renumbers '" + rule.text + "' on an axis that the mesh (" + mesh.names() +
-                            ") does not have, or has with another number of places");
+    no_overrides(overrides_.rules_->file,
+                 "renumbers '" + rule.text + "' on an axis that the mesh (" + mesh.names() +
+                     ") does not have, or has with another number of places");
   }
   const std::string group = "\\" + std::to_string(how.at("group").get<int>());
   const std::string number = rule.match.rewritten(name, group);
   const bool digits =
       !number.empty() && number.size() < 7 && number.find_first_not_of("0123456789") == number.npos;
-  if (!digits) no_overrides(file_, "renumbers '" + name + "', whose group is no number");
+  if (!digits)
+    no_overrides(overrides_.rules_->file, "renumbers '" + name + "', whose group is no number");
   const std::string sum =
       std::to_string(std::stoi(number) + first.at(mesh.place_of(rank)[*axis]).get<int>());
   for (auto at = id.find(group); at != id.npos; at = id.find(group, at + sum.size())) {
@@ -78,19 +100,20 @@ std::string Overrides::renamed(const Rule& rule, std::string id, const std::stri
   return rule.match.rewritten(name, id);
 }
 
-Overridden Overrides::applied(const std::string& name, json said, std::size_t rank,
-                              const Mesh& mesh) {
+Overridden Overriding::applied(const std::string& name, json said, std::size_t rank,
+                               const Mesh& mesh) {
   Overridden out{std::move(said)};
   json& says = out.says;
-  for (Rule& rule : rules_) {
+  for (std::size_t number = 0; number < used_.size(); ++number) {
+    const auto& rule = overrides_.rules_->all[number];
     const bool by_id = says.contains("id") && says.at("id").is_string();
     const std::string id = by_id ? says.at("id").get<std::string>() : name;
     if (!rule.match.matches(name) && !rule.match.matches(id)) continue;
-    rule.used = true;
+    used_[number] = true;
     if (rule.rule.contains("says")) put_over(rule.rule.at("says"), says);
     const std::string& matched = rule.match.matches(name) ? name : id;
     if (rule.rule.contains("id")) {
-      says["id"] = renamed(rule, rule.rule.at("id").get<std::string>(), matched, rank, mesh);
+      says["id"] = renamed(number, rule.rule.at("id").get<std::string>(), matched, rank, mesh);
     }
     if (!rule.rule.contains("split")) continue;
     out.parts.clear();
@@ -98,7 +121,7 @@ Overridden Overrides::applied(const std::string& name, json said, std::size_t ra
     const json& split = rule.rule.at("split");
     for (const json& part : split.at("parts")) {
       const auto size = part.at("size").get<std::size_t>();
-      out.parts.push_back({renamed(rule, part.at("id").get<std::string>(), matched, rank, mesh),
+      out.parts.push_back({renamed(number, part.at("id").get<std::string>(), matched, rank, mesh),
                            {split.at("dim").get<std::size_t>(), 0, period, size}});
       period += size;
     }
@@ -107,10 +130,12 @@ Overridden Overrides::applied(const std::string& name, json said, std::size_t ra
   return out;
 }
 
-void Overrides::refuse_idle() const {
-  const auto idle = std::ranges::find(rules_, false, &Rule::used);
-  if (idle == rules_.end()) return;
-  no_overrides(file_, "has the rule '" + idle->text + "', which matches no tensor of the trace");
+void Overriding::refuse_idle() const {
+  const auto idle = std::ranges::find(used_, false);
+  if (idle == used_.end()) return;
+  const auto& rule = overrides_.rules_->all[static_cast<std::size_t>(idle - used_.begin())];
+  no_overrides(overrides_.rules_->file,
+               "has the rule '" + rule.text + "', which matches no tensor of the trace");
 }
 
 }  // namespace plumb::trace

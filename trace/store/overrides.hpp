@@ -17,28 +17,11 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <string>
-#include <vector>
+#include <memory>
 
-#include "trace/placements/blocks.hpp"
-#include "trace/placements/mesh.hpp"
 #include "trace/sees.hpp"
-#include "trace/selection.hpp"
 
 namespace plumb::trace {
-
-// What is said of a tensor; and what it is made of, if it is several that lie fused.
-struct Overridden {
-  nlohmann::json says;
-  struct Part {
-    std::string id;
-    Fused lies;
-  };
-  std::vector<Part> parts = {};
-};
 
 class Overrides {
  public:
@@ -46,25 +29,12 @@ class Overrides {
   // Throws Failure.
   explicit Overrides(const std::filesystem::path& file);
 
-  bool empty() const { return rules_.empty(); }
-  // What is said of the tensor `name` of a rank, where its file says `says`.
-  Overridden applied(const std::string& name, nlohmann::json says, std::size_t rank,
-                     const Mesh& mesh);
-  // Throws Failure if a rule matched nothing so far.
-  void refuse_idle() const;
+  bool empty() const { return rules_ == nullptr; }
 
  private:
-  struct Rule {
-    std::string text;
-    Pattern match;
-    nlohmann::json rule;
-    bool used;  // or need not be
-  };
-  std::string renamed(const Rule& rule, std::string form, const std::string& name, std::size_t rank,
-                      const Mesh& mesh) const;
-
-  std::filesystem::path file_;
-  std::vector<Rule> rules_;
+  friend class Overriding;  // trace/store/overriding.hpp
+  struct Rules;
+  std::shared_ptr<const Rules> rules_;
 };
 
 }  // namespace plumb::trace

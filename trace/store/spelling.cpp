@@ -102,8 +102,9 @@ std::vector<NdBlock> from_offsets(const json& list) {
 // What is replicated splits nothing: its place in a list means nothing.
 Sharding in_one_order(Sharding sharding) {
   const auto replicated = [](const Split& s) { return s.kind == Split::Kind::replicate; };
-  const auto rest = std::ranges::stable_partition(sharding, std::not_fn(replicated));
-  std::ranges::sort(rest, {}, &Split::axis);
+  const auto first =
+      std::stable_partition(sharding.begin(), sharding.end(), std::not_fn(replicated));
+  std::sort(first, sharding.end(), [](const Split& a, const Split& b) { return a.axis < b.axis; });
   return sharding;
 }
 

@@ -15,8 +15,8 @@
 #include <filesystem>
 #include <map>
 
+#include "trace/placements/suggest.hpp"
 #include "trace/sees.hpp"
-#include "trace/store/format2.hpp"
 #include "trace/store/overrides.hpp"
 #include "trace/trace.hpp"
 
