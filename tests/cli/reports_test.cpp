@@ -40,7 +40,7 @@ class Reports : public testing::Test {
     for (const char* form : {"html", "jsonl", "txt", "md", "csv", "xml"}) {
       reports += " --report " + (folder / "bug.").string() + form;
     }
-    said = plumb("catch sp-norm-grad-not-reduced --seed 1" + reports);
+    said = plumb("catch sp-norm-grad-not-reduced --layers 2 --width 64" + reports);
   }
   static void TearDownTestSuite() { fs::remove_all(folder); }
 
@@ -93,7 +93,7 @@ TEST_F(Reports, OfJunitIsXmlWithAFailureForEachFinding) {
 
 TEST_F(Reports, OfJunitCallsAVerdictThatCouldNotFailAnError) {
   const std::string trace = (folder / "r").string(), report = (folder / "same.xml").string();
-  ASSERT_EQ(plumb("train -o " + trace).code, 0);
+  ASSERT_EQ(plumb("train --layers 1 --width 64 -o " + trace).code, 0);
   EXPECT_EQ(plumb("check " + trace + " " + trace + " --report " + report).code, 3);
   EXPECT_NE(text_of(report).find("errors=\"1\""), std::string::npos);
 }
@@ -109,7 +109,7 @@ TEST_F(Reports, OfMarkdownHasTables) {
 
 TEST_F(Reports, OfHtmlAreUsedInABrowser) {
   const std::string ref = (folder / "ref").string(), run = (folder / "run").string();
-  ASSERT_EQ(plumb("train --steps 2 --every-step -o " + ref).code, 0);
+  ASSERT_EQ(plumb("train --layers 2 --width 64 --steps 2 --every-step -o " + ref).code, 0);
   ASSERT_EQ(plumb("train --resync " + ref + " --layout dp2,tp2 -o " + run).code, 0);
   EXPECT_EQ(
       plumb("check " + ref + " " + run + " --report " + (folder / "steps.html").string()).code, 0);
