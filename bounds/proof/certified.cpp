@@ -87,9 +87,11 @@ void doubled_tile(View<double> a, std::size_t i, const double* packed, const dou
 class Doubled {
  public:
   Doubled(View<double> a, View<double> b, Certified& c)
-      : a_(a), b_(b), row_scale_(scales(a, true)), column_scale_(scales(b, false)), c_(c) {}
+      : a_(a), b_(b), row_scale_(a.rows), column_scale_(b.cols), c_(c) {}
 
   void tile(std::size_t i, std::size_t i_end, std::size_t j, std::size_t j_end) {
+    std::ranges::copy(scales(part(a_, i, i_end, true), true), row_scale_.begin() + index(i));
+    std::ranges::copy(scales(part(b_, j, j_end, false), false), column_scale_.begin() + index(j));
     for (; j < j_end; j += lanes) {
       const std::size_t width = std::min(lanes, j_end - j);
       pack(j, width);
@@ -100,6 +102,8 @@ class Doubled {
   }
 
  private:
+  static std::ptrdiff_t index(std::size_t i) { return static_cast<std::ptrdiff_t>(i); }
+
   void pack(std::size_t j, std::size_t width) {
     packed_.assign(b_.rows * lanes, 0);
     for (std::size_t k = 0; k < b_.rows; ++k) {
@@ -160,12 +164,13 @@ Certified certified_product(View<double> a, View<double> b) {
   std::size_t inexact = 0;
   for (std::size_t i = 0; i < a.rows; i += panel_rows) {
     const std::size_t i_end = std::min(i + panel_rows, a.rows);
-    if (exactly([&] { multiply_into(c, part(a, i, i_end, true), b, i, 0); })) continue;
-    for (std::size_t t = i; t < i_end; t += tile_rows) {
-      const std::size_t t_end = std::min(t + tile_rows, i_end);
-      for (std::size_t j = 0; j < b.cols; j += tile_columns) {
-        const std::size_t j_end = std::min(j + tile_columns, b.cols);
-        const View<double> wide = part(a, t, t_end, true), high = part(b, j, j_end, false);
+    for (std::size_t j = 0; j < b.cols; j += tile_columns) {
+      const std::size_t j_end = std::min(j + tile_columns, b.cols);
+      const View<double> tall_part = part(a, i, i_end, true), high = part(b, j, j_end, false);
+      if (exactly([&] { multiply_into(c, tall_part, high, i, j); })) continue;
+      for (std::size_t t = i; t < i_end; t += tile_rows) {
+        const std::size_t t_end = std::min(t + tile_rows, i_end);
+        const View<double> wide = part(a, t, t_end, true);
         if (exactly([&] { multiply_into(c, wide, high, t, j); })) continue;
         if (!doubled) doubled.emplace(a, b, c);
         doubled->tile(t, t_end, j, j_end);

@@ -2,7 +2,7 @@
 //
 //   |value_ij - (A B)_ij| <= bound_ij        A (M, K)   B (K, N): numbers of 24 bits or fewer
 //
-// First in FP64, panel by panel, asking the processor whether anything was rounded: products of
+// First in FP64, block by block, asking the processor whether anything was rounded: products of
 // such numbers are exact, and so is the sum if no addition was. Then bound is zero: that is how
 // most products of BF16, FP16 and FP8 numbers end. What was rounded is done again, tile by tile and
 // then with twice the bits: a sum h held in one binade, 2^k > 2 |a_i| |b_j| (2-norms), so that
