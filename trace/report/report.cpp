@@ -173,6 +173,10 @@ std::vector<std::string> remarks_of(const Verdict& v) {
   for (std::size_t i = 0; i < std::min<std::size_t>(v.not_judged.size(), 3); ++i) {
     all.push_back("not judged: " + v.not_judged[i]);
   }
+  if (v.not_judged.size() > 3) {
+    all.push_back("not judged: " + how_many(v.not_judged.size() - 3, "more", "more") +
+                  ", all of which a report .jsonl, .csv or .xml has");
+  }
   return all;
 }
 

@@ -17,6 +17,13 @@ std::multimap<std::string, const Finding*> by_tensor(const Verdict& v) {
   return all;
 }
 
+// The first finding of each tensor that is neither accused nor acquitted.
+std::map<std::string, const Finding*> undecided_of(const Verdict& v) {
+  std::map<std::string, const Finding*> all;
+  for (const Finding& f : v.undecided) all.emplace(f.id, &f);
+  return all;
+}
+
 // Ids that have a line, and those that have a finding alone.
 std::vector<std::string> ids_of(const Verdict& v) {
   std::vector<std::string> ids;
@@ -75,13 +82,20 @@ std::string cell(const std::string& text) {
 void add_suite(const StepVerdict& step, std::string& out) {
   const Verdict& v = step.verdict;
   const auto findings = by_tensor(v);
+  const auto undecided = undecided_of(v);
   const std::vector<std::string> ids = ids_of(v);
   const std::string suite = step.step > 0 ? fmt::format("step {}", step.step) : "check";
   std::string cases;
-  std::size_t failures = 0;
+  std::size_t failures = 0, skipped = v.not_judged.size();
   for (const std::string& id : ids) {
     const auto [first, last] = findings.equal_range(id);
     cases += fmt::format("    <testcase classname=\"plumb.{}\" name=\"{}\"", xml(suite), xml(id));
+    if (first == last && undecided.contains(id)) {
+      ++skipped;
+      cases += fmt::format("><skipped message=\"undecided: {}\"/></testcase>\n",
+                           xml(undecided.at(id)->detail));
+      continue;
+    }
     if (first == last) {
       cases += "/>\n";
       continue;
@@ -112,7 +126,7 @@ void add_suite(const StepVerdict& step, std::string& out) {
       "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n{}"
       "  </testsuite>\n",
       xml(suite), ids.size() + v.not_judged.size() + (open ? 1 : 0), failures, open ? 1 : 0,
-      v.not_judged.size(), cases);
+      skipped, cases);
 }
 
 }  // namespace
@@ -121,17 +135,24 @@ std::string csv_report(const std::vector<StepVerdict>& steps) {
   std::string out = "step,id,statistic,ratio,relative,sqnr_db,largest,p,finding\n";
   for (const auto& [step, v] : steps) {
     const auto findings = by_tensor(v);
+    const auto undecided = undecided_of(v);
     std::map<std::string, const Line*> lines;
     for (const Line& line : v.lines) lines.emplace(line.id, &line);
     for (const std::string& id : ids_of(v)) {
       const auto line = lines.find(id);
       const auto found = findings.find(id);
       const Line* l = line == lines.end() ? nullptr : line->second;
+      std::string said;
+      if (undecided.contains(id)) said = "undecided: " + undecided.at(id)->detail;
+      if (found != findings.end()) said = found->second->detail;
       out += fmt::format("{},{},{},{},{},{}\n", step, field(id),
                          l != nullptr ? l->statistic : found->second->statistic,
                          ratio_text(l != nullptr ? l->ratio : found->second->ratio),
-                         l != nullptr ? sizes_of(*l) : ",,,",
-                         found == findings.end() ? "" : field(found->second->detail));
+                         l != nullptr ? sizes_of(*l) : ",,,", field(said));
+    }
+    for (const std::string& what : v.not_judged) {
+      out += fmt::format("{},{},not judged,,,,,,{}\n", step, field(what.substr(0, what.find(": "))),
+                         field(what));
     }
   }
   return out;

@@ -3,10 +3,10 @@
 //   csv        a row for each tensor: step, id, statistic, ratio, relative difference (also as SQNR,
 //              in decibels), largest difference, p, finding
 //   junit      JUnit's XML, which CI servers read: a test case for each tensor, a failure for each
-//              finding, skipped what was not judged
+//              finding, skipped what was not judged or is undecided
 //   markdown   the verdict, its findings and the worst tensors
 //
-// TESTED   tests/cli/reports_test.cpp
+// TESTED   tests/trace/tables_test.cpp, tests/cli/reports_test.cpp
 #pragma once
 
 #include <string>

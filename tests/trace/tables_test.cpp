@@ -1,0 +1,35 @@
+// Does a table of another program say what was not judged, or is undecided?
+#include "trace/report/tables.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/rooms.hpp"
+
+namespace plumb {
+namespace {
+
+Verdict left_open() {
+  Verdict v;
+  v.rules = {"twins"};
+  v.lines = {{"a", "norm", 0.5, 0.01}, {"b", "row", 2, 0.02}};
+  v.undecided = {{"b", "row", 2, "one row, alone"}};
+  v.not_judged = {"c: its input 'x' was not recorded", "d: 1", "e: 2", "f: 3"};
+  v.could_fail = true;
+  return v;
+}
+
+TEST(Tables, SayWhatWasNotJudgedOrIsUndecided) {
+  const std::vector<StepVerdict> steps{{0, left_open()}};
+  const std::string csv = csv_report(steps), junit = junit_report(steps);
+  EXPECT_NE(csv.find("\n0,a,norm,0.5,0.01,40.00,0,,\n"), csv.npos) << csv;
+  EXPECT_NE(csv.find("\n0,b,row,2,0.02,33.98,0,,\"undecided: one row, alone\"\n"), csv.npos) << csv;
+  EXPECT_NE(csv.find("\n0,c,not judged,,,,,,c: its input 'x' was not recorded\n"), csv.npos) << csv;
+  EXPECT_NE(junit.find("failures=\"0\" errors=\"0\" skipped=\"5\""), junit.npos) << junit;
+  EXPECT_NE(junit.find("name=\"b\"><skipped message=\"undecided: one row, alone\"/>"), junit.npos);
+  const std::string markdown = markdown_report(steps);
+  EXPECT_NE(markdown.find("- not judged: 1 more, all of which a report"), markdown.npos)
+      << markdown;
+}
+
+}  // namespace
+}  // namespace plumb
