@@ -14,6 +14,7 @@
 #include "trace/structure.hpp"
 #include "trace/twin_traces.hpp"
 #include "trace/twins.hpp"
+#include "trace/where.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -299,20 +300,10 @@ class Check {
     }
   }
 
-  // Where the two runs differ, of a finding that does not say where it is wrong by itself.
+  // Of a finding that does not say where it is wrong by itself.
   void say_where(Finding& f) const {
     if (f.profile.rows > 0 || !judgeable(f.id)) return;
-    const Tensor &c = *c_.values.at(f.id), &r = *r_.values.at(f.id);
-    const double most = largest_of(r);
-    f.profile = profile_of(c.rows, c.cols, false, [&](std::size_t i, std::size_t j) {
-      const double off = std::fabs(static_cast<double>(c(i, j)) - r(i, j));
-      return off == 0 ? 0 : off / most;
-    });
-  }
-  static double largest_of(const Tensor& x) {
-    double most = 0;
-    for (const float v : x.values) most = std::max(most, std::fabs(static_cast<double>(v)));
-    return most;
+    f.profile = where_they_differ(*c_.values.at(f.id), *r_.values.at(f.id));
   }
 
   void put_in_order(Verdict& v) const {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/rooms.hpp"
+#include "trace/where.hpp"
 
 namespace plumb {
 namespace {
@@ -19,6 +20,15 @@ TEST(Profile, HasTheLargestOfEachBand) {
     EXPECT_EQ(p.along_rows[band], band == 0 ? 0.5 : band == 32 ? 7 : 0) << band;
   }
   EXPECT_EQ(p.along_columns, (std::vector<double>{0.5, 0.5, 7}));
+}
+
+TEST(Profile, OfTwoRunsIsTheDifferenceOverTheLargestNumber) {
+  Tensor a(2, 2), b(2, 2);
+  b.values = {-4, 1, 2, 0};
+  a.values = {-4, 2, 2, 0};
+  EXPECT_EQ(where_they_differ(a, b).along_rows, (std::vector<double>{0.25, 0}));
+  EXPECT_EQ(where_they_differ(a, b).along_columns, (std::vector<double>{0, 0.25}));
+  EXPECT_TRUE(std::isinf(where_they_differ(a, Tensor(2, 2)).along_rows[0]));
 }
 
 TEST(Profile, OfWhatIsNoNumberIsInfinite) {

@@ -1,0 +1,15 @@
+// trace/where.hpp: where in a tensor two runs differ.
+//
+// TESTED   tests/trace/profile_test.cpp
+#pragma once
+
+#include "number/matrix.hpp"
+#include "trace/profile.hpp"
+#include "trace/sees.hpp"
+
+namespace plumb::trace {
+
+// Both have one shape. The difference over the largest number of `b`; infinite where `b` is zero.
+Profile where_they_differ(const Tensor& a, const Tensor& b);
+
+}  // namespace plumb::trace
