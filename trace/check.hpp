@@ -44,6 +44,7 @@ struct CheckOptions : TwinOptions {
   const Trace* perturbed = nullptr;
   std::vector<const Trace*> given;  // twins that the producer made; empty: the promise makes them
   std::string exact;                // ids that are equal where none of the given twins moves them
+  std::size_t threads = 1;          // that read runs; of them no result depends
   std::string only, skip, allow_unmatched;  // regular expressions on ids; empty: all, none, none
 };
 
@@ -90,9 +91,18 @@ struct Verdict {
   }
 };
 
+// A run to be held against another. One that promises something is merged; one that promises nothing
+// need not be, and is then read tensor by tensor.
+struct ToJudge {
+  const Trace& trace;
+  const Merged* merged = nullptr;
+};
+
 // Throws Failure (exit code 2) on traces that cannot be compared, each with what to do: runs of
 // another configuration, recipe, step or seed; and a reference that is none (trace/comparable.hpp).
 Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options);
+
+Verdict check(const ToJudge& reference, const ToJudge& candidate, const CheckOptions& options);
 
 // Compares traces that are merged already.
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,

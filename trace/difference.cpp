@@ -114,13 +114,29 @@ double Difference::relative() const {
 
 Difference difference(std::span<const float> a, std::span<const float> b, const Closeness& close) {
   Difference sum;
+  add_difference(a, b, close, sum);
+  return sum;
+}
+
+Difference difference(const Whole& a, const Whole& b) {
+  static_assert(stretch % block == 0);  // else sums would depend on where a stretch ends
+  Difference sum;
+  Reading of_a(a), of_b(b);
+  by_stretches(a.size(), [&](std::size_t first, std::size_t n) {
+    add_difference({of_a(first, n), n}, {of_b(first, n), n}, {}, sum);
+    return true;
+  });
+  return sum;
+}
+
+void add_difference(std::span<const float> a, std::span<const float> b, const Closeness& close,
+                    Difference& sum) {
   std::size_t i = 0;
   for (; i + block <= a.size(); i += block) {
     const float *x = a.data() + i, *y = b.data() + i;
     if (!add_quickly(x, y, close, sum)) add_slowly(x, y, block, close, sum);
   }
   add_slowly(a.data() + i, b.data() + i, a.size() - i, close, sum);
-  return sum;
 }
 
 }  // namespace plumb::trace

@@ -23,6 +23,7 @@
 #include <span>
 
 #include "trace/sees.hpp"
+#include "trace/whole.hpp"
 
 namespace plumb::trace {
 
@@ -46,5 +47,10 @@ struct Difference {
 // Both have one length.
 Difference difference(std::span<const float> a, std::span<const float> b,
                       const Closeness& close = {});
+// The same of two tensors of one shape, which are read as it goes.
+Difference difference(const Whole& a, const Whole& b);
+// Adds a stretch of both. FP32 sums begin anew in each.
+void add_difference(std::span<const float> a, std::span<const float> b, const Closeness& close,
+                    Difference& sum);
 
 }  // namespace plumb::trace
