@@ -10,8 +10,10 @@ function(python_test name)
   set_tests_properties(python.${name} PROPERTIES
     LABELS python SKIP_RETURN_CODE 77 ENVIRONMENT "${python_tests_run}")
 endfunction()
-python_test(package ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/plumb_test.py)
-python_test(writer ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/plumb_trace_test.py)
+python_test(package ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/package_test.py)
+python_test(writer ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/trace_writer_test.py)
+python_test(foreign_trace ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/foreign_trace_test.py
+  $<TARGET_FILE:plumb> ${PROJECT_SOURCE_DIR})
 python_test(install bash ${PROJECT_SOURCE_DIR}/tests/python/install.sh
   ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:plumb_c> ${PROJECT_BINARY_DIR}/python)
 python_test(torch_tensor_parallel ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/examples/torch_tensor_parallel/job.py

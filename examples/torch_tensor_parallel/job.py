@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-import plumb_trace as pt
+import plumbline.trace as pt
 
 try:
     import torch
@@ -81,7 +81,7 @@ class Capture:
                 shape[dim] *= RANKS
         x = x.wait() if hasattr(x, "wait") else x
         raw = x.detach().contiguous().view(torch.uint8).numpy().tobytes()
-        self.tensors[name] = pt.tensor("BF16", x.shape, raw, shape=shape, order=self.order, phase=phase,
+        self.tensors[name] = pt.stored("BF16", x.shape, raw, shape=shape, order=self.order, phase=phase,
                                        **({"placements": placements} if placements else {}))
 
 
@@ -95,7 +95,7 @@ def step(folder, model, data, rank=0, shards=None):
         capture.take(name + "/grad", parameter.grad, "reduce")
     ranks = 1 if shards is None else RANKS
     if rank == 0:
-        pt.start(folder, producer="torch", version=torch.__version__, ranks=ranks, steps=[1], mesh={"tp": ranks},
+        pt.write_manifest(folder, producer="torch", version=torch.__version__, ranks=ranks, steps=[1], mesh={"tp": ranks},
                  must_agree={"model": "mlp", "seed": "0"}, may_differ={"layout": f"tp{ranks}"})
     pt.write_rank(folder, 1, rank, capture.tensors)
 

@@ -1,8 +1,8 @@
 """Writes traces that `plumb` checks (docs/trace-format.md). The standard library alone; copy this file
 where you need it.
 
-    start("run", producer="my-trainer", ranks=2, steps=[1], mesh={"dp": 1, "tp": 2}, must_agree={"model": "mine"})
-    write_rank("run", step=1, rank=0, tensors={"layers.0/out": tensor("F32", [2, 8], values, shape=[4, 8],
+    write_manifest("run", producer="my-trainer", ranks=2, steps=[1], mesh={"dp": 1, "tp": 2}, must_agree={"model": "x"})
+    write_rank("run", step=1, rank=0, tensors={"layers.0/out": stored("F32", [2, 8], values, shape=[4, 8],
         placements=[shard("tp", 0), replicate("dp")], order=3)})
 
 A value is bytes in the order of rows (little-endian), or a list of numbers for F32, F64 and whole numbers. What is
@@ -32,7 +32,7 @@ def partial(axis):
     return {"axis": axis, "kind": "partial"}
 
 
-def tensor(dtype, held, values, **says):
+def stored(dtype, held, values, **says):
     """`held`: the shape of what this rank has; `shape`, among what is said, that of the whole."""
     if not isinstance(values, (bytes, bytearray, memoryview)):
         values = list(values)
@@ -42,8 +42,8 @@ def tensor(dtype, held, values, **says):
     return dtype, list(held), bytes(values), {name.rstrip("_"): value for name, value in says.items()}
 
 
-def start(folder, *, producer, ranks, steps, must_agree, may_differ=None, mesh=None, version=None, libraries=None,
-          sampled=None):
+def write_manifest(folder, *, producer, ranks, steps, must_agree, may_differ=None, mesh=None, version=None,
+                   libraries=None, sampled=None):
     """Writes the manifest: by one process, before or after the ranks write."""
     os.makedirs(folder, exist_ok=True)
     manifest = {"schema": "plumb-trace/2", "producer": {"name": producer}, "ranks": ranks, "steps": list(steps),
