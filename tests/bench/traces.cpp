@@ -130,7 +130,8 @@ struct Peer {
 
 Peer peer(const TwoTraces& traces) {
   const char* python = std::getenv("PLUMB_TORCH_PYTHON");
-  const std::string command = std::string(python == nullptr ? "/usr/bin/python3" : python) +
+  const std::string command = "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 " +
+                              std::string(python == nullptr ? "/usr/bin/python3" : python) +
                               " " PLUMB_SOURCE_DIR "/tests/bench/torch_compare.py " +
                               traces.reference().string() + " " + traces.candidate().string();
   Peer seen;
@@ -165,7 +166,7 @@ void check_of_traces(benchmark::State& state) {
   }
   state.counters["speed/read"] = median(ratios);
   state.counters["GB a CPU second"] = median(speeds);
-  if (options.threads == 1) return;
+  if (options.threads > 1) return;  // peers have one, too
   const Peer other = peer(traces);
   state.SetLabel(other.words.empty() ? "no PyTorch and numpy here" : other.words);
   if (other.words.empty()) return;
