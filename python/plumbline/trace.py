@@ -1,5 +1,16 @@
-"""Writes traces that `plumb` checks (docs/trace-format.md). The standard library alone; copy this file
-where you need it.
+"""Traces for `plumb check`. One file, the standard library alone (and PyTorch, where a program of PyTorch is traced):
+copy it where you need it.
+
+Of a program of PyTorch, by hooks, with twins (docs/pytorch.md):
+
+    plumb.start(model, layout=mesh)
+    with plumb.step(optimizer):
+        loss = train_step(...)
+    for k in plumb.twins():
+        with plumb.twin(k):
+            train_step(...)
+
+Of any other, by hand (docs/trace-format.md):
 
     write_manifest("run", producer="my-trainer", ranks=2, steps=[1], mesh={"dp": 1, "tp": 2}, must_agree={"model": "x"})
     write_rank("run", step=1, rank=0, tensors={"layers.0/out": stored("F32", [2, 8], values, shape=[4, 8],
