@@ -76,21 +76,22 @@ def write_manifest(folder, *, producer, ranks, steps, must_agree, may_differ=Non
 
 def write_rank(folder, step, rank, tensors):
     """Writes the file of one rank: by that rank, without a word to the others."""
-    header, data = {"__metadata__": {}}, b""
+    header, data, at = {"__metadata__": {}}, [], 0
     for name, (dtype, held, raw, says) in sorted(tensors.items(), key=lambda item: -WIDTHS[item[1][0]]):
-        header[name] = {"dtype": dtype, "shape": held, "data_offsets": [len(data), len(data) + len(raw)]}
+        header[name] = {"dtype": dtype, "shape": held, "data_offsets": [at, at + len(raw)]}
         header["__metadata__"][name] = json.dumps(says)
-        data += raw  # the widest first, so that each begins at a multiple of its width
+        data.append(raw)  # the widest first, so that each begins at a multiple of its width
+        at += len(raw)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     where = os.path.join(folder, f"step_{step:06d}")
     os.makedirs(where, exist_ok=True)
-    _write(os.path.join(where, f"rank_{rank:05d}.safetensors"), struct.pack("<Q", len(text)) + text + data)
+    _write(os.path.join(where, f"rank_{rank:05d}.safetensors"), struct.pack("<Q", len(text)), text, *data)
 
 
-def _write(file, content):  # whole, or not at all
+def _write(file, *content):  # whole, or not at all
     with open(file + ".partial", "wb") as out:
-        out.write(content)
+        out.writelines(content)
     os.replace(file + ".partial", file)
 
 
