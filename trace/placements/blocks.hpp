@@ -5,7 +5,7 @@
 // scalar (1, 1). A block of the tensor is then one piece or several.
 //
 // REFUSES  unsupported   blocks outside of the whole or the shard, and more than a million pieces
-// TESTED   tests/trace/placements_test.cpp
+// TESTED   tests/trace/placements_test.cpp, tests/trace/random_placements_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,7 @@
 //
 // REFUSES  unsupported   axes and dimensions that are not there, or taken twice; sizes that do not
 //                        add up
-// TESTED   tests/trace/placements_test.cpp
+// TESTED   tests/trace/placements_test.cpp, tests/trace/random_placements_test.cpp
 #pragma once
 
 #include <cstddef>
