@@ -7,6 +7,7 @@
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
 #include "trace/decisions.hpp"
+#include "trace/hands.hpp"
 #include "trace/order.hpp"
 #include "trace/pairs.hpp"
 #include "trace/replay.hpp"
@@ -90,7 +91,7 @@ class Check {
     for (const auto& [id, tensor] : c_.values) {
       if (!judgeable(id)) continue;
       const Difference& d = pairs_.at(id).difference;
-      lines_[id] = {id, "", 0, d.relative(), {}, static_cast<double>(d.largest)};
+      lines_[id] = {id, "", 0, d.relative(), {}, static_cast<double>(d.largest), d.cosine()};
       if (d.non_finite > 0) not_finite_.insert(id);
     }
   }
@@ -277,7 +278,7 @@ class Check {
     if (drawn_) add_twins(level, v, lines);
     put_in_order(v);
     blame(v);
-    for (Finding& f : v.findings) say_where(f);
+    by_hands(options_.threads, v.findings.size(), [&](std::size_t i) { say_where(v.findings[i]); });
     for (auto& [id, line] : lines) {
       if (unjudged_.contains(id) && line.statistic.empty()) {
         ++v.unjudged;

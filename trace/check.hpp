@@ -19,6 +19,7 @@
 // SOURCES  twins.md V1, V2, V3; bounds/SOURCES.md [Megatron-LM] [PyTorch-close]
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -61,6 +62,10 @@ struct Line {
   double relative = 0;           // |candidate - reference| / |reference|, Frobenius
   std::optional<double> p = {};  // of twins: chance of so much of this statistic in a healthy run
   double largest = 0;            // max |candidate - reference|
+  double cosine = 1;             // of the angle between both; NaN: there is none
+
+  // The relative difference as a ratio of signal to noise; infinite or NaN: there is none.
+  double decibels() const { return -20 * std::log10(relative); }
 };
 
 struct Verdict {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -24,6 +25,27 @@ void in_order(std::vector<std::size_t>& cuts) {
   cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
 }
 
+bool is_bare(Stored stored) {
+  return stored == Stored::f32 || stored == Stored::bf16 || stored == Stored::f16;
+}
+
+Lying lying(const Shard& shard, std::size_t first, std::size_t n) {
+  if (shard.in_file) {
+    const Mapped& numbers = shard.in_file->numbers;
+    return {numbers.bytes(first), numbers.stored, n};
+  }
+  return {reinterpret_cast<const char*>(shard.values.values.data() + first), Stored::f32, n};
+}
+
+// A NaN of a short format is one NaN, whatever its bits are beside the sign.
+void settle(const Shard& shard, std::vector<float>& numbers, const float*& at) {
+  if (!shard.in_file || shard.in_file->numbers.stored == Stored::f32) return;
+  for (float& x : numbers) {
+    if (std::isnan(x)) x = std::copysign(std::numeric_limits<float>::quiet_NaN(), x);
+  }
+  at = numbers.data();
+}
+
 // Have both shards the same bytes there, where bytes of both have one meaning?
 bool same_bytes(const Shard& a, std::size_t of_a, const Shard& b, std::size_t of_b, std::size_t n) {
   if (!a.in_file || !b.in_file || a.in_file->numbers.stored != b.in_file->numbers.stored)
@@ -36,6 +58,7 @@ bool same_bytes(const Shard& a, std::size_t of_a, const Shard& b, std::size_t of
 
 void Cover::add(std::size_t number, const Shard& shard) {
   numbers_.push_back(number);
+  bare_ = bare_ && (!shard.in_file || is_bare(shard.in_file->numbers.stored));
   const std::vector<Piece>& pieces = shard.placement.pieces;
   for (std::size_t p = 0; p < pieces.size(); ++p) {
     if (pieces[p].global.rows == 0 || pieces[p].global.cols == 0) continue;
@@ -160,6 +183,22 @@ const float* Cover::at(std::size_t first, std::size_t n, float* room) const {
   return room;
 }
 
+void Cover::lie(std::size_t first, std::size_t n, std::vector<Lying>& runs) const {
+  by_segments(
+      first, n,
+      [&](const Segment& s, std::size_t down, std::size_t skip, std::size_t, std::size_t count) {
+        const Holder& h = holders_[s.first_holder];
+        const Lying run = lying(*h.shard, h.place + down * h.shard->cols() + skip, count);
+        const bool next = !runs.empty() && runs.back().stored == run.stored &&
+                          runs.back().bytes + runs.back().n * width_of(run.stored) == run.bytes;
+        if (next) {
+          runs.back().n += count;
+        } else {
+          runs.push_back(run);
+        }
+      });
+}
+
 void Cover::hold_together(std::size_t first, std::size_t n, Disagreements& seen) const {
   if (holders_.size() == segments_.size()) return;
   std::vector<float> of_owner, of_other;
@@ -176,6 +215,8 @@ void Cover::hold_together(std::size_t first, std::size_t n, Disagreements& seen)
           of_other.resize(count);
           const float* x = owner.shard->at(place, count, of_owner.data());
           const float* y = h.shard->at(here, count, of_other.data());
+          settle(*owner.shard, of_owner, x);
+          settle(*h.shard, of_other, y);
           if (std::memcmp(x, y, count * sizeof(float)) == 0) continue;
           std::size_t j = 0;
           while (std::bit_cast<std::uint32_t>(x[j]) == std::bit_cast<std::uint32_t>(y[j])) ++j;
@@ -273,6 +314,12 @@ const float* Joint::at(std::size_t first_of, std::size_t n, float* room) const {
     for (std::size_t e = 0; e < n; ++e) room[e] += summand[e];
   }
   return room;
+}
+
+void Joint::lie(std::size_t first_of, std::size_t n, float* room, std::vector<Lying>& runs) const {
+  if (first().parts > 1 || !covers_.front().lies_bare())
+    return Elements::lie(first_of, n, room, runs);
+  covers_.front().lie(first_of, n, runs);
 }
 
 void Joint::hold_together(std::size_t first_of, std::size_t n, Disagreements& seen) const {

@@ -35,6 +35,9 @@ class Cover {
   bool arrange();
 
   const float* at(std::size_t first, std::size_t n, float* room) const;
+  void lie(std::size_t first, std::size_t n, std::vector<Lying>& runs) const;
+  // Do all numbers lie somewhere, as those that are compared where they lie?
+  bool lies_bare() const { return bare_ && !hole_; }
   void hold_together(std::size_t first, std::size_t n, Disagreements& seen) const;
   // The place in the whole of the first element that nobody holds.
   const std::optional<std::size_t>& first_hole() const { return hole_; }
@@ -69,6 +72,7 @@ class Cover {
   std::vector<Holder> holders_;
   std::vector<std::size_t> numbers_;
   std::optional<std::size_t> hole_;
+  bool bare_ = true;
 };
 
 class Joint : public Elements {
@@ -83,6 +87,7 @@ class Joint : public Elements {
   const Format& format() const { return shards_.front().shard->format; }
 
   const float* at(std::size_t first, std::size_t n, float* room) const override;
+  void lie(std::size_t first, std::size_t n, float* room, std::vector<Lying>& runs) const override;
   void hold_together(std::size_t first, std::size_t n, Disagreements& seen) const override;
   std::vector<Finding> findings(const Disagreements& seen) const override;
 

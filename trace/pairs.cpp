@@ -57,11 +57,11 @@ class OnePass {
     Pair& pair = seen.pair;
     Reading of_r(r), of_c(c);
     by_stretches(r.size(), [&](std::size_t first, std::size_t n) {
-      const float *x = of_r(first, n), *y = of_c(first, n);
       r.elements->hold_together(first, n, seen.reference.disagreements);
       c.elements->hold_together(first, n, seen.candidate.disagreements);
-      add_difference({y, n}, {x, n}, {}, pair.difference);
-      if (asked_.close) pair.close = std::max(pair.close, worst_close(y, x, n));
+      add_difference(of_c.lying(first, n), of_r.lying(first, n), pair.difference);
+      if (asked_.close)
+        pair.close = std::max(pair.close, worst_close(of_c(first, n), of_r(first, n), n));
       return true;
     });
     pair.both = true;

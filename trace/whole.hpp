@@ -17,6 +17,7 @@
 #include "number/matrix.hpp"
 #include "trace/finding.hpp"
 #include "trace/sees.hpp"
+#include "trace/store/mapped.hpp"
 
 namespace plumb::trace {
 
@@ -35,6 +36,10 @@ class Elements {
   virtual ~Elements() = default;
   // Returns n of them from `first` on: where they lie, or in `room`.
   virtual const float* at(std::size_t first, std::size_t n, float* room) const = 0;
+  // Adds where these lie, in whatever numbers that are FP32's, BF16's or FP16's; or lie in `room`.
+  virtual void lie(std::size_t first, std::size_t n, float* room, std::vector<Lying>& runs) const {
+    runs.push_back({reinterpret_cast<const char*>(at(first, n, room)), Stored::f32, n});
+  }
   // Notes where replicas of the same stretch disagree.
   virtual void hold_together(std::size_t, std::size_t, Disagreements&) const {}
   // What is wrong with how it was put together, statistic "structure".
@@ -68,11 +73,17 @@ class Reading {
     if (room_.size() < n) room_.resize(n);
     return whole_.elements->at(first, n, room_.data());
   }
-  const Whole& whole() const { return whole_; }
+  const std::vector<Lying>& lying(std::size_t first, std::size_t n) {
+    if (room_.size() < n) room_.resize(n);
+    runs_.clear();
+    whole_.elements->lie(first, n, room_.data(), runs_);
+    return runs_;
+  }
 
  private:
   const Whole& whole_;
   Tensor::Numbers room_;
+  std::vector<Lying> runs_;
 };
 
 // Calls f(first, n) for stretches of `size` numbers until it returns false.

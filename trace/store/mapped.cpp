@@ -9,23 +9,18 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
 
 #include "number/outcome.hpp"
 
 namespace plumb::trace {
 namespace {
 
-constexpr std::uint32_t infinity = 0x7f800000, not_a_number = 0x7fc00000, sign = 0x80000000;
-
-// As decode() has them: a NaN of a short format keeps its sign alone.
 void from_bf16(const char* from, std::size_t n, float* into) {
   for (std::size_t e = 0; e < n; ++e) {
     std::uint16_t code;
     std::memcpy(&code, from + 2 * e, sizeof code);
-    const std::uint32_t bits = std::uint32_t{code} << 16, size = bits & ~sign;
-    const std::uint32_t x = size > infinity ? (bits & sign) | not_a_number : bits;
-    std::memcpy(into + e, &x, sizeof x);
+    const std::uint32_t bits = std::uint32_t{code} << 16;
+    std::memcpy(into + e, &bits, sizeof bits);
   }
 }
 
@@ -35,10 +30,9 @@ void from_fp16(const char* from, std::size_t n, float* into) {
     std::memcpy(&code, from + 2 * e, sizeof code);
     const std::uint32_t minus = std::uint32_t{code & 0x8000U} << 16;
     const std::uint32_t size = std::uint32_t{code & 0x7fffU} << 13;
-    const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) * 0x1p112F);
-    const std::uint32_t beyond = size > 0x0f800000 ? not_a_number : infinity;
-    const std::uint32_t x = minus | (size >= 0x0f800000 ? beyond : finite);
-    std::memcpy(into + e, &x, sizeof x);
+    const auto wide = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) * 0x1p112F);
+    const std::uint32_t bits = minus | wide | (size >= 0x0f800000 ? 0x7f800000U : 0U);
+    std::memcpy(into + e, &bits, sizeof bits);
   }
 }
 
@@ -74,19 +68,23 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
 
 MappedFile::~MappedFile() { munmap(const_cast<char*>(at_), size_); }
 
+void numbers_at(const char* bytes, Stored stored, std::size_t n, float* into) {
+  if (stored == Stored::f32) {
+    std::memcpy(into, bytes, n * sizeof(float));
+  } else if (stored == Stored::bf16) {
+    from_bf16(bytes, n, into);
+  } else if (stored == Stored::f16) {
+    from_fp16(bytes, n, into);
+  } else {
+    from_others(bytes, stored, n, into);
+  }
+}
+
 const float* Mapped::at(std::size_t first, std::size_t n, float* room) const {
   const char* from = bytes(first);
-  if (stored == Stored::f32) {
-    const bool aligned = reinterpret_cast<std::uintptr_t>(from) % alignof(float) == 0;
-    if (aligned) return reinterpret_cast<const float*>(from);
-    std::memcpy(room, from, n * sizeof(float));
-  } else if (stored == Stored::bf16) {
-    from_bf16(from, n, room);
-  } else if (stored == Stored::f16) {
-    from_fp16(from, n, room);
-  } else {
-    from_others(from, stored, n, room);
-  }
+  const bool aligned = reinterpret_cast<std::uintptr_t>(from) % alignof(float) == 0;
+  if (stored == Stored::f32 && aligned) return reinterpret_cast<const float*>(from);
+  numbers_at(from, stored, n, room);
   return room;
 }
 

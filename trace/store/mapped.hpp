@@ -31,6 +31,17 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+// Numbers that lie in a row in memory or in a mapped file.
+struct Lying {
+  const char* bytes;
+  Stored stored;
+  std::size_t n;
+};
+
+// Writes n numbers as FP32, to which FP64 is rounded; all others are FP32's. NaN of short formats
+// keep their bits.
+void numbers_at(const char* bytes, Stored stored, std::size_t n, float* into);
+
 // Numbers that lie in a row in a file.
 struct Mapped {
   std::shared_ptr<const MappedFile> file;
@@ -40,8 +51,7 @@ struct Mapped {
   const char* bytes(std::size_t first) const {
     return file->bytes().data() + place + first * width_of(stored);
   }
-  // Returns n from `first` on as FP32, to which FP64 is rounded; all others are FP32's. They lie
-  // where they are, or in `room`.
+  // Returns n from `first` on: where they lie, or in `room`.
   const float* at(std::size_t first, std::size_t n, float* room) const;
 };
 
