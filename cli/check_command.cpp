@@ -11,6 +11,7 @@
 #include "cli/verbs.hpp"
 #include "model/plan/verify.hpp"
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 #include "trace/report/report.hpp"
 #include "trace/selection.hpp"
 #include "trace/store/store.hpp"
@@ -64,14 +65,20 @@ static std::optional<int> number_of(const std::vector<std::string>& twins) {
 
 void CheckCommand::refuse_odd_twins() const {
   const bool traces = !twins.empty() && !number_of(twins);
-  if (traces && twins.size() < 2) {
-    throw Failure("--twins got one trace, '" + twins.front() +
-                  "', and one says nothing of how twins scatter; name two or more, better four");
-  }
   const auto number = std::ranges::find_if(twins, is_number);
   if (traces && number != twins.end()) {
     throw Failure("--twins got traces and the number " + *number +
                   "; give one or the other (a folder of that name is ./" + *number + ")");
+  }
+  if (traces && twins.size() < 3) {
+    throw Failure("--twins got " + how_many(twins.size(), "trace") + ", first '" + twins.front() +
+                  "', and fewer than three do not say how twins scatter; name three or more, "
+                  "better four");
+  }
+  if (number_of(twins) == 2 && spreads.empty()) {
+    throw Failure(
+        "--twins 2 is for --spreads: without stored spreads two twins do not say how "
+        "twins scatter; ask for three or more, better four");
   }
   if (traces && !spreads.empty()) {
     throw Failure(

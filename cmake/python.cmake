@@ -10,12 +10,23 @@ function(python_test name)
   set_tests_properties(python.${name} PROPERTIES
     LABELS python SKIP_RETURN_CODE 77 ENVIRONMENT "${python_tests_run}")
 endfunction()
-python_test(package ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/plumb_test.py)
-python_test(writer ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/plumb_trace_test.py)
+python_test(package ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/package_test.py)
+python_test(writer ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/trace_writer_test.py)
+python_test(foreign_trace ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/foreign_trace_test.py
+  $<TARGET_FILE:plumb> ${PROJECT_SOURCE_DIR})
 python_test(install bash ${PROJECT_SOURCE_DIR}/tests/python/install.sh
   ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:plumb_c> ${PROJECT_BINARY_DIR}/python)
-python_test(torch_tensor_parallel ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/examples/torch_tensor_parallel/job.py
-  $<TARGET_FILE:plumb> ${PROJECT_BINARY_DIR}/torch_tensor_parallel)
+# With the PyTorch that `./run test torch` installs, or else with what is there.
+function(torch_test name)
+  python_test(${name} bash ${PROJECT_SOURCE_DIR}/tests/python/with_torch.sh ${PROJECT_BINARY_DIR}/torch/bin/python
+    ${PLUMB_PYTHON} ${ARGN})
+  set_tests_properties(python.${name} PROPERTIES LABELS "python;torch" TIMEOUT 900)
+endfunction()
+torch_test(capture ${PROJECT_SOURCE_DIR}/tests/python/capture_test.py)
+foreach(example tensor_parallel by_hand data_parallel)
+  torch_test(torch_${example} ${PROJECT_SOURCE_DIR}/examples/torch/run.py $<TARGET_FILE:plumb>
+    ${PROJECT_BINARY_DIR}/torch_examples --only ${example} --formats bf16)
+endforeach()
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/kernel_in_python/test_*.py)
 foreach(example IN LISTS examples)
   get_filename_component(name ${example} NAME_WE)

@@ -71,44 +71,45 @@ def layouts(plt, lines):
     return figure
 
 
-SERIES = {("random", "bf16"): ("#0072b2", "o"), ("random", "fp8-current"): ("#0072b2", "s"),
-          ("early", "bf16"): ("#009e73", "o"), ("early", "fp8-current"): ("#009e73", "s"),
-          ("trained", "bf16"): ("#d55e00", "o"), ("trained", "fp8-current"): ("#d55e00", "s")}
-LOWEST = 3e-5
+WEIGHTS = {"random": ("#0072b2", "o"), "early": ("#009e73", "s"), "trained": ("#d55e00", "^")}
+LOWEST = 5e-4
 
 
 def rates(rows):
-    """[weights, recipe, level, alarms, runs, 95 % interval], as `plumb experiment false-alarms` writes them beside its rows."""
-    return [[r["weights"], r["recipe"], r["level"], int(r["alarms"]), int(r["runs"]), float(r["low"]), float(r["high"])]
+    """[level, weights, alarms, runs, most] of each cell, as `plumb experiment false-alarms` writes them beside its rows."""
+    return [[r["level"], r["weights"], int(r["alarms"]), int(r["runs"]), int(r["most"])]
             for r in rows["false-alarms-rates"]]
 
 
+def strip(panel, x, level, cells):
+    """The cells of one level side by side, those that accuse most to the right."""
+    most = max(c[4] / c[3] for c in cells)
+    panel.fill_between([x - 0.46, x + 0.46], most, 1, color=RED, linewidth=0)
+    panel.plot([x - 0.46, x + 0.46], [float(level)] * 2, color="#a33333", linewidth=1.2)
+    cells = sorted(cells, key=lambda c: c[2] / c[3])
+    for n, (_, weights, count, runs, _) in enumerate(cells):
+        colour, mark = WEIGHTS[weights]
+        panel.plot(x - 0.42 + 0.84 * n / max(len(cells) - 1, 1), max(count / runs, LOWEST), mark, color=colour, markersize=4)
+
+
 def alarms(plt, of):
-    levels = sorted({r[2] for r in of}, key=float)
-    runs = {(w, recipe): n for w, recipe, _, _, n, _, _ in of}
-    keys = [plt.Line2D([], [], color=colour, marker=mark, label=f"{w}, {recipe}: {runs[w, recipe]:,} runs")
-            for (w, recipe), (colour, mark) in SERIES.items()]
-    figure, axes = page(plt, 9, 6.6, "How often is a healthy run accused?",
-                        "Marks: the share accused, all layouts, families and sizes together; bars: 95 % confidence. No mark: "
-                        "none was\naccused. Below the line of its level (outside the red) a level keeps its word.", 1, 1,
+    levels = sorted({r[0] for r in of}, key=float)
+    cells = {w: sum(r[1] == w and r[0] == levels[0] for r in of) for w in WEIGHTS}
+    keys = [plt.Line2D([], [], color=colour, marker=mark, linewidth=0, label=f"{w}: {cells[w]} cells")
+            for w, (colour, mark) in WEIGHTS.items()]
+    figure, axes = page(plt, 9, 6.2, "How often is a healthy run accused?",
+                        "A mark is a cell: weights, size, family, recipe, layout. Line: the level; red: more than 99 of 100 "
+                        "samples of a rate\nas high as the level would have. At the bottom: none was accused.", 1, 1,
                         legend=keys, columns=3)
     panel = axes[0][0]
     for x, level in enumerate(levels):
-        panel.fill_between([x - 0.45, x + 0.45], float(level), 1, color=RED, linewidth=0)
-        panel.plot([x - 0.45, x + 0.45], [float(level)] * 2, color="#a33333", linewidth=1.2)
-        for w, recipe, _, count, n, low, high in (r for r in of if r[2] == level):
-            colour, mark = SERIES[w, recipe]
-            at = x + 0.13 * (list(SERIES).index((w, recipe)) - 2.5)
-            panel.plot([at, at], [max(low, LOWEST), high], color=colour)
-            panel.plot(at, high, "_", color=colour)
-            if count:
-                panel.plot(at, count / n, mark, color=colour)
+        strip(panel, x, level, [r for r in of if r[0] == level])
     panel.set_yscale("log")
-    panel.set_ylim(LOWEST, 1)
-    panel.set_yticks([1e-4, 1e-3, 1e-2, 0.1, 1], ["0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
+    panel.set_ylim(LOWEST / 1.3, 1)
+    panel.set_yticks([LOWEST, 1e-3, 1e-2, 0.1, 1], ["none", "0.1 %", "1 %", "10 %", "100 %"])
     panel.grid(axis="y")
-    total = {level: (sum(r[3] for r in of if r[2] == level), sum(r[4] for r in of if r[2] == level)) for level in levels}
+    total = {level: (sum(r[2] for r in of if r[0] == level), sum(r[3] for r in of if r[0] == level)) for level in levels}
     panel.set_xticks(range(len(levels)), [f"{level}\n{total[level][0]:,} of {total[level][1]:,}" for level in levels])
     panel.set_xlim(-0.5, len(levels) - 0.5)
-    panel.set_xlabel("family-wise level asked for, and runs accused in all")
+    panel.set_xlabel("level asked for, and runs accused in all")
     return figure

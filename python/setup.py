@@ -51,7 +51,7 @@ class Build(build_py):
     def run(self):
         super().run()
         editable = getattr(self, "editable_mode", False)
-        into = pathlib.Path(__file__).parent / "plumb" if editable else pathlib.Path(self.build_lib) / "plumb"
+        into = pathlib.Path(__file__).parent / "plumbline" if editable else pathlib.Path(self.build_lib) / "plumbline"
         into.mkdir(parents=True, exist_ok=True)
         given = os.environ.get("PLUMB_LIBRARY")
         with tempfile.TemporaryDirectory(prefix="plumb-build-") as folder:

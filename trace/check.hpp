@@ -3,7 +3,7 @@
 //
 // It is given two traces (and their promises) and nothing else. Rules:
 //   twins          execute the promise K more times in the candidate's layout; the spread of the
-//                  twins is the tolerance (one family-wise false-alarm level, Holm over all tests);
+//                  twins is the tolerance (one level of false alarms for the whole run);
 //                  without a promise twins are traces of the producer's: trace/twin_traces.hpp
 //   replay         each operation again from the candidate's own inputs, by its local tolerance
 //   perturbation   TTrace: margin times the response of the reference to a perturbed input
@@ -53,14 +53,14 @@ struct CheckOptions : TwinOptions {
 //
 // `ratio` ranks, and at most 1 passes. Of replay and the rules of others it is error / tolerance.
 // Of twins it is how improbable the statistic is: how far its logarithm lies beyond that of twins,
-// over how far it may lie beyond (Judged::standing). An error over its largest allowed size would
+// over how far it may lie beyond (Tests::standing). An error over its largest allowed size would
 // not rank: a share of elements that differ cannot pass 1, so healthy tensors would stand at 0.95.
 struct Line {
   std::string id;
   std::string statistic;
   double ratio = 0;
   double relative = 0;           // |candidate - reference| / |reference|, Frobenius
-  std::optional<double> p = {};  // of twins: chance of so much of this statistic in a healthy run
+  std::optional<double> p = {};  // of twins: chance that a healthy run shows so much anywhere
   double largest = 0;            // max |candidate - reference|
   double cosine = 1;             // of the angle between both; NaN: there is none
 

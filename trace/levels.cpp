@@ -1,9 +1,7 @@
 #include "trace/levels.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
 
 #include <boost/math/distributions/beta.hpp>
@@ -82,30 +80,6 @@ double inverse_trigamma(double y) {
     if (std::fabs(step) <= 4 * std::numeric_limits<double>::epsilon() * x) break;
   }
   return x;
-}
-
-std::vector<double> holm(std::span<const double> p) {
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    if (!std::isnan(p[i])) order.push_back(i);
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
-  std::vector<double> adjusted(p.size(), std::numeric_limits<double>::quiet_NaN());
-  double so_far = 0;
-  for (std::size_t rank = 0; rank < order.size(); ++rank) {
-    const auto left = static_cast<double>(order.size() - rank);
-    so_far = std::max(so_far, std::min(1.0, left * p[order[rank]]));
-    adjusted[order[rank]] = so_far;
-  }
-  return adjusted;
-}
-
-std::vector<bool> holm_rejected(std::span<const double> p, double alpha) {
-  const std::vector<double> adjusted = holm(p);
-  std::vector<bool> rejected(p.size());
-  for (std::size_t i = 0; i < p.size(); ++i) rejected[i] = adjusted[i] <= alpha;
-  return rejected;
 }
 
 Interval binomial_interval(std::size_t hits, std::size_t n, double confidence) {

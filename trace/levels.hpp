@@ -1,16 +1,14 @@
-// trace/levels.hpp: from a statistic to a probability, from many of them to a decision.
+// trace/levels.hpp: from a statistic to a probability, from counts to an interval.
 //
 // Tails are upper tails, computed without 1 - x, so that levels of 1e-12 keep their digits.
 //
 // VALID    degrees > 0, infinity included (then normal); probabilities in (0, 1); x > 0 for the
 //          gamma family. Elsewhere std::domain_error is thrown.
 // TESTED   tests/trace/levels_test.cpp
-// SOURCES  bounds/SOURCES.md [Hol79] [CP34] [Smy04]
+// SOURCES  bounds/SOURCES.md [CP34] [Smy04]
 #pragma once
 
 #include <cstddef>
-#include <span>
-#include <vector>
 
 #include "trace/sees.hpp"
 
@@ -30,13 +28,6 @@ double digamma(double x);
 double trigamma(double x);
 // The x with trigamma(x) = y, by Newton's iteration on 1 / trigamma [Smy04].
 double inverse_trigamma(double y);
-
-// Adjusted p-values of Holm's step-down procedure, in the order of p [Hol79]: rejecting wherever
-// the adjusted value is <= alpha rejects a true hypothesis with probability <= alpha in all, under
-// any dependence. NaN counts as "no test" and stays NaN.
-std::vector<double> holm(std::span<const double> p);
-// The same as a decision: true where the hypothesis is rejected.
-std::vector<bool> holm_rejected(std::span<const double> p, double alpha);
 
 struct Interval {
   double low, high;

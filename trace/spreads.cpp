@@ -12,10 +12,11 @@
 namespace plumb::trace {
 namespace {
 
-constexpr double cap_of_log = 6;    // degrees of a log statistic's t, at most
-constexpr double cap_of_scale = 8;  // prior degrees of scale's t, at most
+constexpr double cap_of_log = 7;  // degrees of a log statistic's t, at most
 constexpr double cap_of_prior = 60;
 constexpr double degrees_of_few = 3;  // where some twins show nothing
+// A run's norm may differ from what its twins foretell by so much, beyond all scatter.
+constexpr double foretold = 0.04;
 constexpr double degrees_of_learnt = 12;
 constexpr std::size_t draws_of_a_field = 4;
 
@@ -86,72 +87,56 @@ Prior prior_of(const std::vector<double>& q, double nu) {
 
 // Moderated nulls for all live rows of one statistic (twins.md N4, N5).
 void moderate(const std::vector<Row>& rows, const std::vector<Measured>& all, Statistic s,
-              double nu, std::vector<Judged>& out) {
+              double nu, std::vector<Null>& out) {
   const std::vector<double> kind = pooled(rows, all, nu);
   std::vector<double> q;
   for (std::size_t i = 0; i < rows.size(); ++i) q.push_back(rows[i].variance / kind[i]);
   const Prior prior = prior_of(q, nu);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Measured& m = all[rows[i].tensor];
-    const double draws = static_cast<double>(m.draws.size());
     const double variance =
         (prior.degrees * prior.variance * kind[i] + nu * rows[i].variance) / (prior.degrees + nu);
-    Judged judged{rows[i].tensor, s, Case::live};
-    if (s == Statistic::scale) {
-      judged.spread = m.noise * std::sqrt(variance);
-      judged.degrees = std::min(prior.degrees, cap_of_scale) + nu;
-    } else {
-      judged.center = rows[i].mean;
-      judged.spread = std::sqrt(variance * (1 + 1 / draws));
-      judged.degrees = std::min(prior.degrees + nu, cap_of_log);
-    }
-    judged.p = judged.p_of(m.candidate);
-    out.push_back(judged);
+    Null null{rows[i].tensor, s, Case::live, rows[i].mean, std::sqrt(variance)};
+    null.degrees = prior.degrees + nu;
+    if (s != Statistic::scale) null.degrees = std::min(null.degrees, cap_of_log);
+    out.push_back(null);
   }
 }
 
+using DrawsOf = std::vector<Sample>;
+
 // The cases that need no null from pooling (twins.md N6); returns nothing for a live row.
-std::optional<Judged> special(const Measured& m, std::size_t index, Statistic s) {
-  const auto norm_of = [](const Sample& x) { return value_of(x, Statistic::norm); };
-  const auto shows = [&](const Sample& x) { return norm_of(x) > 0; };
-  const bool differs = norm_of(m.candidate) > 0;
-  if (std::ranges::none_of(m.draws, shows)) {
-    Judged judged{index, s, m.touched ? Case::undecidable : Case::bitwise};
-    judged.p = differs && !m.touched ? 0 : 1;
-    return judged;
+std::optional<Null> special(const Measured& m, const DrawsOf& draws, std::size_t index,
+                            Statistic s) {
+  const auto shows = [](const Sample& x) { return value_of(x, Statistic::norm) > 0; };
+  if (std::ranges::none_of(draws, shows)) {
+    return Null{index, s, m.touched ? Case::undecidable : Case::bitwise};
   }
   if (s == Statistic::scale) {
-    if (m.noise > 0.5) return Judged{index, s, Case::refused};
+    if (m.noise > 0.5) return Null{index, s, Case::refused};
     return {};
   }
   double largest = 0;
   bool all_positive = true;
-  for (const Sample& draw : m.draws) {
+  for (const Sample& draw : draws) {
     largest = std::max(largest, value_of(draw, s));
     all_positive = all_positive && value_of(draw, s) > 0;
   }
   if (all_positive) return {};
   // Where no twin shows the statistic at all there is no size to compare with.
-  Judged judged{index, s, largest > 0 ? Case::few : Case::undecidable};
-  if (largest > 0) {
-    judged.center = std::log(largest);
-    judged.spread = 1;
-    judged.degrees = degrees_of_few;
-    judged.p = value_of(m.candidate, s) > largest ? judged.p_of(m.candidate) : 1;
-  }
-  return judged;
+  if (largest == 0) return Null{index, s, Case::undecidable};
+  return Null{index, s, Case::few, std::log(largest), 1, degrees_of_few};
 }
 
-Row logs_of(const Measured& m, std::size_t index, Statistic s) {
-  const double n = static_cast<double>(m.draws.size());
+Row logs_of(const Measured& m, const DrawsOf& draws, std::size_t index, Statistic s) {
+  const double n = static_cast<double>(draws.size());
   double sum = 0, squares = 0;
-  for (const Sample& draw : m.draws) sum += std::log(value_of(draw, s));
-  for (const Sample& draw : m.draws) {
+  for (const Sample& draw : draws) sum += std::log(value_of(draw, s));
+  for (const Sample& draw : draws) {
     const double d = std::log(value_of(draw, s)) - sum / n;
     squares += d * d;
   }
   const double floor = floor_of(s);
-  double variance = squares / (n - 1);
+  double variance = n > 1 ? squares / (n - 1) : 0;
   if (s == Statistic::mismatch) {
     const double share = std::exp(sum / n);
     variance = std::max(variance, (1 - share) / (m.elements * share));
@@ -159,75 +144,107 @@ Row logs_of(const Measured& m, std::size_t index, Statistic s) {
   return {index, sum / n, variance + floor * floor};
 }
 
-Row slopes_of(const Measured& m, std::size_t index) {
+Row slopes_of(const Measured& m, const DrawsOf& draws, std::size_t index) {
   double squares = 0;
-  for (const Sample& draw : m.draws) {
+  for (const Sample& draw : draws) {
     const double a = value_of(draw, Statistic::scale) / m.noise;
     squares += a * a;
   }
-  return {index, 0, squares / static_cast<double>(m.draws.size())};
+  return {index, 0, squares / static_cast<double>(draws.size())};
+}
+
+Row row_of(const Measured& m, const DrawsOf& draws, std::size_t index, Statistic s) {
+  return s == Statistic::scale ? slopes_of(m, draws, index) : logs_of(m, draws, index, s);
+}
+
+// From the scatter of twins among each other to that of a further run about their mean, or, of
+// scale, about zero.
+void widen(Null& null, const Measured& m, std::size_t draws, bool candidate) {
+  if (null.statistic == Statistic::scale) {
+    null.spread *= m.noise;
+    return;
+  }
+  null.spread *= std::sqrt(1 + 1 / static_cast<double>(draws));
+  if (candidate && null.statistic == Statistic::norm) {
+    null.spread = std::hypot(null.spread, foretold);
+  }
+}
+
+std::vector<Null> nulls_of(const std::vector<Measured>& all, const std::vector<DrawsOf>& draws,
+                           const Learnt* learnt, bool candidate) {
+  std::vector<Null> out;
+  for (const Statistic s : all_statistics) {
+    std::vector<Row> rows;
+    double nu = 0;
+    const std::size_t first = out.size();
+    const bool needs_field = s == Statistic::row || s == Statistic::element;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const bool too_few = all[i].draws.size() < draws_of_a_field;
+      if (learnt != nullptr && needs_field && all[i].touched && too_few) continue;
+      if (const auto other = special(all[i], draws[i], i, s)) {
+        out.push_back(*other);
+        continue;
+      }
+      const Row row = row_of(all[i], draws[i], i, s);
+      const auto known = learnt == nullptr ? std::nullopt : learnt->variance(all[i].id, s);
+      if (known) {
+        out.push_back({i, s, Case::live, row.mean, std::sqrt(*known), degrees_of_learnt});
+      } else if (learnt != nullptr) {
+        out.push_back({i, s, Case::undecidable});
+      } else {
+        rows.push_back(row);
+        nu = static_cast<double>(draws[i].size()) - (s == Statistic::scale ? 0 : 1);
+      }
+    }
+    if (!rows.empty()) moderate(rows, all, s, nu, out);
+    for (std::size_t i = first; i < out.size(); ++i) {
+      if (out[i].how != Case::live) continue;
+      const std::size_t t = out[i].tensor;
+      widen(out[i], all[t], draws[t].size(), candidate);
+    }
+  }
+  return out;
 }
 
 }  // namespace
 
-double Judged::size_of(const Sample& sample) const {
-  return std::fabs(value_of(sample, statistic));
-}
+double Null::size_of(const Sample& sample) const { return std::fabs(value_of(sample, statistic)); }
 
-double Judged::p_of(const Sample& sample) const {
+double Null::beyond(const Sample& sample) const {
   const double size = size_of(sample);
-  if (statistic == Statistic::scale) return 2 * student_tail(size / spread, degrees);
-  if (size <= 0) return 1;
-  return student_tail((std::log(size) - center) / spread, degrees);
+  return statistic == Statistic::scale ? size / spread : (std::log(size) - center) / spread;
 }
 
-double Judged::standing(const Sample& sample, double level) const {
-  const double size = size_of(sample);
-  if (size == 0) return 0;
-  if (how == Case::bitwise) return std::numeric_limits<double>::infinity();
-  if (how != Case::live && how != Case::few) return 0;
-  const bool slope = statistic == Statistic::scale;
-  const double allowed = student_quantile(slope ? level / 2 : level, degrees);
-  const double beyond = slope ? size / spread : (std::log(size) - center) / spread;
-  return std::max(beyond, 0.0) / allowed;
-}
-
-double Judged::threshold(double level) const {
-  if (how == Case::bitwise) return 0;
-  if (how != Case::live && how != Case::few) return std::numeric_limits<double>::infinity();
-  const double t = student_quantile(statistic == Statistic::scale ? level / 2 : level, degrees);
+double Null::size_at(double t) const {
   return statistic == Statistic::scale ? t * spread : std::exp(center + t * spread);
 }
 
-namespace {
-
-Row row_of(const Measured& m, std::size_t index, Statistic s) {
-  return s == Statistic::scale ? slopes_of(m, index) : logs_of(m, index, s);
+std::vector<Null> nulls(const std::vector<Measured>& all, const Learnt* learnt) {
+  std::vector<DrawsOf> draws;
+  for (const Measured& m : all) draws.push_back(m.draws);
+  return nulls_of(all, draws, learnt, true);
 }
 
-Judged by_learnt(const Measured& m, std::size_t index, Statistic s, double variance) {
-  Judged judged{index, s, Case::live};
-  judged.degrees = degrees_of_learnt;
-  if (s == Statistic::scale) {
-    judged.spread = m.noise * std::sqrt(variance);
-  } else {
-    const double draws = static_cast<double>(m.draws.size());
-    for (const Sample& draw : m.draws) judged.center += std::log(value_of(draw, s)) / draws;
-    judged.spread = std::sqrt(variance * (1 + 1 / draws));
+std::vector<Null> nulls_without(std::size_t twin, const std::vector<Measured>& all,
+                                const Learnt* learnt) {
+  std::vector<DrawsOf> draws;
+  for (const Measured& m : all) {
+    DrawsOf others;
+    for (std::size_t k = 0; k < m.draws.size(); ++k) {
+      if (k != twin) others.push_back(m.draws[k]);
+    }
+    draws.push_back(std::move(others));
   }
-  judged.p = judged.p_of(m.candidate);
-  return judged;
+  return nulls_of(all, draws, learnt, false);
 }
-
-}  // namespace
 
 void Learnt::add(const std::vector<Measured>& batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     OfTensor& tensor = of_[without_micro_batch(batch[i].id)];
     for (const Statistic s : all_statistics) {
-      if (special(batch[i], i, s)) continue;
+      if (special(batch[i], batch[i].draws, i, s)) continue;
       Mean& mean = tensor[static_cast<std::size_t>(s)];
-      mean.sum += row_of(batch[i], i, s).variance;
+      mean.sum += row_of(batch[i], batch[i].draws, i, s).variance;
       ++mean.count;
     }
   }
@@ -245,10 +262,10 @@ double moved_on(const std::vector<Measured>& all, const Learnt& learnt) {
   std::vector<double> ratios;
   double nu = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].draws.size() < 2 || special(all[i], i, Statistic::norm)) continue;
+    if (all[i].draws.size() < 2 || special(all[i], all[i].draws, i, Statistic::norm)) continue;
     const auto variance = learnt.variance(all[i].id, Statistic::norm);
     if (!variance) continue;
-    ratios.push_back(logs_of(all[i], i, Statistic::norm).variance / *variance);
+    ratios.push_back(logs_of(all[i], all[i].draws, i, Statistic::norm).variance / *variance);
     nu = static_cast<double>(all[i].draws.size()) - 1;
   }
   if (ratios.empty()) return 1;
@@ -256,34 +273,6 @@ double moved_on(const std::vector<Measured>& all, const Learnt& learnt) {
   std::nth_element(ratios.begin(), middle, ratios.end());
   const double third = 1 - 2 / (9 * nu);  // Wilson and Hilferty's median of chi-square over nu
   return *middle / (third * third * third);
-}
-
-std::vector<Judged> judge(const std::vector<Measured>& all, const Learnt* learnt) {
-  std::vector<Judged> out;
-  for (const Statistic s : all_statistics) {
-    std::vector<Row> rows;
-    double nu = 0;
-    const bool needs_field = s == Statistic::row || s == Statistic::element;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (learnt != nullptr && needs_field && all[i].touched &&
-          all[i].draws.size() < draws_of_a_field) {
-        continue;
-      }
-      if (const auto other = special(all[i], i, s)) {
-        out.push_back(*other);
-        continue;
-      }
-      const auto known = learnt == nullptr ? std::nullopt : learnt->variance(all[i].id, s);
-      if (known) {
-        out.push_back(by_learnt(all[i], i, s, *known));
-      } else {
-        rows.push_back(row_of(all[i], i, s));
-        nu = static_cast<double>(all[i].draws.size()) - (s == Statistic::scale ? 0 : 1);
-      }
-    }
-    if (!rows.empty()) moderate(rows, all, s, nu, out);
-  }
-  return out;
 }
 
 }  // namespace plumb::trace

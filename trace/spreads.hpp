@@ -1,12 +1,13 @@
 // trace/spreads.hpp: nulls: how a statistic of a healthy run would scatter, learnt from the twins.
 //
 // Log statistics (norm, mismatch, row, element): y_k = ln S(draw k); mean m; spread pooled over the
-// tensors of a kind and shrunk (scaled F prior); t = (ln S - m) / (s sqrt(1 + 1/K)), one-sided,
-// with at most 6 degrees. scale: mean zero, two-sided, its spread in units of the relative noise.
+// tensors of a kind and shrunk (scaled F prior); t = (ln S - m) / (s sqrt(1 + 1/K)). scale: mean
+// zero, its spread in units of the relative noise. What a t says of a whole run is of
+// trace/families.hpp.
 // A share of n elements scatters at least as that of n independent ones does: mismatch m has a
 // variance of ln m of (1 - m)/(n m) or more, whatever few twins say (flips come together, not
-// apart). The floors f, the cap of 6 and the prior's cap of 60 are empirical: chosen on healthy
-// runs of a study; the experiment false-alarms measures them again on this program.
+// apart). The floors f and the prior's cap of 60 are empirical: chosen on healthy runs of a study;
+// the experiment false-alarms measures them again on this program.
 //
 // Spreads that were learnt from earlier healthy batches of the same run (Learnt) replace all of
 // that: only the means come from this run, so that two twins judge as sharply as many. row and
@@ -44,27 +45,24 @@ enum class Case {
   live,         // judged by t
   few,          // some twins show nothing: judged against the largest
   bitwise,      // nothing is split upstream: any difference is a finding
-  undecidable,  // all twins show nothing although something is split upstream
+  undecidable,  // nothing to compare with: all twins show nothing, or nothing is learnt of it
   refused,      // scale of a tensor that is mostly noise
 };
 
-struct Judged {
+// Where a statistic of one tensor lies in healthy runs. Of live and few tests: `center` is of ln S
+// (0 of scale), `spread` that of a further run, `degrees` at most those of its tail.
+struct Null {
   std::size_t tensor;  // index into the measured
   Statistic statistic;
   Case how;
-  double p = 1;
-  double center = 0;  // of ln S (of S for scale); `spread` and `degrees` are those of t
+  double center = 0;
   double spread = 0;
   double degrees = 0;
-  // The size of the statistic at which p would be `level`.
-  double threshold(double level) const;
+  // |S|, and how far it lies beyond the center: t, in spreads; of scale |t|. S = 0 lies at -inf.
   double size_of(const Sample& sample) const;
-  // How far a sample lies beyond what twins show, over how far it may lie beyond at this level:
-  // both in standard deviations of the statistic's logarithm (of scale: of the slope). At most 1
-  // passes; healthy tensors stand well below, and the less probable one always higher.
-  double standing(const Sample& sample, double level) const;
-  // p of another sample under the same null.
-  double p_of(const Sample& sample) const;
+  double beyond(const Sample& sample) const;
+  // The size that lies t beyond.
+  double size_at(double t) const;
 };
 
 // How the statistics of each tensor scatter among the twins of many batches. Tensors go by their id
@@ -94,8 +92,10 @@ class Learnt {
 // tensor can say.
 double moved_on(const std::vector<Measured>& all, const Learnt& learnt);
 
-// Returns the null of each tensor and statistic. Without learnt spreads at least two draws each are
-// needed.
-std::vector<Judged> judge(const std::vector<Measured>& all, const Learnt* learnt = nullptr);
+// Returns the null of each tensor and statistic, for a candidate, or for one of the twins by the
+// others. Without learnt spreads a twin needs two others, and a candidate two twins.
+std::vector<Null> nulls(const std::vector<Measured>& all, const Learnt* learnt);
+std::vector<Null> nulls_without(std::size_t twin, const std::vector<Measured>& all,
+                                const Learnt* learnt);
 
 }  // namespace plumb::trace

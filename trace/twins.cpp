@@ -6,7 +6,7 @@
 
 #include "trace/decisions.hpp"
 #include "trace/execute.hpp"
-#include "trace/levels.hpp"
+#include "trace/families.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -47,14 +47,14 @@ const char* in_words(Statistic s) {
   return "";
 }
 
-std::string explained(const Judged& j, const Measured& m, double threshold) {
-  if (j.how == Case::bitwise) {
+std::string explained(const Null& null, const Measured& m, double threshold, double chance) {
+  if (null.how == Case::bitwise) {
     return "differs although nothing upstream is split: twins are equal bit by bit";
   }
   char text[224];
   std::snprintf(text, sizeof text,
                 "%s is %.3g, twins allow %.3g (p = %.1e, noise %.2g of the tensor)",
-                in_words(j.statistic), j.size_of(m.candidate), threshold, j.p, m.noise);
+                in_words(null.statistic), null.size_of(m.candidate), threshold, chance, m.noise);
   return text;
 }
 
@@ -63,26 +63,14 @@ class Conclusion {
   Conclusion(const Drawn& drawn, const TwinOptions& options)
       : drawn_(drawn),
         measured_(drawn.measured),
-        judged_(judge(measured_, options.spreads == nullptr ? nullptr : &options.spreads->learnt)),
-        options_(options) {}
+        tests_(measured_, options.spreads == nullptr ? nullptr : &options.spreads->learnt),
+        level_(options.false_alarm) {}
 
   TwinsJudgement run(const Run& candidate) {
-    std::vector<double> p;
-    for (const Judged& j : judged_) {
-      if (j.how != Case::undecidable && j.how != Case::refused) p.push_back(j.p);
-    }
-    out_.tests = p.size();
-    const std::vector<double> adjusted = holm(p);
-    const double level =
-        options_.false_alarm / static_cast<double>(std::max<std::size_t>(p.size(), 1));
-    std::size_t next = 0;
-    for (const Judged& j : judged_) {
-      const bool tested = j.how != Case::undecidable && j.how != Case::refused;
-      look(j, level, tested && adjusted[next] < options_.false_alarm);
-      if (tested) ++next;
-    }
+    out_.tests = tests_.count();
+    for (const Null& null : tests_.nulls()) look(null);
     for (auto& [id, finding] : by_id_) {
-      if (vanishes_without_a_row(id, level, candidate)) out_.one_row.insert(id);
+      if (vanishes_without_a_row(id, candidate)) out_.one_row.insert(id);
       out_.findings.push_back(std::move(finding));
     }
     for (const Measured& m : measured_) note_undecidable(m);
@@ -92,43 +80,43 @@ class Conclusion {
   }
 
  private:
-  void look(const Judged& j, double level, bool rejected) {
-    const Measured& m = measured_[j.tensor];
-    const double threshold = j.threshold(level);
-    const double ratio = j.standing(m.candidate, level);
+  void look(const Null& null) {
+    const Measured& m = measured_[null.tensor];
+    const double threshold = tests_.threshold(null, level_);
+    const double ratio = tests_.standing(null, m.candidate, level_);
+    const double chance = tests_.chance(null, m.candidate);
     Worst& worst = out_.worst[m.id];
     if (worst.statistic.empty() || ratio > worst.ratio) {
-      worst = {std::string(name_of(j.statistic)), ratio, j.p};
+      worst = {std::string(name_of(null.statistic)), ratio, chance};
     }
-    if (j.statistic == Statistic::scale && j.how == Case::live) scales_.push_back(threshold);
-    if (j.statistic == Statistic::norm) {
-      const bool sharp = j.how == Case::bitwise || threshold / m.norm_of_reference <= 0.5;
+    if (null.statistic == Statistic::scale && null.how == Case::live) scales_.push_back(threshold);
+    if (null.statistic == Statistic::norm) {
+      const bool sharp = null.how == Case::bitwise || threshold / m.norm_of_reference <= 0.5;
       out_.could_fail = out_.could_fail || sharp;
       // A tensor that no twin moves (zeros, counts) is no noise.
-      if (!sharp && j.how != Case::undecidable) ++out_.vacuous;
+      if (!sharp && null.how != Case::undecidable) ++out_.vacuous;
     }
-    if (!rejected) return;
+    if (chance >= level_) return;
     Finding& finding = by_id_[m.id];
-    const double shown = std::max(ratio, 1.0);  // Holm's later steps are sharper than the first
-    if (finding.id.empty() || shown > finding.ratio) {
-      finding = {m.id, std::string(name_of(j.statistic)), j.how == Case::bitwise ? infinite : shown,
-                 explained(j, m, threshold)};
-      finding.value = j.size_of(m.candidate);
+    if (finding.id.empty() || ratio > finding.ratio) {
+      finding = {m.id, std::string(name_of(null.statistic)), ratio,
+                 explained(null, m, threshold, chance)};
+      finding.value = null.size_of(m.candidate);
       finding.tolerance = threshold;
-      finding.p = j.p;
+      finding.p = chance;
     }
   }
 
-  bool vanishes_without_a_row(const std::string& id, double level, const Run& candidate) {
+  bool vanishes_without_a_row(const std::string& id, const Run& candidate) {
     const Whole& c = candidate.values.at(id);
     const Around tensor = drawn_.around(id);
     const TopRow top = top_row(c, tensor.reference);
     if (top.share < 0.5) return false;
     const Sample rest = draws_of(tensor).of(c, top.row);
-    for (const Judged& j : judged_) {
-      if (measured_[j.tensor].id != id) continue;
-      if (j.how == Case::bitwise) return false;
-      if ((j.how == Case::live || j.how == Case::few) && j.p_of(rest) < level) return false;
+    for (const Null& null : tests_.nulls()) {
+      if (measured_[null.tensor].id != id) continue;
+      if (null.how == Case::bitwise) return false;
+      if (tests_.chance(null, rest) < level_) return false;
     }
     return true;
   }
@@ -143,8 +131,8 @@ class Conclusion {
 
   const Drawn& drawn_;
   const std::vector<Measured>& measured_;
-  std::vector<Judged> judged_;
-  const TwinOptions& options_;
+  const Tests tests_;
+  const double level_;
   TwinsJudgement out_;
   std::map<std::string, Finding> by_id_;
   std::vector<double> scales_;

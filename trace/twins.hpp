@@ -46,8 +46,8 @@ struct Group {
 // The statistic of a tensor that stands out most.
 struct Worst {
   std::string statistic;
-  double ratio = 0;  // Judged::standing; at most 1 passes
-  double p = 1;      // chance of so much in a healthy run, of this statistic alone
+  double ratio = 0;  // Tests::standing; at most 1 passes
+  double p = 1;      // chance that a healthy run shows so much, anywhere
 };
 
 struct TwinsJudgement {

@@ -14,7 +14,7 @@ except ImportError:
     print("skipped: numpy is not installed")
     sys.exit(77)
 
-import plumb
+import plumbline as plumb
 
 BLOCK_M, BLOCK_N, BLOCK_K = 32, 32, 64
 

@@ -122,18 +122,22 @@ TEST_F(Foreign, RunsAreJudgedInMemoryOfThreeTensors) {
 
 TEST_F(Foreign, OddTwinsAreRefused) {
   const std::string pair = "check " + at("ref") + " " + at("good") + " --twins ";
-  refused(pair + at("twin1"), "one says nothing of how twins scatter");
-  refused(pair + at("twin1") + " " + at("twin1"), "twin 2 is twin 1, bit by bit");
+  refused(pair + at("twin1"), "fewer than three do not say how twins scatter");
+  refused(pair + at("twin1") + " " + at("twin2"), "got 2 traces");
+  refused(pair + "2", "--twins 2 is for --spreads");
+  refused(pair + at("twin1") + " " + at("twin1") + " " + at("twin2"),
+          "twin 2 is twin 1, bit by bit");
   refused(pair + at("twin1") + " 3", "traces and the number 3");
   refused(pair + "4", "has no promise (graph.json)");
-  refused(pair + at("twin1") + " " + at("nowhere"), "is not a folder");
+  refused(pair + at("twin1") + " " + at("twin2") + " " + at("nowhere"), "is not a folder");
   refused(pair + "4 --exact x", "--exact is of twins that are given as traces");
   refused(check("good", "--rule twins,replay"), "the rule replay needs a promise");
   refused(check("good", "--rule flat"), "--twins is of the rule twins");
   refused(check("good", "--spreads s"), "--spreads is of twins that plumb makes");
   refused(check("good", "--exact '('"), "--exact '(' is not a regular expression");
   EXPECT_EQ(plumb("train" + small_sizes + "-o " + at("own")).code, 0);
-  refused("check " + at("own") + " " + at("own") + " --twins " + at("own") + " " + at("own"),
+  refused("check " + at("own") + " " + at("own") + " --twins " + at("own") + " " + at("own") + " " +
+              at("own"),
           "the reference has a promise (graph.json), of which plumb makes twins itself");
 }
 

@@ -35,7 +35,7 @@ class Attacks : public testing::TestWithParam<const char*> {
     candidate_ = train_step(run, leaves, Joints(), find_backend("reference"));
     run.layout = {};
     reference_ = reference_trace(run, reference(plan(run.config, run.recipe, {}), leaves));
-    options_.twins = 2;
+    options_.twins = 3;
   }
 
   Trace reference_, candidate_;

@@ -10,12 +10,12 @@ for module in numpy pip setuptools $wheel; do
 done
 rm -rf "$folder"
 mkdir -p "$folder/empty"
-before=$(ls -A "$source/python" "$source/python/plumb")
+before=$(ls -A "$source/python" "$source/python/plumbline")
 PLUMB_LIBRARY=$library "$python" -m pip install --quiet --disable-pip-version-check --no-index --no-build-isolation \
   --no-deps --no-compile --no-cache-dir --target "$folder/site" "$source/python"
-after=$(ls -A "$source/python" "$source/python/plumb")
+after=$(ls -A "$source/python" "$source/python/plumbline")
 [ "$before" = "$after" ] || { echo "left beside the sources: $after"; exit 1; }
-cmp "$folder/site/plumb/libplumb.so" "$library"
+cmp "$folder/site/plumbline/libplumb.so" "$library"
 grep -q '^Tag: py3-none-linux' "$folder"/site/plumbline-*.dist-info/WHEEL
 cd "$folder/empty"
-env -u PLUMB_LIBRARY PYTHONPATH="$folder/site" PYTHONDONTWRITEBYTECODE=1 "$python" "$source/tests/python/plumb_test.py"
+env -u PLUMB_LIBRARY PYTHONPATH="$folder/site" PYTHONDONTWRITEBYTECODE=1 "$python" "$source/tests/python/package_test.py"

@@ -95,7 +95,7 @@ int run_blocks(const fs::path& page) {
       name.clear();
     } else if (file.is_open()) {
       file << line << "\n";
-      if (line == "import plumb") in_python.push_back(opened);
+      if (line == "import plumbline as plumb") in_python.push_back(opened);
     } else if (kind.empty() && line.starts_with("`") && line.ends_with("`:")) {
       name = line.substr(1, line.size() - 3);
     } else if (kind.empty() && !line.empty()) {

@@ -42,16 +42,6 @@ TEST(Levels, GammaFamilyHasItsClosedForms) {
   EXPECT_NEAR(inverse_trigamma(1e-17) * 1e-17, 1, 1e-12);
 }
 
-TEST(Levels, HolmStepsDown) {
-  const std::vector<double> p{0.01, 0.04, 0.03, 0.005, std::nan("")};
-  const std::vector<double> adjusted = holm(p);
-  const std::vector<double> by_hand{0.03, 0.06, 0.06, 0.02};
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(adjusted[i], by_hand[i]);
-  EXPECT_TRUE(std::isnan(adjusted[4]));
-  EXPECT_EQ(holm_rejected(p, 0.05), (std::vector<bool>{true, false, false, true, false}));
-  EXPECT_TRUE(holm({}).empty());
-}
-
 TEST(Levels, BinomialIntervalsCoverAsPromised) {
   constexpr std::size_t n = 12;
   for (const double rate : {0.02, 0.3, 0.5, 0.97}) {

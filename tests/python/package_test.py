@@ -1,6 +1,6 @@
 """Does the Python package give the verdicts of plumb judge, of every kind of array, and refuse in one sentence?
 
-Runs by itself: PYTHONPATH=python PLUMB_LIBRARY=build/c python3 tests/python/plumb_test.py
+Runs by itself: PYTHONPATH=python PLUMB_LIBRARY=build/c python3 tests/python/package_test.py
 """
 
 import os
@@ -18,8 +18,8 @@ except ImportError:
     print("skipped: numpy is not installed")
     sys.exit(77)
 
-import plumb
-from plumb import _library
+import plumbline as plumb
+from plumbline import _library
 
 try:
     import ml_dtypes
@@ -370,14 +370,14 @@ class Library(unittest.TestCase):
             for text in None, "no library":
                 if text:
                     wrong.write_text(text)
-                ran = self.run_python("import plumb; plumb.machines()", PLUMB_LIBRARY=str(wrong))
+                ran = self.run_python("import plumbline; plumbline.machines()", PLUMB_LIBRARY=str(wrong))
                 self.assertEqual(ran.returncode, 1)
                 said = ran.stderr.strip().splitlines()[-1]
                 self.assertIn("ImportError: ", said)
                 self.assertIn("PLUMB_LIBRARY", said)
 
     def test_is_not_loaded_by_the_import_alone(self):
-        self.assertEqual(self.run_python("import plumb", PLUMB_LIBRARY="nowhere").returncode, 0)
+        self.assertEqual(self.run_python("import plumbline", PLUMB_LIBRARY="nowhere").returncode, 0)
 
     def test_has_the_structs_of_the_header(self):
         """Each field of c/plumb.h, in its order."""

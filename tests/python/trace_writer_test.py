@@ -1,4 +1,4 @@
-"""Does safetensors of PyPI open what plumb_trace writes, and does it hold what was meant?"""
+"""Does safetensors of PyPI open what plumbline.trace writes, and does it hold what was meant?"""
 import json
 import os
 import pathlib
@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-import plumb_trace as pt
+import plumbline.trace as pt
 
 try:
     from safetensors import safe_open
@@ -19,13 +19,13 @@ class Writer(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.run_ = pathlib.Path(self.folder.name, "run")
         self.tensors = {
-            "a": pt.tensor("F32", [2, 3], range(6), shape=[4, 3], placements=[pt.shard("tp", 0)], order=1),
-            "b": pt.tensor("BOOL", [3], [True, False, True], role="given"),
-            "c": pt.tensor("I64", [1], [1 << 40]),
-            "d": pt.tensor("BF16", [2], b"\x80\x3f\x00\xc0", from_=["a", "b"]),
-            "e": pt.tensor("F64", [], [0.1]),
-            "f": pt.tensor("F32", [0, 3], [])}
-        pt.start(self.run_, producer="me", ranks=1, steps=[7], must_agree={}, mesh={"tp": 1}, version="1")
+            "a": pt.stored("F32", [2, 3], range(6), shape=[4, 3], placements=[pt.shard("tp", 0)], order=1),
+            "b": pt.stored("BOOL", [3], [True, False, True], role="given"),
+            "c": pt.stored("I64", [1], [1 << 40]),
+            "d": pt.stored("BF16", [2], b"\x80\x3f\x00\xc0", from_=["a", "b"]),
+            "e": pt.stored("F64", [], [0.1]),
+            "f": pt.stored("F32", [0, 3], [])}
+        pt.write_manifest(self.run_, producer="me", ranks=1, steps=[7], must_agree={}, mesh={"tp": 1}, version="1")
         pt.write_rank(self.run_, 7, 0, self.tensors)
         self.file = self.run_ / "step_000007/rank_00000.safetensors"
 
@@ -49,7 +49,7 @@ class Writer(unittest.TestCase):
     def test_another_number_of_values_is_refused(self):
         for held, values in (([2, 2], [1.0]), ([3], b"abcd")):
             with self.assertRaises(ValueError):
-                pt.tensor("F32", held, values)
+                pt.stored("F32", held, values)
 
     @unittest.skipIf(safe_open is None, "safetensors is not installed")
     def test_safetensors_opens_it(self):

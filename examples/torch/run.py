@@ -1,0 +1,156 @@
+"""Runs the examples of this folder, healthy and with each mistake, and has `plumb` judge them.
+
+    run.py PLUMB FOLDER [--only EXAMPLE] [--seeds N] [--formats fp32,bf16] [--brief]
+
+Programs and patches are copied to FOLDER, traces go there, too. For each example, format and seed it says whether the
+traced program prints the losses of the untraced one; how far the twins foretold the distance of the healthy candidate
+(the share of its tensors with predicted / observed in [0.8, 1.25], and in [0.5, 2]); whether the healthy run was accused;
+and who was blamed for each mistake. The exit code is 77 without PyTorch, and 1 where anything is not as it should be;
+--brief leaves all but the first mistake of each example out.
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+MISTAKES = {  # and who is to blame
+    "tensor_parallel": {"norm": "m0/layers.0.norm2/in", "heads": "m0/layers.0.attention.o/in", "seed": "m0/input"},
+    "by_hand": {"copy": "m0/layers.2.norm2/grad_out", "mask": "m0/words/out", "top": "m0/head/grad_out"},
+    "data_parallel": {"sync": "head.weight/grad", "zero": "head.weight/grad", "twice": "m0/head/grad_out"}}
+FIRST = r"^m0/(words/(in|out)|layers\.0\.(norm1/(in|out)|attention\.([qkv]/(in|out)|o/in)))"
+EXACT = {  # where nothing upstream is added over ranks: up to the first sum of a layer, and all but gradients of weights
+    "tensor_parallel": FIRST, "by_hand": FIRST, "data_parallel": "/(in|out|grad_out)$"}
+TWINS = [f"reference-twin{k}" for k in range(1, 5)]
+
+
+def why_not():
+    """What is missing here, or nothing."""
+    ran = subprocess.run([sys.executable, "-c", "import torch.distributed.tensor.parallel, torch.nn; torch.nn.RMSNorm"],
+                         capture_output=True, text=True)
+    return None if ran.returncode == 0 else (ran.stderr.strip().splitlines() or ["no reason given"])[-1]
+
+
+class Runs:
+    def __init__(self, plumb, folder, example, options):
+        self.plumb, self.folder, self.example, self.options = plumb, folder, example, options
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self.program("plain")
+        self.program("traced", "trace")
+
+    def program(self, name, *patches):
+        into = self.folder / name
+        into.mkdir()
+        for file in "model.py", f"{self.example}.py":
+            shutil.copy(HERE / file, into)
+        for patch in patches:
+            text = (HERE / "patches" / f"{self.example}.{patch}.patch").read_bytes()
+            subprocess.run(["patch", "--quiet", "--no-backup-if-mismatch"], input=text, cwd=into, check=True)
+
+    def run(self, program, ranks, trace="0", twins_of=""):
+        """The losses that it prints. PyTorch's threads sometimes abort a process that has done all: then once more."""
+        for attempt in range(4):
+            said, errors, codes = self.run_once(program, ranks, trace, twins_of)
+            if not any(codes):
+                return said
+            if attempt == 3 or "terminate called without an active exception" not in errors:
+                sys.exit(f"{self.example}, {program}: {errors}")
+
+    def run_once(self, program, ranks, trace, twins_of):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        started = []
+        for rank in range(ranks):
+            more = {"PLUMB_TRACE": str(trace), "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(
+                [str(HERE.parents[1] / "python"), os.environ.get("PYTHONPATH", "")])}
+            if twins_of:
+                more["PLUMB_TWINS"] = str(twins_of)
+            if ranks > 1:
+                more.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(ranks), RANK=str(rank),
+                            LOCAL_RANK=str(rank))
+            started.append(subprocess.Popen(
+                [sys.executable, f"{self.example}.py", *self.options], cwd=self.folder / program, text=True,
+                env={**os.environ, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        said = [one.communicate(timeout=600) for one in started]
+        return said[0][0], "".join(error for _, error in said), [one.returncode for one in started]
+
+    def check(self, reference, candidate, *more):
+        report = self.folder / "report.jsonl"
+        report.unlink(missing_ok=True)
+        if "--twins" in more:
+            more = [*more, "--exact", EXACT[self.example]]
+        ran = subprocess.run([self.plumb, "check", reference, candidate, *more, "--report", report.name],
+                             cwd=self.folder, capture_output=True, text=True)
+        if not report.exists():
+            sys.exit(f"{self.example}: plumb check {candidate}: {ran.stderr}")
+        verdict, *lines = [json.loads(line) for line in report.read_text().splitlines()]
+        return verdict, {line["id"]: line["relative"] for line in lines if line["type"] == "tensor"}
+
+    def foretold(self):
+        """Predicted / observed, of each tensor in which the healthy candidate differs."""
+        flat = ["--rule", "flat"]
+        observed = self.check("reference", "healthy", *flat)[1]
+        twins = [self.check("reference", twin, *flat)[1] for twin in TWINS]
+        return {id: math.sqrt(sum(twin[id] ** 2 for twin in twins) / len(twins)) / d for id, d in observed.items() if d and not id.endswith("/param")}
+
+
+def judged(plumb, folder, example, options, mistakes):
+    """One line of figures, and what is wrong."""
+    runs, wrong = Runs(plumb, folder, example, options), []
+    if runs.run("plain", 2) != runs.run("traced", 2, folder / "healthy"):
+        wrong.append("tracing changes the losses of the candidate")
+    if runs.run("plain", 1) != runs.run("traced", 1, folder / "reference", folder / "healthy"):
+        wrong.append("tracing changes the losses of the reference")
+    ratios = runs.foretold()
+    share = lambda low, high: 100 * sum(low <= r <= high for r in ratios.values()) / max(len(ratios), 1)
+    verdict, _ = runs.check("reference", "healthy", "--twins", *TWINS)
+    if verdict["exit_code"]:
+        wrong.append(f"the healthy run is not acquitted: exit code {verdict['exit_code']}, blamed '{verdict['blamed']}'")
+    found = []
+    for mistake in mistakes:
+        runs.program(mistake, mistake, "trace")
+        runs.run(mistake, 2, folder / ("with-" + mistake))
+        bad, _ = runs.check("reference", "with-" + mistake, "--twins", *TWINS)
+        right = bad["exit_code"] == 1 and bad["blamed"] == MISTAKES[example][mistake]
+        found.append(f"{mistake} {'right' if right else 'WRONG'} ({bad['blamed']} by {bad['blamed_by']})")
+        if not right:
+            wrong.append(f"{mistake}: blamed is '{bad['blamed']}', exit code {bad['exit_code']}")
+    return (f"{len(ratios)} of {verdict['tensors']} differ, {share(.8, 1.25):.1f} % in [0.8, 1.25], {share(.5, 2):.1f} % in "
+            f"[0.5, 2]; {verdict['unjudged']} not judged; healthy {'acquitted' if not verdict['exit_code'] else 'ACCUSED'}; "
+            + ", ".join(found)), wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("plumb", type=lambda name: str(pathlib.Path(name).resolve()))
+    parser.add_argument("folder", type=lambda name: pathlib.Path(name).resolve())
+    parser.add_argument("--only", choices=MISTAKES)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--formats", default="fp32,bf16")
+    parser.add_argument("--brief", action="store_true")
+    asked = parser.parse_args()
+    missing = why_not()
+    if missing:
+        print(f"skipped: this needs PyTorch 2.4 or later with torch.distributed, and its import says: {missing}")
+        return 77
+    trouble = 0
+    for example in [asked.only] if asked.only else MISTAKES:
+        for format in asked.formats.split(","):
+            for seed in range(asked.seeds):
+                options = ["--seed", str(seed)] + (["--bf16"] if format == "bf16" else [])
+                mistakes = list(MISTAKES[example])[:1 if asked.brief else None]
+                line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes)
+                print(f"{example} {format} seed {seed}: {line}", *wrong, sep="\n  ", flush=True)
+                trouble += len(wrong)
+    return 1 if trouble else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

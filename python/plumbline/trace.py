@@ -1,0 +1,995 @@
+"""Writes traces that `plumb` checks (docs/trace-format.md). The standard library alone; copy this file
+where you need it.
+
+    write_manifest("run", producer="my-trainer", ranks=2, steps=[1], mesh={"dp": 1, "tp": 2}, must_agree={"model": "x"})
+    write_rank("run", step=1, rank=0, tensors={"layers.0/out": stored("F32", [2, 8], values, shape=[4, 8],
+        placements=[shard("tp", 0), replicate("dp")], order=3)})
+
+A value is bytes in the order of rows (little-endian), or a list of numbers for F32, F64 and whole numbers. What is
+said beside it becomes fields of the format: id, shape, format, role, order, phase, micro_batch, from_, placements,
+dims, partition_spec, offsets, part, parts.
+"""
+import contextlib
+import ctypes
+import json
+import math
+import os
+import re
+import struct
+import sys
+
+WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I8": 1, "I16": 2,
+          "I32": 4, "I64": 8, "U8": 1, "U16": 2, "U32": 4, "U64": 8, "BOOL": 1}
+CODES = {"F64": "d", "F32": "f", "I8": "b", "I16": "h", "I32": "i", "I64": "q", "U8": "B", "U16": "H", "U32": "I",
+         "U64": "Q", "BOOL": "?"}
+
+
+def shard(axis, dim, **how):  # how: stride, groups, sizes, zigzag, padded
+    return {"axis": axis, "kind": "shard", "dim": dim, **how}
+
+
+def replicate(axis):
+    return {"axis": axis, "kind": "replicate"}
+
+
+def partial(axis):
+    return {"axis": axis, "kind": "partial"}
+
+
+def stored(dtype, held, values, **says):
+    """`held`: the shape of what this rank has; `shape`, among what is said, that of the whole."""
+    if not isinstance(values, (bytes, bytearray, memoryview)):
+        values = list(values)
+        values = struct.pack(f"<{len(values)}{CODES[dtype]}", *values)
+    if len(values) != math.prod(held) * WIDTHS[dtype]:
+        raise ValueError(f"{len(values)} bytes are no {dtype} of shape {list(held)}")
+    return dtype, list(held), bytes(values), {name.rstrip("_"): value for name, value in says.items()}
+
+
+def write_manifest(folder, *, producer, ranks, steps, must_agree, may_differ=None, mesh=None, version=None,
+                   libraries=None, sampled=None):
+    """Writes the manifest: by one process, before or after the ranks write."""
+    os.makedirs(folder, exist_ok=True)
+    manifest = {"schema": "plumb-trace/2", "producer": {"name": producer}, "ranks": ranks, "steps": list(steps),
+                "must_agree": must_agree}
+    for name, value in (("version", version), ("libraries", libraries)):
+        if value is not None:
+            manifest["producer"][name] = value
+    if mesh is not None:
+        manifest["mesh"] = [{"axis": axis, "size": size} for axis, size in mesh.items()]
+    for name, value in (("may_differ", may_differ), ("sampled", sampled)):
+        if value is not None:
+            manifest[name] = value
+    _write(os.path.join(folder, "manifest.json"), json.dumps(manifest, indent=1).encode() + b"\n")
+
+
+def write_rank(folder, step, rank, tensors):
+    """Writes the file of one rank: by that rank, without a word to the others."""
+    header, data = {"__metadata__": {}}, b""
+    for name, (dtype, held, raw, says) in sorted(tensors.items(), key=lambda item: -WIDTHS[item[1][0]]):
+        header[name] = {"dtype": dtype, "shape": held, "data_offsets": [len(data), len(data) + len(raw)]}
+        header["__metadata__"][name] = json.dumps(says)
+        data += raw  # the widest first, so that each begins at a multiple of its width
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    where = os.path.join(folder, f"step_{step:06d}")
+    os.makedirs(where, exist_ok=True)
+    _write(os.path.join(where, f"rank_{rank:05d}.safetensors"), struct.pack("<Q", len(text)) + text + data)
+
+
+def _write(file, content):  # whole, or not at all
+    with open(file + ".partial", "wb") as out:
+        out.write(content)
+    os.replace(file + ".partial", file)
+
+
+# Capture: what a PyTorch program calls. Nothing above needs PyTorch; it is imported by start().
+
+torch = None
+_run = None  # what start() began, where the environment asks for it
+WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")
+BATCH_AXES = ("dp", "data", "fsdp", "hsdp", "replicate")  # axes over which a batch is dealt, by how names begin
+LETTERS = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
+           "float8_e5m2": "F8_E5M2", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
+           "bool": "BOOL"}
+
+
+def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None, skip=None, average=True, limit=16,
+          agree=None):
+    """Traces `steps` of `model` to the folder `out`, if the environment has PLUMB_TRACE: 1, or another folder.
+
+    layout: a DeviceMesh, or the size of each axis by name, the last of which changes fastest with the rank. Where the
+    model has DTensors they say how they lie; what is none is dealt in its first dimension over the axes of a batch (dp,
+    data, fsdp ...) and whole on others. places: how else, by expressions that an id has to match:
+    {r"fc1\\.weight": "o[tp] i"}. average: gradients are averages over the ranks that share a batch (DDP, FSDP).
+    only, skip: expressions for ids. limit: GB of a rank and step, beyond which nothing is written. agree: texts by name
+    that both runs must have alike.
+    """
+    global torch, _run
+    asked = os.environ.get("PLUMB_TRACE", "0")
+    if _run is not None:
+        _run.stop()
+        _run = None
+    if asked in ("", "0"):
+        return
+    import torch
+
+    _run = _Run(model, out if asked == "1" else asked, layout, places or {}, set(steps), only, skip, average,
+                limit * 1e9, agree or {})
+
+
+def step(optimizer=None):
+    """Of one training step. What is taken is written when the block ends."""
+    return contextlib.nullcontext() if _run is None else _run.step(optimizer)
+
+
+def tensor(name, x, dims=None):
+    """Takes a tensor that no module returns, and its gradient. `dims`, as "b s[cp] h[tp]": how it lies."""
+    if _run is not None and _run.taking:
+        if dims is not None:
+            _run.places[re.compile("^" + re.escape(name) + "(/grad_out)?$")] = dims
+        _run.value(name, x)
+    return x
+
+
+def twins(count=4):
+    """Numbers of the twins to make behind a step that was traced, where PLUMB_TWINS names the candidate's trace."""
+    asked = _run is not None and _run.just_traced and os.environ.get("PLUMB_TWINS")
+    return range(1, count + 1) if asked else ()
+
+
+def twin(number, layout=None):
+    """In this block the step that was traced last runs once more, with the sums that `layout` splits cut in parts.
+
+    layout: a candidate's trace, or an object as its layout.json has. Without: what PLUMB_TWINS names. Weights, optimizer, gradients and random numbers are those before the step, and
+    behind the block those after it.
+    """
+    return contextlib.nullcontext() if _run is None else _run.twin(number, layout or os.environ.get("PLUMB_TWINS"))
+
+
+def _say(text):
+    print("plumb: " + text, file=sys.stderr, flush=True)
+
+
+def _plain(name):
+    for wrapper in WRAPPERS:
+        name = name.replace("." + wrapper, ".")
+        while name.startswith(wrapper):
+            name = name[len(wrapper):]
+    return name
+
+
+def _tensors_in(x):
+    """Every tensor of what a module takes or returns."""
+    if isinstance(x, torch.Tensor):
+        return [x]
+    if isinstance(x, dict):
+        x = x.values()
+    elif not isinstance(x, (tuple, list)):
+        x = vars(x).values() if hasattr(x, "__dataclass_fields__") else ()
+    return [t for each in x for t in _tensors_in(each)]
+
+
+def _numbered(name, tensors):
+    return [(name if n == 0 else f"{name}.{n}", t) for n, t in enumerate(tensors)]
+
+
+class _Run:
+    def __init__(self, model, out, layout, places, steps, only, skip, average, limit, agree):
+        self.model, self.out, self.steps, self.average, self.limit = model, str(out), steps, average, limit
+        self.places = {re.compile(match): says for match, says in places.items()}
+        self.only, self.skip = re.compile(only or ""), skip and re.compile(skip)
+        spread = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self.rank, self.ranks = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if spread else (0, 1)
+        self.mesh = self._axes(layout)
+        self.batch = [axis for axis, size in self.mesh.items() if axis.startswith(BATCH_AXES) and size > 1]
+        self.agree = {"model": re.sub("^FSDP", "", type(_unwrapped(model)).__name__), **agree}
+        self.names = {p: _plain(name) for name, p in model.named_parameters()}
+        self.modules = {_plain(name + ".").rstrip("."): module for name, module in model.named_modules()}
+        self.own = {name: [_plain(f"{name}.{p}") for p, _ in module.named_parameters(recurse=False)]
+                    for name, module in self.modules.items()}
+        self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
+        self.handles, self.before = [], None
+
+    def _axes(self, layout):
+        if hasattr(layout, "mesh_dim_names"):
+            sizes = layout.mesh.shape
+            layout = dict(zip(layout.mesh_dim_names or [f"axis{n}" for n in range(len(sizes))], map(int, sizes)))
+        mesh = dict(layout or {"rank": self.ranks})
+        if math.prod(mesh.values()) != self.ranks:
+            if self.ranks == 1:
+                return {axis: 1 for axis in mesh}
+            raise ValueError(f"the layout {mesh} has {math.prod(mesh.values())} ranks, the run {self.ranks}: "
+                             "give start() the axes of all of them")
+        return mesh
+
+    # A step
+
+    @contextlib.contextmanager
+    def step(self, optimizer):
+        self.at += 1
+        self.just_traced = False
+        if self.at not in self.steps:
+            yield
+            return
+        self.optimizer = optimizer
+        if os.environ.get("PLUMB_TWINS"):
+            self.before = _State(self.model, optimizer)
+        with self._taken():
+            yield
+        self.just_traced = True
+        self._write(self.out, {})
+        if self.rank == 0 and self.taken:
+            _write(os.path.join(self.out, "layout.json"), json.dumps(self.lies, indent=1).encode())
+        self.reference = self.taken if self.before else None
+
+    @contextlib.contextmanager
+    def twin(self, number, layout):
+        if self.ranks != 1:
+            raise RuntimeError("twins are runs of the reference, on one rank; this run has " + str(self.ranks))
+        if not self.just_traced or self.before is None:
+            raise RuntimeError("no step was traced that a twin could repeat: set PLUMB_TWINS to the candidate's trace, "
+                               "and make twins right behind the step")
+        after = _State(self.model, self.optimizer)
+        self.before.restore()
+        self.cutting = _Cuts(_layout_of(layout), number, self)
+        try:
+            with self.cutting, self._taken():
+                yield
+            uncut = self.cutting.not_cut()
+            if uncut:
+                _say(f"twin {number} could not cut the sums of {', '.join(sorted(uncut))}: what differs there is not "
+                     "judged by twins")
+            for name in self.taken:  # what no twin moves, nobody judges
+                if any(self._about(name, module) for module in uncut):
+                    self.taken[name] = self.reference[name]
+            self._write(f"{self.out}-twin{number}", {"not cut": " ".join(sorted(uncut))})
+        finally:
+            self.cutting = None
+            after.restore()
+
+    def _about(self, name, uncut):
+        return name.split("/", 1)[1].startswith(uncut) if re.match(r"m\d+/", name) else name.startswith(uncut)
+
+    @contextlib.contextmanager
+    def _taken(self):
+        self.taken, self.bytes, self.order, self.micro, self.calls, self.open = {}, 0, 0, -1, {}, {}
+        self.of_ids = set()
+        self.lies = {"mesh": self.mesh, "batch": self.batch, "weights": {}, "inputs": {}, "outputs": {}}
+        self.backward, self.taking, self.stepped = 0, True, False
+        for p, name in self.names.items():
+            self._take(name, p, "forward", role="given")
+        undo = [self._patched_backward(), self._patched_optimizer(), self._patched_to_local()]
+        self._hook()
+        try:
+            yield
+            if not self.stepped:
+                self._gradients()
+                self._after()
+        finally:
+            self.taking = False
+            self.stop()
+            for one in undo:
+                one()
+
+    def stop(self):
+        for handle in self.handles:
+            handle.remove()
+        self.handles = []
+
+    def _patched_backward(self):
+        whole = torch.autograd.backward
+
+        def backward(tensors, *args, **kwargs):
+            roots = _tensors_in(tensors)
+            if roots and roots[0].numel() == 1:
+                self._loss(roots[0])
+            self.backward += 1
+            try:
+                return whole(tensors, *args, **kwargs)
+            finally:
+                self.backward -= 1
+                if self.cutting and not self.backward:
+                    self.cutting.again(False)
+                    self.cutting.join()
+
+        torch.autograd.backward = backward
+
+        def undo():
+            torch.autograd.backward = whole
+        return undo
+
+    def _patched_to_local(self):
+        """A local tensor of a DTensor remembers how it lies."""
+        distributed = sys.modules.get("torch.distributed.tensor") or sys.modules.get("torch.distributed._tensor")
+        kind = getattr(distributed, "DTensor", None)
+        if kind is None:
+            return lambda: None
+        whole = kind.to_local
+
+        def to_local(x, *args, **kwargs):
+            local = whole(x, *args, **kwargs)
+            if local is not x and isinstance(local, torch.Tensor):
+                local._plumb_lies = self._by_dtensor(x)
+            return local
+
+        kind.to_local = to_local
+
+        def undo():
+            kind.to_local = whole
+        return undo
+
+    def _patched_optimizer(self):
+        optimizer = self.optimizer
+        if optimizer is None:
+            return lambda: None
+        own, whole = optimizer.__dict__.get("step"), optimizer.step
+
+        def step(*args, **kwargs):
+            self._gradients()
+            said = whole(*args, **kwargs)
+            self._after()
+            self.stepped = True
+            return said
+
+        optimizer.step = step
+
+        def undo():
+            if own is None:
+                del optimizer.step
+            else:
+                optimizer.step = own
+        return undo
+
+    # Hooks. None returns anything, so none changes what it sees.
+
+    def _hook(self):
+        def begins(module, args):
+            if not self.backward:
+                self.micro += 1
+                self.calls = {}
+                for name, x in _numbered("input", _tensors_in(args)):
+                    self._take(f"m{self.micro}/{name}", x, "forward", role="given")
+
+        self.handles = [self.model.register_forward_pre_hook(begins)]
+        for name, module in self.modules.items():
+            if name:
+                leaf = next(module.children(), None) is None
+                self.handles.append(module.register_forward_pre_hook(self._entering(name, leaf)))
+                self.handles.append(module.register_forward_hook(self._leaving(name, module, leaf)))
+
+    def _entering(self, name, leaf):
+        def hook(module, args):
+            if self.backward:  # a forward pass in a backward pass makes again what was thrown away
+                if leaf and self.cutting:
+                    self.cutting.again(True)
+                return
+            call = self.calls[name] = self.calls.get(name, 0) + 1
+            if any(not x.is_floating_point() for x in _tensors_in(args)[:1]):
+                self.of_ids.add(name)  # an embedding, whatever it is called
+            if leaf:
+                here = f"m{self.micro}/{name}" + (f"@{call}" if call > 1 else "")
+                for each, x in _numbered(here + "/in", _tensors_in(args)):
+                    self._take(each, x, "forward", of=name)
+        return hook
+
+    def _leaving(self, name, module, leaf):
+        def hook(_, args, out):
+            outs = _tensors_in(out)
+            if self.backward:
+                if leaf and self.cutting:
+                    self.cutting.again(False)
+                for here in self.open.get(name, [])[:1]:  # whose gradient goes through what is made again
+                    self.open[name].pop(0)
+                    self._gradients_of(here, outs, name)
+                return
+            call = self.calls[name]
+            here = f"m{self.micro}/{name}" + (f"@{call}" if call > 1 else "")
+            known = [self._known(x) for x in _tensors_in(args)] if leaf else [None]
+            made_from = None if None in known else known + self.own[name]
+            for each, x in _numbered(here + "/out", outs):
+                self._inherit(x, _tensors_in(args), leaf)
+                self._take(each, x, "forward", of=name, made_from=made_from)
+                with contextlib.suppress(AttributeError, RuntimeError):
+                    x._plumb_made = each, x._version
+            if any(x.requires_grad for x in outs):
+                self._gradients_of(here, outs, name)
+            elif not torch.is_grad_enabled():
+                self.open.setdefault(name, []).append(here)
+        return hook
+
+    def _inherit(self, x, given, leaf):
+        """What is as large as what it was made from lies as that does, where nobody says more."""
+        if hasattr(x, "_plumb_lies") or hasattr(x, "placements"):
+            return
+        for other in given:
+            if other.shape == x.shape and hasattr(other, "_plumb_lies"):
+                x._plumb_lies = other._plumb_lies
+                return
+
+    def _gradients_of(self, here, outs, name):
+        for each, x in _numbered(here + "/grad_out", outs):
+            if x.requires_grad:
+                lies = getattr(x, "_plumb_lies", None)
+                x.register_hook(lambda g, each=each, lies=lies: self._take(each, g, "backward", of=name, known=lies))
+
+    def _known(self, x):
+        made = getattr(x, "_plumb_made", None)
+        if made is not None and made[1] == x._version and made[0] in self.taken:
+            return made[0]
+        return None
+
+    def value(self, name, x):
+        if not self.backward:
+            here = f"m{max(self.micro, 0)}/{name}"
+            self._take(here, x, "forward")
+            if x.requires_grad:
+                self._gradients_of(here, [x], None)
+
+    def _loss(self, x):
+        name = f"m{max(self.micro, 0)}/loss"
+        if name not in self.taken:
+            self._take(name, x, "forward", loss=True)
+
+    def _gradients(self):
+        for p, name in self.names.items():
+            if p.grad is not None:
+                self._take(name + "/grad", p.grad, "reduce", like=name, later=1)
+
+    def _after(self):
+        states = self.optimizer.state if self.optimizer is not None else {}
+        for p, name in self.names.items():
+            of_state = []
+            for key, x in sorted(states.get(p, {}).items(), key=lambda item: item[0]):
+                if isinstance(x, torch.Tensor) and x.numel() == p.numel() and x.dim() == p.dim():
+                    of_state.append(f"{name}/{key}")
+                    self._take(of_state[-1], x, "reduce", like=name, later=2, made_from=[name + "/grad"])
+            if self.optimizer is not None:
+                self._take(name + "/param", p, "optimizer", like=name, later=3, made_from=[name + "/grad", name, *of_state])
+
+    # Taking
+
+    def _take(self, name, x, phase, of=None, like=None, role="value", made_from=None, loss=False, known=None,
+              later=0):
+        """Copies a tensor where it is: a later operation may overwrite it."""
+        if not self.taking or x is None:
+            return
+        with torch.no_grad():
+            known, x = known or getattr(x, "_plumb_lies", None), x.detach()
+            shape, placements = self._placed(name, x, of, like, loss, known)
+            if not self.only.search(name) or (self.skip and self.skip.search(name)):
+                return
+            x = x.to_local() if hasattr(x, "to_local") else x
+            x = x.wait() if hasattr(x, "wait") and not isinstance(x, torch.nn.Parameter) else x
+            dtype = LETTERS.get(str(x.dtype)[6:])
+            if dtype is None:
+                return
+            dealt = self.average and (phase == "backward" or loss) and self.batch
+            x = x.to("cpu", copy=True).contiguous()
+            if dealt:  # this rank's loss is a mean over its own share
+                x /= math.prod(self.mesh[axis] for axis in self.batch)
+        self.bytes += x.numel() * x.element_size()
+        if self.bytes > self.limit:
+            self.taken, self.taking = {}, False
+            _say(f"more than {self.limit / 1e9:g} GB of tensors in a step: nothing is written. Take fewer (only, skip), "
+                 "or raise the limit of start()")
+            return
+        if phase != "reduce" and not loss:
+            self.order += 1
+        says = {"shape": shape, "phase": phase, "role": role, "order": max(self.order, 1) + later}
+        if loss:  # no gradient is made from what it comes to
+            says["order"] = 1 << 40
+        if dtype[0] in "IUB" and dtype != "BF16":
+            says["role"] = role if role == "given" else "decision"
+        if made_from is not None:
+            says["from"] = made_from
+        if placements is not None and self.ranks > 1:
+            says["placements"] = placements
+        if loss:
+            says["order"] = 1 << 40  # no gradient is made from what it comes to
+        self.taken[name] = dtype, x, says
+
+    def _placed(self, name, x, of, like, loss, known):
+        """The shape of the whole, and how it lies. `known`: as the same tensor lay before, or one it was made from."""
+        plain = re.sub(r"^m\d+/", "", name)
+        own = self._by_dtensor(x)
+        placements, shape = (own, list(x.shape)) if own is not None else (None, None)
+        rule = next((says for match, says in self.places.items() if match.search(plain)), None)
+        if rule is not None:
+            placements, shape = _from_dims(rule, x.dim()) if isinstance(rule, str) else list(rule), None
+        elif own is None and known is not None:
+            placements, shape = known, None
+        elif own is None:
+            placements = self._by_weight(plain, x, of, like)
+        named, first = {p["axis"] for p in placements}, []
+        for axis in self.mesh:
+            if axis not in named and like is None and plain not in self.names.values() and axis in self.batch:
+                first.append(partial(axis) if loss or x.dim() == 0 else shard(axis, 0))
+            elif axis not in named:
+                placements = placements + [replicate(axis)]
+        if shape is None:
+            shape = list(x.shape)
+            for p in placements:
+                if p["kind"] == "shard":
+                    shape[p["dim"]] *= self.mesh[p["axis"]]
+        for p in first:  # a local tensor is dealt by what no DTensor knows
+            if p["kind"] == "shard":
+                shape[0] *= self.mesh[p["axis"]]
+        placements = first + placements
+        kind = plain.rsplit("/", 1)
+        if like is None and plain in self.names.values():
+            self.lies["weights"][plain] = placements
+        elif kind[-1] in ("in", "out"):
+            self.lies["inputs" if kind[-1] == "in" else "outputs"][kind[0]] = placements
+        return shape, placements
+
+    def _by_dtensor(self, x):
+        if not hasattr(x, "placements") or not hasattr(x, "device_mesh"):
+            return None
+        axes = x.device_mesh.mesh_dim_names or list(self.mesh)
+        out = []
+        for axis, p in zip(axes, x.placements):
+            if p.is_shard() or type(p).__name__ == "_StridedShard":
+                stride = getattr(p, "split_factor", 1)
+                out.append(shard(axis, p.dim, **({"stride": stride} if stride > 1 else {})))
+            else:
+                out.append(partial(axis) if p.is_partial() else replicate(axis))
+        return out
+
+    def _by_weight(self, plain, x, of, like):
+        """By the module's weight: rows of it are columns of an output, its columns those of an input."""
+        if like is not None:
+            return [p for p in self.lies["weights"].get(like, []) if p["axis"] not in self.batch]
+        weight = self.lies["weights"].get(f"{of}.weight") if of else None
+        if weight is None:
+            return self._by_megatron(plain)
+        sides = {"in": 1, "grad_in": 1, "out": 0, "grad_out": 0}
+        side = sides.get(plain.rsplit("/", 1)[-1])
+        module = self.modules.get(of)
+        if side is None or of in self.of_ids or getattr(getattr(module, "weight", None), "ndim", 0) != 2:
+            return []
+        return [{**p, "dim": x.dim() - 1} for p in weight if p["kind"] == "shard" and p["dim"] == side
+                and p["axis"] not in self.batch]
+
+    def _by_megatron(self, plain):
+        p = next((p for p, name in self.names.items() if name == plain), None)
+        if p is None or not getattr(p, "tensor_model_parallel", False) or "tp" not in self.mesh:
+            return []
+        stride = getattr(p, "partition_stride", 1)
+        return [shard("tp", p.partition_dim, **({"stride": stride} if stride > 1 else {}))]
+
+    def _write(self, folder, may_differ):
+        if not self.taken:
+            return
+        size = sum(x.numel() * x.element_size() for _, x, _ in self.taken.values())
+        if self.rank == 0:
+            _say(f"{len(self.taken)} tensors of step {self.at} go to {folder}, {size / 1e6:.1f} MB of this rank"
+                 + (f" and about {self.ranks} times that of all" if self.ranks > 1 else ""))
+        if folder not in [name for name, _ in self.written]:
+            self.written.append((folder, []))
+        steps = next(steps for name, steps in self.written if name == folder)
+        steps.append(self.at)
+        write_rank(folder, self.at, self.rank, {
+            name: stored(dtype, x.shape, ctypes.string_at(x.data_ptr(), x.numel() * x.element_size()), **says)
+            for name, (dtype, x, says) in self.taken.items()})
+        if self.rank == 0:
+            write_manifest(folder, producer="torch", version=torch.__version__, ranks=self.ranks, steps=steps,
+                           mesh=self.mesh, must_agree=self.agree, may_differ=may_differ)
+
+
+def _unwrapped(model):
+    while hasattr(model, "module") and isinstance(model.module, torch.nn.Module):
+        model = model.module
+    return model
+
+
+def _from_dims(text, dimensions):
+    """Placements of "b s[cp:zigzag,tp] h # dp:partial"."""
+    words, _, rest = text.partition("#")
+    found = re.findall(r"(\w+)(?:\[([^\]]*)\])?", words)
+    if len(found) != dimensions:
+        raise ValueError(f"'{text}' has {len(found)} dimensions, the tensor {dimensions}")
+    out = []
+    for dim, (_, axes) in enumerate(found):
+        for axis in filter(None, re.split(r"[,\s]+", axes)):
+            axis, _, how = axis.partition(":")
+            out.append(shard(axis, dim, **({"zigzag": True} if how == "zigzag" else {})))
+    for word in rest.split():
+        axis, _, how = word.partition(":")
+        out.append(partial(axis) if how == "partial" else replicate(axis))
+    return out
+
+
+class _State:
+    """All that a step changes, to go back to."""
+
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+        copied = lambda x: x.detach().clone() if isinstance(x, torch.Tensor) else x
+        self.held = [(x, x.detach().clone()) for x in [*model.parameters(), *model.buffers()]]
+        self.grads = [(p, None if p.grad is None else p.grad.detach().clone()) for p in model.parameters()]
+        self.states = None if optimizer is None else {
+            p: {key: copied(x) for key, x in state.items()} for p, state in optimizer.state.items()}
+        self.groups = None if optimizer is None else [
+            {key: x for key, x in group.items() if key != "params"} for group in optimizer.param_groups]
+        self.random = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+
+    def restore(self):
+        with torch.no_grad():
+            for x, was in self.held:
+                x.copy_(was)
+        for p, grad in self.grads:
+            p.grad = None if grad is None else grad.clone()
+        if self.states is not None:
+            self.optimizer.state.clear()
+            for p, state in self.states.items():
+                self.optimizer.state[p] = {k: x.clone() if isinstance(x, torch.Tensor) else x
+                                           for k, x in state.items()}
+            for group, was in zip(self.optimizer.param_groups, self.groups):
+                group.update(was)
+        torch.set_rng_state(self.random[0])
+        if self.random[1] is not None:
+            torch.cuda.set_rng_state_all(self.random[1])
+
+
+# Twins: the same step with sums cut where a layout cuts them.
+
+def _layout_of(layout):
+    if layout is None:
+        raise ValueError("no layout to make twins in: name the candidate's trace in PLUMB_TWINS, or give twin() one")
+    if isinstance(layout, dict):
+        return layout
+    file = os.path.join(layout, "layout.json")
+    if not os.path.exists(file):
+        raise ValueError(f"there is no {file}; make that trace with plumbline.trace first, or give twin() a layout")
+    with open(file) as opened:
+        return json.load(opened)
+
+
+class _Split:
+    """How one module's sums are cut: `out` and `into` are lists of the terms that each rank has, `tokens` a number."""
+
+    def __init__(self, out=None, into=None, tokens=1):
+        self.out, self.into, self.tokens = out, into, tokens
+
+    def __bool__(self):
+        return self.out is not None or self.into is not None or self.tokens > 1
+
+
+class _Cuts:
+    """While it is entered, linear layers, norms, embeddings and cross entropies sum up in parts as the layout does."""
+
+    def __init__(self, layout, number, run):
+        self.number, self.run, self.layout = number, run, layout
+        self.mesh, self.batch = layout["mesh"], set(layout.get("batch", ()))
+        self.busy = self.put_back = False
+        self.short = {}  # of parameters with a gradient in parts: are these shorter than FP32?
+        self.names, self.stash, self.joined_grads, self.cut = run.names, {}, {}, set()
+        self.splits = {p: self._split_of(name, p) for p, name in self.names.items()}
+        self.foreign = set()  # of parameters with a gradient that did not come from a cut
+
+    # The plan
+
+    def _split_of(self, name, p):
+        module, _, kind = name.rpartition(".")
+        weight = self.layout["weights"].get(f"{module}.weight", self.layout["weights"].get(name, []))
+        inputs = self.layout["inputs"].get(module) or [shard(axis, 0) for axis in self.batch]
+        last = self._last_dim(module)
+        tokens = [q["axis"] for q in inputs if q["kind"] == "shard" and q["dim"] != last and self.mesh[q["axis"]] > 1]
+        split = _Split(tokens=math.prod(self.mesh[axis] for axis in tokens))
+        for q in weight:
+            n = self.mesh[q["axis"]]
+            if q["kind"] != "shard" or n == 1 or q["axis"] in tokens or kind != "weight" or p.dim() != 2:
+                continue
+            if q["dim"] == 1:
+                split.out = _terms(p.shape[1], n, q)
+            else:
+                split.into = _terms(p.shape[0], n, q)
+        return split
+
+    def _last_dim(self, module):
+        """Of what the module takes: the dimension of features, which is none of tokens."""
+        x = self.run.reference.get(f"m0/{module}/in")
+        return len(x[2]["shape"]) - 1 if x and x[0] not in ("I64", "I32") else None
+
+    def not_cut(self):
+        """What the layout splits and no cut was made for: parameters, of whose gradient that is said, or modules."""
+        out = set()
+        for p, split in self.splits.items():
+            name = self.names[p]
+            if not split or name in self.cut and name not in self.foreign:
+                continue
+            used = f"{name}/grad" in self.run.taken
+            out.add(name if split.tokens > 1 and used else name.rpartition(".")[0])
+        return out
+
+    # Random numbers: those of twin, tensor and column, and of what both parts round to (twins.md M2).
+
+    def words(self, name, n):
+        generator = torch.Generator().manual_seed(_hash(f"{self.number} {name}"))
+        return torch.randint(0, 1 << 32, (n,), generator=generator)
+
+    def moved(self, parts, dtype, name):
+        """About an ulp of `dtype` goes from each part to the next, and each is rounded."""
+        n = len(parts)
+        parts = [p.double() for p in parts]
+        total = parts[0]
+        exact = torch.ones_like(total, dtype=torch.bool)
+        for p in parts[1:]:
+            total = total + p
+            exact &= _is(total, dtype) & _is(p, dtype)
+        exact &= _is(parts[0], dtype)
+        for i in range(1 if n == 2 else n):
+            a, b = parts[i], parts[(i + 1) % n]
+            ulp = torch.maximum(_ulp(a, dtype), _ulp(b, dtype))
+            word = self.words(f"{name} {i}", a.shape[-1] if a.dim() > 1 else a.numel()).to(a.device)
+            by = 4 * _uniform(word, a / ulp, b / ulp) * ulp
+            by = torch.where(exact, torch.zeros_like(by), by)
+            parts[i], parts[(i + 1) % n] = a + by, b - by
+        return [p.to(dtype) for p in parts]
+
+    def dithered(self, parts, name):
+        """Their sum, rounded to FP32 with a random number within half an ulp added before."""
+        total = sum(p.double() for p in parts)
+        ulp = _ulp(total, torch.float32)
+        word = self.words(name, total.shape[-1] if total.dim() > 1 else total.numel()).to(total.device)
+        return (total + _uniform(word, total / ulp, 0 * ulp) * ulp).float()
+
+    def added(self, parts, dtype):
+        total = parts[0].to(dtype)
+        for p in parts[1:]:
+            total = total + p.to(dtype)
+        return total
+
+    def bounds(self, name, terms, ways, short):
+        """Where tokens are cut. Of a short format a kernel rounds each part by itself: so up to a quarter of a piece
+        beside where the layout cuts (M3). FP32 parts are cut as in the layout, since kernels sum up in blocks; their sum
+        is rounded up or down at random."""
+        ends = [terms * r // ways for r in range(ways + 1)]
+        if not short:
+            return ends
+        generator = torch.Generator().manual_seed(_hash(f"{self.number} {name} cut"))
+        reach = terms // ways // 4
+        for r in range(1, ways):
+            ends[r] += int(torch.randint(-reach, reach + 1, (), generator=generator)) if reach else 0
+        return ends
+
+    # Gradients of weights whose tokens are dealt: each rank's part, and at the end of a backward pass their sum
+
+    def keep(self, p, parts):
+        kept = self.stash.get(p)
+        parts = [x.to(p.dtype) for x in parts]
+        self.stash[p] = parts if kept is None else [a + b for a, b in zip(kept, parts)]
+
+    def join(self):
+        for p, parts in self.stash.items():
+            if p.grad is not None and p.grad is not self.joined_grads.get(p) and bool(p.grad.any()):
+                self.foreign.add(self.names[p])
+            total = self.added(parts, p.dtype) if self.short[p] else self.dithered(parts, self.names[p])
+            self.joined_grads[p] = p.grad = total
+
+    # Where the step computes
+
+    def __enter__(self):
+        cuts, functional = self, torch.nn.functional
+        of_weight = {functional.linear: 1, functional.embedding: 1, functional.layer_norm: 2}
+        if hasattr(functional, "rms_norm"):
+            of_weight[functional.rms_norm] = 2
+
+        class Mode(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                kwargs = kwargs or {}
+                if cuts.busy:
+                    return function(*args, **kwargs)
+                if function is functional.cross_entropy:
+                    return cuts.cross_entropy(args, kwargs)
+                place = of_weight.get(function)
+                weight = kwargs.get("weight", args[place] if place is not None and len(args) > place else None)
+                if place is None or not isinstance(weight, torch.nn.Parameter) or weight not in cuts.splits:
+                    return function(*args, **kwargs)
+                return cuts.operation(function, place, weight, args, kwargs)
+
+        self.mode = Mode()
+        self.mode.__enter__()
+        return self
+
+    def __exit__(self, *wrong):
+        return self.mode.__exit__(*wrong)
+
+    def again(self, on):
+        """PyTorch takes the mode away in a backward pass: for what is made again there it is put back."""
+        if on and not self.put_back:
+            self.mode.__enter__()
+        elif not on and self.put_back:
+            self.mode.__exit__(None, None, None)
+        self.put_back = on
+
+    def operation(self, function, place, weight, args, kwargs):
+        """One that takes each token by itself: y = f(x, weight, bias)."""
+        x, functional = args[0], torch.nn.functional
+        bias = kwargs.get("bias", args[place + 1] if len(args) > place + 1 else None)
+        bias = bias if isinstance(bias, torch.nn.Parameter) else None
+        linear = function is functional.linear
+        split = self.splits[weight]
+        split = split if linear or function is not functional.embedding else _Split(tokens=split.tokens)
+        self.cut.update(self.names[p] for p in (weight, bias) if p is not None)
+        if not split:
+            return function(*args, **kwargs)
+        name = self.names[weight]
+
+        def plain(x, w, b):
+            now, more = [x, *args[1:]], dict(kwargs)
+            for at, given, p in (place, "weight", w), (place + 1, "bias", b):
+                if p is None and given == "bias":
+                    continue
+                if given in more:
+                    more[given] = p
+                else:
+                    now[at] = p
+            busy, self.busy = self.busy, True
+            try:
+                return function(*now, **more)
+            finally:
+                self.busy = busy
+
+        if split.out is None and split.into is None:  # only the weight's gradient is a split sum: x has its own way back
+            y = plain(x, weight.detach(), None if bias is None else bias.detach())
+
+            def tokens(g, _, w, b, wanted):
+                self.by_tokens(plain, g, (x.detach(), w, b), (False, *wanted[1:]), (weight, bias), split.tokens)
+                return g, None, None
+
+            return _site().apply(lambda y, w, b: y.view_as(y), tokens, y, weight, bias)
+
+        def forward(x, w, b):
+            y = plain(x, w, b)
+            if split.out is None:
+                return y
+            flat, v = x.to(y.dtype).reshape(-1, x.shape[-1]), w.to(y.dtype)
+            parts = [flat[:, terms].float() @ v[:, terms].float().t() for terms in split.out]
+            total = self.added(self.moved(parts, y.dtype, name + " out"), y.dtype).reshape(y.shape)
+            return total if b is None else total + b.to(y.dtype)
+
+        def backward(g, x, w, b, wanted):
+            with torch.enable_grad():
+                leaf = [t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in (x, w, b)]
+                y = plain(*leaf)
+            asked = [t for t, want in zip(leaf, wanted) if want]
+            grads = dict(zip([n for n, want in enumerate(wanted) if want], torch.autograd.grad(y, asked, g)))
+            if split.into is not None and wanted[0]:
+                flat, v = g.to(y.dtype).reshape(-1, g.shape[-1]), w.to(y.dtype)
+                parts = [flat[:, terms].float() @ v[terms].float() for terms in split.into]
+                grads[0] = self.added(self.moved(parts, y.dtype, name + " in"), x.dtype).reshape(x.shape)
+            if split.tokens > 1 and wanted[1]:
+                self.by_tokens(plain, g, leaf, wanted, (weight, bias), split.tokens)
+                grads[1] = grads[2] = None
+            return grads.get(0), grads.get(1), grads.get(2)
+
+        return _site().apply(forward, backward, x, weight, bias)
+
+    def by_tokens(self, plain, g, leaf, wanted, named, ways):
+        (x, w, b), (weight, bias) = leaf, named
+        tokens = x.detach().reshape(-1, x.shape[-1]) if x.is_floating_point() else x.reshape(-1)
+        flat = g.reshape(-1, g.shape[-1])
+        short = g.dtype != torch.float32
+        self.short.update({p: short for p in named if p is not None})
+        ends = self.bounds(self.names[weight], flat.shape[0], ways, short)
+        parts = {weight: [], bias: []}
+        for first, last in zip(ends, ends[1:]):
+            with torch.enable_grad():
+                v, c = w.detach().requires_grad_(), None if b is None else b.detach().requires_grad_()
+                y = plain(tokens[first:last], v, c)
+            asked = [v] + [c] * (c is not None and wanted[2])
+            for p, grad in zip((weight, bias), torch.autograd.grad(y, asked, flat[first:last])):
+                parts[p].append(grad)
+        for p in (weight, bias):
+            if p is not None and parts[p]:
+                self.keep(p, parts[p])
+
+    def cross_entropy(self, args, kwargs):
+        """By shares of the vocabulary and of tokens, where the layout deals these out."""
+        function = torch.nn.functional.cross_entropy
+        x, target = args[0], args[1] if len(args) > 1 else kwargs["target"]
+        ways = 1
+        for p, split in self.splits.items():
+            out = self.layout["outputs"].get(self.names[p].rpartition(".")[0], [])
+            if p.dim() == 2 and x.dim() == 2 and p.shape[0] == x.shape[1]:
+                dealt = [self.mesh[q["axis"]] for q in out if q["kind"] == "shard" and q["dim"] > 0
+                         and q["axis"] not in self.batch]
+                if split.into is not None and dealt:
+                    ways = dealt[-1]
+        usual = {"weight": None, "size_average": None, "ignore_index": -100, "reduce": None, "label_smoothing": 0.0}
+        reduction = kwargs.get("reduction", "mean")
+        simple = len(args) <= 2 and not target.is_floating_point() and int(target.min()) >= 0 and all(
+            usual.get(key, given) == given for key, given in kwargs.items())
+        dealt = math.prod(self.mesh[axis] for axis in self.batch)
+        if not simple or reduction == "none" and ways == 1 or ways == 1 and dealt == 1:
+            return function(*args, **kwargs)
+        if ways == 1:
+            whole = function(x, target, **{"reduction": reduction})
+            ends = self.bounds("loss", len(target), dealt, True)
+            with torch.no_grad():
+                parts = [function(x[a:b], target[a:b], reduction="sum") for a, b in zip(ends, ends[1:])]
+                parts = [p / len(target) if reduction == "mean" else p for p in parts]
+                value = self.added(self.moved(parts, x.dtype, "loss"), x.dtype)
+            return whole + (value - whole).detach()
+        kept = []
+
+        def forward(x, _, __):
+            y, hit = x.float(), torch.nn.functional.one_hot(target, x.shape[1]).float()
+            top = y.max(-1, keepdim=True)[0]
+            e = (y - top).exp()
+            parts = [e[:, r * e.shape[1] // ways:(r + 1) * e.shape[1] // ways].sum(-1) for r in range(ways)]
+            total = self.added(self.moved(parts, torch.float32, "loss"), torch.float32)
+            kept.append(e / total[:, None] - hit)
+            loss = total.log() + top[:, 0] - (hit * y).sum(-1)
+            return (loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()).to(x.dtype)
+
+        def backward(g, x, _, __, wanted):
+            g = g / len(target) if reduction == "mean" else g
+            return (kept[0] * (g[:, None] if reduction == "none" else g)).to(x.dtype), None, None
+
+        return _site().apply(forward, backward, x, None, None)
+
+
+def _terms(count, ways, split):
+    """The terms of a sum that each rank has, as torch.chunk or a stride deals them."""
+    stride = split.get("stride", 1)
+    groups = split.get("groups", [count // stride] * stride)
+    out, first = [[] for _ in range(ways)], 0
+    for size in groups:
+        share = -(-size // ways)
+        for r in range(ways):
+            out[r] += range(first + min(share * r, size), first + min(share * (r + 1), size))
+        first += size
+    return [torch.tensor(terms) for terms in out if terms]
+
+
+def _hash(text):
+    h = 0xcbf29ce484222325  # FNV-1a
+    for byte in text.encode():
+        h = (h ^ byte) * 0x100000001b3 & 0xffffffffffffffff
+    return h >> 1
+
+
+def _is(x, dtype):
+    return x.to(dtype).double() == x
+
+
+def _ulp(x, dtype):
+    bits = {"bfloat16": 8, "float16": 11}.get(str(dtype)[6:], 24)
+    least = {"bfloat16": -133, "float16": -24}.get(str(dtype)[6:], -149)
+    exponent = torch.where(x == 0, least, torch.frexp(x)[1] - bits)
+    return torch.ldexp(torch.ones_like(x), exponent.clamp(min=least))
+
+
+def _uniform(word, a, b):
+    """In (-1/2, 1/2), the same where the word is and what both numbers round to (MurmurHash3's last lines)."""
+    m = 0xffffffff
+    h = word ^ (a.round().long() * 0x9E3779B1 + b.round().long() * 0x7FEB352D) & m
+    h = (h ^ h >> 16) * 0x85EBCA6B & m
+    h = (h ^ h >> 13) * 0xC2B2AE35 & m
+    h = h ^ h >> 16
+    return (h >> 8).double() * 2.0 ** -24 + 2.0 ** -25 - 0.5
+
+
+def _site():
+    global _Site
+    if _Site is None:
+        class Site(torch.autograd.Function):
+            @staticmethod
+            def forward(context, forward, backward, x, weight, bias):
+                context.save_for_backward(x, weight, bias)
+                context.how = backward
+                return forward(x, weight, bias)
+
+            @staticmethod
+            def backward(context, g):
+                x, weight, bias = context.saved_tensors
+                return (None, None, *context.how(g, x, weight, bias, context.needs_input_grad[2:]))
+
+        _Site = Site
+    return _Site
+
+
+_Site = None

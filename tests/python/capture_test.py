@@ -1,0 +1,271 @@
+"""Does plumbline.trace take what a PyTorch program computes, once, as it was, and without changing it? Are twins the
+reference where nothing is split, and do they say what they could not cut?
+"""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+    from torch.utils.checkpoint import checkpoint
+except (ImportError, OSError) as wrong:
+    print(f"skipped: PyTorch cannot be imported ({wrong}); ./run test torch installs it")
+    sys.exit(77)
+
+import plumbline.trace as plumb
+
+TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "I64": torch.int64}
+
+
+def read(folder, step=1, rank=0):
+    """The tensors of a rank's file, and what is said of them."""
+    raw = pathlib.Path(folder, f"step_{step:06d}/rank_{rank:05d}.safetensors").read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header, data = json.loads(raw[8:8 + length]), bytearray(raw[8 + length:])
+    says = {name: json.loads(text) for name, text in header.pop("__metadata__").items()}
+    values = {}
+    for name, entry in header.items():
+        first, last = entry["data_offsets"]
+        values[name] = torch.frombuffer(data[first:last], dtype=TYPES[entry["dtype"]]).reshape(entry["shape"])
+    return values, says
+
+
+class Block(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.norm, self.fc = how, nn.LayerNorm(16), nn.Linear(16, 16)
+
+    def inner(self, x):
+        y = self.fc(self.norm(x))
+        return y.relu_() if self.how == "in place" else y.relu()
+
+    def forward(self, x):
+        if self.how == "reentrant":
+            return x + checkpoint(self.inner, x, use_reentrant=True)
+        if self.how == "recompute":
+            return x + checkpoint(self.inner, x, use_reentrant=False)
+        return x + self.inner(x)
+
+
+class Turn(nn.Module):
+    def forward(self, x):
+        return x.transpose(0, 1)
+
+
+class Model(nn.Module):
+    def __init__(self, how=""):
+        super().__init__()
+        self.words, self.turn = nn.Embedding(24, 16), Turn()
+        self.blocks = nn.ModuleList(Block(how) for _ in range(2))
+        self.head = nn.Linear(16, 24, bias=False)
+        self.head.weight = self.words.weight  # tied
+
+    def forward(self, ids):
+        x = self.turn(self.words(ids))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def steps(how="", asked="", count=3, before=lambda model: None, twins=0, layout=None, model=None, **options):
+    """Trains; the losses, the parameters, the trace's folder, and what was said."""
+    torch.manual_seed(1)
+    model = model or Model(how)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    folder = tempfile.mkdtemp()
+    os.environ["PLUMB_TRACE"] = asked
+    os.environ.pop("PLUMB_TWINS", None)
+    if twins:
+        os.environ["PLUMB_TWINS"] = "given below"
+    said, losses = io.StringIO(), []
+
+    def step(n):
+        ids = torch.randint(24, (4, 8), generator=torch.Generator().manual_seed(n))
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(ids).flatten(0, 1), ids.t().flatten())
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    with contextlib.redirect_stderr(said):
+        plumb.start(model, os.path.join(folder, "run"), layout={"tp": 1}, **options)
+        before(model)
+        for n in range(count):
+            with plumb.step(optimizer):
+                losses.append(step(n))
+            for k in plumb.twins(twins):
+                with plumb.twin(k, layout):
+                    step(n)
+    os.environ["PLUMB_TRACE"] = ""
+    plumb.start(model)
+    return losses, [p.detach().clone() for p in model.parameters()], os.path.join(folder, "run"), said.getvalue()
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+class Capture(unittest.TestCase):
+    def test_happens_only_when_it_is_asked_for(self):
+        for asked in "", "0":
+            _, _, folder, said = steps(asked=asked)
+            self.assertEqual((os.path.exists(folder), said), (False, ""))
+
+    def test_changes_no_bit_of_the_run(self):
+        for how in "", "in place", "reentrant", "recompute":
+            for twins in 0, 2:
+                losses, parameters, folder, _ = steps(how, "1", twins=twins, layout=self.layout(2))
+                plain, bare, _, _ = steps(how)
+                self.assertEqual(losses, plain, how)
+                self.assertTrue(all(map(torch.equal, parameters, bare)), how)
+                self.assertTrue(os.path.exists(folder))
+
+    def test_takes_everything_once_and_in_order(self):
+        _, _, folder, _ = steps(asked="1")
+        values, says = read(folder)
+        for name in ("m0/input", "m0/words/out", "m0/words/grad_out", "m0/blocks.1.fc/in", "m0/blocks.1/out", "m0/loss",
+                     "words.weight", "words.weight/grad", "words.weight/exp_avg", "words.weight/param"):
+            self.assertIn(name, values)
+        self.assertNotIn("head.weight", values)  # tied
+        self.assertLess(says["m0/blocks.0.fc/out"]["order"], says["m0/blocks.1.fc/out"]["order"])
+        self.assertLess(says["m0/blocks.1.fc/grad_out"]["order"], says["m0/blocks.0.fc/grad_out"]["order"])
+        self.assertEqual(says["m0/blocks.0.fc/out"]["from"], [
+            "m0/blocks.0.norm/out", "blocks.0.fc.weight", "blocks.0.fc.bias"])
+        self.assertEqual((says["m0/input"]["role"], says["words.weight"]["role"]), ("given", "given"))
+        self.assertFalse(torch.equal(values["words.weight"], values["words.weight/param"]))
+
+    def test_of_what_is_made_again_in_the_backward_pass_is_taken_once(self):
+        plain, _ = read(steps("", "1")[2])
+        for how in "reentrant", "recompute":
+            self.assertTrue(same(plain, read(steps(how, "1")[2])[0]), how)
+
+    def test_is_of_values_before_they_are_overwritten(self):
+        plain, _ = read(steps("", "1")[2])
+        self.assertTrue(same(plain, read(steps("in place", "1")[2])[0]))
+        self.assertLess(plain["m0/blocks.0.fc/out"].min().item(), 0)  # what relu_ then takes away
+
+    def test_of_a_view_is_what_it_shows(self):
+        values, _ = read(steps(asked="1")[2])
+        self.assertTrue(torch.equal(values["m0/turn/out"], values["m0/words/out"].transpose(0, 1)))
+
+    def test_is_of_what_is_chosen_and_says_its_size_first(self):
+        values, _ = read(steps(asked="1", only="grad", skip="exp")[2])
+        self.assertTrue(values and all("grad" in name for name in values))
+        _, _, folder, said = steps(asked="1")
+        self.assertRegex(said, r"^plumb: \d+ tensors of step 1 go to .*, 0\.\d MB of this rank\n$")
+        _, _, folder, said = steps(asked="1", limit=1e-6)
+        self.assertIn("nothing is written", said)
+        self.assertFalse(os.path.exists(folder))
+
+    def test_of_several_steps_is_one_trace(self):
+        _, _, folder, _ = steps(asked="1", steps=(1, 3))
+        self.assertEqual(json.loads(pathlib.Path(folder, "manifest.json").read_text())["steps"], [1, 3])
+        self.assertFalse(same(read(folder, 1)[0], read(folder, 3)[0]))
+
+    @staticmethod
+    def layout(ways, **more):
+        """Of a model whose first linear layer is cut by rows and whose second by columns, tokens whole."""
+        whole = [plumb.replicate("tp")]
+        return {"mesh": {"tp": ways}, "batch": [], "weights": {
+            "blocks.0.fc.weight": [plumb.shard("tp", 1)], "blocks.1.fc.weight": [plumb.shard("tp", 0)]},
+            "inputs": {}, "outputs": {}, **more}
+
+    def test_twins_are_the_reference_where_nothing_is_split(self):
+        _, _, folder, _ = steps(asked="1", twins=1, layout=self.layout(1))
+        self.assertTrue(same(read(folder)[0], read(folder + "-twin1")[0]))
+
+    def test_twins_move_behind_a_split_and_nowhere_else(self):
+        _, _, folder, said = steps(asked="1", twins=2, layout=self.layout(2))
+        values, one, other = (read(folder + end)[0] for end in ("", "-twin1", "-twin2"))
+        for name in "m0/blocks.0.fc/out", "m0/words/grad_out":
+            self.assertFalse(torch.equal(values[name], one[name]))
+            self.assertFalse(torch.equal(other[name], one[name]))
+            self.assertLess((values[name] - one[name]).norm(), 1e-5 * values[name].norm())
+        for name in "m0/blocks.0.fc/in", "m0/words/out":
+            self.assertTrue(torch.equal(values[name], one[name]))
+        self.assertNotIn("could not cut", said)
+
+    def test_twins_cut_what_is_made_again_as_they_did_before(self):
+        plain, _ = read(steps("", "1", twins=1, layout=self.layout(2))[2] + "-twin1")
+        for how in "reentrant", "recompute":
+            self.assertTrue(same(plain, read(steps(how, "1", twins=1, layout=self.layout(2))[2] + "-twin1")[0]), how)
+
+    def test_twins_of_dealt_tokens_move_gradients_of_weights_alone(self):
+        layout = {"mesh": {"dp": 2}, "batch": ["dp"], "weights": {}, "inputs": {}, "outputs": {}}
+        _, _, folder, said = steps(asked="1", twins=1, layout=layout)
+        values, one = read(folder)[0], read(folder + "-twin1")[0]
+        moved = {name for name in values if not torch.equal(values[name], one[name])}
+        self.assertTrue(all("weight/" in name or "bias/" in name or "loss" in name for name in moved), moved)
+        self.assertIn("blocks.0.norm.bias/grad", moved)
+        self.assertIn("words.weight/grad", moved)
+        self.assertNotIn("could not cut", said)
+
+    def test_what_could_not_be_cut_is_told_and_left_as_the_reference_has_it(self):
+        class Own(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.scale = Model(), nn.Parameter(torch.ones(24))
+
+            def forward(self, ids):
+                return self.inner(ids) * self.scale
+
+        layout = {"mesh": {"dp": 2}, "batch": ["dp"], "weights": {}, "inputs": {}, "outputs": {}}
+        torch.manual_seed(1)
+        _, _, folder, said = steps(asked="1", twins=1, layout=layout, model=Own())
+        self.assertIn("twin 1 could not cut the sums of scale: what differs there is not judged", said)
+        values, one = read(folder)[0], read(folder + "-twin1")[0]
+        self.assertTrue(torch.equal(values["scale/grad"], one["scale/grad"]))
+        self.assertFalse(torch.equal(values["inner.words.weight/grad"], one["inner.words.weight/grad"]))
+
+    def test_twins_without_a_layout_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "there is no given below/layout.json"):
+            steps(asked="1", twins=1)
+        os.environ["PLUMB_TRACE"] = ""
+        plumb.start(None)
+
+
+class Parts(unittest.TestCase):
+    def cuts(self, number=1):
+        cuts = object.__new__(plumb._Cuts)
+        cuts.number = number
+        return cuts
+
+    def test_are_moved_by_an_ulp_or_two_and_keep_their_sum(self):
+        torch.manual_seed(1)
+        for dtype, eps in (torch.bfloat16, 2.0 ** -8), (torch.float32, 2.0 ** -24):
+            parts = [torch.randn(64, 32) for _ in range(2)]
+            moved = self.cuts().moved(parts, dtype, "x")
+            plain = [p.to(dtype) for p in parts]
+            largest = torch.maximum(parts[0].abs(), parts[1].abs()).double()
+            off = (sum(p.double() for p in moved) - sum(p.double() for p in parts)).abs()
+            self.assertTrue(bool((off <= 1.01 * 2 * 4 * eps * largest).all()))  # two roundings of what an ulp or two made
+            self.assertGreater((moved[0] != plain[0]).float().mean().item(), 0.4)
+            self.assertLess((moved[0].double() - parts[0].double()).abs().div(largest).max().item(), 6 * eps)
+
+    def test_that_no_rounding_touches_stay(self):
+        a = torch.tensor([[1.0, 0.0, 0.0, 2.5]])
+        b = torch.tensor([[2.0, 0.0, 0.3, 0.5]]).bfloat16().float()
+        for x, y in zip(self.cuts().moved([a, b], torch.bfloat16, "x"), (a, b)):
+            self.assertTrue(torch.equal(x.float(), y))
+
+    def test_of_rows_that_are_alike_move_alike(self):
+        row = torch.randn(1, 16)
+        parts = self.cuts().moved([row.repeat(8, 1), -0.3 * row.repeat(8, 1)], torch.bfloat16, "x")
+        self.assertTrue(torch.equal(parts[0], parts[0][:1].repeat(8, 1)))
+
+    def test_of_dims_are_placements(self):
+        self.assertEqual(plumb._from_dims("b s[cp:zigzag,tp] h # dp:partial", 3), [
+            plumb.shard("cp", 1, zigzag=True), plumb.shard("tp", 1), plumb.partial("dp")])
+        with self.assertRaises(ValueError):
+            plumb._from_dims("b s", 3)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=0)

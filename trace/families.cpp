@@ -1,0 +1,175 @@
+#include "trace/families.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "number/outcome.hpp"
+#include "trace/levels.hpp"
+
+namespace plumb::trace {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr std::size_t family_of_few = all_statistics.size();
+constexpr std::array degrees_tried{2.5, 3.0,  3.5,  4.0,  5.0,  6.0, 7.0,
+                                   8.0, 10.0, 12.0, 16.0, 24.0, 40.0};
+// So few residuals say nothing of a tail: then it is as heavy as its degrees allow.
+constexpr std::size_t fewest_residuals = 20;
+
+double log_likelihood(const std::vector<double>& t, const Tail& tail) {
+  const double v = tail.degrees;
+  double sum = 0;
+  for (const double x : t) {
+    const double z = x / tail.core;
+    sum += std::log1p(z * z / v);
+  }
+  const double each =
+      std::lgamma((v + 1) / 2) - std::lgamma(v / 2) - std::log(v) / 2 - std::log(tail.core);
+  return each * static_cast<double>(t.size()) - (v + 1) / 2 * sum;
+}
+
+// The likeliest core given the degrees, by the EM iteration of a Student's scale.
+double core_of(const std::vector<double>& t, double degrees) {
+  double square = 0;
+  for (const double x : t) square += x * x;
+  square *= (degrees - 2) / degrees / static_cast<double>(t.size());
+  for (int i = 0; i < 12; ++i) {
+    double sum = 0;
+    for (const double x : t) sum += (degrees + 1) * x * x / (degrees * square + x * x);
+    square *= sum / static_cast<double>(t.size());
+  }
+  return std::sqrt(square);
+}
+
+std::size_t place_of(const Null& null) {
+  return null.how == Case::few ? family_of_few : static_cast<std::size_t>(null.statistic);
+}
+
+bool in_a_family(const Null& null) { return null.how == Case::live || null.how == Case::few; }
+
+// What the twins show of a family, each judged by the others.
+struct Shown {
+  std::vector<double> t;        // of all tests
+  std::vector<double> largest;  // of each twin
+};
+using AllShown = std::array<Shown, all_statistics.size() + 1>;
+
+AllShown shown_by_twins(const std::vector<Measured>& all, std::size_t twins, const Learnt* learnt) {
+  AllShown shown;
+  for (Shown& s : shown) s.largest.assign(twins, -infinite);
+  for (std::size_t k = 0; k < twins; ++k) {
+    for (const Null& null : nulls_without(k, all, learnt)) {
+      if (!in_a_family(null)) continue;
+      Shown& family = shown[place_of(null)];
+      const double t = null.beyond(all[null.tensor].draws[k]);
+      family.largest[k] = std::max(family.largest[k], t);
+      if (std::isfinite(t)) family.t.push_back(t);
+    }
+  }
+  return shown;
+}
+
+Tail tail_of(std::size_t place, const Shown& shown, double degrees) {
+  if (place == family_of_few) return {degrees, 1};
+  // The spread of mismatch has a floor (of coins) that most tensors do not reach: the core of its t
+  // says how low they lie, and nothing of the tail.
+  return fitted(shown.t, degrees, static_cast<Statistic>(place) != Statistic::mismatch);
+}
+
+std::size_t twins_of(const std::vector<Measured>& all, const Learnt* learnt) {
+  std::size_t twins = 0;
+  for (const Measured& m : all) twins = std::max(twins, m.draws.size());
+  const std::size_t needed = learnt == nullptr ? 3 : 2;
+  if (twins == 0 || twins >= needed) return twins;
+  throw Failure(
+      "two twins do not say how twins scatter: make three or more (better four), or give "
+      "stored spreads (--spreads)");
+}
+
+}  // namespace
+
+Tail fitted(const std::vector<double>& t, double most_degrees, bool with_core) {
+  Tail best{most_degrees, 1};
+  if (t.size() < fewest_residuals) return best;
+  double likelihood = -infinite;
+  const auto consider = [&](double degrees) {
+    const Tail tail{degrees, with_core ? core_of(t, degrees) : 1};
+    const double l = log_likelihood(t, tail);
+    if (l > likelihood) {
+      likelihood = l;
+      best = tail;
+    }
+  };
+  for (const double degrees : degrees_tried) {
+    if (degrees < most_degrees) consider(degrees);
+  }
+  if (most_degrees > 2) consider(most_degrees);
+  return best;
+}
+
+Family::Family(Tail tail, bool two_sided, const std::vector<double>& largest)
+    : tail_(tail), two_sided_(two_sided), twins_(static_cast<double>(largest.size())) {
+  for (const double t : largest) sum_ += q_of(t);
+  sum_ = std::min(sum_, twins_);  // a family is one test at least
+}
+
+double Family::q_of(double t) const {
+  const double upper = student_tail(t / tail_.core, tail_.degrees);
+  return -std::log1p(-(two_sided_ ? 2 * upper : upper));
+}
+
+double Family::chance(double t) const { return -std::expm1(-twins_ * std::log1p(q_of(t) / sum_)); }
+
+double Family::limit(double chance) const {
+  const double q = sum_ * std::expm1(-std::log1p(-chance) / twins_);
+  const double p = -std::expm1(-q);
+  return tail_.core * student_quantile(two_sided_ ? p / 2 : p, tail_.degrees);
+}
+
+Tests::Tests(const std::vector<Measured>& all, const Learnt* learnt)
+    : nulls_(trace::nulls(all, learnt)) {
+  std::array<double, all_statistics.size() + 1> degrees{};
+  for (const Null& null : nulls_) {
+    if (in_a_family(null)) degrees[place_of(null)] = null.degrees;
+  }
+  const AllShown shown = shown_by_twins(all, twins_of(all, learnt), learnt);
+  for (std::size_t place = 0; place < degrees.size(); ++place) {
+    if (degrees[place] == 0) continue;  // no tests
+    place_[place] = families_.size();
+    families_.emplace_back(tail_of(place, shown[place], degrees[place]),
+                           static_cast<Statistic>(place) == Statistic::scale, shown[place].largest);
+  }
+}
+
+const Family& Tests::family_of(const Null& null) const { return families_[place_[place_of(null)]]; }
+
+std::size_t Tests::count() const {
+  return static_cast<std::size_t>(std::ranges::count_if(nulls_, judges));
+}
+
+double Tests::chance(const Null& null, const Sample& sample) const {
+  if (null.size_of(sample) == 0) return 1;
+  if (null.how == Case::bitwise) return 0;
+  if (!in_a_family(null)) return 1;
+  const double each = family_of(null).chance(null.beyond(sample));
+  return std::min(1.0, each * static_cast<double>(families_.size()));
+}
+
+double Tests::threshold(const Null& null, double chance) const {
+  if (null.how == Case::bitwise) return 0;
+  if (!in_a_family(null)) return infinite;
+  return null.size_at(family_of(null).limit(chance / static_cast<double>(families_.size())));
+}
+
+double Tests::standing(const Null& null, const Sample& sample, double chance) const {
+  if (null.size_of(sample) == 0) return 0;
+  if (null.how == Case::bitwise) return infinite;
+  if (!in_a_family(null)) return 0;
+  const double beyond = null.beyond(sample);
+  const double allowed = family_of(null).limit(chance / static_cast<double>(families_.size()));
+  if (allowed <= 0) return beyond > allowed ? infinite : 0;  // of chances near 1
+  return std::max(beyond, 0.0) / allowed;
+}
+
+}  // namespace plumb::trace

@@ -1,0 +1,84 @@
+// trace/families.hpp: from the tests of many tensors to the chance of one healthy run.
+//
+// A family is the tests of one statistic, of all tensors. Its largest t of the candidate is held
+// against the largest t of each twin, judged by the others: whatever ties the tensors of a run
+// together, and however many there are, is in those too. Beyond them the tail is a Student's, fitted
+// to the t of all tensors and twins.
+//
+//   q       -ln(1 - p) of the smallest p of a family: Exp(1/N) where it is of N unrelated tests
+//   chance  of a family, q or more improbable: 1 - (1 + q / sum_k q_k)^-K, the predictive
+//           distribution of an exponential after K of its kind
+//
+// A run's chance is that of its families' smallest, times their number.
+//
+// TESTED   tests/trace/families_test.cpp; experiments false-alarms, healthy-layouts
+// SOURCES  twins.md V1
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "trace/sees.hpp"
+#include "trace/spreads.hpp"
+
+namespace plumb::trace {
+
+// Student's law of the t of healthy twins, beyond where they are: t / core has `degrees`.
+struct Tail {
+  double degrees = 1;
+  double core = 1;
+};
+// Returns the likeliest, of at most so many degrees. The core is 1 unless it is asked for.
+Tail fitted(const std::vector<double>& t, double most_degrees, bool with_core);
+
+class Family {
+ public:
+  // The largest t of each twin, of tests that look at both signs or at large t only.
+  Family(Tail tail, bool two_sided, const std::vector<double>& largest);
+
+  // The chance that a healthy run shows t or more anywhere in this family.
+  double chance(double t) const;
+  // The t of that chance.
+  double limit(double chance) const;
+
+ private:
+  double q_of(double t) const;
+
+  Tail tail_;
+  bool two_sided_;
+  double twins_;
+  double sum_ = 0;  // of the twins' q
+};
+
+// The tests of a run and their families.
+class Tests {
+ public:
+  // At least three twins, or two with learnt spreads; throws Failure on fewer.
+  Tests(const std::vector<Measured>& all, const Learnt* learnt);
+
+  const std::vector<Null>& nulls() const { return nulls_; }
+  // Can this one be failed at all?
+  static bool judges(const Null& null) {
+    return null.how == Case::live || null.how == Case::few || null.how == Case::bitwise;
+  }
+  std::size_t count() const;
+
+  // The chance that a healthy run shows as much anywhere: 0 where nothing may differ, 1 where
+  // nothing is judged.
+  double chance(const Null& null, const Sample& sample) const;
+  // The size of the statistic that has this chance.
+  double threshold(const Null& null, double chance) const;
+  // How far a sample lies beyond what twins show, over how far it may lie beyond at this chance.
+  // At most 1 passes; healthy tensors stand well below.
+  double standing(const Null& null, const Sample& sample, double chance) const;
+
+ private:
+  const Family& family_of(const Null& null) const;
+
+  std::vector<Null> nulls_;
+  std::vector<Family> families_;
+  std::array<std::size_t, all_statistics.size() + 1> place_{};  // of a statistic's; of few's
+};
+
+}  // namespace plumb::trace
