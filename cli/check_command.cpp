@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 #include "cli/colour.hpp"
 #include "cli/values.hpp"
@@ -124,7 +125,7 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
     for (const Trace& twin : beside.twins) ready.given.push_back(&twin);
   }
   if (!perturbed.empty()) {
-    beside.perturbed = load(perturbed).trace;
+    beside.perturbed = load_to_check(perturbed).trace;
     ready.perturbed = &beside.perturbed;
   }
   if (!spreads.empty()) {
@@ -137,11 +138,16 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   for (const std::string& file : reports) check_report(file, force);
   ready.replay = replay_options(on, ready.false_alarm);
   ready.progress = talk;
+  ready.threads = std::max(std::thread::hardware_concurrency(), 1U);
   return ready;
 }
 
+static ToJudge to_judge(const Loaded& run) {
+  return {run.trace, run.trace.graph ? &run.merged : nullptr};
+}
+
 static Verdict judged(const Loaded& r, const Loaded& c, const CheckOptions& options) {
-  Verdict verdict = check(r.trace, r.merged, c.trace, c.merged, options);
+  Verdict verdict = check(to_judge(r), to_judge(c), options);
   for (const std::string& claim : unseen_claims(c.trace.manifest)) verdict.notes.push_back(claim);
   talk("");
   return verdict;
@@ -149,10 +155,12 @@ static Verdict judged(const Loaded& r, const Loaded& c, const CheckOptions& opti
 
 static void refuse_another_start(const Loaded& r, const Loaded& c, const std::string& reference,
                                  const std::string& candidate) {
-  for (const auto& [id, tensor] : r.merged.values) {
-    const auto found = c.merged.values.find(id);
-    if (!id.ends_with("@previous") || found == c.merged.values.end()) continue;
-    if (*found->second == *tensor) continue;
+  const auto run_of = [](const Loaded& l) { return l.trace.graph ? Run(l.merged) : Run(l.trace); };
+  const Run before = run_of(r), after = run_of(c);
+  for (const auto& [id, tensor] : before.values) {
+    const auto found = after.values.find(id);
+    if (!id.ends_with("@previous") || found == after.values.end()) continue;
+    if (equal(found->second, tensor)) continue;
     throw Failure("step " + std::to_string(c.trace.manifest.step) + " of " + candidate +
                   " starts from what the run itself made, not from the state of " + reference +
                   "; make the run with --resync " + reference + ", or replay each step");
@@ -184,7 +192,7 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
   CheckOptions asked = ready(beside);
   const auto of_reference = traces_of(reference), of_candidate = traces_of(candidate);
   if (of_reference.empty() || of_candidate.empty()) {
-    return {{0, judged(load(reference), load(candidate, placement), asked)}};
+    return {{0, judged(load_to_check(reference), load_to_check(candidate, placement), asked)}};
   }
   const auto by_step = [](const auto& a, const auto& b) { return a.first == b.first; };
   if (!std::ranges::equal(of_reference, of_candidate, by_step)) {
@@ -200,7 +208,7 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
   asked.false_alarm /= static_cast<double>(of_reference.size());
   std::vector<StepVerdict> all;
   for (const auto& [step, folder] : of_reference) {
-    const Loaded r = load(folder), c = load(of_candidate.at(step), placement);
+    const Loaded r = load_to_check(folder), c = load_to_check(of_candidate.at(step), placement);
     refuse_missing_steps(reference, of_reference, r.trace.manifest);
     refuse_missing_steps(candidate, of_candidate, c.trace.manifest);
     if (step > of_reference.begin()->first) refuse_another_start(r, c, reference, candidate);
@@ -250,15 +258,30 @@ void add_placement(CLI::App& verb, std::string& file) {
                   "place of what it says itself");
 }
 
-Loaded load(const std::string& folder, const std::string& placement) {
-  Loaded loaded{read_trace(folder, placement.empty() ? Overrides() : Overrides(placement)), {}};
+static Loaded read_alone(const std::string& folder, const Overrides& overrides) {
+  Loaded loaded{read_trace(folder, overrides), {}};
   auto& settings = loaded.trace.manifest.settings;
   settings = in_present_units(std::move(settings));
+  return loaded;
+}
+
+static void merge_it(Loaded& loaded, const std::string& folder) {
   try {
     loaded.merged = merge_verified(loaded.trace);
   } catch (const Failure& failure) {
     throw Failure(folder + ": " + failure.what());
   }
+}
+
+Loaded load(const std::string& folder) {
+  Loaded loaded = read_alone(folder, {});
+  merge_it(loaded, folder);
+  return loaded;
+}
+
+Loaded load_to_check(const std::string& folder, const std::string& placement) {
+  Loaded loaded = read_alone(folder, placement.empty() ? Overrides() : Overrides(placement));
+  if (loaded.trace.graph) merge_it(loaded, folder);
   return loaded;
 }
 

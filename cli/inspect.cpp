@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "cli/colour.hpp"
 #include "cli/columns.hpp"
@@ -26,16 +27,20 @@ struct Line {
   }
 };
 
-Line line_of(const std::string& id, const Tensor& t, const Format& format, const Abouts& abouts) {
+Line line_of(const std::string& id, const Whole& t, const Abouts& abouts) {
   double squares = 0, largest = 0;
-  for (const float x : t.values) {
-    squares += static_cast<double>(x) * x;
-    largest = std::max(largest, std::fabs(static_cast<double>(x)));
-  }
+  Reading reading(t);
+  by_stretches(t.size(), [&](std::size_t first, std::size_t n) {
+    for (const float x : std::span(reading(first, n), n)) {
+      squares += static_cast<double>(x) * x;
+      largest = std::max(largest, std::fabs(static_cast<double>(x)));
+    }
+    return true;
+  });
   const double rms = t.size() == 0 ? 0 : std::sqrt(squares / static_cast<double>(t.size()));
   const auto says = abouts.find(id);
   return {id,
-          std::string(format.name),
+          std::string(t.format.name),
           t.rows,
           t.cols,
           says == abouts.end() ? About() : says->second,
@@ -53,16 +58,20 @@ Inspected inspected(const std::string& folder, const std::string& only,
                     const std::string& placement) {
   const Selection select(only, "");
   const Trace trace = read_trace(folder, placement.empty() ? Overrides() : Overrides(placement));
-  const Merged merged = merge(trace);
-  Inspected seen{trace.manifest, {}, merged.findings};
-  for (const auto& [id, tensor] : merged.values) {
-    if (select(id)) seen.lines.push_back(line_of(id, *tensor, merged.formats.at(id), trace.about));
+  Run run(trace);
+  std::map<std::string, Shown> shown;
+  Inspected seen{trace.manifest, {}, {}};
+  for (const auto& [id, tensor] : run.values) {
+    shown.emplace(id, look_at(tensor));
+    if (select(id)) seen.lines.push_back(line_of(id, tensor, trace.about));
   }
+  run.tell(shown);
+  seen.findings = run.findings;
   if (seen.lines.empty()) {
     throw Failure("--only '" + only + "' matches no id of " + folder +
                   "; without it all are listed");
   }
-  seen.findings.insert(seen.findings.end(), merged.not_finite.begin(), merged.not_finite.end());
+  seen.findings.insert(seen.findings.end(), run.not_finite.begin(), run.not_finite.end());
   return seen;
 }
 

@@ -20,8 +20,8 @@ void refuse_missing(const Loaded& c, const std::string& folder) {
   for (const Node& node : c.trace.graph->nodes) {
     for (const std::string& id : node.outputs) {
       if (c.merged.values.contains(id)) continue;
-      throw Failure(folder + " lacks the promised '" + id + "'" + why_not_whole(c.merged, id) +
-                    "; trace again");
+      throw Failure(folder + " lacks the promised '" + id + "'" +
+                    why_not_whole(c.merged.findings, id) + "; trace again");
     }
   }
 }
@@ -110,7 +110,7 @@ void add_replay(CLI::App& app, Verb& chosen) {
       Replayed seen = replay(
           *c.trace.graph, c.merged, [](const std::string&) { return true; }, options);
       std::vector<Finding> damage = c.merged.findings;  // first: what follows may be made of it
-      if (!left_out(*c.trace.graph, c.merged.values)) {
+      if (!left_out(*c.trace.graph, Run(c.merged).values)) {
         damage.insert(damage.end(), c.merged.not_finite.begin(), c.merged.not_finite.end());
       }
       seen.findings.insert(seen.findings.begin(), damage.begin(), damage.end());

@@ -116,8 +116,10 @@ struct Loaded {
   Trace trace;
   Merged merged;
 };
-// `placement`: a file of overrides; empty: none.
-Loaded load(const std::string& folder, const std::string& placement = "");
+Loaded load(const std::string& folder);
+// The same to be checked: one that promises nothing is not merged, since check() reads it tensor by
+// tensor. `placement`: a file of overrides; empty: none.
+Loaded load_to_check(const std::string& folder, const std::string& placement = "");
 // Prints under which placement the pieces of each tensor of a trace fit; with --json as a file for
 // --placement.
 struct SuggestFrom {

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "number/outcome.hpp"
-#include "trace/difference.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -47,32 +46,17 @@ double depth_law(const std::string& id, const Manifest& manifest) {
   return 4 * std::pow(1.03, layers_of(manifest) + 1.0 - layer) * 0x1p-7;
 }
 
-Baseline elementwise(const Tensor& r, const Tensor& c) {
-  Baseline seen;
-  for (std::size_t e = 0; e < r.size(); ++e) {
-    const double error = std::fabs(static_cast<double>(c.values[e]) - r.values[e]);
-    const double allowed = 1e-5 + 1.6e-2 * std::fabs(static_cast<double>(r.values[e]));
-    const bool a_number = std::isfinite(error);  // a NaN is further off than any tolerance
-    seen.ratio = std::max(seen.ratio, a_number ? error / allowed : infinite);
-  }
-  seen.detail = "worst element against 1.6e-2 |r| + 1e-5";
-  return seen;
-}
-
 }  // namespace
 
-Baseline baseline(const std::string& rule, const std::string& id, const Tensor& reference,
-                  const Tensor& candidate, const Values& perturbed, double margin,
+Baseline baseline(const std::string& rule, const std::string& id, const Pair& seen, double margin,
                   const Manifest& manifest) {
-  if (rule == "assert-close") return elementwise(reference, candidate);
-  const double error = difference(candidate.values, reference.values).relative();
+  if (rule == "assert-close") return {seen.close, true, "worst element against 1.6e-2 |r| + 1e-5"};
+  const double error = seen.difference.relative();
   double tolerance = flat_tolerance;
   if (rule == "depth-law") tolerance = depth_law(id, manifest);
   if (rule == "perturbation") {
-    const auto found = perturbed.find(id);
-    if (found == perturbed.end() || found->second->size() != reference.size())
-      return {0, false, ""};
-    tolerance = margin * difference(found->second->values, reference.values).relative();
+    if (!seen.perturbed) return {0, false, ""};
+    tolerance = margin * seen.perturbed->difference.relative();
   }
   char detail[96];
   std::snprintf(detail, sizeof detail, "relative difference %.3g, tolerance %.3g", error,

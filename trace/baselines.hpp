@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "trace/pairs.hpp"
 #include "trace/sees.hpp"
 #include "trace/trace.hpp"
 
@@ -16,10 +17,9 @@ struct Baseline {
   std::string detail;
 };
 
-// `rule`: perturbation, depth-law, flat or assert-close. Only perturbation looks at `perturbed`.
-// trace/check.hpp says where the constants come from.
-Baseline baseline(const std::string& rule, const std::string& id, const Tensor& reference,
-                  const Tensor& candidate, const Values& perturbed, double margin,
+// `rule`: perturbation, depth-law, flat or assert-close. trace/check.hpp says where the constants
+// come from.
+Baseline baseline(const std::string& rule, const std::string& id, const Pair& seen, double margin,
                   const Manifest& manifest);
 
 }  // namespace plumb::trace

@@ -7,8 +7,9 @@
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
 #include "trace/decisions.hpp"
-#include "trace/difference.hpp"
+#include "trace/hands.hpp"
 #include "trace/order.hpp"
+#include "trace/pairs.hpp"
 #include "trace/replay.hpp"
 #include "trace/selection.hpp"
 #include "trace/structure.hpp"
@@ -21,23 +22,27 @@ namespace {
 
 class Check {
  public:
-  // `as_recorded`: the reference's values; `r`: the same, given the candidate's choices.
-  Check(const Trace& reference, const Values& as_recorded, const Merged& r, const Trace& candidate,
-        const Merged& c, const CheckOptions& options)
+  // `given_choices`: is the reference's record changed by the candidate's choices?
+  Check(const ToJudge& reference, const ToJudge& candidate, bool given_choices,
+        const CheckOptions& options)
       : options_(options),
-        as_recorded_(as_recorded),
-        reference_(reference),
-        candidate_(candidate),
-        r_(r),
-        c_(c),
+        given_choices_(given_choices),
+        reference_(reference.trace),
+        candidate_(candidate.trace),
+        merged_r_(reference.merged),
+        merged_c_(candidate.merged),
+        r_(run_of(reference)),
+        c_(run_of(candidate)),
         select_(options.only, options.skip),
-        order_(candidate.graph ? DataflowOrder(*candidate.graph) : DataflowOrder(reference.about)) {
-  }
+        order_(candidate_.graph ? DataflowOrder(*candidate_.graph)
+                                : DataflowOrder(reference_.about)) {}
 
   // At each of these levels of false alarms.
   Judgement run(const std::vector<double>& levels) {
+    look_at_both();
+    if (merged_r_ == nullptr) refuse_broken(r_, false);
     refuse_nonsense();
-    if (asks("perturbation")) perturbed_ = perturbed_reference();
+    if (asks("perturbation")) refuse_no_perturbed();
     look_at_structure();
     for (const std::string& rule : options_.rules) apply(rule);
     replay_what_was_followed();
@@ -52,14 +57,32 @@ class Check {
     return std::ranges::find(options_.rules, rule) != options_.rules.end();
   }
 
+  static Run run_of(const ToJudge& subject) {
+    return subject.merged != nullptr ? Run(*subject.merged) : Run(subject.trace);
+  }
+
+  void look_at_both() {
+    std::optional<Run> perturbed;
+    if (asks("perturbation") && options_.perturbed != nullptr)
+      perturbed.emplace(*options_.perturbed);
+    pairs_ = compare(r_, c_,
+                     {asks("assert-close"), perturbed ? &*perturbed : nullptr, options_.threads});
+  }
+
+  // Has the candidate the reference's bits? Replicas that disagree have not.
+  bool equal_bits() const {
+    return c_.findings.empty() && !given_choices_ &&
+           std::ranges::all_of(c_.values, [&](const auto& v) { return pairs_.at(v.first).equal; });
+  }
+
   void look_at_structure() {
-    Alike seen = alike(reference_, as_recorded_, candidate_, c_);
+    Alike seen = alike(reference_, r_, candidate_, equal_bits());
     verdict_.rules = options_.rules;
     verdict_.notes = std::move(seen.notes);
     verdict_.identical = seen.identical;
     ordered_ = seen.ordered;
-    for (Finding& f :
-         structure_findings(r_, candidate_, c_, options_.allow_unmatched, reference_.about)) {
+    for (Finding& f : structure_findings(r_, candidate_, c_, pairs_, options_.allow_unmatched,
+                                         reference_.about)) {
       if (select_(f.id)) verdict_.findings.push_back(std::move(f));
     }
     for (const std::string& id : shaped_by_layout(candidate_)) {
@@ -67,25 +90,23 @@ class Check {
     }
     for (const auto& [id, tensor] : c_.values) {
       if (!judgeable(id)) continue;
-      const Difference d = difference(tensor->values, r_.values.at(id)->values);
-      lines_[id] = {id, "", 0, d.relative(), {}, static_cast<double>(d.largest)};
+      const Difference& d = pairs_.at(id).difference;
+      lines_[id] = {id, "", 0, d.relative(), {}, static_cast<double>(d.largest), d.cosine()};
       if (d.non_finite > 0) not_finite_.insert(id);
     }
   }
 
   // Only tensors that exist on both sides in one shape can be judged by size.
   bool judgeable(const std::string& id) const {
-    const auto c = c_.values.find(id);
-    const auto r = r_.values.find(id);
-    return c != c_.values.end() && r != r_.values.end() && select_(id) && order_.made(id) &&
-           c->second->rows == r->second->rows && c->second->cols == r->second->cols;
+    const auto pair = pairs_.find(id);
+    return pair != pairs_.end() && pair->second.both && select_(id) && order_.made(id);
   }
 
   // Does the size of its difference say anything? A single number has none to average over, a
   // choice has none, and Adam's first step turns a flipped sign of a tiny gradient into a whole step
   // (theory.md F6).
   bool has_a_size(const std::string& id) const {
-    return judgeable(id) && c_.values.at(id)->size() > 1 && !order_.decides(id) &&
+    return judgeable(id) && c_.values.at(id).size() > 1 && !order_.decides(id) &&
            order_.phase_of(id) != Phase::optimizer;
   }
 
@@ -135,31 +156,27 @@ class Check {
     if (rule == "replay") return apply_replay();
     for (auto& [id, line] : lines_) {
       if (!has_a_size(id)) continue;
-      const Baseline seen = baseline(rule, id, *r_.values.at(id), *c_.values.at(id),
-                                     perturbed_.values, options_.margin, candidate_.manifest);
+      const Baseline seen = baseline(rule, id, pairs_.at(id), options_.margin, candidate_.manifest);
       take(line, rule, seen.ratio);
       verdict_.could_fail = verdict_.could_fail || seen.could_fail;
       if (seen.ratio > 1) verdict_.findings.push_back({id, rule, seen.ratio, seen.detail});
     }
   }
 
-  // Returns the run that says how much a perturbed input moves each tensor: the reference's state
-  // and data, but not its bits.
-  Merged perturbed_reference() const {
+  // The run that says how much a perturbed input moves each tensor has the reference's state and
+  // data, but not its bits.
+  void refuse_no_perturbed() const {
     const std::string make =
         "run the reference again with its first activation moved by one rounding (of plumb: train "
         "... --perturb 1 -o P, then --perturbed P)";
     if (options_.perturbed == nullptr) {
       throw Failure("rule perturbation needs a second reference; " + make);
     }
-    Merged perturbed = merge(*options_.perturbed);
     bool moved = false;
     for (const auto& [id, tensor] : r_.values) {
-      const auto found = perturbed.values.find(id);
-      const bool fits = found != perturbed.values.end() && found->second->rows == tensor->rows &&
-                        found->second->cols == tensor->cols;
-      const bool same = fits && found->second->values == tensor->values;
-      if (!fits || (!same && !order_.made(id))) {
+      const auto& perturbed = pairs_.at(id).perturbed;
+      const bool same = perturbed && perturbed->equal;
+      if (!perturbed || (!same && !order_.made(id))) {
         throw Failure(
             "the perturbed trace is of another model, state or text than the reference, "
             "first at '" +
@@ -170,7 +187,6 @@ class Check {
     if (!moved) {
       throw Failure("the perturbed trace is the reference itself, bit by bit; " + make);
     }
-    return perturbed;
   }
 
   bool has_statistics(const std::string& id) const {
@@ -182,15 +198,16 @@ class Check {
     const bool any_order = candidate_.manifest.settings.contains("any_order") ||
                            reference_.manifest.settings.contains("any_order");
     drawn_ = draw_twins(
-        *reference_.graph, r_, any_order ? in_any_order(*candidate_.graph) : *candidate_.graph, c_,
+        *reference_.graph, *merged_r_,
+        any_order ? in_any_order(*candidate_.graph) : *candidate_.graph, *merged_c_,
         [&](const std::string& id) { return has_statistics(id); }, options_);
     verdict_.flips = drawn_->flips;
   }
 
   void apply_given_twins() {
-    GivenTwins given =
-        given_twins(reference_, r_, c_, options_.given, Pattern(options_.exact, "--exact"),
-                    [&](const std::string& id) { return has_statistics(id); });
+    GivenTwins given = given_twins(
+        reference_, r_, c_, pairs_, options_.given, Pattern(options_.exact, "--exact"),
+        [&](const std::string& id) { return has_statistics(id); }, options_.threads);
     verdict_.notes.push_back(
         "the twins are traces of '" + options_.given.front()->manifest.producer +
         "': that they round where the candidate's layout does, and that nothing else is split, is "
@@ -205,7 +222,7 @@ class Check {
 
   void apply_replay() {
     const Replayed seen = replay(
-        *candidate_.graph, c_, [&](const std::string& id) { return lines_.contains(id); },
+        *candidate_.graph, *merged_c_, [&](const std::string& id) { return lines_.contains(id); },
         by_card());
     for (const auto& [id, ratio] : seen.ratios) {
       if (lines_.contains(id)) take(lines_.at(id), "replay", ratio);
@@ -224,7 +241,7 @@ class Check {
     std::set<std::string> taken = decisions_of(*candidate_.graph);
     if (drawn_) taken.insert(drawn_->followed.begin(), drawn_->followed.end());
     const Replayed seen = replay(
-        *candidate_.graph, c_,
+        *candidate_.graph, *merged_c_,
         [&](const std::string& id) { return taken.contains(id) && lines_.contains(id); },
         by_card());
     for (const Finding& f : seen.findings) verdict_.findings.push_back(f);
@@ -247,7 +264,8 @@ class Check {
   bool replay_passes(const std::string& id) {
     if (!replayed_.contains(id)) {
       const Replayed again = replay(
-          *candidate_.graph, c_, [&](const std::string& other) { return other == id; }, by_card());
+          *candidate_.graph, *merged_c_, [&](const std::string& other) { return other == id; },
+          by_card());
       replayed_.insert(again.ratios.begin(), again.ratios.end());
     }
     const auto found = replayed_.find(id);
@@ -260,7 +278,7 @@ class Check {
     if (drawn_) add_twins(level, v, lines);
     put_in_order(v);
     blame(v);
-    for (Finding& f : v.findings) say_where(f);
+    by_hands(options_.threads, v.findings.size(), [&](std::size_t i) { say_where(v.findings[i]); });
     for (auto& [id, line] : lines) {
       if (unjudged_.contains(id) && line.statistic.empty()) {
         ++v.unjudged;
@@ -303,7 +321,7 @@ class Check {
   // Of a finding that does not say where it is wrong by itself.
   void say_where(Finding& f) const {
     if (f.profile.rows > 0 || !judgeable(f.id)) return;
-    f.profile = where_they_differ(*c_.values.at(f.id), *r_.values.at(f.id));
+    f.profile = where_they_differ(c_.values.at(f.id), r_.values.at(f.id));
   }
 
   void put_in_order(Verdict& v) const {
@@ -327,14 +345,14 @@ class Check {
   }
 
   const CheckOptions& options_;
-  const Values& as_recorded_;
+  const bool given_choices_;
   const Trace& reference_;
   const Trace& candidate_;
-  const Merged& r_;
-  const Merged& c_;
+  const Merged *merged_r_, *merged_c_;  // of what promises something
+  Run r_, c_;
+  Pairs pairs_;
   Selection select_;
   DataflowOrder order_;
-  Merged perturbed_;  // empty without its rule
   Verdict verdict_;
   std::map<std::string, Line> lines_;
   bool ordered_ = false;                       // does anybody know the order of dataflow?
@@ -358,21 +376,20 @@ void refuse_unknown_rules(const std::vector<std::string>& rules) {
   }
 }
 
-Judgement judge_runs(const Reference& reference, const Trace& candidate,
-                     const Merged& merged_candidate, const CheckOptions& options) {
-  const Trace& trace = reference.trace();
-  const Merged& merged = reference.merged();
+static Judgement judged(const ToJudge& reference, const ToJudge& candidate,
+                        const CheckOptions& options) {
   std::vector<double> levels{options.false_alarm};
   levels.insert(levels.end(), options.other_levels.begin(), options.other_levels.end());
-  refuse_another_run(trace.manifest, candidate.manifest);
-  if (!trace.graph || !candidate.graph) {
-    return Check(trace, merged.values, merged, candidate, merged_candidate, options).run(levels);
+  refuse_another_run(reference.trace.manifest, candidate.trace.manifest);
+  if (!reference.trace.graph || !candidate.trace.graph) {
+    return Check(reference, candidate, false, options).run(levels);
   }
-  Forced as_chosen = forced(*trace.graph, merged.values, merged_candidate.values);
-  Merged conditional = merged;
+  Forced as_chosen =
+      forced(*reference.trace.graph, reference.merged->values, candidate.merged->values);
+  Merged conditional = *reference.merged;
   conditional.values = std::move(as_chosen.values);
   Judgement judgement =
-      Check(trace, merged.values, conditional, candidate, merged_candidate, options).run(levels);
+      Check({reference.trace, &conditional}, candidate, as_chosen.differ, options).run(levels);
   for (Verdict& verdict : judgement.verdicts) {
     verdict.decisions = as_chosen.decisions;
     verdict.forced = as_chosen.rows;
@@ -380,20 +397,36 @@ Judgement judge_runs(const Reference& reference, const Trace& candidate,
   return judgement;
 }
 
+Judgement judge_runs(const Reference& reference, const Trace& candidate,
+                     const Merged& merged_candidate, const CheckOptions& options) {
+  return judged({reference.trace(), &reference.merged()}, {candidate, &merged_candidate}, options);
+}
+
 Verdict check(const Reference& reference, const Trace& candidate, const Merged& merged_candidate,
               const CheckOptions& options) {
   return judge_runs(reference, candidate, merged_candidate, options).verdicts.front();
 }
 
+Verdict check(const ToJudge& reference, const ToJudge& candidate, const CheckOptions& options) {
+  // Before a step is spent.
+  refuse_another_run(reference.trace.manifest, candidate.trace.manifest);
+  options.progress("is the reference what it promises?");
+  if (reference.merged != nullptr) Reference(reference.trace, *reference.merged);
+  return judged(reference, candidate, options).verdicts.front();
+}
+
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,
               const Merged& merged_candidate, const CheckOptions& options) {
-  refuse_another_run(reference.manifest, candidate.manifest);  // before a step is spent
-  options.progress("is the reference what it promises?");
-  return check(Reference(reference, merged_reference), candidate, merged_candidate, options);
+  return check(ToJudge{reference, &merged_reference}, ToJudge{candidate, &merged_candidate},
+               options);
 }
 
 Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options) {
-  return check(reference, merge(reference), candidate, merge(candidate), options);
+  std::optional<Merged> r, c;
+  if (reference.graph) r = merge(reference);
+  if (candidate.graph) c = merge(candidate);
+  return check(ToJudge{reference, r ? &*r : nullptr}, ToJudge{candidate, c ? &*c : nullptr},
+               options);
 }
 
 }  // namespace plumb::trace

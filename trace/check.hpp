@@ -19,6 +19,7 @@
 // SOURCES  twins.md V1, V2, V3; bounds/SOURCES.md [Megatron-LM] [PyTorch-close]
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,6 +45,7 @@ struct CheckOptions : TwinOptions {
   const Trace* perturbed = nullptr;
   std::vector<const Trace*> given;  // twins that the producer made; empty: the promise makes them
   std::string exact;                // ids that are equal where none of the given twins moves them
+  std::size_t threads = 1;          // that read runs; of them no result depends
   std::string only, skip, allow_unmatched;  // regular expressions on ids; empty: all, none, none
 };
 
@@ -60,6 +62,10 @@ struct Line {
   double relative = 0;           // |candidate - reference| / |reference|, Frobenius
   std::optional<double> p = {};  // of twins: chance that a healthy run shows so much anywhere
   double largest = 0;            // max |candidate - reference|
+  double cosine = 1;             // of the angle between both; NaN: there is none
+
+  // The relative difference as a ratio of signal to noise; infinite or NaN: there is none.
+  double decibels() const { return -20 * std::log10(relative); }
 };
 
 struct Verdict {
@@ -90,9 +96,18 @@ struct Verdict {
   }
 };
 
+// A run to be held against another. One that promises something is merged; one that promises nothing
+// need not be, and is then read tensor by tensor.
+struct ToJudge {
+  const Trace& trace;
+  const Merged* merged = nullptr;
+};
+
 // Throws Failure (exit code 2) on traces that cannot be compared, each with what to do: runs of
 // another configuration, recipe, step or seed; and a reference that is none (trace/comparable.hpp).
 Verdict check(const Trace& reference, const Trace& candidate, const CheckOptions& options);
+
+Verdict check(const ToJudge& reference, const ToJudge& candidate, const CheckOptions& options);
 
 // Compares traces that are merged already.
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,

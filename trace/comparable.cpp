@@ -55,25 +55,23 @@ void refuse_another_run(const Manifest& r, const Manifest& c, const std::string&
 }
 
 Reference::Reference(const Trace& trace, const Merged& merged) : trace_(trace), merged_(merged) {
-  if (!merged.findings.empty()) distrust(merged.findings.front(), "is not whole: ");
-  const bool may_be = trace.graph && left_out(*trace.graph, merged.values);
-  if (!merged.not_finite.empty() && !may_be) distrust(merged.not_finite.front(), "");
+  const Run run(merged);
+  refuse_broken(run, trace.graph && left_out(*trace.graph, run.values));
   if (!trace.graph) return;
   const Replayed seen = replay(*trace.graph, merged, [](const std::string&) { return true; });
   if (!seen.findings.empty()) distrust(seen.findings.front(), "is not what its inputs make: ");
 }
 
-Alike alike(const Trace& reference, const Values& of_reference, const Trace& candidate,
-            const Merged& of_candidate) {
-  const bool whole = of_candidate.findings.empty();  // replicas that disagree are not equal
-  const bool equal = whole && std::ranges::all_of(of_candidate.values, [&](const auto& v) {
-                       const auto found = of_reference.find(v.first);
-                       return found != of_reference.end() && *found->second == *v.second;
-                     });
+void refuse_broken(const Run& reference, bool may_be) {
+  if (!reference.findings.empty()) distrust(reference.findings.front(), "is not whole: ");
+  if (!reference.not_finite.empty() && !may_be) distrust(reference.not_finite.front(), "");
+}
+
+Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate, bool equal) {
   const Manifest &r = reference.manifest, &c = candidate.manifest;
   Alike seen;
   const DataflowOrder executed(reference.about);
-  seen.ordered = candidate.graph || std::ranges::all_of(of_reference, [&](const auto& v) {
+  seen.ordered = candidate.graph || std::ranges::all_of(of_reference.values, [&](const auto& v) {
                    return executed.knows(v.first) || !executed.made(v.first);
                  });
   seen.identical = equal && r.world_size == c.world_size && layout_of(r) == layout_of(c);

@@ -40,7 +40,10 @@ struct Alike {
   bool ordered = false;            // by the promise, or the reference's order of execution
   std::vector<std::string> notes;  // sentences: equal bits, swapped, no promise
 };
-Alike alike(const Trace& reference, const Values& of_reference, const Trace& candidate,
-            const Merged& of_candidate);
+// `equal`: has the candidate the reference's bits in each of its tensors?
+Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate, bool equal);
+
+// Throws Failure if a reference is not whole, or not finite unless it `may_be`.
+void refuse_broken(const Run& reference, bool may_be);
 
 }  // namespace plumb::trace

@@ -34,18 +34,17 @@ std::set<std::string> decisions_of(const Graph& graph) {
 }
 
 Forced forced(const Graph& graph, const Values& reference, const Values& candidate) {
-  Forced result{reference, 0, 0};
+  Forced result{reference};
   Values choices;
-  bool differ = false;
   for (const std::string& id : decisions_of(graph)) {
     const auto r = reference.find(id), c = candidate.find(id);
     if (r == reference.end() || c == candidate.end()) continue;
     if (r->second->rows != c->second->rows || r->second->cols != c->second->cols) continue;
     choices.insert(*c);
     result.decisions += c->second->rows;
-    differ = differ || r->second->values != c->second->values;
+    result.differ = result.differ || r->second->values != c->second->values;
   }
-  if (!differ) return result;
+  if (!result.differ) return result;
   result.values = with_replaced(graph, reference, choices);
   for (const Node& node : graph.nodes) {
     const auto chosen = choices.find(node.outputs.front());

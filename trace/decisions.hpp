@@ -22,6 +22,7 @@ struct Forced {
   Values values;              // the reference's, given the candidate's choices
   std::size_t rows = 0;       // tokens for which the reference would then choose otherwise
   std::size_t decisions = 0;  // out of so many tokens
+  bool differ = false;        // has the candidate any choice otherwise?
 };
 
 // Puts the candidate's choices in place of the reference's, where their shapes agree. Costs what

@@ -1,6 +1,7 @@
 #include "trace/difference.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -12,39 +13,81 @@ namespace plumb::trace {
 namespace {
 
 constexpr std::size_t block = 16 * lanes;      // FP32 sums stay this short
-constexpr std::size_t ahead = 512;             // elements to prefetch
+constexpr std::size_t ahead = 2048;            // bytes to prefetch
 constexpr float least = 1e-20F, most = 1e30F;  // block sums outside have lost bits
 
-struct Block {
-  Floats squares{}, energy{}, largest{};
-  Ints over{};  // minus the count
-  Words ulps{};
-  Words differ{}, nonzero{};  // bits of a - b and of b, signs dropped, joined
+// Sixteen numbers, as they lie.
+struct OfFp32 {
+  static constexpr std::size_t width = 4;
+  static void load(const char* from, Floats& x) { std::memcpy(&x, from, sizeof x); }
+};
+struct OfBf16 {
+  static constexpr std::size_t width = 2;
+  static void load(const char* from, Floats& x) {
+    Words codes;
+    widen(from, codes);
+    x = (Floats)(codes << 16);
+  }
+};
+struct OfFp16 {
+  static constexpr std::size_t width = 2;
+  static void load(const char* from, Floats& x) {
+    Words codes;
+    widen(from, codes);
+    const Words size = (codes & 0x7fffU) << 13;
+    const Words wide = (Words)((Floats)size * 0x1p112F);
+    const Words top = size >= 0x0f800000U ? Words{} + 0x7f800000U : Words{};
+    x = (Floats)(wide | top | (codes & 0x8000U) << 16);
+  }
 };
 
-// Does not hold where something is not finite: then `squares` or `energy` is not finite either.
-inline void add_block(const float* a, const float* b, const Closeness& close, Block& sum) {
-  for (std::size_t i = 0; i < block; i += lanes) {
-    __builtin_prefetch(a + i + ahead);
-    __builtin_prefetch(b + i + ahead);
-    Floats x, y;
-    std::memcpy(&x, a + i, sizeof x);
-    std::memcpy(&y, b + i, sizeof y);
-    const Floats d = x - y;
-    sum.squares += d * d;
-    sum.energy += y * y;
-    const Words size_bits = (Words)d & 0x7fffffffU, y_bits = (Words)y & 0x7fffffffU;
-    sum.differ |= size_bits;
-    sum.nonzero |= y_bits;
-    const Floats size = (Floats)size_bits;
-    sum.largest = size > sum.largest ? size : sum.largest;
-    sum.over += size > close.absolute + close.relative * (Floats)y_bits;
+struct Block {
+  Floats squares{}, energy{}, own{};
+  Ints largest{};  // bits of |a - b|, which are ordered as the numbers are
+  Ints over{};     // minus the count
+  Words ulps{};
+};
+
+// `all`: over and ulps, too.
+template <class A, class B, bool all>
+inline void add_lanes(const char* a, const char* b, const Closeness& close, Block& sum) {
+  Floats x, y;
+  A::load(a, x);
+  B::load(b, y);
+  const Floats d = x - y;
+  sum.squares += d * d;
+  sum.energy += y * y;
+  sum.own += x * x;
+  const Ints size = (Ints)d & 0x7fffffff;
+  sum.largest = size > sum.largest ? size : sum.largest;
+  if constexpr (all) {
+    sum.over += (Floats)size > close.absolute + close.relative * (Floats)((Ints)y & 0x7fffffff);
     const Ints minus_x = (Ints)x >> 31, minus_y = (Ints)y >> 31;  // all bits, or none
     const Ints u = ((Ints)x ^ (minus_x & 0x7fffffff)) - minus_x;  // as place() below
     const Ints v = ((Ints)y ^ (minus_y & 0x7fffffff)) - minus_y;
     const Words apart = u > v ? (Words)u - (Words)v : (Words)v - (Words)u;
     sum.ulps = apart > sum.ulps ? apart : sum.ulps;
   }
+}
+
+template <class A>
+inline void fetch(const char* from) {
+  __builtin_prefetch(from + ahead);
+  if constexpr (A::width > 2) __builtin_prefetch(from + ahead + 64);
+}
+
+// Does not hold where something is not finite: then `squares` or `energy` is not finite either.
+template <class A, class B, bool all>
+inline void add_block(const char* a, const char* b, const Closeness& close, Block& into) {
+  Block sum;
+#pragma GCC unroll 2
+  for (std::size_t i = 0; i < block; i += 2 * lanes) {
+    fetch<A>(a + i * A::width);
+    fetch<B>(b + i * B::width);
+    add_lanes<A, B, all>(a + i * A::width, b + i * B::width, close, sum);
+    add_lanes<A, B, all>(a + (i + lanes) * A::width, b + (i + lanes) * B::width, close, sum);
+  }
+  into = sum;
 }
 
 // Ordered like the numbers, both zeros in one place: differences are distances in numbers.
@@ -60,6 +103,7 @@ std::uint32_t distance(float a, float b) {
 }
 
 // Adds any elements, one by one, in FP64.
+template <bool all>
 void add_slowly(const float* a, const float* b, std::size_t n, const Closeness& close,
                 Difference& sum) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -71,38 +115,217 @@ void add_slowly(const float* a, const float* b, std::size_t n, const Closeness& 
     const float size = std::fabs(a[i] - b[i]);
     sum.squares += d * d;
     sum.energy += static_cast<double>(b[i]) * b[i];
+    sum.own += static_cast<double>(a[i]) * a[i];
     sum.largest = std::max(sum.largest, size);
-    sum.ulps = std::max(sum.ulps, distance(a[i], b[i]));
-    sum.over += size > close.absolute + close.relative * std::fabs(b[i]) ? 1 : 0;
+    if constexpr (all) {
+      sum.ulps = std::max(sum.ulps, distance(a[i], b[i]));
+      sum.over += size > close.absolute + close.relative * std::fabs(b[i]) ? 1 : 0;
+    }
   }
 }
 
-// Has a block sum kept its bits, or is it zero because all its terms are?
-bool sound(float sum, std::uint32_t any) { return any == 0 || (sum > least && sum < most); }
-
-bool add_quickly(const float* a, const float* b, const Closeness& close, Difference& sum) {
-  Block seen;
-  add_block(a, b, close, seen);
-  float squares = 0, energy = 0, largest = 0;
-  std::uint32_t differ = 0, nonzero = 0, ulps = 0;
-  std::int32_t over = 0;
-  for (std::size_t l = 0; l < lanes; ++l) {
-    squares += seen.squares[l];
-    energy += seen.energy[l];
-    largest = std::max(largest, seen.largest[l]);
-    ulps = std::max(ulps, seen.ulps[l]);
-    over -= seen.over[l];
-    differ |= seen.differ[l];
-    nonzero |= seen.nonzero[l];
+// Sums of n vectors, each in the order of lanes: rows become columns, which are added.
+void sums_of(const std::array<Floats, lanes>& vectors, std::size_t n, Floats& sums) {
+  std::array<Floats, lanes> rows, mixed;
+  for (std::size_t k = 0; k < lanes; ++k) rows[k] = k < n ? vectors[k] : Floats{};
+#pragma GCC unroll 4
+  for (int round = 0; round < 4; ++round) {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < lanes / 2; ++i) {
+      const Floats x = rows[i], y = rows[i + lanes / 2];
+      mixed[2 * i] =
+          __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      mixed[2 * i + 1] = __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                                 14, 30, 15, 31);
+    }
+    rows = mixed;
   }
-  if (!sound(squares, differ) || !sound(energy, nonzero)) return false;
-  sum.squares += static_cast<double>(squares);
-  sum.energy += static_cast<double>(energy);
-  sum.largest = std::max(sum.largest, largest);
-  sum.ulps = std::max(sum.ulps, ulps);
-  sum.over += static_cast<std::size_t>(over);
-  return true;
+  sums = Floats{};
+  for (const Floats& column : rows) sums += column;
 }
+
+std::int32_t largest_of(const Ints& x) {
+  std::int32_t largest = x[0];
+  for (std::size_t l = 1; l < lanes; ++l) largest = std::max(largest, x[l]);
+  return largest;
+}
+
+using Numbers = std::array<float, block>;
+
+template <class A>
+void widened(const char* from, Numbers& into) {
+  for (std::size_t i = 0; i < block; i += lanes) {
+    Floats x;
+    A::load(from + i * A::width, x);
+    std::memcpy(into.data() + i, &x, sizeof x);
+  }
+}
+
+// Has a block sum kept its bits?
+bool kept(float sum) { return sum > least && sum < most; }
+
+bool all_zero(const Numbers& x) {
+  return std::ranges::all_of(x, [](float v) { return v == 0; });
+}
+
+// Differences of blocks, whose sums over lanes are made sixteen at a time.
+template <bool all>
+class Blocks {
+ public:
+  Blocks(const Closeness& close, Difference& sum) : close_(close), sum_(sum) {}
+  Blocks(const Blocks&) = delete;
+  Blocks& operator=(const Blocks&) = delete;
+  ~Blocks() { finish(); }
+
+  // Adds blocks that lie one behind the other on both sides, and stay there until finish().
+  template <class A, class B>
+  void add(const char* a, const char* b, std::size_t blocks) {
+    for (; blocks > 0; --blocks, a += block * A::width, b += block * B::width) {
+      Block one;
+      add_block<A, B, all>(a, b, close_, one);
+      squares_[n_] = one.squares;
+      energy_[n_] = one.energy;
+      own_[n_] = one.own;
+      largest_[n_] = one.largest;
+      if constexpr (all) {
+        over_[n_] = one.over;
+        ulps_[n_] = one.ulps;
+      }
+      where_[n_] = {a, b, widened<A>, widened<B>};
+      if (++n_ == lanes) finish();
+    }
+  }
+
+  void add_slowly(const float* a, const float* b, std::size_t n) {
+    finish();
+    plumb::trace::add_slowly<all>(a, b, n, close_, sum_);
+  }
+
+  void finish() {
+    if (n_ == 0) return;
+    Floats squares, energy, own;
+    sums_of(squares_, n_, squares);
+    sums_of(energy_, n_, energy);
+    sums_of(own_, n_, own);
+    Ints fine = Ints{} - 1;
+    for (const Floats* sums : {&squares, &energy, &own}) fine &= (*sums > least) & (*sums < most);
+    Ints largest{}, over{};
+    Words ulps{};
+    for (std::size_t k = 0; k < n_; ++k) {
+      if (fine[k] != 0) {
+        sum_.squares += static_cast<double>(squares[k]);
+        sum_.energy += static_cast<double>(energy[k]);
+        sum_.own += static_cast<double>(own[k]);
+      } else if (!added_oddly(where_[k], squares[k], energy[k], own[k])) {
+        continue;
+      }
+      largest = largest_[k] > largest ? largest_[k] : largest;
+      if constexpr (all) {
+        over += over_[k];
+        ulps = ulps_[k] > ulps ? ulps_[k] : ulps;
+      }
+    }
+    sum_.largest = std::max(sum_.largest, std::bit_cast<float>(largest_of(largest)));
+    if constexpr (all) {
+      for (std::size_t l = 0; l < lanes; ++l) {
+        sum_.ulps = std::max(sum_.ulps, ulps[l]);
+        sum_.over += static_cast<std::size_t>(-over[l]);
+      }
+    }
+    n_ = 0;
+  }
+
+ private:
+  struct Where {
+    const char *a, *b;
+    void (*widened_a)(const char*, Numbers&);
+    void (*widened_b)(const char*, Numbers&);
+  };
+
+  // What is rare: a block of which a sum has lost bits, or is zero. Returns false if all of it was
+  // added slowly.
+  bool added_oddly(const Where& at, float squares, float energy, float own) {
+    Numbers x, y;
+    at.widened_a(at.a, x);
+    at.widened_b(at.b, y);
+    const bool sound = (kept(squares) || (squares == 0 && x == y)) &&
+                       (kept(energy) || (energy == 0 && all_zero(y)));
+    if (!sound) {
+      plumb::trace::add_slowly<all>(x.data(), y.data(), block, close_, sum_);
+      return false;
+    }
+    sum_.squares += static_cast<double>(squares);
+    sum_.energy += static_cast<double>(energy);
+    if (kept(own)) {
+      sum_.own += static_cast<double>(own);
+    } else {
+      for (const float v : x) sum_.own += static_cast<double>(v) * v;
+    }
+    return true;
+  }
+
+  const Closeness& close_;
+  Difference& sum_;
+  std::size_t n_ = 0;
+  // Of blocks whose sums wait; not initialised.
+  std::array<Floats, lanes> squares_, energy_, own_;
+  std::array<Ints, lanes> largest_, over_;
+  std::array<Words, lanes> ulps_;
+  std::array<Where, lanes> where_;
+};
+
+// What lies in runs, from a place on.
+class Walk {
+ public:
+  explicit Walk(std::span<const Lying> runs) : runs_(runs) {}
+  // How many numbers lie in a row here.
+  std::size_t left() const { return runs_[run_].n - at_; }
+  Stored stored() const { return runs_[run_].stored; }
+  const char* here() const { return runs_[run_].bytes + at_ * width_of(stored()); }
+  void skip(std::size_t n) {
+    at_ += n;
+    if (at_ < runs_[run_].n) return;
+    at_ = 0;
+    ++run_;
+  }
+  void take(std::size_t n, float* into) {
+    for (std::size_t done = 0; done < n;) {
+      const std::size_t some = std::min(n - done, left());
+      numbers_at(here(), stored(), some, into + done);
+      skip(some);
+      done += some;
+    }
+  }
+
+ private:
+  std::span<const Lying> runs_;
+  std::size_t run_ = 0, at_ = 0;
+};
+
+template <class A>
+void add_to(const char* a, Walk& b, std::size_t n, Blocks<false>& blocks) {
+  if (b.stored() == Stored::bf16) {
+    blocks.add<A, OfBf16>(a, b.here(), n);
+  } else if (b.stored() == Stored::f16) {
+    blocks.add<A, OfFp16>(a, b.here(), n);
+  } else {
+    blocks.add<A, OfFp32>(a, b.here(), n);
+  }
+}
+
+void add(Walk& a, Walk& b, std::size_t n, Blocks<false>& blocks) {
+  if (a.stored() == Stored::bf16) {
+    add_to<OfBf16>(a.here(), b, n, blocks);
+  } else if (a.stored() == Stored::f16) {
+    add_to<OfFp16>(a.here(), b, n, blocks);
+  } else {
+    add_to<OfFp32>(a.here(), b, n, blocks);
+  }
+  a.skip(n * block);
+  b.skip(n * block);
+}
+
+const char* bytes_of(const float* x) { return reinterpret_cast<const char*>(x); }
 
 }  // namespace
 
@@ -112,15 +335,59 @@ double Difference::relative() const {
   return energy > 0 ? std::sqrt(squares / energy) : std::numeric_limits<double>::infinity();
 }
 
+// From 1 - cosine, which has more digits: (|a - b|^2 - (|a| - |b|)^2) / (2 |a| |b|).
+double Difference::cosine() const {
+  if (non_finite > 0) return std::numeric_limits<double>::quiet_NaN();
+  if (squares == 0) return 1;
+  const double of_a = std::sqrt(own), of_b = std::sqrt(energy), longer = of_a - of_b;
+  if (of_a == 0 || of_b == 0) return std::numeric_limits<double>::quiet_NaN();
+  return 1 - (squares - longer * longer) / (2 * of_a * of_b);
+}
+
 Difference difference(std::span<const float> a, std::span<const float> b, const Closeness& close) {
   Difference sum;
-  std::size_t i = 0;
-  for (; i + block <= a.size(); i += block) {
-    const float *x = a.data() + i, *y = b.data() + i;
-    if (!add_quickly(x, y, close, sum)) add_slowly(x, y, block, close, sum);
-  }
-  add_slowly(a.data() + i, b.data() + i, a.size() - i, close, sum);
+  const std::size_t n = a.size() / block, rest = n * block;
+  Blocks<true> blocks(close, sum);
+  blocks.add<OfFp32, OfFp32>(bytes_of(a.data()), bytes_of(b.data()), n);
+  blocks.add_slowly(a.data() + rest, b.data() + rest, a.size() - rest);
   return sum;
+}
+
+Difference difference(const Whole& a, const Whole& b) {
+  static_assert(stretch % block == 0);  // else sums would depend on where a stretch ends
+  Difference sum;
+  Reading of_a(a), of_b(b);
+  by_stretches(a.size(), [&](std::size_t first, std::size_t n) {
+    add_difference(of_a.lying(first, n), of_b.lying(first, n), sum);
+    return true;
+  });
+  return sum;
+}
+
+void add_difference(std::span<const Lying> a, std::span<const Lying> b, Difference& sum) {
+  std::size_t size = 0;
+  for (const Lying& run : a) size += run.n;
+  Walk of_a(a), of_b(b);
+  Numbers x, y;
+  const Closeness close;
+  Blocks<false> blocks(close, sum);
+  while (size > 0) {
+    const std::size_t n = std::min(block, size), here = std::min(of_a.left(), of_b.left()) / block;
+    if (here > 0) {
+      add(of_a, of_b, here, blocks);
+      size -= here * block;
+      continue;
+    }
+    of_a.take(n, x.data());
+    of_b.take(n, y.data());
+    if (n == block) {
+      blocks.add<OfFp32, OfFp32>(bytes_of(x.data()), bytes_of(y.data()), 1);
+      blocks.finish();
+    } else {
+      blocks.add_slowly(x.data(), y.data(), n);
+    }
+    size -= n;
+  }
 }
 
 }  // namespace plumb::trace

@@ -1,4 +1,4 @@
-// trace/difference.hpp: the difference of two runs of one tensor, six numbers in one pass at memory
+// trace/difference.hpp: the difference of two runs of one tensor, seven numbers in one pass at memory
 // speed.
 //
 //   squares      sum (a - b)^2
@@ -7,10 +7,11 @@
 //   largest      max |a - b|
 //   ulps         max distance in FP32 numbers
 //   non_finite   pairs with a NaN or an infinity
+//   own          sum a^2
 //
 // Pairs that are not finite count only as such: they enter no other number.
 //
-// ERRORS   squares and energy: at most 1.2e-6 relative. (Sixteen products of FP32 are added per
+// ERRORS   squares, energy and own: at most 1.2e-6 relative. (Sixteen products of FP32 are added per
 //          lane before FP64 takes over: 15 u, and 3 u of difference and square. Blocks whose sums
 //          leave [1e-20, 1e30] are repeated in FP64.) The others are exact, `over` up to the
 //          rounding of its own right-hand side in FP32.
@@ -23,6 +24,7 @@
 #include <span>
 
 #include "trace/sees.hpp"
+#include "trace/whole.hpp"
 
 namespace plumb::trace {
 
@@ -33,7 +35,7 @@ struct Closeness {
 };
 
 struct Difference {
-  double squares = 0, energy = 0;
+  double squares = 0, energy = 0, own = 0;
   float largest = 0;
   std::uint32_t ulps = 0;
   std::size_t over = 0, non_finite = 0;
@@ -41,10 +43,16 @@ struct Difference {
   // sqrt(squares / energy); 0 if nothing differs, infinite if b is zero and a is not, or if some
   // pair is not finite.
   double relative() const;
+  // <a, b> / (|a| |b|); 1 if nothing differs. NaN if some pair is not finite, or one is zero.
+  double cosine() const;
 };
 
 // Both have one length.
 Difference difference(std::span<const float> a, std::span<const float> b,
                       const Closeness& close = {});
+// The same, but for `over` and `ulps`, of two tensors of one shape, where they lie.
+Difference difference(const Whole& a, const Whole& b);
+// Adds a stretch of both to that. FP32 sums begin anew in each.
+void add_difference(std::span<const Lying> a, std::span<const Lying> b, Difference& sum);
 
 }  // namespace plumb::trace

@@ -104,17 +104,22 @@ std::string_view name_of(Statistic statistic) {
   return names[static_cast<std::size_t>(statistic)];
 }
 
-Draws::Draws(const Tensor& reference, const Format& format, std::vector<const Tensor*> draws)
-    : reference_(reference), format_(format), draws_(std::move(draws)) {
+Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
+    : reference_(std::move(reference)), format_(format), draws_(std::move(draws)) {
   Doubles energy{};
-  const float* all = reference.values.data();
-  by_eights(all, all, reference.size(), [&](const Doubles& r, const auto&...) { energy += r * r; });
+  Reading reading(reference_);
+  static_assert(stretch % doubles == 0);  // else lanes would depend on where a stretch ends
+  by_stretches(reference_.size(), [&](std::size_t first, std::size_t n) {
+    const float* r = reading(first, n);
+    by_eights(r, r, n, [&](const Doubles& x, const auto&...) { energy += x * x; });
+    return true;
+  });
   energy_ = total_of(energy);
-  for (const Tensor* draw : draws_) {
-    std::vector<double> rows(reference.rows), columns(reference.cols);
-    for (std::size_t i = 0; i < reference.rows; ++i) {
+  for (const Whole& draw : draws_) {
+    std::vector<double> rows(reference_.rows), columns(reference_.cols);
+    by_rows(reference_, draw, [&](std::size_t i, const float* r, const float* x) {
       Doubles row{};
-      by_eights(reference.row(i), draw->row(i), reference.cols,
+      by_eights(r, x, columns.size(),
                 [&](const Doubles&, const Doubles& e, const auto& count, std::size_t j) {
                   Doubles column{};
                   std::memcpy(&column, &columns[j], count * sizeof(double));
@@ -123,7 +128,7 @@ Draws::Draws(const Tensor& reference, const Format& format, std::vector<const Te
                   row += e * e;
                 });
       rows[i] = total_of(row);
-    }
+    });
     row_energy_.push_back(std::move(rows));
     column_energy_.push_back(std::move(columns));
   }
@@ -149,24 +154,23 @@ Draws::Field Draws::field(std::optional<std::size_t> without) const {
   return f;
 }
 
-Sample Draws::measured(const Tensor& x, const Field& f, std::optional<std::size_t> skip) const {
+Sample Draws::measured(const Whole& x, const Field& f, std::optional<std::size_t> skip) const {
   const Ulps ulps(format_);
   const bool vector = reference_.cols == 1;  // each element is a row: its field is the row's
   const std::vector<double> ones(vector ? 1 : 0, 1.0);
   const double* columns = vector ? ones.data() : f.columns.data();
   const double share = vector ? 1 : 1 / std::max(f.scale, tiny);
   double norm = 0, along = 0, different = 0, worst_row = 0, worst_element = 0;
-  for (std::size_t i = 0; i < reference_.rows; ++i) {
-    if (skip == i) continue;
-    const RowSums row =
-        sums_of(reference_.row(i), x.row(i), reference_.cols, ulps, f.rows[i] * share, columns);
+  by_rows(reference_, x, [&](std::size_t i, const float* of_r, const float* of_x) {
+    if (skip == i) return;
+    const RowSums row = sums_of(of_r, of_x, reference_.cols, ulps, f.rows[i] * share, columns);
     norm += row.energy;
     along += row.along;
     different += row.different;
     worst_element = std::max(worst_element, row.element);
     const double left = vector ? row.energy : std::max(row.energy - row.free * row.free, 0.0);
     worst_row = std::max(worst_row, left / (f.rows[i] + 0.01 * row.floor + tiny));
-  }
+  });
   Sample s{};
   s[0] = std::sqrt(norm);
   s[1] = different / static_cast<double>(std::max<std::size_t>(reference_.size(), 1));
@@ -176,9 +180,9 @@ Sample Draws::measured(const Tensor& x, const Field& f, std::optional<std::size_
   return s;
 }
 
-Sample Draws::of_draw(std::size_t k) const { return measured(*draws_[k], field(k), {}); }
+Sample Draws::of_draw(std::size_t k) const { return measured(draws_[k], field(k), {}); }
 
-Sample Draws::of(const Tensor& candidate, std::optional<std::size_t> without_row) const {
+Sample Draws::of(const Whole& candidate, std::optional<std::size_t> without_row) const {
   return measured(candidate, field({}), without_row);
 }
 
@@ -191,13 +195,13 @@ double Draws::relative_noise() const {
   return energy_ > 0 ? std::sqrt(mean / energy_) : std::numeric_limits<double>::infinity();
 }
 
-TopRow top_row(const Tensor& a, const Tensor& b) {
+TopRow top_row(const Whole& a, const Whole& b) {
   TopRow top;
   double all = 0, largest = 0;
-  for (std::size_t i = 0; i < a.rows; ++i) {
+  by_rows(a, b, [&](std::size_t i, const float* x, const float* y) {
     double energy = 0;
     for (std::size_t j = 0; j < a.cols; ++j) {
-      const double d = static_cast<double>(a(i, j)) - b(i, j);
+      const double d = static_cast<double>(x[j]) - y[j];
       energy += d * d;
     }
     all += energy;
@@ -205,7 +209,7 @@ TopRow top_row(const Tensor& a, const Tensor& b) {
       largest = energy;
       top.row = i;
     }
-  }
+  });
   top.share = all > 0 ? largest / all : 0;
   return top;
 }

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "number/format.hpp"
-#include "number/matrix.hpp"
 #include "trace/sees.hpp"
+#include "trace/whole.hpp"
 
 namespace plumb::trace {
 
@@ -36,13 +36,13 @@ using Sample = std::array<double, all_statistics.size()>;  // by Statistic
 class Draws {
  public:
   // All of the reference's shape. Costs one pass per draw.
-  Draws(const Tensor& reference, const Format& format, std::vector<const Tensor*> draws);
+  Draws(Whole reference, const Format& format, std::vector<Whole> draws);
 
   std::size_t count() const { return draws_.size(); }
   // Statistics of draw k with the field of the others; of any candidate with the field of all, one
   // row left out if asked.
   Sample of_draw(std::size_t k) const;
-  Sample of(const Tensor& candidate, std::optional<std::size_t> without_row = {}) const;
+  Sample of(const Whole& candidate, std::optional<std::size_t> without_row = {}) const;
   // The root of the draws' mean energy over the energy of the reference.
   double relative_noise() const;
   double reference_energy() const { return energy_; }
@@ -53,11 +53,11 @@ class Draws {
     double scale = 1;  // S
   };
   Field field(std::optional<std::size_t> without) const;
-  Sample measured(const Tensor& x, const Field& field, std::optional<std::size_t> skip) const;
+  Sample measured(const Whole& x, const Field& field, std::optional<std::size_t> skip) const;
 
-  const Tensor& reference_;
+  Whole reference_;
   Format format_;
-  std::vector<const Tensor*> draws_;
+  std::vector<Whole> draws_;
   std::vector<std::vector<double>> row_energy_, column_energy_;  // per draw
   double energy_ = 0;
 };
@@ -67,6 +67,6 @@ struct TopRow {
   std::size_t row = 0;
   double share = 0;
 };
-TopRow top_row(const Tensor& a, const Tensor& b);
+TopRow top_row(const Whole& a, const Whole& b);
 
 }  // namespace plumb::trace

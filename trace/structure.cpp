@@ -13,15 +13,15 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-std::string shape_of(const Tensor& t) { return size_of(t.rows, t.cols); }
+std::string shape_of(const Whole& t) { return size_of(t.rows, t.cols); }
 
-void refuse_unmatched(const Merged& reference, const Merged& candidate, const std::string& allow) {
+void refuse_unmatched(const Run& reference, const Run& candidate, const std::string& allow) {
   const Pattern allowed(allow, "--allow-unmatched");
   std::vector<std::string> unmatched;
-  const auto look = [&](const Merged& here, const Merged& there) {
+  const auto look = [&](const Run& here, const Run& there) {
     for (const auto& [id, tensor] : here.values) {
       if (there.values.contains(id) || allowed.matches(id)) continue;
-      unmatched.push_back(id + "'" + why_not_whole(there, id));
+      unmatched.push_back(id + "'" + why_not_whole(there.findings, id));
     }
   };
   look(reference, candidate);
@@ -63,7 +63,7 @@ void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
 
 // Adds values that are not finite where the reference is; in a step that is not left out, all of
 // them.
-void add_not_finite(const Merged& reference, const Trace& candidate, const Merged& merged,
+void add_not_finite(const Run& reference, const Trace& candidate, const Run& merged,
                     std::vector<Finding>& findings) {
   const bool expected = candidate.graph && left_out(*candidate.graph, merged.values);
   for (const Finding& f : merged.not_finite) {
@@ -82,13 +82,13 @@ std::string updated_from(const std::string& id) {
 
 }  // namespace
 
-bool left_out(const Graph& graph, const Values& values) {
+bool left_out(const Graph& graph, const Wholes& values) {
   for (const Node& node : graph.nodes) {
     if (!traits_of(node).says_left_out) continue;
     const auto decision = values.find(node.outputs.back());
     if (decision == values.end()) continue;
-    const Tensor& says = *decision->second;  // of a damaged trace: any size
-    if (says.size() == 1 && says.values[0] != 0) return true;
+    const Whole& says = decision->second;  // of a damaged trace: any size
+    if (says.size() == 1 && *Reading(says)(0, 1) != 0) return true;
   }
   return false;
 }
@@ -104,8 +104,9 @@ std::set<std::string> shaped_by_layout(const Trace& candidate) {
   return ids;
 }
 
-std::vector<Finding> structure_findings(const Merged& reference, const Trace& candidate,
-                                        const Merged& merged, const std::string& allow_unmatched,
+std::vector<Finding> structure_findings(const Run& reference, const Trace& candidate,
+                                        const Run& merged, const Pairs& pairs,
+                                        const std::string& allow_unmatched,
                                         const Abouts& of_reference) {
   refuse_unmatched(reference, merged, allow_unmatched);
   std::vector<Finding> findings = merged.findings;
@@ -124,25 +125,24 @@ std::vector<Finding> structure_findings(const Merged& reference, const Trace& ca
   for (const auto& [id, tensor] : merged.values) {
     const auto found = reference.values.find(id);
     if (found == reference.values.end()) continue;
-    const Tensor& r = *found->second;
-    const bool same_shape = r.rows == tensor->rows && r.cols == tensor->cols;
+    const Whole& r = found->second;
+    const bool same_shape = r.has_shape_of(tensor);
     if (!same_shape && own_shape.contains(id)) continue;  // replay holds it against the promise
     if (!same_shape) {
       findings.push_back({id, "structure", infinite,
-                          "is " + shape_of(*tensor) + ", the reference's is " + shape_of(r)});
-    } else if (!(reference.formats.at(id) == merged.formats.at(id))) {
+                          "is " + shape_of(tensor) + ", the reference's is " + shape_of(r)});
+    } else if (!(r.format == tensor.format)) {
       findings.push_back({id, "structure", infinite,
-                          "is " + std::string(merged.formats.at(id).name) +
-                              ", the reference's is " +
-                              std::string(reference.formats.at(id).name)});
-    } else if (leaves.contains(id) && r.values != tensor->values) {
+                          "is " + std::string(tensor.format.name) + ", the reference's is " +
+                              std::string(r.format.name)});
+    } else if (leaves.contains(id) && !pairs.at(id).equal) {
       findings.push_back({id, "structure", infinite,
                           "the runs start from different values: load the same state and data"});
     }
     const std::string before = updated_from(id);
     if (!before.empty() && merged.values.contains(before) &&
-        tensor->values == merged.values.at(before)->values && reference.values.contains(before) &&
-        r.values != reference.values.at(before)->values) {
+        equal(tensor, merged.values.at(before)) && reference.values.contains(before) &&
+        !equal(r, reference.values.at(before))) {
       findings.push_back({id, "structure", infinite, "was not changed by the step"});
     }
   }

@@ -9,6 +9,7 @@
 
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
+#include "trace/pairs.hpp"
 #include "trace/sees.hpp"
 
 namespace plumb::trace {
@@ -19,12 +20,13 @@ std::set<std::string> shaped_by_layout(const Trace& candidate);
 
 // Did the run leave out this step, as it promised to, because its gradients left their range? Then
 // values that are not finite are no damage.
-bool left_out(const Graph& graph, const Values& values);
+bool left_out(const Graph& graph, const Wholes& values);
 
 // Findings of statistic "structure". Throws Failure if ids exist on one side only and do not match
 // `allow_unmatched`. `of_reference`: what its producer says of tensors.
-std::vector<Finding> structure_findings(const Merged& reference, const Trace& candidate,
-                                        const Merged& merged, const std::string& allow_unmatched,
+std::vector<Finding> structure_findings(const Run& reference, const Trace& candidate,
+                                        const Run& merged, const Pairs& pairs,
+                                        const std::string& allow_unmatched,
                                         const Abouts& of_reference = {});
 
 }  // namespace plumb::trace

@@ -17,6 +17,7 @@
 #include "trace/graph.hpp"
 #include "trace/placement.hpp"
 #include "trace/sees.hpp"
+#include "trace/store/mapped.hpp"
 
 namespace plumb::trace {
 
@@ -25,11 +26,33 @@ template <class T>
 using ValuesOf = std::map<std::string, std::shared_ptr<const Matrix<T>>>;
 using Values = ValuesOf<float>;
 
+// A matrix whose numbers stay in their file.
+struct InFile {
+  std::size_t rows = 0, cols = 0;
+  Mapped numbers;
+};
+
 // One rank's piece of one tensor.
 struct Shard {
   Placement placement;
-  Tensor values;
+  Tensor values;         // none if they are in a file
   Format format = fp32;  // the logical format: every value is one of its numbers
+  std::optional<InFile> in_file = {};
+
+  std::size_t rows() const { return in_file ? in_file->rows : values.rows; }
+  std::size_t cols() const { return in_file ? in_file->cols : values.cols; }
+  // Returns n numbers from `first` on: where they lie, or in `room`.
+  const float* at(std::size_t first, std::size_t n, float* room) const {
+    return in_file ? in_file->numbers.at(first, n, room) : values.values.data() + first;
+  }
+  // All of them in memory.
+  Tensor tensor() const {
+    if (!in_file) return values;
+    Tensor all(rows(), cols(), to_be_written);
+    const float* from = at(0, all.size(), all.values.data());
+    if (from != all.values.data()) std::copy(from, from + all.size(), all.values.data());
+    return all;
+  }
 };
 
 // The record of one rank: its shards, and how it evaluated each tensor that the promise speaks of.

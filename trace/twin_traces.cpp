@@ -1,9 +1,13 @@
 #include "trace/twin_traces.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 
 #include "number/outcome.hpp"
 #include "trace/comparable.hpp"
+#include "trace/hands.hpp"
+#include "trace/whole.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -16,13 +20,80 @@ std::string name_of(std::size_t k) { return "twin " + std::to_string(k + 1); }
   throw Failure(name_of(k) + " " + why + "; " + advice);
 }
 
-bool equal(const Values& a, const Values& b, const std::set<std::string>& ids) {
-  return std::ranges::all_of(ids, [&](const auto& id) { return *a.at(id) == *b.at(id); });
-}
+// What a pass over one tensor of all twins shows.
+struct OfTwins {
+  std::vector<Shown> seen;
+  std::vector<bool> moved;  // by twin: has it another shape or another number than the reference?
+};
+
+// Twins as they lie in their traces, and what passes over them show.
+class Read {
+ public:
+  Read(const Run& reference, const std::vector<const Trace*>& twins, std::size_t threads)
+      : reference_(reference) {
+    for (const Trace* twin : twins) runs_.emplace_back(*twin);
+    std::set<std::string> all;
+    for (const Run& run : runs_) {
+      for (const auto& [id, whole] : run.values) all.insert(id);
+    }
+    const std::vector<std::string> ids(all.begin(), all.end());
+    std::vector<OfTwins> looked(ids.size());
+    by_hands(threads, ids.size(), [&](std::size_t i) { looked[i] = look(ids[i]); });
+    std::vector<std::map<std::string, Shown>> seen(runs_.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      moved_.emplace(ids[i], looked[i].moved);
+      for (std::size_t k = 0; k < runs_.size(); ++k) {
+        if (runs_[k].values.contains(ids[i])) seen[k].emplace(ids[i], looked[i].seen[k]);
+      }
+    }
+    for (std::size_t k = 0; k < runs_.size(); ++k) runs_[k].tell(seen[k]);
+  }
+
+  const std::vector<Run>& runs() const { return runs_; }
+  // Has the twin another number than the reference?
+  bool moves(std::size_t k, const std::string& id) const {
+    const auto found = moved_.find(id);
+    return found != moved_.end() && found->second[k];
+  }
+  Around around(const std::string& id) const {
+    Around one{reference_.values.at(id), {}};
+    for (const Run& run : runs_) one.twins.push_back(run.values.at(id));
+    return one;
+  }
+
+ private:
+  OfTwins look(const std::string& id) const {
+    OfTwins one{std::vector<Shown>(runs_.size()), std::vector<bool>(runs_.size())};
+    const auto r = reference_.values.find(id);
+    for (std::size_t k = 0; k < runs_.size(); ++k) {
+      const auto t = runs_[k].values.find(id);
+      if (t == runs_[k].values.end()) continue;
+      const bool comparable = r != reference_.values.end() && r->second.has_shape_of(t->second);
+      bool same = comparable;
+      std::optional<Reading> of_r;
+      if (comparable) of_r.emplace(r->second);
+      Reading of_t(t->second);
+      by_stretches(t->second.size(), [&](std::size_t first, std::size_t n) {
+        const float* x = of_t(first, n);
+        t->second.elements->hold_together(first, n, one.seen[k].disagreements);
+        one.seen[k].finite = one.seen[k].finite && all_finite(x, n);
+        if (same) same = std::equal(x, x + n, (*of_r)(first, n));
+        return true;
+      });
+      one.moved[k] = !same;
+    }
+    return one;
+  }
+
+  const Run& reference_;
+  std::vector<Run> runs_;
+  std::map<std::string, std::vector<bool>> moved_;
+};
 
 // A run that goes on from the reference's own state, whole, with every tensor that is judged.
-void refuse_another(std::size_t k, const Merged& twin, const Merged& reference, const Abouts& about,
+void refuse_another(std::size_t k, const Read& twins, const Run& reference, const Abouts& about,
                     const std::set<std::string>& ids) {
+  const Run& twin = twins.runs()[k];
   for (const auto* findings : {&twin.findings, &twin.not_finite}) {
     if (findings->empty()) continue;
     const Finding& f = findings->front();
@@ -31,24 +102,22 @@ void refuse_another(std::size_t k, const Merged& twin, const Merged& reference, 
   for (const std::string& id : ids) {
     const auto found = twin.values.find(id);
     if (found == twin.values.end()) no_twin(k, "lacks '" + id + "'", "trace all alike");
-    const Tensor &t = *found->second, &r = *reference.values.at(id);
-    if (t.rows != r.rows || t.cols != r.cols) {
+    const Whole &t = found->second, &r = reference.values.at(id);
+    if (!t.has_shape_of(r)) {
       no_twin(k,
               "holds '" + id + "' as " + size_of(t.rows, t.cols) + ", the reference as " +
                   size_of(r.rows, r.cols),
               "make twins of the reference's own step");
     }
-    const Format &has = twin.formats.at(id), &should = reference.formats.at(id);
-    if (has == should) continue;
+    if (t.format == r.format) continue;
     no_twin(k,
-            "holds '" + id + "' in " + std::string(has.name) + ", the reference in " +
-                std::string(should.name),
+            "holds '" + id + "' in " + std::string(t.format.name) + ", the reference in " +
+                std::string(r.format.name),
             "trace all alike");
   }
   for (const auto& [id, says] : about) {
-    const auto t = twin.values.find(id), r = reference.values.find(id);
-    const bool both = t != twin.values.end() && r != reference.values.end();
-    if (says.role != Role::given || !both || *t->second == *r->second) continue;
+    const bool both = twin.values.contains(id) && reference.values.contains(id);
+    if (says.role != Role::given || !both || !twins.moves(k, id)) continue;
     no_twin(k, "starts from another '" + id + "' than the reference",
             "make twins of the same weights and data");
   }
@@ -56,34 +125,74 @@ void refuse_another(std::size_t k, const Merged& twin, const Merged& reference, 
 
 // Twins that are copies of each other do not scatter, and a candidate beside its own copy does not
 // differ.
-void refuse_copies(const std::vector<Values>& twins, const Values& reference,
-                   const Values& candidate, const std::set<std::string>& ids) {
-  const auto is_still = [&](const Values& twin) { return equal(twin, reference, ids); };
-  if (std::ranges::all_of(twins, is_still)) return;  // nothing is split
-  for (std::size_t k = 0; k < twins.size(); ++k) {
-    if (is_still(twins[k])) {
-      no_twin(k, "is the reference, bit by bit, and other twins are not",
-              "make each with roundings of its own");
-    }
-    if (equal(twins[k], candidate, ids)) {
-      no_twin(k, "is the candidate, bit by bit", "make twins of the reference");
-    }
-    for (std::size_t other = 0; other < k; ++other) {
-      if (!equal(twins[k], twins[other], ids)) continue;
-      no_twin(k, "is " + name_of(other) + ", bit by bit", "make each with roundings of its own");
+class Copies {
+ public:
+  Copies(const Read& twins, const Run& candidate, const Pairs& pairs,
+         const std::set<std::string>& ids)
+      : twins_(twins), candidate_(candidate), pairs_(pairs), ids_(ids) {}
+
+  void refuse() const {
+    const std::size_t n = twins_.runs().size();
+    std::size_t still = 0;
+    for (std::size_t k = 0; k < n; ++k) still += is_still(k) ? 1 : 0;
+    if (still == n) return;  // nothing is split
+    for (std::size_t k = 0; k < n; ++k) {
+      if (is_still(k)) {
+        no_twin(k, "is the reference, bit by bit, and other twins are not",
+                "make each with roundings of its own");
+      }
+      if (is_candidate(k))
+        no_twin(k, "is the candidate, bit by bit", "make twins of the reference");
+      for (std::size_t other = 0; other < k; ++other) {
+        if (!are_alike(k, other)) continue;
+        no_twin(k, "is " + name_of(other) + ", bit by bit", "make each with roundings of its own");
+      }
     }
   }
-}
+
+ private:
+  bool is_still(std::size_t k) const {
+    return std::ranges::none_of(ids_, [&](const auto& id) { return twins_.moves(k, id); });
+  }
+  // Only numbers that both have otherwise than the reference have to be looked at.
+  bool is_candidate(std::size_t k) const {
+    return std::ranges::all_of(ids_, [&](const auto& id) {
+      const bool moves = twins_.moves(k, id);
+      if (moves == pairs_.at(id).equal) return false;
+      return !moves || equal(twins_.runs()[k].values.at(id), candidate_.values.at(id));
+    });
+  }
+  bool are_alike(std::size_t a, std::size_t b) const {
+    return std::ranges::all_of(ids_, [&](const auto& id) {
+      const bool moves = twins_.moves(a, id);
+      if (moves != twins_.moves(b, id)) return false;
+      return !moves || equal(twins_.runs()[a].values.at(id), twins_.runs()[b].values.at(id));
+    });
+  }
+
+  const Read& twins_;
+  const Run& candidate_;
+  const Pairs& pairs_;
+  const std::set<std::string>& ids_;
+};
 
 class Sorting {
  public:
-  Sorting(const Abouts& about, const Merged& candidate, const Pattern& exact, GivenTwins& out)
-      : order_(about), about_(about), candidate_(candidate), exact_(exact), out_(out) {}
+  Sorting(const Abouts& about, const Run& reference, const Run& candidate, const Pairs& pairs,
+          const Read& twins, const Pattern& exact, GivenTwins& out)
+      : order_(about),
+        about_(about),
+        reference_(reference),
+        candidate_(candidate),
+        pairs_(pairs),
+        twins_(twins),
+        exact_(exact),
+        out_(out) {}
 
   // `ids`: those that are judged. What they may be made from is looked for among all.
-  void run(const std::set<std::string>& ids) {
+  void run(const std::set<std::string>& ids, std::size_t threads) {
     std::set<std::string> roots, all;
-    for (const auto& [id, tensor] : out_.drawn.reference.values) {
+    for (const auto& [id, tensor] : reference_.values) {
       all.insert(id);
       if (comparable(id)) sort(id, ids.contains(id), roots);
     }
@@ -91,11 +200,13 @@ class Sorting {
     // In the order of a promise, so that sums over tensors are added as those of plumb's own twins.
     std::vector<std::pair<std::string, bool>> in_order(judged_.begin(), judged_.end());
     std::ranges::stable_sort(in_order, {}, [&](const auto& one) { return order_(one.first); });
-    for (const auto& [id, moved] : in_order) {
-      Measured m = measured_of(id, moved, out_.drawn.reference, candidate_, out_.drawn.twins);
+    out_.drawn.measured.resize(in_order.size());
+    by_hands(threads, in_order.size(), [&](std::size_t i) {
+      const auto& [id, moved] = in_order[i];
+      Measured m = measured_of(id, moved, twins_.around(id), candidate_.values.at(id));
       m.group = group_of(id, m.group);
-      out_.drawn.measured.push_back(std::move(m));
-    }
+      out_.drawn.measured[i] = std::move(m);
+    });
   }
 
  private:
@@ -103,30 +214,22 @@ class Sorting {
   int group_of(const std::string& id, int by_name) const {
     const bool of_weight = id.ends_with("/grad") || id.ends_with(".grad");
     if (of_weight || order_.phase_of(id) == Phase::reduce) {
-      return out_.drawn.reference.values.at(id)->cols == 1 ? Group::weight_vector
-                                                           : Group::weight_matrix;
+      return reference_.values.at(id).cols == 1 ? Group::weight_vector : Group::weight_matrix;
     }
     return order_.phase_of(id) == Phase::backward && by_name == Group::forward ? Group::gradient
                                                                                : by_name;
   }
   // Is it computed before the optimizer, and on both sides in one shape?
   bool comparable(const std::string& id) const {
-    const auto c = candidate_.values.find(id);
-    if (c == candidate_.values.end() || !order_.made(id)) return false;
-    const Tensor& r = *out_.drawn.reference.values.at(id);
-    return order_.phase_of(id) != Phase::optimizer && c->second->rows == r.rows &&
-           c->second->cols == r.cols;
+    return pairs_.at(id).both && order_.made(id) && order_.phase_of(id) != Phase::optimizer;
   }
   bool moves(const std::string& id) const {
-    const Tensor& r = *out_.drawn.reference.values.at(id);
-    return std::ranges::any_of(out_.drawn.twins, [&](const Values& twin) {
-      const auto t = twin.find(id);
-      return t != twin.end() && *t->second != r;
-    });
+    for (std::size_t k = 0; k < twins_.runs().size(); ++k) {
+      if (twins_.moves(k, id)) return true;
+    }
+    return false;
   }
-  bool differs(const std::string& id) const {
-    return *candidate_.values.at(id) != *out_.drawn.reference.values.at(id);
-  }
+  bool differs(const std::string& id) const { return !pairs_.at(id).equal; }
 
   void sort(const std::string& id, bool wanted, std::set<std::string>& roots) {
     const bool moved = moves(id), choice = order_.decides(id);
@@ -154,7 +257,9 @@ class Sorting {
 
   DataflowOrder order_;
   const Abouts& about_;
-  const Merged& candidate_;
+  const Run &reference_, &candidate_;
+  const Pairs& pairs_;
+  const Read& twins_;
   const Pattern& exact_;
   GivenTwins& out_;
   std::map<std::string, bool> judged_;  // with: does a twin move it?
@@ -162,28 +267,29 @@ class Sorting {
 
 }  // namespace
 
-GivenTwins given_twins(const Trace& reference, const Merged& merged, const Merged& candidate,
-                       const std::vector<const Trace*>& twins, const Pattern& exact,
-                       const Wanted& wanted) {
-  GivenTwins out{{merged, {}, {}, 0, {}}, {}, {}};
+GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Run& candidate,
+                       const Pairs& pairs, const std::vector<const Trace*>& twins,
+                       const Pattern& exact, const Wanted& wanted, std::size_t threads) {
+  GivenTwins out;
   const DataflowOrder order(reference.about);
   std::set<std::string> ids;
   for (const auto& [id, tensor] : candidate.values) {
     if (!wanted(id)) continue;
     if (order.phase_of(id) != Phase::optimizer) {
       ids.insert(id);
-    } else if (*tensor != *merged.values.at(id)) {
+    } else if (!pairs.at(id).equal) {
       out.unjudged.push_back({id, "of the optimizer, which no twin judges"});
     }
   }
   for (std::size_t k = 0; k < twins.size(); ++k) {
     refuse_another_run(reference.manifest, twins[k]->manifest, name_of(k));
-    Merged whole = merge(*twins[k]);
-    refuse_another(k, whole, merged, reference.about, ids);
-    out.drawn.twins.push_back(std::move(whole.values));
   }
-  refuse_copies(out.drawn.twins, merged.values, candidate.values, ids);
-  Sorting(reference.about, candidate, exact, out).run(ids);
+  const auto read = std::make_shared<const Read>(of_reference, twins, threads);
+  for (std::size_t k = 0; k < twins.size(); ++k)
+    refuse_another(k, *read, of_reference, reference.about, ids);
+  Copies(*read, candidate, pairs, ids).refuse();
+  Sorting(reference.about, of_reference, candidate, pairs, *read, exact, out).run(ids, threads);
+  out.drawn.around = [read](const std::string& id) { return read->around(id); };
   return out;
 }
 

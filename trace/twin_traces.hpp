@@ -8,7 +8,8 @@
 //
 // REFUSES  twins of another run, step, shape or format; that lack a tensor, are not whole, or start
 //          from other values; that have the bits of each other, of the reference or the candidate
-// COSTS    memory of all twins
+// COSTS    reads each twin three times, and the reference as often for each; memory of the energies
+//          of rows and columns of each twin of one tensor, for each thread
 // TESTED   tests/trace/twin_traces_test.cpp
 #pragma once
 
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "trace/order.hpp"
+#include "trace/pairs.hpp"
 #include "trace/sees.hpp"
 #include "trace/selection.hpp"
 #include "trace/trace.hpp"
@@ -36,8 +38,9 @@ struct GivenTwins {
 };
 
 // Throws Failure, with the twin by number, on anything that is no twin of `reference`.
-GivenTwins given_twins(const Trace& reference, const Merged& merged, const Merged& candidate,
-                       const std::vector<const Trace*>& twins, const Pattern& exact,
-                       const std::function<bool(const std::string&)>& wanted);
+GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Run& candidate,
+                       const Pairs& pairs, const std::vector<const Trace*>& twins,
+                       const Pattern& exact, const std::function<bool(const std::string&)>& wanted,
+                       std::size_t threads);
 
 }  // namespace plumb::trace

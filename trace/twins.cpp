@@ -13,17 +13,21 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-int group_of(const std::string& id, const Tensor& tensor) {
+int group_of(const std::string& id, const Whole& tensor) {
   if (id.ends_with("/wgrad") || id.ends_with("/main_grad")) {
     return tensor.cols == 1 ? Group::weight_vector : Group::weight_matrix;
   }
   return id.ends_with("/grad_in") || id.ends_with("/grad_out") ? Group::gradient : Group::forward;
 }
 
-Draws draws_of(const std::string& id, const Merged& reference, const std::vector<Values>& twins) {
-  std::vector<const Tensor*> tensors;
-  for (const Values& t : twins) tensors.push_back(t.at(id).get());
-  return {*reference.values.at(id), reference.formats.at(id), std::move(tensors)};
+Draws draws_of(const Around& around) {
+  return {around.reference, around.reference.format, around.twins};
+}
+
+Around around(const std::string& id, const Merged& reference, const std::vector<Values>& twins) {
+  Around one{Whole(reference.values.at(id), reference.formats.at(id)), {}};
+  for (const Values& t : twins) one.twins.emplace_back(t.at(id));
+  return one;
 }
 
 // What a statistic is, for whoever reads a finding.
@@ -56,17 +60,17 @@ std::string explained(const Null& null, const Measured& m, double threshold, dou
 
 class Conclusion {
  public:
-  Conclusion(const std::vector<Measured>& measured, const TwinOptions& options)
-      : measured_(measured),
+  Conclusion(const Drawn& drawn, const TwinOptions& options)
+      : drawn_(drawn),
+        measured_(drawn.measured),
         tests_(measured_, options.spreads == nullptr ? nullptr : &options.spreads->learnt),
         level_(options.false_alarm) {}
 
-  TwinsJudgement run(const Merged& reference, const Merged& candidate,
-                     const std::vector<Values>& twins) {
+  TwinsJudgement run(const Run& candidate) {
     out_.tests = tests_.count();
     for (const Null& null : tests_.nulls()) look(null);
     for (auto& [id, finding] : by_id_) {
-      if (vanishes_without_a_row(id, reference, candidate, twins)) out_.one_row.insert(id);
+      if (vanishes_without_a_row(id, candidate)) out_.one_row.insert(id);
       out_.findings.push_back(std::move(finding));
     }
     for (const Measured& m : measured_) note_undecidable(m);
@@ -103,12 +107,12 @@ class Conclusion {
     }
   }
 
-  bool vanishes_without_a_row(const std::string& id, const Merged& reference,
-                              const Merged& candidate, const std::vector<Values>& twins) {
-    const Tensor& c = *candidate.values.at(id);
-    const TopRow top = top_row(c, *reference.values.at(id));
+  bool vanishes_without_a_row(const std::string& id, const Run& candidate) {
+    const Whole& c = candidate.values.at(id);
+    const Around tensor = drawn_.around(id);
+    const TopRow top = top_row(c, tensor.reference);
     if (top.share < 0.5) return false;
-    const Sample rest = draws_of(id, reference, twins).of(c, top.row);
+    const Sample rest = draws_of(tensor).of(c, top.row);
     for (const Null& null : tests_.nulls()) {
       if (measured_[null.tensor].id != id) continue;
       if (null.how == Case::bitwise) return false;
@@ -125,6 +129,7 @@ class Conclusion {
         {m.id, "norm", infinite, "differs although no twin does; something is split upstream"});
   }
 
+  const Drawn& drawn_;
   const std::vector<Measured>& measured_;
   const Tests tests_;
   const double level_;
@@ -165,19 +170,18 @@ std::vector<Values> make_twins(const Graph& reference_graph, const Values& refer
       .twins;
 }
 
-Measured measured_of(const std::string& id, bool touched, const Merged& reference,
-                     const Merged& candidate, const std::vector<Values>& twins) {
-  const Tensor &r = *reference.values.at(id), &c = *candidate.values.at(id);
-  const Draws draws = draws_of(id, reference, twins);
+Measured measured_of(const std::string& id, bool touched, const Around& around, const Whole& c) {
+  const Whole& r = around.reference;
+  const Draws draws = draws_of(around);
   Measured m{id, kind_of(id), group_of(id, r), {}, {}, 0, 0};
   m.elements = static_cast<double>(r.size());
   m.touched = touched;
   m.noise = draws.relative_noise();
   m.norm_of_reference = std::sqrt(draws.reference_energy());
   if (touched) {
-    for (std::size_t k = 0; k < twins.size(); ++k) m.draws.push_back(draws.of_draw(k));
+    for (std::size_t k = 0; k < draws.count(); ++k) m.draws.push_back(draws.of_draw(k));
   }
-  if (c.values != r.values) m.candidate = draws.of(c);
+  if (!equal(c, r)) m.candidate = draws.of(c);
   return m;
 }
 
@@ -191,7 +195,8 @@ std::vector<Measured> measure(const Graph& reference_graph, const Merged& refere
     if (!judged_by_twins(node)) continue;
     for (const std::string& id : node.outputs) {
       if (!wanted(id)) continue;
-      all.push_back(measured_of(id, differs.contains(id), reference, candidate, twins));
+      all.push_back(measured_of(id, differs.contains(id), around(id, reference, twins),
+                                candidate.values.at(id)));
     }
   }
   return all;
@@ -209,6 +214,9 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
   options.progress("comparing with the twins");
   drawn.measured =
       measure(reference_graph, drawn.reference, candidate_graph, candidate, drawn.twins, wanted);
+  drawn.around = [reference = drawn.reference, twins = drawn.twins](const std::string& id) {
+    return around(id, reference, twins);
+  };
   if (options.spreads == nullptr) return drawn;
   const double ratio = moved_on(drawn.measured, options.spreads->learnt);
   if (ratio > outgrown && options.twins < twins_of_a_refusal) {
@@ -220,8 +228,8 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
   return drawn;
 }
 
-TwinsJudgement conclude(const Drawn& drawn, const Merged& candidate, const TwinOptions& options) {
-  return Conclusion(drawn.measured, options).run(drawn.reference, candidate, drawn.twins);
+TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options) {
+  return Conclusion(drawn, options).run(candidate);
 }
 
 }  // namespace plumb::trace

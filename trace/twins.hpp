@@ -60,14 +60,21 @@ struct TwinsJudgement {
   double smallest_scale = 0;
 };
 
+// One tensor of a reference and of the twins around it.
+struct Around {
+  Whole reference;
+  std::vector<Whole> twins;
+};
+
 // What a candidate is held against: the reference given what of the candidate is followed, and
 // twins around it, up to the reduction (trace/boundaries.hpp); and both as numbers.
 struct Drawn {
-  Merged reference;
+  Merged reference;  // both are empty where they are read when they are asked for
   std::vector<Values> twins;
   std::set<std::string> followed;  // tensors taken from the candidate: for replay to judge
   std::size_t flips = 0;           // numbers in them that had been rounded otherwise
   std::vector<Measured> measured;  // of the tensors that were wanted
+  std::function<Around(const std::string&)> around = {};  // for a second look at one of them
 };
 // With stored spreads that these twins outgrow, four are drawn; throws Failure if they still do.
 Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
@@ -75,11 +82,11 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
                  const std::function<bool(const std::string&)>& wanted, const TwinOptions& options);
 
 // The verdict of the twins at options.false_alarm.
-TwinsJudgement conclude(const Drawn& drawn, const Merged& candidate, const TwinOptions& options);
+TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options);
 
 // Twins and candidate of one tensor, as numbers. `touched`: is something split upstream of it?
-Measured measured_of(const std::string& id, bool touched, const Merged& reference,
-                     const Merged& candidate, const std::vector<Values>& twins);
+Measured measured_of(const std::string& id, bool touched, const Around& around,
+                     const Whole& candidate);
 
 // The same of every wanted tensor.
 std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,

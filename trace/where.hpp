@@ -3,13 +3,13 @@
 // TESTED   tests/trace/profile_test.cpp
 #pragma once
 
-#include "number/matrix.hpp"
 #include "trace/profile.hpp"
 #include "trace/sees.hpp"
+#include "trace/whole.hpp"
 
 namespace plumb::trace {
 
 // Both have one shape. The difference over the largest number of `b`; infinite where `b` is zero.
-Profile where_they_differ(const Tensor& a, const Tensor& b);
+Profile where_they_differ(const Whole& a, const Whole& b);
 
 }  // namespace plumb::trace

@@ -29,7 +29,8 @@ void same_nodes(const Graph& stored, const Graph& planned) {
 void has_shape(const Merged& merged, const std::string& id, int rows, int cols) {
   const auto found = merged.values.find(id);
   if (found == merged.values.end()) {
-    throw Failure("the trace lacks '" + id + "'" + why_not_whole(merged, id) + "; trace again");
+    throw Failure("the trace lacks '" + id + "'" + why_not_whole(merged.findings, id) +
+                  "; trace again");
   }
   const Tensor& t = *found->second;
   if (t.rows == static_cast<std::size_t>(rows) && t.cols == static_cast<std::size_t>(cols)) return;

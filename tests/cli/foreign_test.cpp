@@ -82,6 +82,44 @@ TEST_F(Foreign, WhatNoTwinMovesIsNotJudgedUnlessTheUserSaysSo) {
   EXPECT_NE(json.out.find("\"type\":\"not_judged\""), json.out.npos) << json.out;
 }
 
+// Twelve tensors of 8 MiB in BF16, which are 16 MiB each once they are FP32's: six runs of them are
+// a GiB. Memory of the program alone (data segment and stacks; mapped files do not count) has room
+// for three such tensors, whatever it takes to start.
+TEST_F(Foreign, RunsAreJudgedInMemoryOfThreeTensors) {
+  const std::size_t rows = 2048, cols = 2048, tensors = 12;
+  const auto write = [&](const std::string& name, std::size_t ranks, unsigned seed, float noise) {
+    std::mt19937 random(seed);
+    std::vector<std::vector<Told>> all(ranks);
+    for (std::size_t t = 0; t < tensors; ++t) {
+      std::vector<std::uint16_t> codes(rows * cols / ranks);
+      for (std::size_t r = 0; r < ranks; ++r) {
+        for (std::size_t e = 0; e < codes.size(); ++e) {
+          const float base = 1 + static_cast<float>((e + r * codes.size()) * 7919 % 4096) / 512;
+          codes[e] = to_bf16(base + noise * static_cast<float>(random() % 64));
+        }
+        all[r].push_back({{"x" + std::to_string(t), "BF16", {rows / ranks, cols}, bytes_of(codes)},
+                          {{"order", t + 1},
+                           {"shape", {rows, cols}},
+                           {"placements", {{{"axis", "rank"}, {"kind", "shard"}, {"dim", 0}}}}}});
+      }
+    }
+    write_trace2(at(name), manifest2(ranks), all);
+  };
+  write("wide", 1, 1, 0);
+  write("sharded", 8, 2, 1e-3F);
+  for (unsigned k = 1; k <= 2; ++k) write("wide" + std::to_string(k), 1, 10 + k, 1e-3F);
+  const std::string runs = "check " + at("wide") + " " + at("sharded");
+  const std::string most = "ulimit -s 512; ulimit -d " + std::to_string(3 * rows * cols * 4 / 1024) + "; ";
+  for (const std::string& rule :
+       {std::string(" --rule flat"), " --twins " + at("wide1") + " " + at("wide2")}) {
+    const Said free = plumb(runs + rule), limited = plumb(runs + rule, most);
+    EXPECT_EQ(free.code, 0) << free.out;
+    EXPECT_EQ(limited.code, 0) << limited.out;
+    EXPECT_EQ(limited.out, free.out);
+    EXPECT_EQ(plumb(runs + rule, "taskset -c 0 ").out, free.out);
+  }
+}
+
 TEST_F(Foreign, OddTwinsAreRefused) {
   const std::string pair = "check " + at("ref") + " " + at("good") + " --twins ";
   refused(pair + at("twin1"), "fewer than three do not say how twins scatter");

@@ -60,7 +60,7 @@ Said Reports::said;
 
 TEST_F(Reports, OfCsvHasARowForEachTensor) {
   const std::string text = text_of(folder / "bug.csv");
-  EXPECT_TRUE(text.starts_with("step,id,statistic,ratio,relative,sqnr_db,largest,p,finding\n"));
+  EXPECT_TRUE(text.starts_with("step,id,statistic,ratio,relative,sqnr_db,cosine,largest,p,finding\n"));
   EXPECT_GE(count(text, "\n"), 1 + verdict()["tensors"].get<std::size_t>());
   EXPECT_NE(text.find("\"replicas disagree: ranks 0 and 1 hold"), text.npos);
   const Said read =

@@ -1,4 +1,4 @@
-// Are the six numbers of the quick pass those of a plain loop in FP64, also where FP32 sums would
+// Are the seven numbers of the quick pass those of a plain loop in FP64, also where FP32 sums would
 // lose everything?
 #include "trace/difference.hpp"
 
@@ -10,8 +10,11 @@
 #include <random>
 #include <vector>
 
+#include "number/encoding.hpp"
+#include "number/rounding.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
+#include "tests/support/tensors.hpp"
 
 namespace plumb {
 namespace {
@@ -35,6 +38,7 @@ Difference plainly(const std::vector<float>& a, const std::vector<float>& b) {
     const double d = static_cast<double>(a[i]) - b[i];
     sum.squares += d * d;
     sum.energy += static_cast<double>(b[i]) * b[i];
+    sum.own += static_cast<double>(a[i]) * a[i];
     sum.largest = std::max(sum.largest, std::fabs(a[i] - b[i]));
     sum.over += std::fabs(a[i] - b[i]) > close.absolute + close.relative * std::fabs(b[i]) ? 1 : 0;
   }
@@ -45,6 +49,7 @@ void expect_equal(const std::vector<float>& a, const std::vector<float>& b) {
   const Difference quick = difference(a, b), plain = plainly(a, b);
   EXPECT_NEAR(quick.squares, plain.squares, 1.2e-6 * plain.squares);
   EXPECT_NEAR(quick.energy, plain.energy, 1.2e-6 * plain.energy);
+  EXPECT_NEAR(quick.own, plain.own, 1.2e-6 * plain.own);
   EXPECT_EQ(quick.largest, plain.largest);
   EXPECT_EQ(quick.over, plain.over);
   EXPECT_EQ(quick.non_finite, plain.non_finite);
@@ -97,6 +102,94 @@ TEST(Difference, RelativeKnowsZeros) {
   EXPECT_EQ(difference(ones, ones).relative(), 0);
   EXPECT_EQ(difference(zeros, ones).relative(), 1);
   EXPECT_TRUE(std::isinf(difference(ones, zeros).relative()));
+}
+
+// Numbers in some format, in pieces that lie anywhere.
+class InPieces {
+ public:
+  InPieces(const std::vector<float>& x, Stored stored, std::mt19937& random) {
+    for (std::size_t first = 0; first < x.size();) {
+      const std::size_t n = std::min<std::size_t>(random() % 1500 + 1, x.size() - first);
+      std::string bytes(random() % 3, 'x');  // where nothing is aligned
+      const std::size_t place = bytes.size();
+      for (std::size_t i = first; i < first + n; ++i) {
+        if (stored == Stored::f32) bytes += bytes_of<float>({x[i]});
+        const Format& format = format_of(stored);
+        if (stored != Stored::f32)
+          bytes += bytes_of<std::uint16_t>({static_cast<std::uint16_t>(encode(x[i], format))});
+      }
+      places_.push_back(place);
+      pieces_.push_back(std::move(bytes));
+      sizes_.push_back(n);
+      first += n;
+    }
+    for (std::size_t p = 0; p < pieces_.size(); ++p)
+      runs_.push_back({pieces_[p].data() + places_[p], stored, sizes_[p]});
+  }
+  InPieces(const InPieces&) = delete;
+  InPieces& operator=(const InPieces&) = delete;
+  const std::vector<Lying>& runs() const { return runs_; }
+
+ private:
+  std::vector<std::string> pieces_;
+  std::vector<std::size_t> places_, sizes_;
+  std::vector<Lying> runs_;
+};
+
+TEST(Difference, OfNumbersWhereTheyLieHasTheSameBits) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::size_t odd = 0;
+  for (int draw = 0; draw < effort(200); ++draw) {
+    const Stored all[] = {Stored::f32, Stored::bf16, Stored::f16};
+    const Stored of_a = all[random() % 3], of_b = all[random() % 3];
+    const std::size_t n = random() % 9000;
+    const float size = std::ldexp(1.0F, static_cast<int>(random() % 60) - 40);
+    std::vector<float> a(n), b(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      b[i] = i / 700 % 4 == 1 ? 0 : size * normal(random);
+      a[i] = random() % 2 == 0 || i / 700 % 4 == 2 ? b[i] : b[i] * (1 + 0.02F * normal(random));
+      a[i] = round_to(a[i], format_of(of_a));
+      b[i] = round_to(b[i], format_of(of_b));
+    }
+    if (n > 0 && draw % 5 == 0) a[random() % n] = std::numeric_limits<float>::quiet_NaN();
+    if (n > 0 && draw % 7 == 0) b[random() % n] = std::numeric_limits<float>::infinity();
+    const InPieces x(a, of_a, random), y(b, of_b, random);
+    Difference lying;
+    add_difference(x.runs(), y.runs(), lying);
+    const Difference d = difference(a, b);
+    ASSERT_EQ(lying.squares, d.squares) << draw;
+    ASSERT_EQ(lying.energy, d.energy) << draw;
+    ASSERT_EQ(lying.own, d.own) << draw;
+    ASSERT_EQ(lying.largest, d.largest) << draw;
+    ASSERT_EQ(lying.non_finite, d.non_finite) << draw;
+    odd += d.non_finite;
+  }
+  EXPECT_GT(odd, 20U);  // that the draw is not trivial
+}
+
+TEST(Difference, KnowsTheAngle) {
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  for (const float off : {1e-4F, 1e-2F, 1.0F, 100.0F}) {
+    std::vector<float> a(3000), b(3000);
+    long double ab = 0, aa = 0, bb = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      b[i] = normal(random);
+      a[i] = b[i] + off * normal(random);
+      ab += static_cast<long double>(a[i]) * b[i];
+      aa += static_cast<long double>(a[i]) * a[i];
+      bb += static_cast<long double>(b[i]) * b[i];
+    }
+    const auto truth = static_cast<double>(ab / std::sqrt(aa * bb));
+    // Each sum is off by 1.2e-6, and 1 - cosine of sums that cancel by as much of the largest.
+    const double longest = std::max(static_cast<double>(aa / bb), static_cast<double>(bb / aa));
+    EXPECT_NEAR(difference(a, b).cosine(), truth, 4e-6 * std::sqrt(longest) * off) << off;
+  }
+  const std::vector<float> one(300, 1.0F), zero(300, 0.0F);
+  EXPECT_EQ(difference(one, one).cosine(), 1);
+  EXPECT_EQ(difference(zero, zero).cosine(), 1);
+  EXPECT_TRUE(std::isnan(difference(one, zero).cosine()));
 }
 
 }  // namespace

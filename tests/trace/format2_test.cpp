@@ -196,7 +196,7 @@ TEST_F(Format2, ReadsEveryType) {
   const Trace trace = read(manifest2(1), {all});
   const auto& shards = trace.ranks[0].shards;
   const auto has = [&](const std::string& id, std::vector<float> values, const Format& format) {
-    EXPECT_TRUE(std::ranges::equal(shards.at(id).values.values, values)) << id;
+    EXPECT_TRUE(std::ranges::equal(shards.at(id).tensor().values, values)) << id;
     EXPECT_EQ(shards.at(id).format, format) << id;
   };
   has("f64", {0.1F, -3}, fp32);
@@ -209,8 +209,8 @@ TEST_F(Format2, ReadsEveryType) {
   has("u16", {1, 65534}, fp32);
   has("bool", {1, 0}, fp32);
   has("scalar", {1}, fp32);
-  EXPECT_EQ(shards.at("cube").values.rows, 4U);
-  EXPECT_EQ(shards.at("none").values.size(), 0U);
+  EXPECT_EQ(shards.at("cube").rows(), 4U);
+  EXPECT_EQ(shards.at("none").tensor().size(), 0U);
   EXPECT_EQ(trace.about.at("i64").role, Role::decision);  // whole numbers, unless more is said
   EXPECT_EQ(trace.about.at("f64").role, Role::value);
   EXPECT_EQ(trace.about.at("cube").shape, (std::vector<std::size_t>{2, 2, 2}));
@@ -258,7 +258,7 @@ TEST_F(Format2, HasManyStepsUnderOneManifest) {
   }
   const auto traces = traces_of(folder_);
   ASSERT_EQ(traces.size(), 2U);
-  EXPECT_EQ(read_trace(traces.at(3)).ranks[0].shards.at("x").values.values[0], 3);
+  EXPECT_EQ(read_trace(traces.at(3)).ranks[0].shards.at("x").tensor().values[0], 3);
   EXPECT_EQ(read_trace(traces.at(2).string() + "/").manifest.step, 2);
   EXPECT_THROW(read_trace(folder_), Failure);  // which one?
   fs::create_directories(folder_ / "step_000009");

@@ -31,6 +31,24 @@ TEST(Profile, OfTwoRunsIsTheDifferenceOverTheLargestNumber) {
   EXPECT_TRUE(std::isinf(where_they_differ(a, Tensor(2, 2)).along_rows[0]));
 }
 
+TEST(Profile, OfTwoRunsIsThatOfTheirElements) {
+  for (const std::size_t cols : {1U, 3U, 63U, 64U, 65U, 200U, 1000U}) {
+    Tensor a(70, cols), b(70, cols);
+    for (std::size_t e = 0; e < a.size(); ++e) {
+      b.values[e] = static_cast<float>(e % 17);
+      a.values[e] = b.values[e] + static_cast<float>(e * 7919 % 31 < 3 ? e * 31 % 101 : 0);
+    }
+    a.values[a.size() / 2] = std::nanf("");
+    const Profile plain = profile_of(70, cols, false, [&](std::size_t i, std::size_t j) {
+      const double off = std::fabs(static_cast<double>(a(i, j)) - b(i, j));
+      return off == 0 ? 0 : off / 16;
+    });
+    const Profile p = where_they_differ(a, b);
+    EXPECT_EQ(p.along_rows, plain.along_rows) << cols;
+    EXPECT_EQ(p.along_columns, plain.along_columns) << cols;
+  }
+}
+
 TEST(Profile, OfWhatIsNoNumberIsInfinite) {
   const Profile p =
       profile_of(2, 2, false, [](std::size_t i, std::size_t) { return i == 1 ? std::nan("") : 0; });

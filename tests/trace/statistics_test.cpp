@@ -25,7 +25,7 @@ TEST(Statistics, OfADifferenceByHand) {
   Tensor draw = reference, candidate = reference;
   draw(0, 0) = 2;
   candidate(1, 1) = 3;
-  const Draws draws(reference, fp32, {&draw});
+  const Draws draws(reference, fp32, {draw});
 
   const Sample s = draws.of(candidate);
 
@@ -46,7 +46,7 @@ TEST(Statistics, OnlyScaleKnowsTheSign) {
     up.values[e] = 1 + by;
     down.values[e] = 1 - by;
   }
-  const Draws draws(reference, bf16, {&draw});
+  const Draws draws(reference, bf16, {draw});
   const Sample above = draws.of(up), below = draws.of(down);
   EXPECT_DOUBLE_EQ(below[at(Statistic::mismatch)], 56.0 / 57);
   EXPECT_NEAR(below[at(Statistic::scale)], -above[at(Statistic::scale)], 1e-6);
@@ -63,7 +63,7 @@ TEST(Statistics, OneFlipOfARowIsFreeAndASecondIsNot) {
   one(0, 0) += 0x1p-7F;  // one ulp of bf16 at 1
   two(0, 0) += 0x1p-7F;
   two(0, 1) += 0x1p-7F;
-  const Draws draws(reference, bf16, {&draw});
+  const Draws draws(reference, bf16, {draw});
   EXPECT_NEAR(draws.of(one)[at(Statistic::row)], 0, 1e-6);
   EXPECT_GT(draws.of(two)[at(Statistic::row)], 1);
   EXPECT_EQ(draws.of(one)[at(Statistic::element)], 0);
@@ -73,7 +73,7 @@ TEST(Statistics, RowSeesOneWrongRowThatTheNormDrowns) {
   const Tensor reference(256, 32, 1.0F);
   std::vector<Tensor> draws;
   for (unsigned k = 0; k < 4; ++k) draws.push_back(noisy(reference, 0.01, k + 1));
-  const Draws seen(reference, fp32, {&draws[0], &draws[1], &draws[2], &draws[3]});
+  const Draws seen(reference, fp32, {draws[0], draws[1], draws[2], draws[3]});
   const Tensor healthy = noisy(reference, 0.01, 9);
   Tensor wrong = healthy;
   for (std::size_t j = 0; j < 32; ++j) wrong(7, j) += 0.05F;
@@ -88,9 +88,9 @@ TEST(Statistics, ScaleSeesWhatTheNormDrowns) {
   const Tensor reference(64, 64, 1.0F);
   const Tensor draw = noisy(reference, 0.05, 1);
   Tensor scaled = noisy(reference, 0.05, 2);
-  const double before = Draws(reference, fp32, {&draw}).of(scaled)[at(Statistic::scale)];
+  const double before = Draws(reference, fp32, {draw}).of(scaled)[at(Statistic::scale)];
   for (float& x : scaled.values) x *= 1.01F;
-  const double after = Draws(reference, fp32, {&draw}).of(scaled)[at(Statistic::scale)];
+  const double after = Draws(reference, fp32, {draw}).of(scaled)[at(Statistic::scale)];
   EXPECT_NEAR(after - before, 0.01, 1e-4);
 }
 

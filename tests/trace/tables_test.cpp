@@ -21,9 +21,9 @@ Verdict left_open() {
 TEST(Tables, SayWhatWasNotJudgedOrIsUndecided) {
   const std::vector<StepVerdict> steps{{0, left_open()}};
   const std::string csv = csv_report(steps), junit = junit_report(steps);
-  EXPECT_NE(csv.find("\n0,a,norm,0.5,0.01,40.00,0,,\n"), csv.npos) << csv;
-  EXPECT_NE(csv.find("\n0,b,row,2,0.02,33.98,0,,\"undecided: one row, alone\"\n"), csv.npos) << csv;
-  EXPECT_NE(csv.find("\n0,c,not judged,,,,,,c: its input 'x' was not recorded\n"), csv.npos) << csv;
+  EXPECT_NE(csv.find("\n0,a,norm,0.5,0.01,40.00,1,0,,\n"), csv.npos) << csv;
+  EXPECT_NE(csv.find("\n0,b,row,2,0.02,33.98,1,0,,\"undecided: one row, alone\"\n"), csv.npos) << csv;
+  EXPECT_NE(csv.find("\n0,c,not judged,,,,,,,c: its input 'x' was not recorded\n"), csv.npos) << csv;
   EXPECT_NE(junit.find("failures=\"0\" errors=\"0\" skipped=\"5\""), junit.npos) << junit;
   EXPECT_NE(junit.find("name=\"b\"><skipped message=\"undecided: one row, alone\"/>"), junit.npos);
   const std::string markdown = markdown_report(steps);

@@ -217,6 +217,8 @@ std::string json_lines(const Verdict& v) {
                 {"ratio", number_or_null(l.ratio)},
                 {"p", l.p ? json(*l.p) : json()},
                 {"relative", number_or_null(l.relative)},
+                {"sqnr_db", number_or_null(l.decibels())},
+                {"cosine", number_or_null(l.cosine)},
                 {"largest", number_or_null(l.largest)}}
                .dump() +
            "\n";

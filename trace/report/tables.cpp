@@ -65,11 +65,11 @@ std::string xml(const std::string& text) {
   return safe;
 }
 
-// Relative difference, the same in decibels, largest difference, p.
+// Relative difference, the same in decibels, cosine, largest difference, p.
 std::string sizes_of(const Line& l) {
-  const bool decibels = l.relative > 0 && std::isfinite(l.relative);
-  return fmt::format("{:.6g},{},{:.6g},{}", l.relative,
-                     decibels ? fmt::format("{:.2f}", -20 * std::log10(l.relative)) : "", l.largest,
+  return fmt::format("{:.6g},{},{},{:.6g},{}", l.relative,
+                     std::isfinite(l.decibels()) ? fmt::format("{:.2f}", l.decibels()) : "",
+                     std::isfinite(l.cosine) ? fmt::format("{:.12g}", l.cosine) : "", l.largest,
                      l.p ? fmt::format("{:.6g}", *l.p) : "");
 }
 
@@ -132,7 +132,7 @@ void add_suite(const StepVerdict& step, std::string& out) {
 }  // namespace
 
 std::string csv_report(const std::vector<StepVerdict>& steps) {
-  std::string out = "step,id,statistic,ratio,relative,sqnr_db,largest,p,finding\n";
+  std::string out = "step,id,statistic,ratio,relative,sqnr_db,cosine,largest,p,finding\n";
   for (const auto& [step, v] : steps) {
     const auto findings = by_tensor(v);
     const auto undecided = undecided_of(v);
@@ -148,11 +148,11 @@ std::string csv_report(const std::vector<StepVerdict>& steps) {
       out += fmt::format("{},{},{},{},{},{}\n", step, field(id),
                          l != nullptr ? l->statistic : found->second->statistic,
                          ratio_text(l != nullptr ? l->ratio : found->second->ratio),
-                         l != nullptr ? sizes_of(*l) : ",,,", field(said));
+                         l != nullptr ? sizes_of(*l) : ",,,,", field(said));
     }
     for (const std::string& what : v.not_judged) {
-      out += fmt::format("{},{},not judged,,,,,,{}\n", step, field(what.substr(0, what.find(": "))),
-                         field(what));
+      out += fmt::format("{},{},not judged,,,,,,,{}\n", step,
+                         field(what.substr(0, what.find(": "))), field(what));
     }
   }
   return out;

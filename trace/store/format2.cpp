@@ -83,23 +83,20 @@ Manifest manifest_from(const json& j, int step) {
   return m;
 }
 
-// Numbers of FP64 are rounded to FP32, as wide as plumb compares; all others have to be FP32's.
-Tensor values_of(TensorFile& file, const StoredTensor& stored, const RowsAndColumns& as) {
-  Tensor values(as.rows, as.cols, to_be_written);
+// Refuses, as reading them would, numbers that FP32 does not have or cannot be rounded to.
+void check_numbers(TensorFile& file, const StoredTensor& stored) {
+  constexpr Stored wide[] = {Stored::f64, Stored::i32, Stored::i64, Stored::u32, Stored::u64};
+  if (std::ranges::find(wide, stored.stored) == std::end(wide)) return;
   std::vector<double> some;
-  for (std::size_t first = 0; first < values.size(); first += some.size()) {
-    some.resize(std::min(at_once, values.size() - first));
+  for (std::size_t first = 0; first < stored.size; first += some.size()) {
+    some.resize(std::min(at_once, stored.size - first));
     file.read(stored, first, some, stored.stored == Stored::f64);
-    for (std::size_t e = 0; e < some.size(); ++e) {
-      const auto x = static_cast<float>(some[e]);
-      if (std::isinf(x) && !std::isinf(some[e])) {
-        refuse(file.path(),
-               "holds " + std::to_string(some[e]) + ", which is beyond FP32's largest");
+    for (const double x : some) {
+      if (std::isinf(static_cast<float>(x)) && !std::isinf(x)) {
+        refuse(file.path(), "holds " + std::to_string(x) + ", which is beyond FP32's largest");
       }
-      values.values[first + e] = x;
     }
   }
-  return values;
 }
 
 class Reader {
@@ -159,6 +156,7 @@ class Reader {
                    rank);
     }
     TensorFile file(path);
+    mapped_ = std::make_shared<const MappedFile>(path);
     for (const auto& [name, metadata] : file.metadata()) {
       if (!file.tensors().contains(name) && metadata.starts_with('{')) {
         refuse(path, "says how '" + name + "' lies, and holds no tensor of that name");
@@ -184,25 +182,28 @@ class Reader {
     Described d = *outcome;
     if (!in_range(d.whole)) refused("a whole that is larger than any tensor");
     if (is_whole(stored.stored) && !over.says.contains("role")) d.about.role = Role::decision;
-    Tensor values = values_of(file, stored, as_matrix(stored.shape));
+    check_numbers(file, stored);
+    const auto [rows, cols] = as_matrix(stored.shape);
+    const Shard shard{{},
+                      {},
+                      d.format.value_or(stored.format()),
+                      InFile{rows, cols, {mapped_, stored.at, stored.stored}}};
     if (as_held_ != nullptr) {
       AsHeld::OfTensor& tensor = as_held_->tensors[d.id];
       if (tensor.held.empty()) tensor = {name, d.whole};
-      tensor.held.push_back({rank, stored.shape, std::move(values)});
+      tensor.held.push_back({rank, stored.shape, shard.tensor()});
       return;
     }
     const Outcome<NdPlacement> lies = placement_of(d, stored.shape, rank);
     if (!lies) refused(lies.error().detail);
-    const Format format = d.format.value_or(stored.format());
-    if (over.parts.empty())
-      keep(std::move(d), *lies, {{}, std::move(values), format}, rank, refused);
+    if (over.parts.empty()) keep(std::move(d), *lies, shard, rank, refused);
     for (const Overridden::Part& part : over.parts) {
       const Outcome<NdPlacement> mine = part_of(*lies, part.lies);
       if (!mine) refused(mine.error().detail);
       Described one = d;
       one.id = part.id;
       one.about.own_name = name;
-      keep(std::move(one), *mine, {{}, values, format}, rank, refused);
+      keep(std::move(one), *mine, shard, rank, refused);
     }
   }
 
@@ -281,7 +282,8 @@ class Reader {
   Mesh mesh_;
   Trace trace_;
   std::map<std::string, Claim> claims_;
-  AsHeld* as_held_ = nullptr;  // where tensors go instead, if that is asked for
+  std::shared_ptr<const MappedFile> mapped_;  // the file that is being read
+  AsHeld* as_held_ = nullptr;                 // where tensors go instead, if that is asked for
 };
 
 }  // namespace

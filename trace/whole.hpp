@@ -1,0 +1,113 @@
+// trace/whole.hpp: a whole tensor of which any stretch can be read: it lies in memory, or is put
+// together from shards as it is read (trace/merge.hpp), so that no run has to be in memory.
+//
+// ASSUMES  Whoever holds shards or tensors that are only looked at outlives the Whole.
+// COSTS    nothing until it is read; then a few ten thousand numbers, or one row if that is longer
+// TESTED   tests/trace/whole_test.cpp
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "number/format.hpp"
+#include "number/matrix.hpp"
+#include "trace/finding.hpp"
+#include "trace/sees.hpp"
+#include "trace/store/mapped.hpp"
+
+namespace plumb::trace {
+
+// Where a shard was seen to disagree with the one whose value counts: the first place, by its own
+// pieces, then by rows and columns of the whole.
+struct Disagreement {
+  std::size_t piece, row, column;
+  std::size_t owner;  // the other shard
+  float counts, here;
+};
+using Disagreements = std::map<std::size_t, Disagreement>;  // by shard
+
+// The numbers of a tensor, row by row.
+class Elements {
+ public:
+  virtual ~Elements() = default;
+  // Returns n of them from `first` on: where they lie, or in `room`.
+  virtual const float* at(std::size_t first, std::size_t n, float* room) const = 0;
+  // Adds where these lie, in whatever numbers that are FP32's, BF16's or FP16's; or lie in `room`.
+  virtual void lie(std::size_t first, std::size_t n, float* room, std::vector<Lying>& runs) const {
+    runs.push_back({reinterpret_cast<const char*>(at(first, n, room)), Stored::f32, n});
+  }
+  // Notes where replicas of the same stretch disagree.
+  virtual void hold_together(std::size_t, std::size_t, Disagreements&) const {}
+  // What is wrong with how it was put together, statistic "structure".
+  virtual std::vector<Finding> findings(const Disagreements&) const { return {}; }
+};
+
+struct Whole {
+  std::size_t rows = 0, cols = 0;
+  std::shared_ptr<const Elements> elements;
+  Format format = fp32;
+
+  Whole() = default;
+  Whole(std::size_t r, std::size_t c, std::shared_ptr<const Elements> e, const Format& f = fp32)
+      : rows(r), cols(c), elements(std::move(e)), format(f) {}
+  Whole(const Tensor& tensor);  // looks at it
+  Whole(std::shared_ptr<const Tensor> tensor, const Format& f = fp32);
+
+  std::size_t size() const { return rows * cols; }
+  bool has_shape_of(const Whole& other) const { return rows == other.rows && cols == other.cols; }
+};
+using Wholes = std::map<std::string, Whole>;  // by canonical id
+
+// As many numbers as are read at once: of two tensors they stay in the nearest caches.
+inline constexpr std::size_t stretch = std::size_t(1) << 13;
+
+// Reads one tensor, a stretch at a time, each until the next.
+class Reading {
+ public:
+  explicit Reading(const Whole& whole) : whole_(whole) {}
+  const float* operator()(std::size_t first, std::size_t n) {
+    if (room_.size() < n) room_.resize(n);
+    return whole_.elements->at(first, n, room_.data());
+  }
+  const std::vector<Lying>& lying(std::size_t first, std::size_t n) {
+    if (room_.size() < n) room_.resize(n);
+    runs_.clear();
+    whole_.elements->lie(first, n, room_.data(), runs_);
+    return runs_;
+  }
+
+ private:
+  const Whole& whole_;
+  Tensor::Numbers room_;
+  std::vector<Lying> runs_;
+};
+
+// Calls f(first, n) for stretches of `size` numbers until it returns false.
+template <class F>
+void by_stretches(std::size_t size, const F& f) {
+  for (std::size_t first = 0; first < size; first += stretch) {
+    if (!f(first, std::min(stretch, size - first))) return;
+  }
+}
+
+// Calls f(row, numbers of a, numbers of b) for each row of two tensors of one shape.
+template <class F>
+void by_rows(const Whole& a, const Whole& b, const F& f) {
+  Reading of_a(a), of_b(b);
+  const std::size_t cols = a.cols,
+                    at_once = std::max<std::size_t>(stretch / std::max<std::size_t>(cols, 1), 1);
+  for (std::size_t i = 0; i < a.rows; i += at_once) {
+    const std::size_t n = std::min(at_once, a.rows - i);
+    const float *x = of_a(i * cols, n * cols), *y = of_b(i * cols, n * cols);
+    for (std::size_t k = 0; k < n; ++k) f(i + k, x + k * cols, y + k * cols);
+  }
+}
+
+// Shape and every number.
+bool equal(const Whole& a, const Whole& b);
+
+}  // namespace plumb::trace
