@@ -1,5 +1,16 @@
-"""Writes traces that `plumb` checks (docs/trace-format.md). The standard library alone; copy this file
-where you need it.
+"""Traces for `plumb check`. One file, the standard library alone (and PyTorch, where a program of PyTorch is traced):
+copy it where you need it.
+
+Of a program of PyTorch, by hooks, with twins (docs/pytorch.md):
+
+    plumb.start(model, layout=mesh)
+    with plumb.step(optimizer):
+        loss = train_step(...)
+    for k in plumb.twins():
+        with plumb.twin(k):
+            train_step(...)
+
+Of any other, by hand (docs/trace-format.md):
 
     write_manifest("run", producer="my-trainer", ranks=2, steps=[1], mesh={"dp": 1, "tp": 2}, must_agree={"model": "x"})
     write_rank("run", step=1, rank=0, tensors={"layers.0/out": stored("F32", [2, 8], values, shape=[4, 8],
@@ -65,21 +76,22 @@ def write_manifest(folder, *, producer, ranks, steps, must_agree, may_differ=Non
 
 def write_rank(folder, step, rank, tensors):
     """Writes the file of one rank: by that rank, without a word to the others."""
-    header, data = {"__metadata__": {}}, b""
+    header, data, at = {"__metadata__": {}}, [], 0
     for name, (dtype, held, raw, says) in sorted(tensors.items(), key=lambda item: -WIDTHS[item[1][0]]):
-        header[name] = {"dtype": dtype, "shape": held, "data_offsets": [len(data), len(data) + len(raw)]}
+        header[name] = {"dtype": dtype, "shape": held, "data_offsets": [at, at + len(raw)]}
         header["__metadata__"][name] = json.dumps(says)
-        data += raw  # the widest first, so that each begins at a multiple of its width
+        data.append(raw)  # the widest first, so that each begins at a multiple of its width
+        at += len(raw)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     where = os.path.join(folder, f"step_{step:06d}")
     os.makedirs(where, exist_ok=True)
-    _write(os.path.join(where, f"rank_{rank:05d}.safetensors"), struct.pack("<Q", len(text)) + text + data)
+    _write(os.path.join(where, f"rank_{rank:05d}.safetensors"), struct.pack("<Q", len(text)), text, *data)
 
 
-def _write(file, content):  # whole, or not at all
+def _write(file, *content):  # whole, or not at all
     with open(file + ".partial", "wb") as out:
-        out.write(content)
+        out.writelines(content)
     os.replace(file + ".partial", file)
 
 
