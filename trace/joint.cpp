@@ -22,7 +22,7 @@ bool inside(const Block& b, std::size_t rows, std::size_t cols) {
 
 void in_order(std::vector<std::size_t>& cuts) {
   std::ranges::sort(cuts);
-  cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());  // clang 14 has no ranges::unique
 }
 
 bool is_bare(Stored stored) {
