@@ -69,6 +69,7 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
 MappedFile::~MappedFile() { munmap(const_cast<char*>(at_), size_); }
 
 void numbers_at(const char* bytes, Stored stored, std::size_t n, float* into) {
+  if (n == 0) return;  // nobody has to have room for nothing
   if (stored == Stored::f32) {
     std::memcpy(into, bytes, n * sizeof(float));
   } else if (stored == Stored::bf16) {
