@@ -4,8 +4,9 @@ include(GNUInstallDirs)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/plumb)
 # A set of its own: whoever asks for plumb::c alone needs none of the others' packages.
 set_target_properties(plumb_c PROPERTIES EXPORT_NAME c)
+set_target_properties(plumb_trace_writer PROPERTIES EXPORT_NAME trace_writer)
 target_include_directories(plumb_c INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-install(TARGETS plumb_c EXPORT plumbCTargets
+install(TARGETS plumb_c plumb_trace_writer EXPORT plumbCTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT plumbCTargets NAMESPACE plumb:: DESTINATION ${package})
