@@ -26,7 +26,7 @@ target_compile_options(plumb_rules INTERFACE
   "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>>"
   # Where registers are shorter than sixteen lanes, these are returned in memory; no such function is called from
   # another file.
-  "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-psabi>>"
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-psabi>>"
   # nvcc writes host code of its own that is not pedantic: .cu files get the plain warnings.
   # CMake 3.25 does not know nvcc 13 and passes it no standard of its own.
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-ffp-contract=off,-Wall>"
