@@ -32,6 +32,7 @@ bool is_of_type(const json& value, const std::string& type) {
   if (type == "array") return value.is_array();
   if (type == "string") return value.is_string();
   if (type == "integer") return value.is_number_integer();
+  if (type == "number") return value.is_number();
   if (type == "boolean") return value.is_boolean();
   if (type == "null") return value.is_null();
   throw std::logic_error("a schema asks for an unknown type " + type);

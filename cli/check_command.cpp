@@ -13,6 +13,7 @@
 #include "number/outcome.hpp"
 #include "number/words.hpp"
 #include "trace/report/report.hpp"
+#include "trace/rules.hpp"
 #include "trace/selection.hpp"
 #include "trace/store/store.hpp"
 
@@ -112,7 +113,8 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
                                      {"--perturbed", "perturbation"}}) {
     const bool asked = std::ranges::find(ready.rules, rule) != ready.rules.end();
     const bool by_chance = on.mode == "probabilistic" && option == std::string("--false-alarm");
-    if (asked || by_chance || verb_->count(option) == 0) continue;
+    const bool if_told = rule == std::string("replay") && rules.empty();  // with given twins
+    if (asked || by_chance || if_told || verb_->count(option) == 0) continue;
     throw Failure(std::string(option) + " is of the rule " + rule +
                   ", which is not asked for; add it to --rule or leave " + option + " out");
   }
@@ -146,8 +148,30 @@ static ToJudge to_judge(const Loaded& run) {
   return {run.trace, run.trace.graph ? &run.merged : nullptr};
 }
 
-static Verdict judged(const Loaded& r, const Loaded& c, const CheckOptions& options) {
-  Verdict verdict = check(to_judge(r), to_judge(c), options);
+// Without a promise: the rule replay where the reference's producer says how tensors were made, and
+// bounds that any library keeps.
+CheckOptions CheckCommand::for_runs(const Loaded& r, const Loaded& c,
+                                    const CheckOptions& asked) const {
+  CheckOptions all = asked;
+  if (r.trace.graph || c.trace.graph) return all;
+  if (verb_->count("--machine") == 0) all.replay.machine = &machine_from("libraries");
+  if (all.given.empty() || !rules.empty()) return all;
+  if (std::ranges::any_of(r.trace.about,
+                          [](const auto& of) { return of.second.made_by.has_value(); })) {
+    all.rules.push_back("replay");
+    return all;
+  }
+  for (const char* option : {"--machine", "--mode"}) {
+    if (verb_->count(option) == 0) continue;
+    throw Failure(std::string(option) +
+                  " is of the rule replay, and no tensor of the reference says how it was made "
+                  "(made_by); leave it out");
+  }
+  return all;
+}
+
+Verdict CheckCommand::judged(const Loaded& r, const Loaded& c, const CheckOptions& asked) const {
+  Verdict verdict = check(to_judge(r), to_judge(c), for_runs(r, c, asked));
   for (const std::string& claim : unseen_claims(c.trace.manifest)) verdict.notes.push_back(claim);
   talk("");
   return verdict;

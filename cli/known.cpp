@@ -9,7 +9,7 @@
 #include "injectors/bug.hpp"
 #include "kernels/backend.hpp"
 #include "model/spec/recipe_product.hpp"
-#include "trace/check.hpp"
+#include "trace/rules.hpp"
 
 namespace plumb::cli {
 namespace {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "cli/colour.hpp"
 #include "cli/json.hpp"
@@ -8,6 +9,7 @@
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "number/words.hpp"
+#include "trace/partial_promise.hpp"
 #include "trace/replay.hpp"
 #include "trace/report/report.hpp"
 #include "trace/structure.hpp"
@@ -24,6 +26,34 @@ void refuse_missing(const Loaded& c, const std::string& folder) {
                     why_not_whole(c.merged.findings, id) + "; trace again");
     }
   }
+}
+
+Replayed by_promise(const Loaded& c, const std::string& name, const ReplayOptions& options) {
+  refuse_missing(c, name);
+  return replay(
+      *c.trace.graph, c.merged, [](const std::string&) { return true; }, options);
+}
+
+// Of a trace that promises nothing: what its producer says of single tensors.
+Replayed by_word(const Loaded& c, const std::string& name, const ReplayOptions& options) {
+  const Run run(c.merged);
+  const PartialPromise told({run, c.trace.about});
+  if (told.empty()) {
+    throw Failure(
+        name +
+        " has no promise (graph.json), and no tensor says how it was made (made_by), so nothing "
+        "can be replayed: plumb train writes a promise; a trace of another program is judged by "
+        "check with the rules that need none");
+  }
+  const std::size_t threads = std::max(std::thread::hardware_concurrency(), 1U);
+  Replayed seen = told.replayed([](const std::string&) { return true; }, options, threads);
+  for (const std::string& why : told.left_out()) seen.not_judged.push_back(why);
+  for (const auto& [id, says] : c.trace.about) {
+    if (!says.made_by && says.role != Role::given) {
+      seen.not_judged.push_back(id + ": nobody says how it was made");
+    }
+  }
+  return seen;
 }
 
 struct Counts {
@@ -92,25 +122,21 @@ void add_replay(CLI::App& app, Verb& chosen) {
   static bool as_json = false;
   add_json(*verb, as_json);
   verb->footer(verdict_codes);
-  verb->callback([&chosen, level] {
-    chosen = [level] {
+  verb->callback([&chosen, level, verb] {
+    chosen = [level, verb] {
       options = replay_options(on, options.false_alarm);
       if (options.mode != Mode::probabilistic && level->count() > 0) {
         throw Failure("--false-alarm is of --mode probabilistic, this is " + on.mode +
                       "; change the mode or leave --false-alarm out");
       }
       const Loaded c = load(candidate);
-      if (!c.trace.graph) {
-        throw Failure(
-            candidate +
-            " has no promise (graph.json), so nothing can be replayed: plumb train writes one; "
-            "a trace of another program is judged by check with the rules that need none");
+      if (!c.trace.graph && verb->count("--machine") == 0) {
+        options.machine = &machine_from("libraries");
       }
-      refuse_missing(c, candidate);
-      Replayed seen = replay(
-          *c.trace.graph, c.merged, [](const std::string&) { return true; }, options);
+      Replayed seen =
+          c.trace.graph ? by_promise(c, candidate, options) : by_word(c, candidate, options);
       std::vector<Finding> damage = c.merged.findings;  // first: what follows may be made of it
-      if (!left_out(*c.trace.graph, Run(c.merged).values)) {
+      if (!c.trace.graph || !left_out(*c.trace.graph, Run(c.merged).values)) {
         damage.insert(damage.end(), c.merged.not_finite.begin(), c.merged.not_finite.end());
       }
       seen.findings.insert(seen.findings.begin(), damage.begin(), damage.end());

@@ -67,6 +67,12 @@ struct Beside {
   StoredSpreads spreads;
 };
 
+// A trace that was read, merged and verified.
+struct Loaded {
+  Trace trace;
+  Merged merged;
+};
+
 struct CheckCommand {
   CheckOptions options;
   MachineOptions on;
@@ -94,6 +100,8 @@ struct CheckCommand {
 
  private:
   void refuse_odd_twins() const;
+  CheckOptions for_runs(const Loaded& r, const Loaded& c, const CheckOptions& asked) const;
+  Verdict judged(const Loaded& r, const Loaded& c, const CheckOptions& asked) const;
 
   CLI::App* verb_ = nullptr;
 };
@@ -101,7 +109,7 @@ struct CheckCommand {
 // The footer of check, localize, replay and judge.
 inline constexpr const char* verdict_codes =
     "Exit codes: 0 all inside; 1 a finding; 2 trouble; 3 nothing that was judged could have "
-    "failed.";
+    "failed, or a difference has no known reason.";
 
 // Prints the questions that run knows.
 void list_experiments(bool as_json);
@@ -111,11 +119,6 @@ std::string text_from(const std::string& file);
 void talk(const std::string& what);
 // Says a sentence on stderr that is no trouble.
 void note(const std::string& sentence);
-// A trace that was read, merged and verified.
-struct Loaded {
-  Trace trace;
-  Merged merged;
-};
 Loaded load(const std::string& folder);
 // The same to be checked: one that promises nothing is not merged, since check() reads it tensor by
 // tensor. `placement`: a file of overrides; empty: none.

@@ -22,6 +22,18 @@ enum class Role {
   decision,  // a choice, as that of experts: a rounding may turn it, so its size says nothing
 };
 
+// One operation of the catalogue, by which its producer says that a tensor was made. `inputs` are ids
+// in the order of the operation's schema.
+struct MadeBy {
+  std::string op;
+  std::vector<std::string> inputs = {};
+  std::size_t output = 0;  // which of its outputs
+  Attributes attributes = {};
+  int parts = 1;                    // of this run: slices of its sum that other ranks made
+  std::optional<Format> wire = {};  // they travel in; absent: in the tensor's own
+  bool operator==(const MadeBy&) const = default;
+};
+
 struct About {
   std::string own_name = {};            // the producer's, where it is another one
   std::vector<std::size_t> shape = {};  // of the whole, with all of its dimensions
@@ -30,6 +42,7 @@ struct About {
   std::optional<Phase> phase = {};
   std::optional<int> micro_batch = {};
   std::optional<std::vector<std::string>> from = {};  // all that it was made from
+  std::optional<MadeBy> made_by = {};
   bool operator==(const About&) const = default;
 };
 using Abouts = std::map<std::string, About>;  // by canonical id

@@ -1,5 +1,7 @@
 #include "trace/check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,8 +12,10 @@
 #include "trace/hands.hpp"
 #include "trace/order.hpp"
 #include "trace/pairs.hpp"
-#include "trace/replay.hpp"
+#include "trace/partial_promise.hpp"
+#include "trace/rules.hpp"
 #include "trace/selection.hpp"
+#include "trace/settle.hpp"
 #include "trace/structure.hpp"
 #include "trace/twin_traces.hpp"
 #include "trace/twins.hpp"
@@ -35,14 +39,30 @@ class Check {
         c_(run_of(candidate)),
         select_(options.only, options.skip),
         order_(candidate_.graph ? DataflowOrder(*candidate_.graph)
-                                : DataflowOrder(reference_.about)) {}
+                                : DataflowOrder(reference_.about)) {
+    if (candidate_.graph) {
+      replays_ = Replays([this](const auto& wanted) {
+        return replay(*candidate_.graph, *merged_c_, wanted, by_card());
+      });
+    } else if (!reference_.graph) {
+      told_.emplace(PartialPromise::Told{r_, reference_.about},
+                    PartialPromise::Told{c_, candidate_.about});
+      replays_ = Replays([this](const auto& wanted) {
+        return told_->replayed(wanted, by_card(), options_.threads);
+      });
+    }
+  }
+  Check(const Check&) = delete;  // what replays knows where this is
 
   // At each of these levels of false alarms.
   Judgement run(const std::vector<double>& levels) {
     look_at_both();
     if (merged_r_ == nullptr) refuse_broken(r_, false);
-    refuse_nonsense();
-    if (asks("perturbation")) refuse_no_perturbed();
+    refuse_unknown_rules(options_.rules);
+    if (options_.spreads != nullptr) refuse_other_run(*options_.spreads, candidate_.manifest);
+    refuse_nothing_to_judge();
+    refuse_rules_without_ground(reference_, candidate_, says_how(), options_);
+    if (asks("perturbation")) refuse_no_perturbed(r_, pairs_, order_, options_);
     look_at_structure();
     for (const std::string& rule : options_.rules) apply(rule);
     replay_what_was_followed();
@@ -53,9 +73,7 @@ class Check {
   }
 
  private:
-  bool asks(const std::string& rule) const {
-    return std::ranges::find(options_.rules, rule) != options_.rules.end();
-  }
+  bool asks(const std::string& rule) const { return asks_for(options_, rule); }
 
   static Run run_of(const ToJudge& subject) {
     return subject.merged != nullptr ? Run(*subject.merged) : Run(subject.trace);
@@ -123,32 +141,8 @@ class Check {
     throw Failure("the candidate has no whole tensor that could be judged" + why);
   }
 
-  void refuse_nonsense() const {
-    refuse_unknown_rules(options_.rules);
-    if (options_.spreads != nullptr) refuse_other_run(*options_.spreads, candidate_.manifest);
-    refuse_nothing_to_judge();
-    if (!options_.given.empty()) return refuse_promises();
-    if ((asks("twins") || asks("replay")) && (!candidate_.graph || !reference_.graph)) {
-      throw Failure(std::string(reference_.graph ? "the candidate" : "the reference") +
-                    " has no promise (graph.json), so the rules twins and replay cannot "
-                    "work; give twins that its producer made (--twins TRACE TRACE ...), or choose "
-                    "the rule flat, depth-law, assert-close or perturbation");
-    }
-  }
-
-  // A promise says where sums are split, and what twins move; given twins would be judged by less.
-  void refuse_promises() const {
-    if (candidate_.graph || reference_.graph) {
-      throw Failure(std::string(reference_.graph ? "the reference" : "the candidate") +
-                    " has a promise (graph.json), of which plumb makes twins itself; say how many "
-                    "with --twins N, not which");
-    }
-    if (asks("replay")) {
-      throw Failure(
-          "the rule replay needs a promise (graph.json), which these traces do not have; "
-          "leave it out of --rule");
-    }
-  }
+  // Does the reference's producer say of any tensor how it was made?
+  bool says_how() const { return told_ && !told_->empty(); }
 
   void apply(const std::string& rule) {
     options_.progress("rule " + rule);
@@ -160,32 +154,6 @@ class Check {
       take(line, rule, seen.ratio);
       verdict_.could_fail = verdict_.could_fail || seen.could_fail;
       if (seen.ratio > 1) verdict_.findings.push_back({id, rule, seen.ratio, seen.detail});
-    }
-  }
-
-  // The run that says how much a perturbed input moves each tensor has the reference's state and
-  // data, but not its bits.
-  void refuse_no_perturbed() const {
-    const std::string make =
-        "run the reference again with its first activation moved by one rounding (of plumb: train "
-        "... --perturb 1 -o P, then --perturbed P)";
-    if (options_.perturbed == nullptr) {
-      throw Failure("rule perturbation needs a second reference; " + make);
-    }
-    bool moved = false;
-    for (const auto& [id, tensor] : r_.values) {
-      const auto& perturbed = pairs_.at(id).perturbed;
-      const bool same = perturbed && perturbed->equal;
-      if (!perturbed || (!same && !order_.made(id))) {
-        throw Failure(
-            "the perturbed trace is of another model, state or text than the reference, "
-            "first at '" +
-            id + "'; " + make);
-      }
-      moved = moved || !same;
-    }
-    if (!moved) {
-      throw Failure("the perturbed trace is the reference itself, bit by bit; " + make);
     }
   }
 
@@ -212,38 +180,48 @@ class Check {
         "the twins are traces of '" + options_.given.front()->manifest.producer +
         "': that they round where the candidate's layout does, and that nothing else is split, is "
         "its claim, which is not checked");
-    for (Unjudged& u : given.unjudged) {
-      unjudged_.insert(u.id);
-      verdict_.not_judged.push_back(u.id + ": " + u.why);
-    }
+    for (Unjudged& u : given.unjudged) unjudged_.emplace(u.id, std::move(u));
     asserted_ = std::move(given.asserted);
     drawn_ = std::move(given.drawn);
   }
 
   void apply_replay() {
-    const Replayed seen = replay(
-        *candidate_.graph, *merged_c_, [&](const std::string& id) { return lines_.contains(id); },
-        by_card());
+    const Replayed seen = replays_.of([&](const auto& id) { return lines_.contains(id); });
     for (const auto& [id, ratio] : seen.ratios) {
       if (lines_.contains(id)) take(lines_.at(id), "replay", ratio);
     }
-    verdict_.could_fail = verdict_.could_fail || !seen.ratios.empty();
+    if (!told_) verdict_.could_fail = verdict_.could_fail || !seen.ratios.empty();
     for (const Finding& f : seen.findings) {
       if (lines_.contains(f.id)) verdict_.findings.push_back(f);
     }
     for (const std::string& id : seen.not_judged) verdict_.not_judged.push_back(id);
-    replayed_ = seen.ratios;
+    if (told_) say_what_was_told(seen);
+  }
+
+  void say_what_was_told(const Replayed& seen) {
+    for (const std::string& why : told_->left_out()) verdict_.not_judged.push_back(why);
+    verdict_.notes.push_back(fmt::format(
+        "replay judges {} of {}, as producers say how these were made, by the bounds of {}",
+        seen.ratios.size(), how_many(lines_.size(), "tensor"),
+        options_.replay.machine == nullptr ? "the operations alone"
+                                           : "the machine " + options_.replay.machine->id));
+    if (options_.rules.size() > 1) return;
+    for (const auto& [id, line] : lines_) {
+      if (!pairs_.contains(id) || pairs_.at(id).equal) continue;
+      const bool known = seen.ratios.contains(id);
+      unjudged_[id] = {
+          id, known ? "is made from a tensor that is not judged" : "nobody says how it was made",
+          !known};
+    }
   }
 
   // Replays choices and followed roundings whatever the rules: the other rules take them as given.
   void replay_what_was_followed() {
-    if (!candidate_.graph || !replayed_.empty()) return;
+    if (!candidate_.graph || !replays_.none_yet()) return;
     std::set<std::string> taken = decisions_of(*candidate_.graph);
     if (drawn_) taken.insert(drawn_->followed.begin(), drawn_->followed.end());
-    const Replayed seen = replay(
-        *candidate_.graph, *merged_c_,
-        [&](const std::string& id) { return taken.contains(id) && lines_.contains(id); },
-        by_card());
+    const Replayed seen =
+        replays_.of([&](const auto& id) { return taken.contains(id) && lines_.contains(id); });
     for (const Finding& f : seen.findings) verdict_.findings.push_back(f);
     for (const std::string& id : seen.not_judged) verdict_.not_judged.push_back(id);
   }
@@ -261,27 +239,25 @@ class Check {
     line.ratio = ratio;
   }
 
-  bool replay_passes(const std::string& id) {
-    if (!replayed_.contains(id)) {
-      const Replayed again = replay(
-          *candidate_.graph, *merged_c_, [&](const std::string& other) { return other == id; },
-          by_card());
-      replayed_.insert(again.ratios.begin(), again.ratios.end());
-    }
-    const auto found = replayed_.find(id);
-    return found != replayed_.end() && found->second <= 1;
-  }
-
   Verdict verdict_at(double level) {
     Verdict v = verdict_;
     std::map<std::string, Line> lines = lines_;
-    if (drawn_) add_twins(level, v, lines);
+    std::optional<TwinsJudgement> twins;
+    if (drawn_) twins = twins_at(level);
+    std::optional<Accounts> accounts;
+    if (told_) accounts.emplace(pairs_, *told_, replays_, held_by(twins));
+    if (twins) add_twins(*twins, accounts, v, lines);
+    if (accounts && asks("replay")) leave_open(*accounts, v, lines);
     put_in_order(v);
     blame(v);
     by_hands(options_.threads, v.findings.size(), [&](std::size_t i) { say_where(v.findings[i]); });
     for (auto& [id, line] : lines) {
-      if (unjudged_.contains(id) && line.statistic.empty()) {
+      const auto left_out = unjudged_.find(id);
+      if (left_out != unjudged_.end() && line.statistic.empty()) {
         ++v.unjudged;
+        v.unexplained += left_out->second.by_itself ? 1 : 0;
+        const auto first = left_out->second.by_itself ? v.not_judged.begin() : v.not_judged.end();
+        v.not_judged.insert(first, id + ": " + left_out->second.why);
       } else {
         v.lines.push_back(std::move(line));
       }
@@ -293,10 +269,8 @@ class Check {
 
   // A finding of the twins that one row alone causes may be a rare flip at a rounding boundary:
   // then replay decides (twins.md V3). Replay also decides where all twins were silent.
-  void add_twins(double level, Verdict& v, std::map<std::string, Line>& lines) {
-    CheckOptions at_level = options_;
-    at_level.false_alarm = level;
-    const TwinsJudgement seen = conclude(*drawn_, c_, at_level);
+  void add_twins(const TwinsJudgement& seen, std::optional<Accounts>& accounts, Verdict& v,
+                 std::map<std::string, Line>& lines) {
     v.tests = seen.tests;
     v.vacuous = seen.vacuous;
     v.smallest_scale = seen.smallest_scale;
@@ -307,14 +281,40 @@ class Check {
     }
     for (Finding f : seen.findings) {
       const bool one_row = seen.one_row.contains(f.id);
-      const bool rare = one_row && (!candidate_.graph || replay_passes(f.id));
-      if (rare && !candidate_.graph) ++v.unsettled;
+      const auto passes = one_row ? replays_.passes(f.id) : false;
+      const bool rare = passes.value_or(told_.has_value());
+      if (rare && accounts && !accounts->holds(f.id)) v.unsettled.insert(f.id);
       if (asserted_.contains(f.id))
         f.detail = "differs, and no twin does; --exact says it is equal";
       (rare ? v.undecided : v.findings).push_back(std::move(f));
     }
     for (const Finding& f : seen.undecidable) {
-      (replay_passes(f.id) ? v.undecided : v.findings).push_back(f);
+      (replays_.passes(f.id) == true ? v.undecided : v.findings).push_back(f);
+    }
+  }
+
+  TwinsJudgement twins_at(double level) const {
+    CheckOptions at_level = options_;
+    at_level.false_alarm = level;
+    return conclude(*drawn_, c_, at_level);
+  }
+
+  static std::set<std::string> held_by(const std::optional<TwinsJudgement>& twins) {
+    std::set<std::string> held;
+    for (const auto& [id, worst] : twins ? twins->worst : std::map<std::string, Worst>()) {
+      if (!twins->one_row.contains(id)) held.insert(id);
+    }
+    return held;
+  }
+
+  // A tensor that replay alone acquits is judged if it is accounted for: an operation that is right by
+  // itself says nothing of what it was given.
+  void leave_open(Accounts& accounts, Verdict& v, std::map<std::string, Line>& lines) {
+    for (auto& [id, line] : lines) {
+      if (line.statistic != "replay" || line.ratio > 1) continue;
+      const bool judged = !unjudged_.contains(id) || accounts.holds(id);
+      v.could_fail = v.could_fail || judged;
+      if (!judged) line.statistic.clear();
     }
   }
 
@@ -355,26 +355,16 @@ class Check {
   DataflowOrder order_;
   Verdict verdict_;
   std::map<std::string, Line> lines_;
-  bool ordered_ = false;                       // does anybody know the order of dataflow?
-  std::set<std::string> not_finite_;           // findings of structure: no statistic holds them
-  std::set<std::string> unjudged_, asserted_;  // of given twins
-  std::optional<Drawn> drawn_;                 // of the rule twins
-  std::map<std::string, double> replayed_;
+  bool ordered_ = false;                      // does anybody know the order of dataflow?
+  std::set<std::string> not_finite_;          // findings of structure: no statistic holds them
+  std::map<std::string, Unjudged> unjudged_;  // by given twins, or by what producers say
+  std::set<std::string> asserted_;            // of given twins
+  std::optional<Drawn> drawn_;                // of the rule twins
+  std::optional<PartialPromise> told_;        // where nothing is promised
+  Replays replays_{nullptr};
 };
 
 }  // namespace
-
-std::vector<std::string> all_rules() {
-  return {"twins", "replay", "perturbation", "depth-law", "flat", "assert-close"};
-}
-
-void refuse_unknown_rules(const std::vector<std::string>& rules) {
-  const auto known = all_rules();
-  for (const std::string& rule : rules) {
-    if (std::ranges::find(known, rule) != known.end()) continue;
-    throw Failure(unknown("rule", rule, known));
-  }
-}
 
 static Judgement judged(const ToJudge& reference, const ToJudge& candidate,
                         const CheckOptions& options) {

@@ -5,7 +5,8 @@
 //   twins          execute the promise K more times in the candidate's layout; the spread of the
 //                  twins is the tolerance (one level of false alarms for the whole run);
 //                  without a promise twins are traces of the producer's: trace/twin_traces.hpp
-//   replay         each operation again from the candidate's own inputs, by its local tolerance
+//   replay         each operation again from the candidate's own inputs, by its local tolerance;
+//                  without a promise those that producers name: trace/partial_promise.hpp
 //   perturbation   TTrace: margin times the response of the reference to a perturbed input
 //   depth-law      4 1.03^(L+1-l) 2^-7 of the reference's norm, l = 0 (Megatron-LM's constants):
 //                  8.29 % at L = 32; here with the model's own depth
@@ -22,6 +23,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,15 +71,16 @@ struct Line {
 };
 
 struct Verdict {
-  std::vector<std::string> rules;  // that were asked for
-  std::vector<Finding> findings;   // in dataflow order
-  std::vector<Finding> undecided;  // one row at a rounding boundary, replay inside its tolerance
-  std::size_t unsettled = 0;       // of these: nothing is there that could be replayed
+  std::vector<std::string> rules;   // that were asked for
+  std::vector<Finding> findings;    // in dataflow order
+  std::vector<Finding> undecided;   // one row at a rounding boundary, replay inside its tolerance
+  std::set<std::string> unsettled;  // of these: nothing replays it, or what it is made from
   std::vector<std::string> not_judged;
   std::size_t unjudged = 0;  // tensors that no rule judged although they differ: given twins do not
-  std::vector<Line> lines;   // in dataflow order
-  std::size_t tests = 0;     // of the twins rule
-  std::size_t vacuous = 0;   // tensors whose tolerance exceeds half their signal
+  std::size_t unexplained = 0;  // of these: differences that have no known reason
+  std::vector<Line> lines;      // in dataflow order
+  std::size_t tests = 0;        // of the twins rule
+  std::size_t vacuous = 0;      // tensors whose tolerance exceeds half their signal
   // Choices of experts, and those in which the candidate was followed: trace/decisions.hpp.
   std::size_t decisions = 0, forced = 0;
   std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp
@@ -89,10 +92,12 @@ struct Verdict {
   double smallest_scale =
       0;  // median over tensors of the smallest scale error that would be flagged
 
-  // 0 all inside, 1 a finding, 3 nothing that was judged could have failed, or nothing settles what
-  // one row shows.
+  // 0 all inside, 1 a finding, 3 nothing that was judged could have failed, nothing settles what one
+  // row shows, or nothing explains where differences begin.
   int exit_code() const {
-    return !findings.empty() ? 1 : could_fail && !identical && unsettled == 0 ? 0 : 3;
+    return !findings.empty()                                                   ? 1
+           : could_fail && !identical && unsettled.empty() && unexplained == 0 ? 0
+                                                                               : 3;
   }
 };
 
@@ -125,10 +130,5 @@ struct Judgement {
 };
 Judgement judge_runs(const Reference& reference, const Trace& candidate,
                      const Merged& merged_candidate, const CheckOptions& options);
-
-// The names of all rules.
-std::vector<std::string> all_rules();
-// Throws Failure, listing the known, on a name that is none of them.
-void refuse_unknown_rules(const std::vector<std::string>& rules);
 
 }  // namespace plumb::trace

@@ -241,10 +241,12 @@ class Sorting {
     } else if (differs(id)) {
       roots.insert(id);
       if (!wanted) return;
-      out_.unjudged.push_back({id, choice ? "a choice that fell otherwise, as a rounding may decide"
-                                          : "differs though no twin moves it: a sum may be split "
-                                            "upstream that its producer did not know (if none is, "
-                                            "say so with --exact)"});
+      out_.unjudged.push_back({id,
+                               choice ? "a choice that fell otherwise, as a rounding may decide"
+                                      : "differs though no twin moves it: a sum may be split "
+                                        "upstream that its producer did not know (if none is, "
+                                        "say so with --exact)",
+                               true});
     }
   }
 

@@ -29,6 +29,9 @@ namespace plumb::trace {
 
 struct Unjudged {
   std::string id, why;
+  // Does it differ for no known reason? What is made from such a tensor, and what the optimizer makes
+  // of gradients that are judged, has one.
+  bool by_itself = false;
 };
 
 struct GivenTwins {

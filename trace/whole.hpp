@@ -107,6 +107,9 @@ void by_rows(const Whole& a, const Whole& b, const F& f) {
   }
 }
 
+// All of it.
+Tensor in_memory(const Whole& whole);
+
 // Shape and every number.
 bool equal(const Whole& a, const Whole& b);
 

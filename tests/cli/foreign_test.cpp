@@ -70,8 +70,9 @@ TEST_F(Foreign, RunsAreJudgedByTheTwinsOfTheirProducer) {
 
 TEST_F(Foreign, WhatNoTwinMovesIsNotJudgedUnlessTheUserSaysSo) {
   const Said still = plumb(check("still"));
-  EXPECT_EQ(still.code, 0) << still.out;  // a/out was executed before, and judged
-  EXPECT_NE(still.out.find("in 1 tensor; 1 tensor that differs was not judged"), still.out.npos)
+  EXPECT_EQ(still.code, 3) << still.out;  // though a/out was executed before, and judged
+  EXPECT_NE(still.out.find("INCONCLUSIVE, 1 tensor differs, and nothing says whether by rounding"),
+            still.out.npos)
       << still.out;
   EXPECT_NE(still.out.find("not judged: embed: differs though no twin moves it"), still.out.npos);
   const Said exact = plumb(check("still", "--exact '^embed$'"));
@@ -79,6 +80,8 @@ TEST_F(Foreign, WhatNoTwinMovesIsNotJudgedUnlessTheUserSaysSo) {
   EXPECT_NE(exact.out.find("blamed: embed\n"), exact.out.npos) << exact.out;
   const Said json = plumb(check("still", "--json"));
   EXPECT_NE(json.out.find("\"unjudged\":1"), json.out.npos) << json.out;
+  EXPECT_NE(json.out.find("\"unexplained\":1"), json.out.npos) << json.out;
+  EXPECT_EQ(plumb(check("still", "--skip embed")).code, 0);  // the user leaves it out
   EXPECT_NE(json.out.find("\"type\":\"not_judged\""), json.out.npos) << json.out;
 }
 

@@ -100,9 +100,14 @@ namespace {
 
 std::string why_inconclusive(const Verdict& v) {
   if (v.identical) return "a run was compared with itself";
-  if (v.unsettled > 0) {
-    return how_many(v.unsettled, "tensor") + (v.unsettled == 1 ? " differs" : " differ") +
+  if (!v.unsettled.empty()) {
+    return how_many(v.unsettled.size(), "tensor") +
+           (v.unsettled.size() == 1 ? " differs" : " differ") +
            " in one row, by a rare rounding or by a fault";
+  }
+  if (v.unexplained > 0) {
+    return how_many(v.unexplained, "tensor") + (v.unexplained == 1 ? " differs" : " differ") +
+           ", and nothing says whether by rounding";
   }
   return "nothing that was judged could have failed";
 }
@@ -159,16 +164,22 @@ std::vector<std::string> remarks_of(const Verdict& v) {
         "the rest as the candidate rounded them",
         v.flips));
   }
-  if (v.unsettled > 0) {
+  if (!v.unsettled.empty()) {
+    const auto first = std::ranges::find_if(
+        v.undecided, [&](const Finding& f) { return v.unsettled.contains(f.id); });
     all.push_back(fmt::format(
         "undecided: {} in one row alone, first {}: {}; a replay could tell a rare rounding from a "
-        "fault, and there is no promise",
-        how_many(v.undecided.size(), "tensor differs", "tensors differ"), v.undecided.front().id,
-        v.undecided.front().detail));
-  } else if (!v.undecided.empty()) {
-    all.push_back(
-        fmt::format("undecided: {} tensors differ in one row at a rounding boundary, first {}",
-                    v.undecided.size(), v.undecided.front().id));
+        "fault, but nobody says how it, or what it is made from, was made",
+        how_many(v.unsettled.size(), "tensor differs", "tensors differ"), first->id,
+        first->detail));
+  }
+  if (v.undecided.size() > v.unsettled.size()) {
+    const auto first = std::ranges::find_if(
+        v.undecided, [&](const Finding& f) { return !v.unsettled.contains(f.id); });
+    all.push_back(fmt::format(
+        "undecided: {} in one row at a rounding boundary, first {}",
+        how_many(v.undecided.size() - v.unsettled.size(), "tensor differs", "tensors differ"),
+        first->id));
   }
   for (std::size_t i = 0; i < std::min<std::size_t>(v.not_judged.size(), 3); ++i) {
     all.push_back("not judged: " + v.not_judged[i]);
@@ -190,8 +201,10 @@ std::string json_lines(const Verdict& v) {
               {"exit_code", v.exit_code()},
               {"findings", v.findings.size()},
               {"undecided", v.undecided.size()},
+              {"unsettled", v.unsettled.size()},
               {"tensors", v.lines.size()},
               {"unjudged", v.unjudged},
+              {"unexplained", v.unexplained},
               {"tests", v.tests},
               {"mostly_noise", v.vacuous},
               {"decisions", v.decisions},

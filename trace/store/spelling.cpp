@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 
+#include "bounds/check_call.hpp"
 #include "bounds/json_schema.hpp"
 #include "trace/placements/dims.hpp"
 
@@ -37,6 +38,25 @@ About about_from(const json& says) {
   if (says.contains("micro_batch")) about.micro_batch = says.at("micro_batch").get<int>();
   if (says.contains("from")) about.from = says.at("from").get<std::vector<std::string>>();
   return about;
+}
+
+// A call that the catalogue knows, so that whoever replays it finds its form whole.
+Outcome<MadeBy> made_by_from(const json& says) {
+  MadeBy made{says.at("op").get<std::string>(), says.at("inputs").get<std::vector<std::string>>()};
+  made.output = says.value("output", std::size_t(0));
+  made.attributes = says.value("attributes", json::object()).get<Attributes>();
+  made.parts = says.value("parts", 1);
+  if (says.contains("wire")) made.wire = *find_format(says.at("wire").get<std::string>());
+  const Operation* operation = find_operation(made.op);
+  if (operation == nullptr) {
+    return no("that '" + made.op + "' makes it, which is no operation (plumb bound --help)");
+  }
+  if (const auto all = check_attributes(*operation, made.attributes); !all) return all.error();
+  const auto outputs = check_form(*operation, made.inputs.size(), made.attributes);
+  if (!outputs) return outputs.error();
+  if (made.output < *outputs) return made;
+  return no("output " + std::to_string(made.output) + " of " + made.op +
+            ", counted from 0, which has " + std::to_string(*outputs));
 }
 
 Outcome<std::size_t> axis_of(const std::string& name, const Mesh& mesh) {
@@ -147,6 +167,12 @@ Outcome<Described> described(const json& says, const std::string& name, const Ex
   out.whole = says.value("shape", held);
   out.about = about_from(says);
   if (out.id != name) out.about.own_name = name;
+  if (says.contains("made_by")) {
+    Outcome<MadeBy> made = made_by_from(says.at("made_by"));
+    if (!made) return made.error();
+    if (!out.about.from) out.about.from = made->inputs;
+    out.about.made_by = std::move(*made);
+  }
   if (says.contains("format")) out.format = *find_format(says.at("format").get<std::string>());
   out.part = says.value("part", 0);
   out.parts = says.value("parts", 1);

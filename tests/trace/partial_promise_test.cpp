@@ -1,0 +1,162 @@
+// Is what producers say of single tensors replayed as a whole promise would be, does it settle what
+// twins leave open, and does a wrong word accuse nobody?
+#include "trace/partial_promise.hpp"
+
+#include <cmath>
+
+#include "tests/support/twin_traces.hpp"
+#include "trace/report/report.hpp"
+#include "trace/settle.hpp"
+
+namespace plumb {
+namespace {
+
+bool all(const std::string&) { return true; }
+
+class PartialPromises : public WithTwinTraces {
+ protected:
+  PartialPromises() {
+    tell(one_, reference_);
+    tell(many_, candidate_);
+    options_.rules = {"twins", "replay"};
+  }
+
+  // As the producer of a run with this promise would.
+  static void tell(const Graph& promise, Trace& trace) {
+    for (const Node& node : promise.nodes) {
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        MadeBy made{node.op, node.inputs, i, node.attributes};
+        made.parts = node.how.parts;
+        if (made.parts > 1) made.wire = node.how.wire;
+        trace.about[node.outputs[i]].made_by = made;
+      }
+    }
+  }
+  MadeBy& said(Trace& trace, const std::string& id) { return *trace.about.at(id).made_by; }
+
+  Replayed replayed() {
+    const trace::Run r(reference_), c(candidate_);
+    return PartialPromise({r, reference_.about}, {c, candidate_.about}).replayed(all, {}, 2);
+  }
+  static bool any_starts_with(const std::vector<std::string>& all, const std::string& with) {
+    return std::ranges::any_of(all, [&](const auto& one) { return one.starts_with(with); });
+  }
+};
+
+TEST_F(PartialPromises, ReplayAsTheWholePromiseDoes) {
+  const Replayed told = replayed(), whole = replay(many_, c_, all);
+  EXPECT_EQ(told.ratios, whole.ratios);
+  EXPECT_TRUE(told.findings.empty()) << told.findings.front().detail;
+  EXPECT_GT(told.ratios.size(), 200U);
+}
+
+TEST_F(PartialPromises, JudgeAHealthyRunAndSayHowManyTheySpeakOf) {
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 0) << text_report(v);
+  EXPECT_TRUE(any_starts_with(v.notes, "replay judges ")) << text_report(v);
+}
+
+// Twins leave both open: what none of them moves, and what one row shows.
+TEST_F(PartialPromises, FindWhatTwinsLeaveOpen) {
+  const std::string still = "m0/layers.0.norm1/out", row = "m1/layers.1.mlp.add/out";
+  change(still, [](Tensor& x) { scale(x, 1.02F); });
+  Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 1);
+  EXPECT_EQ(v.blamed, still);
+  EXPECT_EQ(v.blamed_by, "replay");
+  change(still, [](Tensor& x) { scale(x, 1 / 1.02F); });
+  change(row, [](Tensor& x) {
+    for (std::size_t j = 0; j < x.cols; ++j) x(3, j) = x(4, j);
+  });
+  v = verdict();
+  EXPECT_EQ(v.exit_code(), 1);
+  EXPECT_EQ(v.blamed, row);
+  EXPECT_TRUE(v.unsettled.empty());
+}
+
+// The word of the reference is wrong: it does not keep it either.
+TEST_F(PartialPromises, AccuseNobodyByAWrongWord) {
+  const std::string id = "m0/layers.0.norm1/out";
+  for (Trace* trace : {&reference_, &candidate_}) said(*trace, id).attributes["eps"] = 1;
+  const Replayed seen = replayed();
+  EXPECT_FALSE(seen.ratios.contains(id));
+  EXPECT_TRUE(any_starts_with(seen.not_judged, id + ": the reference does not hold"));
+}
+
+TEST_F(PartialPromises, LeaveOutWhatOneRunAloneSays) {
+  const std::string other = "m0/layers.0.norm1/out", silent = "m0/layers.1.norm1/out",
+                    many = "m0/layers.0.attn.proj/out";
+  said(candidate_, other).op = "layer_norm";
+  candidate_.about.at(silent).made_by.reset();
+  said(candidate_, many).parts = 3;
+  const trace::Run r(reference_), c(candidate_);
+  const PartialPromise told({r, reference_.about}, {c, candidate_.about});
+  EXPECT_TRUE(any_starts_with(told.left_out(), other + ": the two runs say otherwise"));
+  EXPECT_TRUE(any_starts_with(told.left_out(), silent + ": the candidate's producer does not say"));
+  EXPECT_TRUE(any_starts_with(told.left_out(), many + ": its sum is shared by 3 ranks"));
+  for (const std::string& id : {other, silent, many}) EXPECT_EQ(told.node_of(id), nullptr);
+  EXPECT_TRUE(any_starts_with(verdict().not_judged, silent));
+}
+
+// Words of two texts are 2 x 16 to their producer.
+TEST_F(PartialPromises, TakeAVectorInAnyShape) {
+  const std::string ids = "m0/data/ids", out = "m0/embedding/out";
+  ASSERT_EQ(said(reference_, out).inputs.front(), ids);
+  for (Trace* trace : {&reference_, &candidate_}) {
+    for (RankRecord& rank : trace->ranks) {
+      Shard& shard = rank.shards.at(ids);
+      shard.values.cols = shard.values.size() / 2;
+      shard.values.rows = 2;
+      shard.placement = whole(shard.values.rows, shard.values.cols);
+    }
+  }
+  const Replayed seen = replayed();
+  ASSERT_TRUE(seen.ratios.contains(out));
+  EXPECT_EQ(seen.ratios.at(out), 0);
+}
+
+TEST_F(PartialPromises, SayWhereAnInputIsMissing) {
+  const std::string id = "m0/layers.0.norm1/out", input = said(reference_, id).inputs.front();
+  for (Trace* trace : {&reference_, &candidate_}) {
+    for (RankRecord& rank : trace->ranks) rank.shards.erase(input);
+  }
+  const Replayed seen = replayed();
+  EXPECT_TRUE(
+      any_starts_with(seen.not_judged, id + ": its input '" + input + "' was not recorded"));
+}
+
+TEST_F(PartialPromises, OfARunAloneHoldItToItsOwnWord) {
+  const std::string id = "m0/layers.0.norm1/out";
+  change(id, [](Tensor& x) { scale(x, 1.02F); });
+  for (auto& [one, says] : candidate_.about) says.order = reference_.about.at(one).order;
+  const trace::Run c(candidate_);
+  const Replayed seen = PartialPromise({c, candidate_.about}).replayed(all, {}, 1);
+  ASSERT_FALSE(seen.findings.empty());
+  EXPECT_EQ(seen.findings.front().id, id);
+}
+
+// a -> b -> c, of which b and c differ; what is known of a decides.
+TEST_F(PartialPromises, AccountForARowOnlyIfTheyDoForAllItIsMadeFrom) {
+  const std::string a = "m0/layers.0.attn.proj/out", b = "m0/layers.0.attn.add/out",
+                    c = "m0/layers.0.norm2/out";
+  ASSERT_TRUE(std::ranges::count(said(reference_, b).inputs, a) == 1);
+  ASSERT_TRUE(std::ranges::count(said(reference_, c).inputs, b) == 1);
+  Pairs pairs;
+  for (const auto& [id, tensor] : c_.values) pairs[id] = {true, true};
+  for (const std::string& id : {a, b, c}) pairs[id].equal = false;
+  const auto holds = [&](std::set<std::string> by_twins) {
+    const trace::Run run_r(reference_), run_c(candidate_);
+    const PartialPromise told({run_r, reference_.about}, {run_c, candidate_.about});
+    Replays replays([&](const auto& wanted) { return told.replayed(wanted, {}, 1); });
+    return Accounts(pairs, told, replays, std::move(by_twins)).holds(c);
+  };
+  EXPECT_TRUE(holds({}));
+  candidate_.about.at(a).made_by.reset();
+  EXPECT_FALSE(holds({}));  // nobody says how a was made
+  EXPECT_TRUE(holds({a}));
+  change(b, [](Tensor& x) { scale(x, 1.02F); });
+  EXPECT_FALSE(holds({a}));
+}
+
+}  // namespace
+}  // namespace plumb

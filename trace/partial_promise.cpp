@@ -1,0 +1,178 @@
+#include "trace/partial_promise.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "bounds/check_call.hpp"
+#include "bounds/machine.hpp"
+#include "trace/hands.hpp"
+#include "trace/order.hpp"
+
+namespace plumb::trace {
+namespace {
+
+using Wanted = std::function<bool(const std::string&)>;
+
+// Tensors of one call: the same operation on the same inputs.
+using Call = std::tuple<std::string, std::vector<std::string>, Attributes>;
+Call call_of(const MadeBy& made) { return {made.op, made.inputs, made.attributes}; }
+
+const MadeBy* made_by(const std::string& id, const Abouts& about) {
+  const auto found = about.find(id);
+  return found != about.end() && found->second.made_by ? &*found->second.made_by : nullptr;
+}
+
+// Why a tensor that the reference speaks of cannot be replayed; empty: it can.
+std::string why_left_out(const MadeBy& promised, const MadeBy* ran) {
+  const Traits& traits = find_operation(promised.op)->traits;
+  if (traits.scales_output || traits.shaped_by_parts) {
+    return "what " + promised.op + " makes depends on more than made_by says";
+  }
+  if (ran == nullptr) return "the candidate's producer does not say how it was made";
+  if (call_of(*ran) != call_of(promised) || ran->output != promised.output) {
+    return "the two runs say otherwise how it was made, " + promised.op + " and " + ran->op;
+  }
+  if (ran->parts > 2) {
+    return "its sum is shared by " + std::to_string(ran->parts) +
+           " ranks, in an order that nobody says";
+  }
+  return "";
+}
+
+std::size_t outputs_of(const MadeBy& made) {
+  return *check_form(*find_operation(made.op), made.inputs.size(), made.attributes);
+}
+
+std::vector<std::string> in_order(const Abouts& about) {
+  std::vector<std::string> ids;
+  for (const auto& [id, says] : about) ids.push_back(id);
+  const DataflowOrder order(about);
+  std::ranges::stable_sort(ids, {}, order);
+  return ids;
+}
+
+// All that a node speaks of, in the shapes that its operation knows: a vector may lie in any.
+class Loaded {
+ public:
+  Loaded(const Node& node, const Run& run) {
+    const Operation& operation = *find_operation(node.op);
+    const auto operands = check_inputs(operation, node.inputs.size(), node.attributes);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      load(node.inputs[i], (*operands)[i]->cols, run);
+    }
+    const auto& outputs = operation.schema.outputs;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const bool known = i < outputs.size();
+      load(node.outputs[i], known ? (outputs.begin() + i)->cols : std::string_view(), run);
+    }
+  }
+  const Merged& merged() const { return merged_; }
+
+ private:
+  void load(const std::string& id, std::string_view cols, const Run& run) {
+    const auto found = run.values.find(id);
+    if (found == run.values.end() || merged_.values.contains(id)) return;
+    Tensor all = in_memory(found->second);
+    if (cols == "1") {
+      all.rows = all.size();
+      all.cols = 1;
+    }
+    merged_.values.emplace(id, std::make_shared<const Tensor>(std::move(all)));
+    merged_.formats.emplace(id, found->second.format);
+  }
+
+  Merged merged_;
+};
+
+// What a finding or a reason adds up to, of several nodes in their order.
+void join(Replayed& all, Replayed&& one) {
+  all.ratios.merge(one.ratios);
+  for (Finding& f : one.findings) all.findings.push_back(std::move(f));
+  for (std::string& id : one.not_judged) all.not_judged.push_back(std::move(id));
+}
+
+}  // namespace
+
+PartialPromise::PartialPromise(const Told& reference, const Told& candidate)
+    : reference_(reference), candidate_(candidate) {
+  std::map<Call, std::size_t> number_of;
+  for (const std::string& id : in_order(reference.about)) {
+    const About& says = reference.about.at(id);
+    const auto format = candidate.run.values.find(id);
+    if (!says.made_by || format == candidate.run.values.end()) continue;
+    const MadeBy& promised = *says.made_by;
+    const MadeBy* ran = made_by(id, candidate.about);
+    if (const std::string why = why_left_out(promised, ran); !why.empty()) {
+      left_out_.push_back(id + ": " + why);
+      continue;
+    }
+    const auto [place, is_new] = number_of.try_emplace(call_of(promised), nodes_.size());
+    if (is_new) {
+      Node node{promised.op, promised.inputs, {}, promised.attributes, {}};
+      node.outputs.resize(outputs_of(promised));
+      node.how.output = format->second.format;
+      node.how.parts = ran->parts;
+      node.how.wire = ran->wire.value_or(format->second.format);
+      nodes_.push_back(std::move(node));
+    }
+    std::string& output = nodes_[place->second].outputs.at(promised.output);
+    if (!output.empty()) {
+      left_out_.push_back(id + ": '" + output + "' is said to be the same output of one call");
+      continue;
+    }
+    output = id;
+    node_of_.emplace(id, place->second);
+  }
+}
+
+const Node* PartialPromise::node_of(const std::string& id) const {
+  const auto found = node_of_.find(id);
+  return found == node_of_.end() ? nullptr : &nodes_[found->second];
+}
+
+bool PartialPromise::keeps(const Node& node, const Run& run, const ReplayOptions& options) const {
+  Graph graph;
+  graph.nodes.push_back(node);
+  return replay(
+             graph, Loaded(node, run).merged(), [](const auto&) { return true; }, options)
+      .findings.empty();
+}
+
+Replayed PartialPromise::one(const Node& node, const Wanted& wanted,
+                             const ReplayOptions& options) const {
+  Graph graph;
+  graph.nodes.push_back(node);
+  Replayed seen = replay(graph, Loaded(node, candidate_.run).merged(), wanted, options);
+  std::erase_if(seen.not_judged, [](const std::string& id) { return id.starts_with(": "); });
+  if (seen.findings.empty() || alone_) return seen;
+  Node alone = node;
+  const auto first = std::ranges::find_if(node.outputs, [](const auto& id) { return !id.empty(); });
+  const MadeBy* promised = made_by(*first, reference_.about);
+  alone.how.parts = promised->parts;
+  if (keeps(alone, reference_.run, options)) return seen;
+  Replayed none;
+  for (const std::string& id : node.outputs) {
+    if (id.empty()) continue;
+    none.not_judged.push_back(id + ": the reference does not hold what " + node.op +
+                              " makes of its inputs either, so it is made otherwise");
+  }
+  return none;
+}
+
+Replayed PartialPromise::replayed(const Wanted& wanted, const ReplayOptions& options,
+                                  std::size_t threads) const {
+  std::vector<const Node*> nodes;
+  for (const Node& node : nodes_) {
+    const auto asked = [&](const std::string& id) { return !id.empty() && wanted(id); };
+    if (std::ranges::any_of(node.outputs, asked)) nodes.push_back(&node);
+  }
+  ReplayOptions each = options;
+  each.false_alarm /= static_cast<double>(std::max<std::size_t>(nodes.size(), 1));
+  std::vector<Replayed> seen(nodes.size());
+  by_hands(threads, nodes.size(), [&](std::size_t i) { seen[i] = one(*nodes[i], wanted, each); });
+  Replayed all;
+  for (Replayed& s : seen) join(all, std::move(s));
+  return all;
+}
+
+}  // namespace plumb::trace

@@ -1,0 +1,76 @@
+#include "trace/rules.hpp"
+
+#include <algorithm>
+
+#include "number/words.hpp"
+
+namespace plumb::trace {
+
+std::vector<std::string> all_rules() {
+  return {"twins", "replay", "perturbation", "depth-law", "flat", "assert-close"};
+}
+
+bool asks_for(const CheckOptions& options, const std::string& rule) {
+  return std::ranges::find(options.rules, rule) != options.rules.end();
+}
+
+void refuse_unknown_rules(const std::vector<std::string>& rules) {
+  const auto known = all_rules();
+  for (const std::string& rule : rules) {
+    if (std::ranges::find(known, rule) != known.end()) continue;
+    throw Failure(unknown("rule", rule, known));
+  }
+}
+
+// A promise says where sums are split, and what twins move; given twins would be judged by less.
+static void refuse_given_twins(const Trace& reference, const Trace& candidate, bool says_how,
+                               const CheckOptions& options) {
+  if (candidate.graph || reference.graph) {
+    throw Failure(std::string(reference.graph ? "the reference" : "the candidate") +
+                  " has a promise (graph.json), of which plumb makes twins itself; say how many "
+                  "with --twins N, not which");
+  }
+  if (asks_for(options, "replay") && !says_how) {
+    throw Failure(
+        "the rule replay needs a promise (graph.json) or tensors that say how they were made "
+        "(made_by), and these traces have neither; leave it out of --rule");
+  }
+}
+
+void refuse_rules_without_ground(const Trace& reference, const Trace& candidate, bool says_how,
+                                 const CheckOptions& options) {
+  if (!options.given.empty()) return refuse_given_twins(reference, candidate, says_how, options);
+  if (candidate.graph && reference.graph) return;
+  const bool replay = asks_for(options, "replay") && !says_how;
+  if (!asks_for(options, "twins") && !replay) return;
+  throw Failure(std::string(reference.graph ? "the candidate" : "the reference") +
+                " has no promise (graph.json), so the " +
+                (says_how ? "rule twins" : "rules twins and replay") +
+                " cannot work; give twins that its producer made (--twins TRACE TRACE ...), or "
+                "choose the rule " +
+                (says_how ? "replay, " : "") + "flat, depth-law, assert-close or perturbation");
+}
+
+void refuse_no_perturbed(const Run& reference, const Pairs& pairs, const DataflowOrder& order,
+                         const CheckOptions& options) {
+  const std::string make =
+      "run the reference again with its first activation moved by one rounding (of plumb: train "
+      "... --perturb 1 -o P, then --perturbed P)";
+  if (options.perturbed == nullptr) {
+    throw Failure("rule perturbation needs a second reference; " + make);
+  }
+  bool moved = false;
+  for (const auto& [id, tensor] : reference.values) {
+    const auto& perturbed = pairs.at(id).perturbed;
+    const bool same = perturbed && perturbed->equal;
+    if (!perturbed || (!same && !order.made(id))) {
+      throw Failure(
+          "the perturbed trace is of another model, state or text than the reference, first at '" +
+          id + "'; " + make);
+    }
+    moved = moved || !same;
+  }
+  if (!moved) throw Failure("the perturbed trace is the reference itself, bit by bit; " + make);
+}
+
+}  // namespace plumb::trace

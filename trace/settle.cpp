@@ -1,0 +1,32 @@
+#include "trace/settle.hpp"
+
+#include <algorithm>
+
+namespace plumb::trace {
+
+Replayed Replays::of(const Wanted& wanted) {
+  if (!by_) return {};
+  Replayed seen = by_(wanted);
+  ratios_.insert(seen.ratios.begin(), seen.ratios.end());
+  return seen;
+}
+
+std::optional<bool> Replays::passes(const std::string& id) {
+  if (!ratios_.contains(id)) of([&](const std::string& other) { return other == id; });
+  const auto found = ratios_.find(id);
+  return found == ratios_.end() ? std::nullopt : std::optional(found->second <= 1);
+}
+
+bool Accounts::holds(const std::string& id) {
+  const auto pair = pairs_.find(id);
+  if (pair == pairs_.end() || !pair->second.both) return false;
+  if (pair->second.equal || by_twins_.contains(id)) return true;
+  const auto [place, is_new] = known_.emplace(id, false);  // a circle accounts for nothing
+  if (!is_new) return place->second;
+  const Node* node = told_.node_of(id);
+  return place->second =
+             node != nullptr && replays_.passes(id) == true &&
+             std::ranges::all_of(node->inputs, [&](const auto& input) { return holds(input); });
+}
+
+}  // namespace plumb::trace
