@@ -17,8 +17,8 @@ Of any other, by hand (docs/trace-format.md):
         placements=[shard("tp", 0), replicate("dp")], order=3)})
 
 A value is bytes in the order of rows (little-endian), or a list of numbers for F32, F64 and whole numbers. What is
-said beside it becomes fields of the format: id, shape, format, role, order, phase, micro_batch, from_, placements,
-dims, partition_spec, offsets, part, parts.
+said beside it becomes fields of the format: id, shape, format, role, order, phase, micro_batch, from_, made_by,
+placements, dims, partition_spec, offsets, part, parts.
 """
 import contextlib
 import ctypes
@@ -271,6 +271,8 @@ class _Run:
         self.backward, self.taking, self.stepped = 0, True, False
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
+            for key, x in self._states(p):
+                self._take(f"{name}/{key}/before", x, "forward", like=name, role="given")
         undo = [self._patched_backward(), self._patched_optimizer(), self._patched_to_local()]
         self._hook()
         try:
@@ -401,7 +403,8 @@ class _Run:
             made_from = None if None in known else known + self.own[name]
             for each, x in _numbered(here + "/out", outs):
                 self._inherit(x, _tensors_in(args), leaf)
-                self._take(each, x, "forward", of=name, made_from=made_from)
+                self._take(each, x, "forward", of=name, made_from=made_from,
+                           made_by=self._made_by(name, module, here, _tensors_in(args), outs) if leaf else None)
                 with contextlib.suppress(AttributeError, RuntimeError):
                     x._plumb_made = each, x._version
             if any(x.requires_grad for x in outs):
@@ -425,6 +428,53 @@ class _Run:
                 lies = getattr(x, "_plumb_lies", None)
                 x.register_hook(lambda g, each=each, lies=lies: self._take(each, g, "backward", of=name, known=lies))
 
+    # Which operation of plumb's catalogue a tensor is, where that is known for certain: plumb replays it.
+
+    def _made_by(self, name, module, here, given, outs):
+        """Of a module that is exactly one of PyTorch's, computes in one type, and gives one tensor."""
+        nn, weights = torch.nn, [self.names.get(p) for p in module.parameters(recurse=False)]
+        one_type = len({x.dtype for x in [*module.parameters(recurse=False), *given, *outs]
+                        if x.is_floating_point()}) == 1
+        if len(given) != 1 or len(outs) != 1 or None in weights or not one_type:
+            return None
+        kind, made = type(module), {"inputs": [here + "/in", *weights]}
+        if kind is nn.Linear:
+            return {"op": "gemm", **made, "attributes": {"transpose_a": 0, "transpose_b": 1}, **self._parts(f"{name}.weight", 1)}
+        if kind is nn.Embedding and module.max_norm is None:
+            return {"op": "embedding", **made, **self._parts(f"{name}.weight", 0)}
+        if kind is nn.LayerNorm and len(module.normalized_shape) == 1 and len(weights) == 2:
+            return {"op": "layernorm", **made, "attributes": {"eps": module.eps}}
+        if kind is getattr(nn, "RMSNorm", None) and len(module.normalized_shape) == 1 and weights:
+            eps = torch.finfo(given[0].dtype).eps if module.eps is None else module.eps
+            return {"op": "rmsnorm", **made, "attributes": {"eps": eps}}
+        if kind is nn.GELU:
+            return {"op": "gelu" if module.approximate == "tanh" else "gelu_erf", **made}
+        return {"op": "silu", **made} if kind is nn.SiLU else None
+
+    def _parts(self, weight, dim):
+        """How many ranks share the sum over a dimension of a weight."""
+        ways = math.prod(self.mesh[p["axis"]] for p in self.lies["weights"].get(weight, [])
+                         if p["kind"] == "shard" and p["dim"] == dim and p["axis"] not in self.batch)
+        return {"parts": ways} if ways > 1 else {}
+
+    def _gradient_made_by(self, p, name):
+        """Of a linear layer's weight or bias that one call in one micro-batch used: tokens are summed."""
+        module = self.modules.get(name.rpartition(".")[0])
+        here = f"m0/{name.rpartition('.')[0]}"
+        used = [self.taken.get(here + side) for side in ("/in", "/grad_out")]
+        if (type(module) is not torch.nn.Linear or None in used or self.micro != 0 or self.calls.get(here[3:]) != 1
+                or any(x[0] != LETTERS.get(str(p.grad.dtype)[6:]) for x in used)
+                or sum(p is q for m in self.modules.values() for q in m._parameters.values()) != 1):
+            return None
+        own = f"{here[3:]}.weight"
+        last = len(used[0][2]["shape"]) - 1
+        ways = math.prod(self.mesh[q["axis"]] for q in used[0][2].get("placements", [])
+                         if q["kind"] == "shard" and q["dim"] != last)
+        made = {"parts": ways} if ways > 1 else {}
+        if name != own:
+            return {"op": "column_sum", "inputs": [here + "/grad_out"], **made}
+        return {"op": "gemm", "inputs": [here + "/grad_out", here + "/in"], "attributes": {"transpose_a": 1, "transpose_b": 0}, **made}
+
     def _known(self, x):
         made = getattr(x, "_plumb_made", None)
         if made is not None and made[1] == x._version and made[0] in self.taken:
@@ -446,23 +496,47 @@ class _Run:
     def _gradients(self):
         for p, name in self.names.items():
             if p.grad is not None:
-                self._take(name + "/grad", p.grad, "reduce", like=name, later=1)
+                self._take(name + "/grad", p.grad, "reduce", like=name, later=1,
+                           made_by=self._gradient_made_by(p, name))
 
     def _after(self):
-        states = self.optimizer.state if self.optimizer is not None else {}
-        for p, name in self.names.items():
-            of_state = []
-            for key, x in sorted(states.get(p, {}).items(), key=lambda item: item[0]):
-                if isinstance(x, torch.Tensor) and x.numel() == p.numel() and x.dim() == p.dim():
-                    of_state.append(f"{name}/{key}")
-                    self._take(of_state[-1], x, "reduce", like=name, later=2, made_from=[name + "/grad"])
-            if self.optimizer is not None:
-                self._take(name + "/param", p, "optimizer", like=name, later=3, made_from=[name + "/grad", name, *of_state])
+        for p, name in self.names.items() if self.optimizer is not None else ():
+            update, of_state = self._adam(p, name), []
+            for key, x in self._states(p):
+                of_state.append(f"{name}/{key}")
+                before = f"{of_state[-1]}/before"
+                if before not in self.taken:
+                    self._take(before, torch.zeros_like(x), "forward", like=name, role="given")
+                self._take(of_state[-1], x, "reduce", like=name, later=2, made_from=[name + "/grad", before],
+                           made_by=update and {**update, "output": len(of_state) - 1})
+            self._take(name + "/param", p, "optimizer", like=name, later=3,
+                       made_from=[name + "/grad", name, *of_state], made_by=update and {**update, "output": 2})
+
+    def _states(self, p):
+        """What the optimizer keeps of a parameter that has its shape."""
+        states = {} if self.optimizer is None else self.optimizer.state.get(p, {})
+        return [(key, x) for key, x in sorted(states.items(), key=lambda item: item[0])
+                if isinstance(x, torch.Tensor) and x.shape == p.shape]
+
+    def _adam(self, p, name):
+        """AdamW's update of a parameter, in one type (Adam's, where no weight decays)."""
+        optim, state = torch.optim, self.optimizer.state.get(p, {})
+        group = next((g for g in self.optimizer.param_groups if any(p is q for q in g["params"])), {})
+        decay = group.get("weight_decay", 0)
+        if (type(self.optimizer) is not optim.AdamW and (type(self.optimizer) is not optim.Adam or decay)
+                or group.get("amsgrad") or group.get("maximize") or p.grad is None
+                or [key for key, _ in self._states(p)] != ["exp_avg", "exp_avg_sq"]
+                or {x.dtype for x in (p, p.grad, *dict(self._states(p)).values())} != {torch.float32}):
+            return None
+        beta1, beta2 = group["betas"]
+        return {"op": "adam", "inputs": [name, f"{name}/exp_avg/before", f"{name}/exp_avg_sq/before", f"{name}/grad"],
+                "attributes": {"lr": float(group["lr"]), "beta1": float(beta1), "beta2": float(beta2),
+                               "eps": float(group["eps"]), "step": int(state["step"]), "weight_decay": float(decay)}}
 
     # Taking
 
     def _take(self, name, x, phase, of=None, like=None, role="value", made_from=None, loss=False, known=None,
-              later=0):
+              later=0, made_by=None):
         """Copies a tensor where it is: a later operation may overwrite it."""
         if not self.taking or x is None:
             return
@@ -495,6 +569,8 @@ class _Run:
             says["role"] = role if role == "given" else "decision"
         if made_from is not None:
             says["from"] = made_from
+        if made_by is not None:
+            says["made_by"] = made_by
         if placements is not None and self.ranks > 1:
             says["placements"] = placements
         if loss:
