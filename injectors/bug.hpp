@@ -1,6 +1,6 @@
 // injectors/bug.hpp: what a planted bug is. One bug, one file in bugs/, one line in bugs.inc.
 //
-// TESTED   tests/experiments/catch_test.cpp
+// TESTED   tests/experiments/catch_test.cpp, tests/experiments/paper_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,23 @@ struct Needs {
   std::string family(Family base) const { return name_of(base) + (experts ? "-moe" : ""); }
 };
 
+// Whether the report that a card is made after is the paper's: its authors say so; its part, layout
+// and effect are those of the paper's row; or it only fits what is known of that row.
+enum class Match { confirmed, likely, guess };
+std::string_view name_of(Match match);
+
+// A bug of the fourteen in Table 1 of TTrace, arXiv 2506.09280; 0: none of them.
+struct InPaper {
+  int bug = 0;
+  Match match = Match::confirmed;
+};
+
 struct Bug {
   std::string_view id;     // stable for ever: results and tables refer to it
   std::string_view title;  // one line of the table
   std::string_view story;  // what was wrong and why nobody noticed, in a sentence or two
   std::string_view seen_in;
+  InPaper paper = {};
   bool in_the_next_step = false;  // the first step is right
   Needs needs;                    // the smallest layout and recipe in which it can bite
   std::string_view hides_when;

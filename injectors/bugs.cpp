@@ -20,6 +20,10 @@ const Catalogue<Bug>& catalogue() {
 }  // namespace
 
 std::span<const Bug* const> all_bugs() { return catalogue().cards(); }
+std::string_view name_of(Match match) {
+  constexpr std::string_view names[] = {"confirmed", "likely", "guess"};
+  return names[static_cast<std::size_t>(match)];
+}
 const Bug& find_bug(std::string_view id) { return catalogue().at(id); }
 
 }  // namespace plumb::injectors

@@ -10,6 +10,7 @@ extern const Bug expert_grad_ep_factor{
         "Divided by the ranks that have the same expert instead of by all, it is too large by "
         "the expert-parallel degree; Adam hides the factor from the loss.",
     .seen_in = "Megatron-LM #5956, torchtitan #1551, #1793, DeepSpeed #6546, #4957",
+    .paper = {4, Match::guess},
     .needs = {.layout = "dp2,ep2", .experts = true},
     .hides_when = "no expert parallelism",
     .bites_at =
