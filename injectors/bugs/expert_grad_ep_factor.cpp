@@ -17,8 +17,10 @@ extern const Bug expert_grad_ep_factor{
         [](const Config&) { return std::string("layers.0.mlp.experts.0.fc1.weight/main_grad"); },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.experts.gradient_factor.replace(
-              [](const Where& where) { return static_cast<float>(where.ep_size); });
+          joints.gradients.factor.replace([](const Where& where) {
+            const bool of_expert = where.module.find(".experts.") != std::string::npos;
+            return of_expert ? static_cast<float>(where.ep_size) : 1.0F;
+          });
         },
 };
 

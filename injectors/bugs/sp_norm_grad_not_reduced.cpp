@@ -15,8 +15,9 @@ extern const Bug sp_norm_grad_not_reduced{
     .bites_at = [](const Config&) { return std::string("m0/final_norm.weight/wgrad"); },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.gradients.sums_over_sequence.replace(
-              [](const Where& where) { return where.module.find("norm") == std::string::npos; });
+          joints.gradients.sums_over_sequence.replace([](const Where& where, bool promised) {
+            return promised && where.module.find("norm") == std::string::npos;
+          });
         },
 };
 

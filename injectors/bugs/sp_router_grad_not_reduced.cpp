@@ -19,8 +19,9 @@ extern const Bug sp_router_grad_not_reduced{
         },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.gradients.sums_over_sequence.replace(
-              [](const Where& where) { return !where.module.ends_with("router.weight"); });
+          joints.gradients.sums_over_sequence.replace([](const Where& where, bool promised) {
+            return promised && !where.module.ends_with("router.weight");
+          });
         },
 };
 

@@ -26,6 +26,14 @@ Tensor all_tokens(Rank& rank, Tensor x) {
   return rank.mesh.tp.gather_rows(x);
 }
 
+Operand column_operand(Rank& rank, const std::string& name, Tensor all) {
+  if (!rank.r.operands || rank.joints.linear.takes_cast(rank.at(name), rank.l.sp)) {
+    return input_operand(rank, name, std::move(all), Sharding::tokens);
+  }
+  input_operand(rank, name, all, Sharding::tokens);
+  return {std::move(all), {}};
+}
+
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = forward_product(rank, name, x);  // (T, F / tp)
   if (rank.gpt()) add_row(y, rank.bias(name).values);
