@@ -65,6 +65,9 @@ struct Bug {
   void (*plant)(Joints&, const Dose&, const Config&);  // the bug: one joint, replaced
 };
 
+// Canonical id of the first gradient that is summed over the step, in the order of the promise.
+std::string first_main_grad(const Config& config);
+
 std::span<const Bug* const> all_bugs();  // in the order of bugs.inc
 // Throws Failure on an unknown id, listing the known.
 const Bug& find_bug(std::string_view id);

@@ -1,0 +1,38 @@
+// Is a bug silent where its card says that it hides?
+#include <gtest/gtest.h>
+
+#include "experiments/trial.hpp"
+#include "tests/support/rooms.hpp"
+#include "tests/support/runs.hpp"
+
+namespace plumb {
+namespace {
+
+struct Hidden {
+  const char *bug, *model, *recipe, *layout;
+};
+void PrintTo(const Hidden& of, std::ostream* out) { *out << of.bug << " in " << of.layout; }
+
+const Hidden all[] = {
+    {"cp-gradient-scale", "llama", "bf16", "dp2"},
+    {"dp-gradient-scale", "gpt", "bf16", "tp2,cp2"},
+};
+
+Trial trial_of(const Training& run, const char* bug) {
+  const Start start = start_of(run.config, run.recipe, run.layout, small_text());
+  return run_trial(start, find_bug(bug), {}, {});
+}
+
+class Hides : public testing::TestWithParam<Hidden> {};
+
+TEST_P(Hides, NoBitChangesAndNothingIsFound) {
+  const auto& [bug, model, recipe, layout] = GetParam();
+  const Trial trial = trial_of(small_run(model, recipe, layout), bug);
+  EXPECT_FALSE(trial.changed) << trial.effect_at;
+  EXPECT_EQ(trial.broken.exit_code(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Hides, testing::ValuesIn(all));
+
+}  // namespace
+}  // namespace plumb
