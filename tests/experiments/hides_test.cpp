@@ -16,6 +16,10 @@ void PrintTo(const Hidden& of, std::ostream* out) { *out << of.bug << " in " << 
 const Hidden all[] = {
     {"cp-gradient-scale", "llama", "bf16", "dp2"},
     {"dp-gradient-scale", "gpt", "bf16", "tp2,cp2"},
+    {"tied-embedding-reduce-after-scatter", "gpt", "bf16", "dp2,pp2"},
+    {"tied-embedding-reduce-after-scatter", "gpt", "bf16", "dp2,zero1"},
+    {"tied-embedding-reduce-after-scatter", "gpt", "bf16", "pp2,cp2,zero1"},
+    {"tied-embedding-reduce-after-scatter", "llama", "bf16", "dp2,pp2,zero1"},
 };
 
 Trial trial_of(const Training& run, const char* bug) {
