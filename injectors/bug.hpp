@@ -35,7 +35,7 @@ struct Needs {
   std::string_view recipe = "bf16";
   bool experts = false;  // the families with a mixture of experts
   std::vector<Setting> settings = {};
-  // Sets the settings that the model lacks.
+  // Sets the settings that the model lacks, and its layers to those that the layout counts out.
   void complete(Config& config) const;
   std::string family(Family base) const { return name_of(base) + (experts ? "-moe" : ""); }
 };
