@@ -21,6 +21,8 @@ const Hidden all[] = {
     {"tied-embedding-reduce-after-scatter", "gpt", "bf16", "pp2,cp2,zero1"},
     {"tied-embedding-reduce-after-scatter", "llama", "bf16", "dp2,pp2,zero1"},
     {"pp-uneven-layer-offset", "llama", "bf16", "pp2"},
+    {"expert-params-outside-optimizer-buffer", "llama-moe", "bf16", "dp2,ep2"},
+    {"expert-params-outside-optimizer-buffer", "llama", "bf16", "dp2,zero1"},
 };
 
 Trial trial_of(const Training& run, const char* bug) {
