@@ -23,6 +23,8 @@ const Hidden all[] = {
     {"pp-uneven-layer-offset", "llama", "bf16", "pp2"},
     {"expert-params-outside-optimizer-buffer", "llama-moe", "bf16", "dp2,ep2"},
     {"expert-params-outside-optimizer-buffer", "llama", "bf16", "dp2,zero1"},
+    {"fp8-cast-of-local-norm-output", "llama", "fp8-delayed", "tp2"},
+    {"fp8-cast-of-local-norm-output", "llama", "bf16", "tp2,sp"},
 };
 
 Trial trial_of(const Training& run, const char* bug) {
