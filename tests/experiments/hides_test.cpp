@@ -25,6 +25,8 @@ const Hidden all[] = {
     {"expert-params-outside-optimizer-buffer", "llama", "bf16", "dp2,zero1"},
     {"fp8-cast-of-local-norm-output", "llama", "fp8-delayed", "tp2"},
     {"fp8-cast-of-local-norm-output", "llama", "bf16", "tp2,sp"},
+    {"tp-overlap-buffer-consumed-early", "llama", "bf16", "tp2"},
+    {"tp-overlap-buffer-consumed-early", "llama", "bf16", "dp2,overlap:1"},
 };
 
 Trial trial_of(const Training& run, const char* bug) {
