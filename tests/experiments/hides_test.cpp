@@ -27,6 +27,8 @@ const Hidden all[] = {
     {"fp8-cast-of-local-norm-output", "llama", "bf16", "tp2,sp"},
     {"tp-overlap-buffer-consumed-early", "llama", "bf16", "tp2"},
     {"tp-overlap-buffer-consumed-early", "llama", "bf16", "dp2,overlap:1"},
+    {"cp-attention-dqkv-wrong", "llama", "bf16", "cp2"},
+    {"cp-attention-dqkv-wrong", "llama", "bf16", "cp2:ulysses"},
 };
 
 Trial trial_of(const Training& run, const char* bug) {
@@ -44,6 +46,15 @@ TEST_P(Hides, NoBitChangesAndNothingIsFound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Hides, testing::ValuesIn(all));
+
+// Sequences and tokens of one sequence lie as they are read.
+TEST(HidesInOneSequence, GradientReadInAnotherOrder) {
+  Training run = small_run("gpt", "bf16", "cp2:ring");
+  run.config.sequences = 1;
+  EXPECT_FALSE(trial_of(run, "cp-attention-dqkv-wrong").changed);
+  run.config.sequences = 2;
+  EXPECT_TRUE(trial_of(run, "cp-attention-dqkv-wrong").changed);
+}
 
 }  // namespace
 }  // namespace plumb
