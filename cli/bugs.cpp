@@ -22,16 +22,29 @@ std::string needs_of(const Bug& bug) {
   return needs;
 }
 
+// "12", or "4 guess" where the match is not confirmed.
+std::string paper_of(const Bug& bug) {
+  const auto& [number, match] = bug.paper;
+  if (number == 0) return "-";
+  if (match == Match::confirmed) return std::to_string(number);
+  return fmt::format("{} {}", number, name_of(match));
+}
+
 std::string_view dose_of(const Bug& bug) { return bug.dose.empty() ? "none" : bug.dose; }
 
 nlohmann::json json_of(const Bug& bug) {
   nlohmann::json families = nlohmann::json::array(), settings = nlohmann::json::object();
   for (const Family family : bug.needs.families) families.push_back(bug.needs.family(family));
   for (const auto& [name, value] : bug.needs.settings) settings[std::string(name)] = value;
+  nlohmann::json paper;
+  if (bug.paper.bug > 0) {
+    paper = {{"bug", bug.paper.bug}, {"match", name_of(bug.paper.match)}};
+  }
   return {{"id", bug.id},
           {"title", bug.title},
           {"story", bug.story},
           {"seen_in", bug.seen_in},
+          {"paper", paper},
           {"hides_when", bug.hides_when},
           {"dose", dose_of(bug)},
           {"needs",
@@ -44,16 +57,19 @@ nlohmann::json json_of(const Bug& bug) {
 void list(const std::vector<const Bug*>& bugs) {
   std::vector<std::vector<std::string>> rows;
   for (const Bug* bug : bugs) {
-    rows.push_back({std::string(bug->id), needs_of(*bug), std::string(dose_of(*bug)),
-                    std::string(bug->title)});
+    rows.push_back({std::string(bug->id), needs_of(*bug), paper_of(*bug),
+                    std::string(dose_of(*bug)), std::string(bug->title)});
   }
-  fmt::print("{}", in_columns({{"bug"}, {"needs"}, {"dose"}, {"what is wrong"}}, rows));
+  fmt::print("{}", in_columns({{"bug"}, {"needs"}, {"paper"}, {"dose"}, {"what is wrong"}}, rows));
 }
 
 void tell(const Bug& bug) {
-  fmt::print("{}\n{}\n\n{}\n\nseen in: {}\nneeds: {}\ndose: {}\nhides when: {}\n",
-             painted(Colour::heading, bug.id), bug.title, bug.story, bug.seen_in, needs_of(bug),
-             dose_of(bug), bug.hides_when);
+  fmt::print("{}\n{}\n\n{}\n\nseen in: {}\n", painted(Colour::heading, bug.id), bug.title,
+             bug.story, bug.seen_in);
+  if (const auto& [number, match] = bug.paper; number > 0) {
+    fmt::print("paper: bug {} of TTrace ({})\n", number, name_of(match));
+  }
+  fmt::print("needs: {}\ndose: {}\nhides when: {}\n", needs_of(bug), dose_of(bug), bug.hides_when);
 }
 
 void print_json(const std::vector<const Bug*>& bugs) {

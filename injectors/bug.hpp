@@ -1,6 +1,6 @@
 // injectors/bug.hpp: what a planted bug is. One bug, one file in bugs/, one line in bugs.inc.
 //
-// TESTED   tests/experiments/catch_test.cpp
+// TESTED   tests/experiments/catch_test.cpp, tests/experiments/paper_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,20 @@ struct Needs {
   std::string_view recipe = "bf16";
   bool experts = false;  // the families with a mixture of experts
   std::vector<Setting> settings = {};
-  // Sets the settings that the model lacks.
+  // Sets the settings that the model lacks, and its layers to those that the layout counts out.
   void complete(Config& config) const;
   std::string family(Family base) const { return name_of(base) + (experts ? "-moe" : ""); }
+};
+
+// Whether the report that a card is made after is the paper's: its authors say so; its part, layout
+// and effect are those of the paper's row; or it only fits what is known of that row.
+enum class Match { confirmed, likely, guess };
+std::string_view name_of(Match match);
+
+// A bug of the fourteen in Table 1 of TTrace, arXiv 2506.09280; 0: none of them.
+struct InPaper {
+  int bug = 0;
+  Match match = Match::confirmed;
 };
 
 struct Bug {
@@ -45,6 +56,7 @@ struct Bug {
   std::string_view title;  // one line of the table
   std::string_view story;  // what was wrong and why nobody noticed, in a sentence or two
   std::string_view seen_in;
+  InPaper paper = {};
   bool in_the_next_step = false;  // the first step is right
   Needs needs;                    // the smallest layout and recipe in which it can bite
   std::string_view hides_when;
@@ -52,6 +64,9 @@ struct Bug {
   std::string (*bites_at)(const Config&);  // canonical id of the first tensor that goes wrong
   void (*plant)(Joints&, const Dose&, const Config&);  // the bug: one joint, replaced
 };
+
+// Canonical id of the first gradient that is summed over the step, in the order of the promise.
+std::string first_main_grad(const Config& config);
 
 std::span<const Bug* const> all_bugs();  // in the order of bugs.inc
 // Throws Failure on an unknown id, listing the known.

@@ -19,7 +19,16 @@ const Catalogue<Bug>& catalogue() {
 }
 }  // namespace
 
+std::string first_main_grad(const Config& config) {
+  const bool on_both_ends = config.family == Family::gpt || config.mtp > 0;
+  return on_both_ends ? "embedding.lookup/main_grad" : "embedding.weight/main_grad";
+}
+
 std::span<const Bug* const> all_bugs() { return catalogue().cards(); }
+std::string_view name_of(Match match) {
+  constexpr std::string_view names[] = {"confirmed", "likely", "guess"};
+  return names[static_cast<std::size_t>(match)];
+}
 const Bug& find_bug(std::string_view id) { return catalogue().at(id); }
 
 }  // namespace plumb::injectors

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "injectors/bug.hpp"
 #include "number/outcome.hpp"
@@ -10,12 +11,21 @@ int& field_of(Config& config, std::string_view setting) {
   return config.*setting_named(setting).field;
 }
 
+bool uneven(const Layout& layout, const Config& config) {
+  const std::vector<Stage> stages = stages_of(layout, config);
+  return std::ranges::adjacent_find(stages, [](const Stage& a, const Stage& b) {
+           return a.last - a.first != b.last - b.first;
+         }) != stages.end();
+}
+
 }  // namespace
 
 void Needs::complete(Config& config) const {
   for (const Setting& needed : settings) {
     if (int& field = field_of(config, needed.name); field == 0) field = needed.number();
   }
+  const std::vector<int> stages = parse_layout(std::string(layout)).stage_layers;
+  if (!stages.empty()) config.layers = std::accumulate(stages.begin(), stages.end(), 0);
 }
 
 void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
@@ -40,6 +50,10 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
       (needed.offload_optimizer && !l.offload_optimizer)) {
     no("needs at least the layout " + std::string(bug.needs.layout) + "; this one is " +
        name_of(l));
+  }
+  if (!needed.stage_layers.empty() && !uneven(l, run.config)) {
+    no("needs stages of unequal length, as in " + std::string(bug.needs.layout) +
+       "; this layout is " + name_of(l));
   }
   Config config = run.config;
   for (const auto& [name, value] : bug.needs.settings) {

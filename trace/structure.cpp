@@ -15,17 +15,27 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 
 std::string shape_of(const Whole& t) { return size_of(t.rows, t.cols); }
 
-void refuse_unmatched(const Run& reference, const Run& candidate, const std::string& allow) {
+// Has the candidate promised the tensor, has no rank a piece of it, and has that been found? So a
+// stage that leaves a layer out is accused, and not refused like pieces that make no tensor.
+bool found_left_out(const Trace& candidate, const Run& merged, const std::string& id) {
+  const auto has = [&](const RankRecord& rank) { return rank.shards.contains(id); };
+  return candidate.graph && std::ranges::none_of(candidate.ranks, has) &&
+         !why_not_whole(merged.findings, id).empty();
+}
+
+void refuse_unmatched(const Run& reference, const Trace& candidate, const Run& merged,
+                      const std::string& allow) {
   const Pattern allowed(allow, "--allow-unmatched");
   std::vector<std::string> unmatched;
   const auto look = [&](const Run& here, const Run& there) {
     for (const auto& [id, tensor] : here.values) {
       if (there.values.contains(id) || allowed.matches(id)) continue;
+      if (&there == &merged && found_left_out(candidate, merged, id)) continue;
       unmatched.push_back(id + "'" + why_not_whole(there.findings, id));
     }
   };
-  look(reference, candidate);
-  look(candidate, reference);
+  look(reference, merged);
+  look(merged, reference);
   if (unmatched.empty()) return;
   throw Failure(how_many(unmatched.size(), "tensor") + (unmatched.size() == 1 ? " is" : " are") +
                 " in one trace only, the first is '" + unmatched.front() +
@@ -108,8 +118,12 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
                                         const Run& merged, const Pairs& pairs,
                                         const std::string& allow_unmatched,
                                         const Abouts& of_reference) {
-  refuse_unmatched(reference, merged, allow_unmatched);
+  refuse_unmatched(reference, candidate, merged, allow_unmatched);
   std::vector<Finding> findings = merged.findings;
+  const Pattern allowed(allow_unmatched, "--allow-unmatched");
+  std::erase_if(findings, [&](const Finding& finding) {
+    return allowed.matches(finding.id) && found_left_out(candidate, merged, finding.id);
+  });
   add_not_finite(reference, candidate, merged, findings);
   std::set<std::string> leaves;
   const std::set<std::string> own_shape = shaped_by_layout(candidate);

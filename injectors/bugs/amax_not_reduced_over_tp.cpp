@@ -10,6 +10,7 @@ extern const Bug amax_not_reduced_over_tp{
         "data-parallel ranks, but of one tensor-parallel slice. Ranks that share a tensor scale "
         "it differently.",
     .seen_in = "Megatron-LM #442",
+    .paper = {8, Match::likely},
     .needs = {.layout = "tp2", .recipe = "fp8-delayed"},
     .hides_when = "one rank, or recipes without histories",
     .bites_at =

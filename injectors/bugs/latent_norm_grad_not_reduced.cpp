@@ -18,8 +18,8 @@ extern const Bug latent_norm_grad_not_reduced{
         },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.gradients.sums_over_sequence.replace([](const Where& where) {
-            return where.module.find(".kv_norm.") == std::string::npos;
+          joints.gradients.sums_over_sequence.replace([](const Where& where, bool promised) {
+            return promised && where.module.find(".kv_norm.") == std::string::npos;
           });
         },
 };

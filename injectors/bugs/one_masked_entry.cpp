@@ -41,7 +41,7 @@ extern const Bug one_masked_entry{
     .seen_in = "made up here: the smallest attention bug, below a norm's noise floor",
     .needs = {.layout = "tp2"},
     .hides_when = "an entry whose probability is below a BF16 rounding",
-    .dose = "probability of the entry (0.03)",
+    .dose = "probability (0.03)",
     .bites_at =
         [](const Config& config) {
           return "m0/layers." + std::to_string(std::max(config.layers - 2, 0)) + ".attn.core/out";

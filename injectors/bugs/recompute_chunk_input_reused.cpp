@@ -8,7 +8,8 @@ extern const Bug recompute_chunk_input_reused{
     .story =
         "The function that backward calls again loops over the layers of a chunk, but hands each "
         "of them what the first one took in; only the last layer of a chunk takes part.",
-    .seen_in = "Megatron-LM MR !551, ported 2023; TTrace bug 2",
+    .seen_in = "Megatron-LM MR !551, ported 2023",
+    .paper = {2, Match::likely},
     .needs = {.layout = "recompute:uniform2"},
     .hides_when = "chunks of one layer",
     .bites_at = [](const Config&) { return std::string("m0/layers.1.norm1/out"); },

@@ -9,7 +9,8 @@ extern const Bug sp_router_grad_not_reduced{
         "The router is replicated and sees slices of the tokens, so its gradient is a partial "
         "sum on each rank; it was not on the list of parameters whose gradients are summed, "
         "and the routers drifted apart.",
-    .seen_in = "Megatron-LM #599, PR 619; TTrace bug 6",
+    .seen_in = "Megatron-LM #599, PR 619",
+    .paper = {6},
     .needs = {.layout = "tp2,sp", .experts = true},
     .hides_when = "no sequence parallelism",
     .bites_at =
@@ -18,8 +19,9 @@ extern const Bug sp_router_grad_not_reduced{
         },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.gradients.sums_over_sequence.replace(
-              [](const Where& where) { return !where.module.ends_with("router.weight"); });
+          joints.gradients.sums_over_sequence.replace([](const Where& where, bool promised) {
+            return promised && !where.module.ends_with("router.weight");
+          });
         },
 };
 

@@ -12,11 +12,7 @@ extern const Bug zero_grad_missing{
     .in_the_next_step = true,
     .needs = {.layout = "tp2"},
     .hides_when = "the first step, so wherever only that one is compared",
-    .bites_at =
-        [](const Config& c) {
-          return std::string(c.family == Family::gpt || c.mtp > 0 ? "embedding.lookup/main_grad"
-                                                                  : "embedding.weight/main_grad");
-        },
+    .bites_at = first_main_grad,
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
           joints.gradients.starts_from_zero.replace([](const Where&, bool) { return false; });

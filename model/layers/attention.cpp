@@ -124,10 +124,10 @@ CoreGradient whole_rows_backward(Rank& rank, const std::string& name, const Head
   return d;
 }
 
-CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention& saved,
-                           const Tensor& d_o, Evaluation& ran) {
+CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention& saved, Tensor d_o,
+                           Evaluation& ran) {
   const HeadShape shape = core_shape(rank, name);
-  CoreGradient d = goes_round(rank) ? ring_backward(rank, name, shape, saved, d_o)
+  CoreGradient d = goes_round(rank) ? ring_backward(rank, name, shape, saved, std::move(d_o))
                                     : whole_rows_backward(rank, name, shape, saved, d_o, ran);
   scale_queries_and_keys(d.qkv, shape);
   rank.round(d.qkv);
@@ -209,8 +209,7 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
   return o;
 }
 
-Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved,
-                                const Tensor& d_o) {
+Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved, Tensor d_o) {
   if (saved.lacks_probabilities()) {
     rank.where.recomputing = true;
     core(rank, name, saved);
@@ -218,7 +217,8 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
   }
   Evaluation ran = over_keys(rank);
   const bool trade = trades_heads(rank);
-  CoreGradient g = core_gradient(rank, name, saved, trade ? heads_for_tokens(rank, d_o) : d_o, ran);
+  if (trade) d_o = heads_for_tokens(rank, d_o);
+  CoreGradient g = core_gradient(rank, name, saved, std::move(d_o), ran);
   Tensor d = trade ? tokens_for_heads(rank, g.qkv) : std::move(g.qkv);
   rank.tap(name + ".core/grad_in", d, Sharding::token_columns, rank.r.compute, ran);
   if (rank.c.sinks > 0) {

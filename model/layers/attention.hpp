@@ -42,7 +42,6 @@ struct CoreGradient {
 HeadShape local_shape(const Rank& rank);
 
 Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attention& saved);
-Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved,
-                                const Tensor& d_o);
+Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& saved, Tensor d_o);
 
 }  // namespace plumb::model

@@ -40,8 +40,8 @@ Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
   const Tensor d_middle = residual(rank, name + ".attn.add/grad_out", dy,
                                    norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
   Tensor d_attended = dropped(rank, name + ".attn.dropout", "grad_in", d_middle);
-  const Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, std::move(d_attended));
-  Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, d_o);
+  Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, std::move(d_attended));
+  Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, std::move(d_o));
   const Tensor d_norm1 = qkv_backward(rank, name, s.qkv, std::move(d_qkv));
   Tensor dx = residual(rank, name + ".add/grad_out", d_middle,
                        norm_layer_backward(rank, name + ".norm1", s.x, d_norm1));

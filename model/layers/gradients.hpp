@@ -50,7 +50,7 @@ inline void collect_parts(Rank& rank, const std::string& parameter, Tensor gradi
 // Collects one whose every token every tensor-parallel rank sees, but for sequence parallelism.
 inline void collect_replicated(Rank& rank, const std::string& parameter, Tensor gradient) {
   collect_parts(rank, parameter, std::move(gradient),
-                rank.l.sp && rank.joints.gradients.sums_over_sequence(rank.at(parameter)));
+                rank.joints.gradients.sums_over_sequence(rank.at(parameter), rank.l.sp));
 }
 
 // Collects one that all heads share.

@@ -1,6 +1,9 @@
 #include "model/layers/linear.hpp"
 
+#include <optional>
+
 #include "model/layers/gradients.hpp"
+#include "model/rank/parts.hpp"
 
 namespace plumb::model {
 
@@ -26,6 +29,14 @@ Tensor all_tokens(Rank& rank, Tensor x) {
   return rank.mesh.tp.gather_rows(x);
 }
 
+Operand column_operand(Rank& rank, const std::string& name, Tensor all) {
+  if (!rank.r.operands || rank.joints.linear.takes_cast(rank.at(name), rank.l.sp)) {
+    return input_operand(rank, name, std::move(all), Sharding::tokens);
+  }
+  input_operand(rank, name, all, Sharding::tokens);
+  return {std::move(all), {}};
+}
+
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = forward_product(rank, name, x);  // (T, F / tp)
   if (rank.gpt()) add_row(y, rank.bias(name).values);
@@ -34,22 +45,41 @@ Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
   return y;
 }
 
+// Records the gradient of a column-parallel layer's input, of this rank's tokens.
+static Tensor input_gradient(Rank& rank, const std::string& name, Tensor dx,
+                             const Evaluation& ran) {
+  rank.round(dx);
+  rank.tap(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, ran);
+  return dx;
+}
+
+static Tensor summed_input_gradient(Rank& rank, const std::string& name, Tensor part, bool sums) {
+  Evaluation ran = rank.plain();
+  Tensor dx = sums ? summed_over_ranks(rank, std::move(part), rank.r.wire, ran)
+                   : rank.own_tokens(std::move(part));
+  return input_gradient(rank, name, std::move(dx), ran);
+}
+
 Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy) {
   Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
   const Operand d = gradient_operand(rank, name, std::move(dy), Sharding::token_columns);
-  Evaluation ran = rank.plain();
-  Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
-                            Product::dgrad);
-  dx = rank.joints.linear.sums_input_gradient(rank.at(name))
-           ? summed_over_ranks(rank, std::move(dx), rank.r.wire, ran)
-           : rank.own_tokens(std::move(dx));
-  rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, ran);
+  Tensor part = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
+                              Product::dgrad);
+  const bool sums = rank.joints.linear.sums_input_gradient(rank.at(name));
+  std::optional<SumOfParts> under_way;  // while gradients of parameters are made
+  Tensor dx;
+  if (sums && rank.streams.on() && rank.where.tp_size > 1) {
+    under_way.emplace(rank, std::move(part), rank.r.wire);
+  } else {
+    dx = summed_input_gradient(rank, name, std::move(part), sums);
+  }
   collect_slice(rank, name + ".weight",
                 rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
                 Sharding::columns);
   if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Sharding::rows);
-  return dx;
+  if (!under_way) return dx;
+  return input_gradient(rank, name, rank.own_tokens(under_way->take(name)),
+                        {rank.where.tp_size, rank.r.wire, rank.r.compute});
 }
 
 Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x) {

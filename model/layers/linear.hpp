@@ -19,6 +19,9 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
 // Returns all tokens of a tensor in the residual stream.                                // (T, D)
 Tensor all_tokens(Rank& rank, Tensor x);
 
+// The input of a column-parallel layer, as its product takes it, from all tokens.
+Operand column_operand(Rank& rank, const std::string& name, Tensor all);
+
 // dy are not cast yet.
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x);
 // Returns dx for this rank's tokens of the residual stream.

@@ -20,7 +20,7 @@ Tensor activation_backward(Rank& rank, const std::string& name, const Tensor& fc
 }
 
 Tensor mlp_layer(Rank& rank, const std::string& name, Tensor x, Mlp& s) {
-  s.x = input_operand(rank, name + ".fc1", all_tokens(rank, std::move(x)), Sharding::tokens);
+  s.x = column_operand(rank, name + ".fc1", all_tokens(rank, std::move(x)));
   s.fc1 = column_forward(rank, name + ".fc1", s.x);
   s.act = input_operand(rank, name + ".fc2",
                         activation(rank, name + ".act", s.fc1, Sharding::token_columns),

@@ -29,7 +29,7 @@ Tensor shared_key(Rank& rank, const std::string& attn, const Tensor& x, Qkv& s) 
 Tensor through_latent(Rank& rank, const std::string& name, const Tensor& x, Qkv& s) {
   const std::string attn = name + ".attn", queries = name + rank.c.queries();
   HeadParts parts;
-  s.x = seen_by(rank, queries, x);
+  s.x = column_operand(rank, queries, x);
   parts.q = column_forward(rank, queries, s.x);
   parts.kv = keys_and_values(rank, attn, x, s);
   if (rank.c.shared_key > 0) parts.shared = shared_key(rank, attn, x, s);
@@ -80,7 +80,7 @@ Tensor through_latent_backward(Rank& rank, const std::string& name, const Qkv& s
 Tensor qkv_layer(Rank& rank, const std::string& name, Tensor x, Qkv& saved) {
   Tensor all = all_tokens(rank, std::move(x));
   if (rank.c.latent > 0) return through_latent(rank, name, all, saved);
-  saved.x = seen_by(rank, name + rank.c.queries(), std::move(all));
+  saved.x = column_operand(rank, name + rank.c.queries(), std::move(all));
   return column_forward(rank, name + rank.c.queries(), saved.x);
 }
 

@@ -65,10 +65,12 @@ Tensor ring_forward(Rank& rank, const std::string& name, const HeadShape& shape,
 }
 
 CoreGradient ring_backward(Rank& rank, const std::string& name, const HeadShape& shape,
-                           const Attention& saved, const Tensor& d_o) {
+                           const Attention& saved, Tensor d_o) {
   const HeadShape block = of_turn(shape);
   CoreGradient d{Tensor(saved.qkv.rows, saved.qkv.cols), {}};
   if (!shape.sinks.empty()) d.sinks = Tensor(d_o.rows, shape.heads);
+  const std::size_t sequences = d_o.rows / shape.queries();
+  d_o = rank.joints.context.output_gradient(rank.at(name + ".core"), sequences, std::move(d_o));
   std::vector<Tensor> along;
   for (std::size_t e = 0; e < saved.lse.size(); ++e) {
     const std::size_t s = e / shape.heads, h = e % shape.heads;

@@ -20,6 +20,6 @@ inline bool goes_round(const Rank& rank) {
 Tensor ring_forward(Rank& rank, const std::string& name, const HeadShape& shape, Attention& saved);
 // Starts from the saved o. Returns gradients unscaled, in FP32.
 CoreGradient ring_backward(Rank& rank, const std::string& name, const HeadShape& shape,
-                           const Attention& saved, const Tensor& d_o);
+                           const Attention& saved, Tensor d_o);
 
 }  // namespace plumb::model

@@ -1,5 +1,8 @@
 #include "model/plan/verify.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include "model/plan/plan.hpp"
 #include "model/plan/shards.hpp"
 #include "model/spec/layout.hpp"
@@ -60,6 +63,7 @@ void choices(const Merged& merged, const Config& config, int m) {
     const std::string router =
         "m" + std::to_string(m) + "/layers." + std::to_string(n) + ".mlp.router";
     const std::string id = router + "/routing";
+    if (!merged.values.contains(id)) continue;  // a finding
     has_shape(merged, id, config.tokens(), config.top_k);
     numbers(merged, id, config.experts, "expert");
     if (config.capacity == 0) continue;
@@ -77,6 +81,20 @@ void places(const Merged& merged, const std::string& id, const Config& config) {
     if (at[t] <= static_cast<float>(t % static_cast<std::size_t>(config.sequence))) continue;
     throw Failure("'" + id + "' has a token before its document begins; trace again");
   }
+}
+
+// What the promise speaks of and no rank has a piece of: a stage that leaves a layer out has none of
+// its parameters, and makes none of its tensors. (Data that are not there are refused.)
+std::vector<Finding> left_out_of(const Training& run, const Graph& graph, const Merged& merged) {
+  std::vector<Finding> findings;
+  const auto look = [&](const std::string& id) {
+    if (merged.values.contains(id) || !why_not_whole(merged.findings, id).empty()) return;
+    findings.push_back({id, "structure", std::numeric_limits<double>::infinity(),
+                        "is promised, and no rank has any of it"});
+  };
+  for (const StateEntry& k : state_entries(run.config, run.recipe)) look(k.id + "@previous");
+  for (const Node& node : graph.nodes) std::ranges::for_each(node.outputs, look);
+  return findings;
 }
 
 }  // namespace
@@ -97,7 +115,9 @@ void verify(const Trace& trace, const Merged& merged) {
   }
   same_nodes(*trace.graph, plan(run.config, run.recipe, run.layout, run.step));
   for (const StateEntry& k : state_entries(run.config, run.recipe)) {
-    has_shape(merged, k.id + "@previous", k.rows, k.cols);
+    const std::string id = k.id + "@previous";
+    // (One that is not there is a finding, not a refusal.)
+    if (merged.values.contains(id)) has_shape(merged, id, k.rows, k.cols);
   }
   for (int m = 0; m < run.config.micro_batches; ++m) {
     const std::string prefix = "m" + std::to_string(m) + "/data/";
@@ -136,7 +156,9 @@ Merged merge_verified(const Trace& trace) {
   Merged merged = merge(trace);
   verify(trace, merged);
   if (!trace.graph) return merged;
-  const Shards promised = promised_shards(run_from(trace.manifest), *trace.graph, merged.values);
+  const Training run = run_from(trace.manifest);
+  const Shards promised = promised_shards(run, *trace.graph, merged.values);
+  for (Finding& f : left_out_of(run, *trace.graph, merged)) merged.findings.push_back(std::move(f));
   for (Finding& f : misplaced(trace, promised)) merged.findings.push_back(std::move(f));
   return merged;
 }

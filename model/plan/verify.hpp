@@ -2,7 +2,7 @@
 //
 // A trace is untrusted, and its promise is executed. So the promise must be, node by node, what
 // plan() makes of the manifest's settings, and its leaves must have the shapes and ids of that
-// model.
+// model. State of layers that no rank has, and what follows from it, is no refusal but a finding.
 //
 // TESTED   tests/cli/verbs_test.cpp
 #pragma once
@@ -23,7 +23,7 @@ void verify(const Trace& trace, const Merged& merged);
 std::vector<std::string> unseen_claims(const Manifest& manifest);
 
 // The trace made whole; its findings also say where a rank does not hold what its layout gives it
-// (plan/shards.hpp). A trace without a promise is merged as it is. Throws Failure as `verify` does.
+// (plan/shards.hpp), and what is promised and on no rank. A trace without a promise is merged as it is. Throws Failure as `verify` does.
 Merged merge_verified(const Trace& trace);
 
 }  // namespace plumb::model

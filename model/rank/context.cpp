@@ -33,7 +33,7 @@ RankContext::RankContext(const Training& run, const Joints& decisions, Mesh grou
       where(place_in(mesh)),
       stages(stages_of(l, c)) {
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    stages[s] = joints.pipeline.layers(where, static_cast<int>(s), stages[s]);
+    stages[s] = joints.pipeline.layers(where, static_cast<int>(s), l.stages(), stages[s]);
   }
 }
 

@@ -159,6 +159,11 @@ const Tensor* Rank::so_far(const std::string& parameter) {
   return from_zero || !is_left ? nullptr : &stale->main_grad.at(parameter);
 }
 
+bool Rank::is_of_both_ends(const std::string& gradient) const {
+  if (gradient != "embedding.weight" && gradient != gradient_at_end()) return false;
+  return on_both_ends(parameter_of(c, "embedding.weight"));
+}
+
 void Rank::add_up(const std::string& id, const Tensor& part) {
   if (where.recomputing) return;
   Tensor& total = added_up[id];
@@ -174,7 +179,12 @@ void Rank::collect(const std::string& parameter, Tensor gradient, Sharding shard
   main_grad[parameter] = std::move(gradient);
   // Experts take the tokens of each expert-parallel rank separately.
   const int visits = of_expert(parameter) ? where.ep_size : 1;
-  if (++collected_[parameter] == visits * c.micro_batches / where.dp_size) buckets.put(parameter);
+  if (++collected_[parameter] != visits * c.micro_batches / where.dp_size) return;
+  if (where.pp_size > 1 && is_of_both_ends(parameter) &&
+      !joints.pipeline.ties_sums(at(parameter), l.zero > 0)) {
+    unsummed[parameter] = main_grad[parameter];
+  }
+  buckets.put(parameter);
 }
 
 }  // namespace plumb::model

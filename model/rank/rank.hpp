@@ -40,6 +40,8 @@ class Rank : public RankContext {
   std::map<std::string, Tensor> main_grad;
   Buckets buckets{*this, main_grad};
   std::map<std::string, Tensor> reduced;  // the optimizer's part of it
+  // What a stage sends to the other one of a tied matrix's gradient, where that is not its sum.
+  std::map<std::string, Tensor> unsummed;
   // Losses and counts of routers and an extra head, added up over this rank's micro-batches, by id
   // without the micro-batch.
   std::map<std::string, Tensor> added_up;
@@ -122,6 +124,8 @@ class Rank : public RankContext {
   bool traced_;
   std::set<std::string> next_state_;  // ids of what the next step starts from
 
+  // Is it the gradient of a matrix of first and last stage, here as one of them?
+  bool is_of_both_ends(const std::string& gradient) const;
   // The tensor that a micro-batch's gradient is added to; null: zeros.
   const Tensor* so_far(const std::string& parameter);
 };

@@ -8,6 +8,10 @@
 namespace plumb::model {
 namespace {
 
+// Streams that came later take draws from far on, so that the schedules of earlier seeds stay the
+// same: slowness of the ring's and of parts', each draw of parts'.
+constexpr std::uint64_t far = std::uint64_t(1) << 40;
+
 class FlushingCommunicator final : public Communicator {
  public:
   FlushingCommunicator(Communicator& group, Streams& streams) : group_(group), streams_(streams) {}
@@ -39,17 +43,15 @@ class FlushingCommunicator final : public Communicator {
 Streams::Streams(int seed, int rank)
     : on_(seed > 0),
       key_(key_of(static_cast<std::uint64_t>(seed), "overlap/" + std::to_string(rank))) {
-  // The ring's streams take draws from far on, so that the schedules of earlier seeds stay the
-  // same.
   for (std::size_t i = 0; i < queues_.size(); ++i) {
-    const bool of_ring = i >= static_cast<std::size_t>(Stream::ring_out);
-    queues_[i].slowness = uniform(key_, of_ring ? (std::uint64_t(1) << 40) + i : draws_++);
+    const bool late = i >= static_cast<std::size_t>(Stream::ring_out);
+    queues_[i].slowness = uniform(key_, late ? far + i : draws_++);
   }
 }
 
 Event Streams::issue(Stream stream, std::function<void()> step) {
   Queue& q = queue(stream);
-  q.steps.push_back({on_ ? drawn(q) : 0, std::move(step)});
+  q.steps.push_back({on_ ? drawn(stream) : 0, std::move(step)});
   const Event event{stream, q.happened + static_cast<long>(q.steps.size())};
   if (on_) {
     progress();
@@ -61,8 +63,9 @@ Event Streams::issue(Stream stream, std::function<void()> step) {
 
 // Draws a number below 128, short and long ones alike: 2^u - 1, u uniform in [0, 7) on the slowest
 // stream.
-int Streams::drawn(const Queue& q) {
-  return static_cast<int>(std::exp2(7 * q.slowness * uniform(key_, draws_++)) - 1);
+int Streams::drawn(Stream stream) {
+  const std::uint64_t draw = stream >= Stream::parts_out ? 2 * far + draws_of_parts_++ : draws_++;
+  return static_cast<int>(std::exp2(7 * queue(stream).slowness * uniform(key_, draw)) - 1);
 }
 
 void Streams::progress() {
@@ -87,8 +90,8 @@ void Streams::wait(const Event& event) {
 }
 
 void Streams::flush() {
-  for (const Stream stream :
-       {Stream::sums_out, Stream::shares_out, Stream::stage_out, Stream::ring_out}) {
+  for (const Stream stream : {Stream::sums_out, Stream::shares_out, Stream::stage_out,
+                              Stream::ring_out, Stream::parts_out}) {
     while (!queue(stream).steps.empty()) run_first(queue(stream));
   }
 }

@@ -34,7 +34,9 @@ enum class Stream {
   to_host,
   to_device,
   ring_out,
-  ring_in
+  ring_in,
+  parts_out,
+  parts_in
 };
 
 // A bucket or a tensor travels in this many pieces, one after another.
@@ -73,11 +75,11 @@ class Streams {
   };
   Queue& queue(Stream stream) { return queues_[static_cast<std::size_t>(stream)]; }
   static void run_first(Queue& q);
-  int drawn(const Queue& q);
+  int drawn(Stream stream);
 
   bool on_;
-  std::uint64_t key_, draws_ = 0;
-  std::array<Queue, 10> queues_;
+  std::uint64_t key_, draws_ = 0, draws_of_parts_ = 0;
+  std::array<Queue, 12> queues_;
 };
 
 // Wraps the groups of a rank: it flushes (give) before each wait.

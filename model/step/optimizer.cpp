@@ -30,8 +30,8 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, Tensor&& x, int 
 // Returns the sum over the ranks that hold copies, or this rank's share of it.
 Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
   Tensor gradient = rank.buckets.take(as);
-  if (p.expert >= 0) {
-    const float factor = rank.joints.experts.gradient_factor(rank.at(p.name));
+  const float factor = rank.joints.gradients.factor(rank.at(as));
+  if (factor != 1) {
     for (float& g : gradient.values) g *= factor;
   }
   if (rank.l.zero >= 2) gradient = own_share(rank, gradient, p);
@@ -39,6 +39,15 @@ Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
       (rank.on_both_ends(p) && as == p.name ? "embedding.lookup" : as) + "/main_grad";
   tap(rank, p, id, gradient, 2, fp32, {rank.copies_of(p.name).size(), fp32, fp32});
   return gradient;
+}
+
+// Sends the other stage the sum of this one's gradient, or what a joint has it send instead.
+void send_gradient(Rank& rank, const Parameter& p, const std::string& as, const Tensor& sum,
+                   int other) {
+  const auto found = rank.unsummed.find(as);
+  if (found == rank.unsummed.end()) return rank.mesh.pp.send(other, 0, sum);
+  const Tensor& own = found->second;
+  rank.mesh.pp.send(other, 0, rank.l.zero >= 2 ? own_share(rank, own, p) : own);
 }
 
 // Returns the gradient of a matrix on both ends, on both: the sum of its gradients as embedding on
@@ -49,7 +58,8 @@ Tensor tied_gradient(Rank& rank, const Parameter& p) {
   if (rank.ends()) multiplied = reduced(rank, p, rank.gradient_at_end());
   if (rank.where.pp_size > 1) {
     const int last = rank.where.pp_size - 1, other = rank.begins() ? last : 0;
-    rank.mesh.pp.send(other, 0, rank.begins() ? looked_up : multiplied);
+    rank.begins() ? send_gradient(rank, p, p.name, looked_up, other)
+                  : send_gradient(rank, p, rank.gradient_at_end(), multiplied, other);
     (rank.begins() ? multiplied : looked_up) = rank.mesh.pp.receive(other, 0);
   }
   if (!rank.joints.pipeline.ties_gradients(rank.where)) {
@@ -148,7 +158,8 @@ AdamState adam_step_of(Rank& rank, const Parameter& p, const Tensor& gradient, b
   const Tensor& whole = *rank.state.at(p.name + (rank.r.masters ? "/master" : "/param"));
   const Tensor share = a_share ? own_share(rank, whole, p) : Tensor();
   const Tensor& from = a_share ? share : whole;
-  if (skipped) return {from, average, square};
+  const bool updates = rank.joints.optimizer.updates(rank.at(p.name), rank.l.zero > 0);
+  if (skipped || !updates) return {from, average, square};
   const double decay = decays(p) ? fraction(rank.c.weight_decay) : 0;
   return adam_step({rank.c.rate, rank.c.beta1, rank.c.beta2, rank.c.adam_eps, rank.step, decay},
                    gradient, from, average, square);

@@ -123,12 +123,12 @@ std::string bare(std::string text) {
 }
 
 TEST_F(Json, HasEveryWordOfATextWithoutRoundedNumbers) {
-  const std::set<std::string> of_people = {"|",     "is",     "what",  "wrong", "seen",
-                                           "in:",   "needs:", "dose:", "hides", "when:",
-                                           "claim", "yes",    "no",    "moe"};
+  const std::set<std::string> of_people = {"|",      "is",    "what",   "wrong", "seen",  "in:",
+                                           "needs:", "dose:", "hides",  "when:", "claim", "yes",
+                                           "no",     "moe",   "paper:", "TTrace"};
   for (const std::string command :
-       {"bugs", "bugs one-masked-entry", "bugs ep-gather-detaches-router", "recipes",
-        "recipes fp8-block", "experiment", "paper"}) {
+       {"bugs", "bugs one-masked-entry", "bugs ep-gather-detaches-router",
+        "bugs expert-grad-ep-factor", "recipes", "recipes fp8-block", "experiment", "paper"}) {
     const Said text = plumb(command);
     ASSERT_EQ(text.code, 0) << command;
     const std::string all = bare(all_text(document(command)));
@@ -139,6 +139,22 @@ TEST_F(Json, HasEveryWordOfATextWithoutRoundedNumbers) {
       EXPECT_NE(all.find(word), all.npos) << command << ": " << word;
     }
   }
+}
+
+TEST_F(Json, OfABugHasItsNumberInThePaperAndHowSureThatIs) {
+  const auto paper = [](const std::string& bug) {
+    return document("bugs " + bug)["bugs"][0]["paper"];
+  };
+  EXPECT_EQ(paper("sp-norm-grad-not-reduced"), (json{{"bug", 12}, {"match", "confirmed"}}));
+  EXPECT_EQ(paper("expert-grad-ep-factor"), (json{{"bug", 4}, {"match", "guess"}}));
+  EXPECT_TRUE(paper("one-masked-entry").is_null());
+  const auto says = [](const std::string& arguments, const std::string& words) {
+    return plumb(arguments).out.find(words) != std::string::npos;
+  };
+  EXPECT_TRUE(says("bugs sp-norm-grad-not-reduced", "\npaper: bug 12 of TTrace (confirmed)\n"));
+  EXPECT_TRUE(says("bugs expert-grad-ep-factor", "\npaper: bug 4 of TTrace (guess)\n"));
+  EXPECT_FALSE(says("bugs one-masked-entry", "paper:"));
+  EXPECT_TRUE(says("bugs", " 4 guess "));
 }
 
 TEST_F(Json, OfATraceHasItsTensorsAndOfAReplayItsFindings) {

@@ -47,6 +47,23 @@ TEST_F(Cli, CheckAcquitsTheHealthyAndBlamesTheBuggyRun) {
   EXPECT_EQ(plumb("replay " + at("buggy")).code, 1);
 }
 
+TEST_F(Cli, CheckBlamesALayerThatNoStageHasAndReplayRefusesIt) {
+  const std::string sizes = " --layers 4 --width 32 --heads 4 --hidden 64 --sequence 16 ";
+  const std::string train = "train" + sizes;
+  ASSERT_EQ(plumb(train + "-o " + at("four")).code, 0);
+  ASSERT_EQ(
+      plumb(train + "--layout pp2:1+3 --bug pp-uneven-layer-offset -o " + at("lacks_one")).code, 0);
+  const Said said = plumb("check " + at("four") + " " + at("lacks_one"));
+  EXPECT_EQ(said.code, 1);
+  EXPECT_NE(said.out.find("blamed: layers.1.norm1.weight/param@previous\n"), std::string::npos);
+  const std::string allowing = " --allow-unmatched '^(m[0-9]/)?layers\\.1\\.' --rule flat";
+  const Said others = plumb("check " + at("four") + " " + at("lacks_one") + allowing);
+  EXPECT_NE(others.out.find("blamed: m0/layers.2.norm1/out\n"), std::string::npos) << others.out;
+  refused("replay " + at("lacks_one"), "no rank has any of it");
+  refused("check " + at("lacks_one") + " " + at("four"), "the reference cannot be trusted");
+  refused("catch pp-uneven-layer-offset " + sizes + "--layout pp2", "stages of unequal length");
+}
+
 TEST_F(Cli, CatchSaysTheSameAndAHealthyJointIsSilent) {
   const std::string same = small_sizes + "--layout dp2,tp2";
   const Said caught = plumb("catch embedding-mask-on-shifted-ids " + same);

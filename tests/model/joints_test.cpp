@@ -76,6 +76,21 @@ const LeftOut all[] = {
     {"replicas_in_norm", "gpt", "bf16", "tp2",
      [](Joints& j) { j.optimizer.in_norm.replace([](const Where&, bool) { return true; }); },
      "clip/grad_norm"},
+    {"sums_of_a_tied_matrix_in_shares", "gpt", "bf16", "dp2,pp2,zero2",
+     [](Joints& j) { j.pipeline.ties_sums.replace([](const Where&, bool) { return false; }); },
+     "embedding.weight/main_grad"},
+    {"updates_without_shares", "llama", "bf16", "tp2",
+     [](Joints& j) {
+       j.optimizer.updates.replace(
+           [](const Where& where, bool) { return where.module != "layers.1.mlp.fc2.weight"; });
+     },
+     "layers.1.mlp.fc2.weight/exp_avg"},
+    {"cast_of_an_input_not_gathered", "gpt", "mxfp8", "tp2",
+     [](Joints& j) {
+       j.linear.takes_cast.replace(
+           [](const Where& where, bool) { return where.module != "layers.1.mlp.fc1"; });
+     },
+     "m0/layers.1.mlp.fc1/out"},
     {"current_scale_over_slices", "llama", "fp8-current", "tp2",
      [](Joints& j) { not_over(j.scaling.reduces_over, "tp"); },
      "m0/layers.0.mlp.fc2/operand_scale"},

@@ -57,13 +57,14 @@ TEST(Overlap, WhatOthersWaitForIsGivenAndTheRestIsNot) {
   int given = 0, rest = 0;
   for (int seed = 1; seed <= 20; ++seed) {
     Streams streams(seed, 3);
-    for (const Stream stream : {Stream::sums_out, Stream::shares_out, Stream::stage_out}) {
+    for (const Stream stream :
+         {Stream::sums_out, Stream::shares_out, Stream::stage_out, Stream::parts_out}) {
       streams.issue(stream, [&] { ++given; });
     }
     for (const Stream stream : {Stream::sums_in, Stream::to_device})
       streams.issue(stream, [&] { ++rest; });
     streams.flush();
-    EXPECT_EQ(given, 3 * seed);
+    EXPECT_EQ(given, 4 * seed);
   }
   EXPECT_LT(rest, 40);
 }
@@ -128,9 +129,9 @@ TEST(Interleavings, ChangeNoBitOfAHealthyRun) {
       }
     }
   }
-  for (const auto what :
-       {Wait::gradient, Wait::bucket_left, Wait::parameter, Wait::sent, Wait::received,
-        Wait::parked, Wait::brought_back, Wait::gradient_on_host, Wait::parameter_back}) {
+  for (const auto what : {Wait::gradient, Wait::bucket_left, Wait::parameter, Wait::sent,
+                          Wait::received, Wait::parked, Wait::brought_back, Wait::gradient_on_host,
+                          Wait::parameter_back, Wait::input_gradient}) {
     EXPECT_GT((waits.counts[{what, true}]), 0) << static_cast<int>(what);
     EXPECT_GT((waits.counts[{what, false}]), 0) << static_cast<int>(what);
   }
@@ -140,7 +141,8 @@ TEST(Interleavings, ChangeNoBitOfExpertsAndShortOperands) {
   for (const auto& [family, recipe, layout] :
        {std::tuple{"gpt-moe", "bf16", "dp4,ep2,zero3"}, std::tuple{"llama-moe", "fp32", "dp2,ep2"},
         std::tuple{"gpt", "fp8-delayed", "dp2,zero3,pp2"},
-        std::tuple{"llama", "bf16", "dp2,cp2,zero2"}}) {
+        std::tuple{"llama", "bf16", "dp2,cp2,zero2"}, std::tuple{"gpt", "bf16", "tp4,sp"},
+        std::tuple{"gpt", "fp8-current", "tp4"}}) {
     Case of(family, recipe);
     const auto alone = of.records(layout, 0, Joints());
     for (int seed = 1; seed <= effort(4); ++seed) {
