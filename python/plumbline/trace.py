@@ -566,7 +566,7 @@ class _Run:
             return
         with torch.no_grad():
             known, x = known or getattr(x, "_plumb_lies", None), x.detach()
-            self._sequence(name, x, self.modules.get(of))
+            self._sequence(name, x, of)
             shape, placements = self._placed(name, x, of, like, loss, known)
             if turned:
                 x, shape = x.transpose(0, 1), [shape[1], shape[0], *shape[2:]]
@@ -674,15 +674,21 @@ class _Run:
         stride = getattr(p, "partition_stride", 1)
         return [shard("tp", p.partition_dim, **({"stride": stride} if stride > 1 else {}))]
 
-    def _sequence(self, name, x, module):
-        """Of what shape tensors are whose sequence (s, b, h) Megatron deals out: what its embeddings return, and norms
-        with marked weights take. All others of that shape lie so, too."""
-        config, side = getattr(module, "config", None), name.rsplit("/", 1)[-1]
-        if "tp" in self.mesh and x.dim() == 3 and (
-                side == "in" and getattr(getattr(module, "weight", None), "sequence_parallel", False)
+    def _sequence(self, name, x, of):
+        """Of what shape tensors are whose sequence (s, b, h) Megatron deals out: what its embeddings return, norms with
+        marked weights take, and modules without a weight have that a configuration says it of. All others of that shape
+        lie so, too."""
+        if "tp" not in self.mesh or x.dim() != 3 or of is None:
+            return
+        module, side, above = self.modules[of], name.rsplit("/", 1)[-1], of
+        while above and not hasattr(self.modules.get(above), "config"):
+            above = above.rpartition(".")[0]
+        config = getattr(self.modules.get(above), "config", None)
+        if (side == "in" and getattr(getattr(module, "weight", None), "sequence_parallel", False)
                 or side == "out" and getattr(module, "reduce_scatter_embeddings", False)
-                or side == "out" and getattr(config, "sequence_parallel", False) and x.shape[-1] == config.hidden_size
-                and not hasattr(module, "weight") and not any(match.search(name) for match in self.places)):
+                or side in ("in", "out") and getattr(config, "sequence_parallel", False)
+                and x.shape[-1] == config.hidden_size and not hasattr(module, "weight")
+                and not any(match.search(name) for match in self.places)):
             self.dealt.add(x.shape)
 
     def _write(self, folder, may_differ):

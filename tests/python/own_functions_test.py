@@ -80,10 +80,11 @@ class Words(nn.Module):
 class Block(nn.Module):
     def __init__(self, factor):
         super().__init__()
-        self.norm, self.up, self.down = nn.RMSNorm(WIDTH), Linear(32, WIDTH, 0, 2), Linear(WIDTH, 16, 1, 1, factor)
+        self.drop, self.norm = nn.Dropout(0.0), nn.RMSNorm(WIDTH)
+        self.up, self.down = Linear(32, WIDTH, 0, 2), Linear(WIDTH, 16, 1, 1, factor)
 
     def forward(self, hidden):
-        gate, up = self.up(self.norm(hidden))[0].chunk(2, -1)
+        gate, up = self.up(self.norm(self.drop(hidden)))[0].chunk(2, -1)
         return hidden + self.down(gate.sigmoid() * up)[0], None
 
 
@@ -199,11 +200,12 @@ class OwnFunctions(unittest.TestCase):
             self.assertEqual(layout[sides][module], by_sequence, module)
 
     def test_lie_so_whoever_says_it(self):
-        for says, first in ("words", 0), ("norms", 0), ("blocks", 1), ("nobody", 3):  # from which on they do
+        for says, first in ("words", 0), ("norms", 1), ("blocks", 0), ("nobody", 3):  # from which on they do
             layout = dealt({"says": (says,)})
-            for n, (side, module) in enumerate((("inputs", "blocks.0.norm"), ("outputs", "blocks.0"),
-                                                ("inputs", "blocks.1.norm"))):
-                self.assertEqual(layout[side][module][0]["kind"], "shard" if n >= first else "replicate", (says, module))
+            for n, (side, module) in enumerate((("inputs", "blocks.0.drop"), ("inputs", "blocks.0.norm"),
+                                                ("outputs", "blocks.0"))):
+                kind = "shard" if n >= first else "replicate"
+                self.assertEqual(layout[side][module][0]["kind"], kind, (says, module))
 
     def test_of_an_embedding_that_turns_are_turned_back(self):
         values, says = read(steps()[1], 2)
