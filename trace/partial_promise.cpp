@@ -29,7 +29,7 @@ std::string why_left_out(const MadeBy& promised, const MadeBy* ran) {
     return "what " + promised.op + " makes depends on more than made_by says";
   }
   if (ran == nullptr) return "the candidate's producer does not say how it was made";
-  if (call_of(*ran) != call_of(promised) || ran->output != promised.output) {
+  if (ran->op != promised.op || ran->inputs != promised.inputs || ran->output != promised.output) {
     return "the two runs say otherwise how it was made, " + promised.op + " and " + ran->op;
   }
   if (ran->parts > 2) {

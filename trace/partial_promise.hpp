@@ -1,7 +1,8 @@
 // trace/partial_promise.hpp: the promise of single tensors, where producers say how each was made.
 //
-// What makes a tensor is the reference's word, never the run's that is judged. How its sum is split
-// over ranks is the candidate's word: nobody else knows. Both have to speak of a tensor.
+// What makes a tensor is the reference's word, never the run's that is judged; so are the attributes
+// of the operation. How its sum is split over ranks is the candidate's word: nobody else knows. Both
+// have to name the same operation, inputs and output.
 //
 // A node is replayed from the candidate's own tensors, whole, by the bounds of its operation; what the
 // candidate's ranks share is made as the operation promises it. A node that the reference does not

@@ -7,6 +7,9 @@
 //                weight_decay w; default 0)
 //   evaluate     each step in FP32, nothing is cast. Where `skip` is not 0 the step is left out:
 //                all outputs are what they were, whatever the gradient holds.
+//   forms        quotients, as above; factors [PyTorch-Adam]: m' = m + (1-b1) (g-m), first
+//                w <- (1 - lr weight_decay) w, and w' = w - (lr/(1-b1^t)) m' / (sqrt(v')/sqrt(1-b2^t)
+//                + eps); joined [Apex-Adam]: w' = w - lr (quotient + weight_decay w)
 #include <algorithm>
 #include <cmath>
 
@@ -23,29 +26,83 @@ bool skipped(const C& call) {
   return call.inputs.size() > 4 && T(0) < call[4].values[0];
 }
 
+constexpr List<Form> forms{{"quotients"}, {"factors"}, {"joined"}};
+constexpr std::size_t by_factors = 1, joined = 2;
+
+// What a call says, as the double that it is.
+struct Rates {
+  double beta1, beta2, rate, eps, decay, left1, left2;  // left: 1 - beta^t
+};
+template <class C>
+Rates rates_of(const C& call) {
+  const double b1 = call.attribute("beta1"), b2 = call.attribute("beta2");
+  const double t = call.attribute("step");
+  return {b1,
+          b2,
+          call.attribute("lr"),
+          call.attribute("eps"),
+          call.attribute("weight_decay", 0),
+          1 - std::pow(b1, t),
+          1 - std::pow(b2, t)};
+}
+
+// One weight and its moments.
+template <class T>
+struct Weight {
+  T &w, &m, &v;
+};
+
+template <class T>
+void update(const Weight<T>& x, const T& g, const Rates& by) {
+  using std::sqrt;
+  const T m_share = static_cast<T>(by.beta1), v_share = static_cast<T>(by.beta2);
+  x.m = m_share * x.m + (T(1) - m_share) * g;
+  x.v = v_share * x.v + (T(1) - v_share) * g * g;
+  if (by.decay != 0) x.w -= static_cast<T>(by.rate * by.decay) * x.w;
+  x.w -= static_cast<T>(by.rate) * (x.m / static_cast<T>(by.left1)) /
+         (sqrt(x.v / static_cast<T>(by.left2)) + static_cast<T>(by.eps));
+}
+
+// All that depends on no weight is one factor, which is rounded once.
+template <class T>
+void update_by_factors(const Weight<T>& x, const T& g, const Rates& by) {
+  using std::sqrt;
+  x.m += static_cast<T>(1 - by.beta1) * (g - x.m);
+  x.v = static_cast<T>(by.beta2) * x.v + static_cast<T>(1 - by.beta2) * g * g;
+  if (by.decay != 0) x.w = static_cast<T>(1 - by.rate * by.decay) * x.w;
+  const T root = sqrt(x.v) / static_cast<T>(std::sqrt(by.left2)) + static_cast<T>(by.eps);
+  x.w -= static_cast<T>(by.rate / by.left1) * x.m / root;
+}
+
+// What decays is added to the quotient.
+template <class T>
+void update_joined(const Weight<T>& x, const T& g, const Rates& by) {
+  using std::sqrt;
+  const T m_share = static_cast<T>(by.beta1), v_share = static_cast<T>(by.beta2);
+  x.m = m_share * x.m + (T(1) - m_share) * g;
+  x.v = v_share * x.v + (T(1) - v_share) * g * g;
+  T u = (x.m / static_cast<T>(by.left1)) /
+        (sqrt(x.v / static_cast<T>(by.left2)) + static_cast<T>(by.eps));
+  if (by.decay != 0) u += static_cast<T>(by.decay) * x.w;
+  x.w -= static_cast<T>(by.rate) * u;
+}
+
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
-  using std::sqrt;
-  const double b1 = call.attribute("beta1");
-  const double b2 = call.attribute("beta2");
-  const double t = call.attribute("step");
-  const T m_share = static_cast<T>(b1);
-  const T v_share = static_cast<T>(b2);
-  const T m_fix = static_cast<T>(1 - std::pow(b1, t));
-  const T v_fix = static_cast<T>(1 - std::pow(b2, t));
-  const T rate = static_cast<T>(call.attribute("lr"));
-  const T eps = static_cast<T>(call.attribute("eps"));
-  const double decay = call.attribute("lr") * call.attribute("weight_decay", 0);
-  Matrix<T> w = call[0];
-  Matrix<T> m = call[1];
-  Matrix<T> v = call[2];
+  Matrix<T> w = call[0], m = call[1], v = call[2];
   if (skipped<T>(call)) return {std::move(m), std::move(v), std::move(w)};
-  for (std::size_t e = 0; e < w.size(); ++e) {
-    const T g = call[3].values[e];
-    m.values[e] = m_share * m.values[e] + (T(1) - m_share) * g;
-    v.values[e] = v_share * v.values[e] + (T(1) - v_share) * g * g;
-    if (decay != 0) w.values[e] -= static_cast<T>(decay) * w.values[e];
-    w.values[e] -= rate * (m.values[e] / m_fix) / (sqrt(v.values[e] / v_fix) + eps);
+  const Rates by = rates_of(call);
+  const auto each = [&](auto formula) {
+    for (std::size_t e = 0; e < w.size(); ++e) {
+      formula(Weight<T>{w.values[e], m.values[e], v.values[e]}, call[3].values[e]);
+    }
+  };
+  if (call.form == by_factors) {
+    each([&](const Weight<T>& x, const T& g) { update_by_factors(x, g, by); });
+  } else if (call.form == joined) {
+    each([&](const Weight<T>& x, const T& g) { update_joined(x, g, by); });
+  } else {
+    each([&](const Weight<T>& x, const T& g) { update(x, g, by); });
   }
   return {std::move(m), std::move(v), std::move(w)};
 }
@@ -104,6 +161,7 @@ extern const Operation adam{
                .attributes = {real("lr"), real("beta1"), real("beta2"), real("eps"), count("step"),
                               or_else(real("weight_decay"))}},
     .examples = {.random = random, .shaped = shaped},
+    .forms = forms,
 };
 
 }  // namespace plumb::bounds

@@ -548,7 +548,7 @@ class _Run:
         group = next((g for g in self.optimizer.param_groups if any(p is q for q in g["params"])), {})
         decay = group.get("weight_decay", 0)
         if (type(self.optimizer) is not optim.AdamW and (type(self.optimizer) is not optim.Adam or decay)
-                or group.get("amsgrad") or group.get("maximize") or p.grad is None
+                or any(group.get(other) for other in ("amsgrad", "maximize", "capturable")) or p.grad is None
                 or [key for key, _ in self._states(p)] != ["exp_avg", "exp_avg_sq"]
                 or {x.dtype for x in (p, p.grad, *dict(self._states(p)).values())} != {torch.float32}):
             return None

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
@@ -120,7 +121,7 @@ TEST(Interleavings, ChangeNoBitOfAHealthyRun) {
          {"dp4", "dp2,tp2,sp,pp2", "pp2,vpp2", "dp2,zero3,tp2", "dp4,zero3,recompute:uniform2",
           "offload,pp2", "dp2,offload,recompute:uniform2,zero1"}) {
       const auto alone = of.records(layout, 0, Joints());
-      for (int seed = 1; seed <= 3; ++seed) {
+      for (int seed = 1; seed <= effort(3); ++seed) {
         Joints joints;
         waits.listen(joints);
         EXPECT_TRUE(same(of.records(layout, seed, joints), alone)) << family << layout << seed;
@@ -142,7 +143,7 @@ TEST(Interleavings, ChangeNoBitOfExpertsAndShortOperands) {
         std::tuple{"llama", "bf16", "dp2,cp2,zero2"}}) {
     Case of(family, recipe);
     const auto alone = of.records(layout, 0, Joints());
-    for (int seed = 1; seed <= 4; ++seed) {
+    for (int seed = 1; seed <= effort(4); ++seed) {
       EXPECT_TRUE(same(of.records(layout, seed, Joints()), alone)) << family << layout << seed;
     }
   }

@@ -83,6 +83,14 @@ TEST_F(PartialPromises, AccuseNobodyByAWrongWord) {
   EXPECT_TRUE(any_starts_with(seen.not_judged, id + ": the reference does not hold"));
 }
 
+TEST_F(PartialPromises, TakeAttributesOfTheReferenceAlone) {
+  const std::string id = "m0/layers.0.norm1/out";
+  said(candidate_, id).attributes["eps"] = 1;
+  EXPECT_EQ(replayed().ratios.at(id), 0);
+  said(reference_, id).attributes["eps"] = 1;
+  EXPECT_FALSE(replayed().ratios.contains(id));  // a word that the reference does not keep
+}
+
 TEST_F(PartialPromises, LeaveOutWhatOneRunAloneSays) {
   const std::string other = "m0/layers.0.norm1/out", silent = "m0/layers.1.norm1/out",
                     many = "m0/layers.0.attn.proj/out";

@@ -1,0 +1,121 @@
+"""Does `plumb replay` find that PyTorch's own modules, gradients and AdamW do what plumbline.trace says they do, and
+does it see where one does not?
+
+    replayed_test.py PLUMB
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except (ImportError, OSError) as wrong:
+    print(f"skipped: PyTorch cannot be imported ({wrong}); ./run test torch installs it")
+    sys.exit(77)
+
+import plumbline.trace as plumb
+
+PROGRAM = os.path.abspath(sys.argv.pop(1))
+OUTS = ["words", "norm", "fc1", "gelu", "tanh", "silu", "fc2"] + ["rms"] * hasattr(nn, "RMSNorm")
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm, self.fc1 = nn.Embedding(24, 16), nn.LayerNorm(16), nn.Linear(16, 48)
+        self.gelu, self.tanh, self.silu = nn.GELU(), nn.GELU("tanh"), nn.SiLU()
+        self.rms = nn.RMSNorm(48, eps=1e-5) if hasattr(nn, "RMSNorm") else nn.Identity()
+        self.fc2 = nn.Linear(48, 24, bias=False)
+
+    def forward(self, ids):
+        return self.fc2(self.rms(self.silu(self.tanh(self.gelu(self.fc1(self.norm(self.words(ids))))))))
+
+
+def replayed(dtype=torch.float32, optimizer=torch.optim.AdamW, **options):
+    """Ratios by id, and what `plumb replay` says, of the second step."""
+    torch.manual_seed(1)
+    model = Model().to(dtype)
+    optimizer = optimizer(model.parameters(), lr=0.01, **options)
+    folder = tempfile.mkdtemp()
+    os.environ["PLUMB_TRACE"] = "1"
+    plumb.start(model, os.path.join(folder, "run"), layout={"tp": 1}, steps=[2])
+    for _ in range(2):
+        with plumb.step(optimizer):
+            ids = torch.randint(24, (4, 8))
+            optimizer.zero_grad()
+            F.cross_entropy(model(ids).flatten(0, 1).float(), ids.flatten()).backward()
+            optimizer.step()
+    ran = subprocess.run([PROGRAM, "replay", "run", "--json"], cwd=folder, capture_output=True, text=True)
+    said = json.loads(ran.stdout)
+    return {one["id"]: one["ratio"] for one in said["tensors"]}, said
+
+
+class Replayed(unittest.TestCase):
+    def holds(self, ratios, said, expected):
+        self.assertEqual(said["findings"], [])
+        self.assertEqual(said["exit_code"], 0)
+        self.assertLessEqual(set(expected), set(ratios))
+
+    def test_is_what_the_modules_of_pytorch_make(self):
+        gradients = [f"{name}/grad" for name in ("fc1.weight", "fc1.bias", "fc2.weight")]
+        for dtype in torch.float32, torch.bfloat16:
+            ratios, said = replayed(dtype)
+            self.holds(ratios, said, [f"m0/{name}/out" for name in OUTS] + gradients)
+
+    def test_is_what_adamw_makes(self):
+        states = [f"{name}{what}" for name in ("words.weight", "norm.bias", "fc1.weight")
+                  for what in ("/exp_avg", "/exp_avg_sq", "/param")]
+        self.holds(*replayed(), states)
+        self.holds(*replayed(weight_decay=0.1, betas=(0.8, 0.9), eps=1e-6), states)
+        self.holds(*replayed(optimizer=torch.optim.Adam), states)
+
+    def test_says_nothing_of_other_optimizers(self):
+        for options in {"amsgrad": True}, {"optimizer": torch.optim.Adam, "weight_decay": 0.1}, {
+                "optimizer": torch.optim.SGD, "momentum": 0.9}:
+            ratios, said = replayed(**options)
+            self.holds(ratios, said, [f"m0/{name}/out" for name in OUTS])
+            self.assertEqual([name for name in ratios if name.endswith("/param")], [])
+
+    def test_sees_a_module_that_makes_something_else(self):
+        whole = F.linear
+        with mock.patch.object(F, "linear", lambda x, w, b=None: whole(x, w, b) * (1 + 1e-4)):
+            ratios, said = replayed()
+        self.assertEqual((said["exit_code"], said["blamed"]), (1, "m0/fc1/out"))
+        self.assertGreater(ratios["m0/fc2/out"], 1)
+        self.assertLessEqual(ratios["m0/norm/out"], 1)
+
+    def test_sees_an_optimizer_that_makes_something_else(self):
+        class Wrong(torch.optim.AdamW):
+            def step(self):
+                for group in self.param_groups:
+                    group["lr"] *= 1.001
+                super().step()
+                for group in self.param_groups:
+                    group["lr"] /= 1.001
+
+        with mock.patch.object(plumb._Run, "_adam", unlike(Wrong)):
+            ratios, said = replayed(optimizer=Wrong)
+        self.assertEqual(said["exit_code"], 1)
+        self.assertTrue(said["blamed"].endswith("/param"), said["blamed"])
+        self.assertLessEqual(ratios["fc1.weight/exp_avg"], 1)
+
+
+def unlike(kind):
+    """As plumbline.trace would, if it took `kind` for AdamW."""
+    whole = plumb._Run._adam
+
+    def adam(run, p, name):
+        with mock.patch.object(torch.optim, "AdamW", kind):
+            return whole(run, p, name)
+    return adam
+
+
+if __name__ == "__main__":
+    unittest.main()
