@@ -23,11 +23,14 @@ MISTAKES = {  # and who is to blame
     "tensor_parallel": {"norm": "m0/layers.0.norm2/in", "heads": "m0/layers.0.attention.o/in", "seed": "m0/input"},
     "by_hand": {"copy": "m0/layers.2.norm2/grad_out", "mask": "m0/words/out", "top": "m0/loss"},
     "data_parallel": {"sync": "head.weight/grad", "zero": "head.weight/grad", "twice": "m0/head/grad_out"},
+    "fully_sharded": {"divide": "layers.0.attention.k.weight/grad", "ignored": "norm.weight/grad",
+                      "labels": "m0/head/grad_out"},
     "megatron_core": {"mask": "m0/embedding.word_embeddings/out", "norm": "decoder.final_layernorm.weight/grad",
                       "stride": "m0/decoder.layers.0.mlp.linear_fc2/in"}}
 FIRST = r"^m0/(words/(in|out)|layers\.0\.(norm1/(in|out)|attention\.([qkv]/(in|out)|o/in)))"
 EXACT = {  # where nothing upstream is added over ranks: up to the first sum of a layer, and all but gradients of weights
     "tensor_parallel": FIRST, "by_hand": FIRST, "data_parallel": "/(in|out|grad_out)$",
+    "fully_sharded": "/(in|out|grad_out)$",
     "megatron_core": r"^m0/(embedding.*/(in|out)|decoder\.layers\.0\.(input_layernorm/(in|out)|self_attention\."
                      r"(linear_qkv/(in|out)|core_attention.*/(in|out)|linear_proj/in)))$"}
 NEEDS = {"megatron_core": "megatron.core"}
