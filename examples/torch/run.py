@@ -22,18 +22,31 @@ HERE = pathlib.Path(__file__).resolve().parent
 MISTAKES = {  # and who is to blame
     "tensor_parallel": {"norm": "m0/layers.0.norm2/in", "heads": "m0/layers.0.attention.o/in", "seed": "m0/input"},
     "by_hand": {"copy": "m0/layers.2.norm2/grad_out", "mask": "m0/words/out", "top": "m0/loss"},
-    "data_parallel": {"sync": "head.weight/grad", "zero": "head.weight/grad", "twice": "m0/head/grad_out"}}
+    "data_parallel": {"sync": "head.weight/grad", "zero": "head.weight/grad", "twice": "m0/head/grad_out"},
+    "fully_sharded": {"divide": "layers.0.attention.k.weight/grad", "ignored": "norm.weight/grad",
+                      "labels": "m0/head/grad_out"},
+    "megatron_core": {"mask": "m0/embedding.word_embeddings/out", "norm": "decoder.final_layernorm.weight/grad",
+                      "stride": "m0/decoder.layers.0.mlp.linear_fc2/in"}}
 FIRST = r"^m0/(words/(in|out)|layers\.0\.(norm1/(in|out)|attention\.([qkv]/(in|out)|o/in)))"
 EXACT = {  # where nothing upstream is added over ranks: up to the first sum of a layer, and all but gradients of weights
-    "tensor_parallel": FIRST, "by_hand": FIRST, "data_parallel": "/(in|out|grad_out)$"}
+    "tensor_parallel": FIRST, "by_hand": FIRST, "data_parallel": "/(in|out|grad_out)$",
+    "fully_sharded": "/(in|out|grad_out)$",
+    "megatron_core": r"^m0/(embedding.*/(in|out)|decoder\.layers\.0\.(input_layernorm/(in|out)|self_attention\."
+                     r"(linear_qkv/(in|out)|core_attention.*/(in|out)|linear_proj/in)))$"}
+NEEDS = {"megatron_core": "megatron.core"}
 TWINS = [f"reference-twin{k}" for k in range(1, 5)]
 
 
-def why_not():
+def why_not(example):
     """What is missing here, or nothing."""
-    ran = subprocess.run([sys.executable, "-c", "import torch.distributed.tensor.parallel, torch.nn; torch.nn.RMSNorm"],
-                         capture_output=True, text=True)
-    return None if ran.returncode == 0 else (ran.stderr.strip().splitlines() or ["no reason given"])[-1]
+    for what, needed in ("PyTorch 2.4 or later with torch.distributed", "torch.distributed.tensor.parallel, torch.nn; "
+                         "torch.nn.RMSNorm"), ("Megatron's core", NEEDS.get(example)):
+        if needed:
+            ran = subprocess.run([sys.executable, "-W", "ignore", "-c", "import " + needed], capture_output=True, text=True)
+            if ran.returncode:
+                reason = (ran.stderr.strip().splitlines() or ["no reason given"])[-1]
+                return f"this needs {what}, and its import says: {reason}"
+    return None
 
 
 class Runs:
@@ -47,7 +60,7 @@ class Runs:
     def program(self, name, *patches):
         into = self.folder / name
         into.mkdir()
-        for file in "model.py", f"{self.example}.py":
+        for file in "model.py", "rewrite.py", f"{self.example}.py":
             shutil.copy(HERE / file, into)
         for patch in patches:
             text = (HERE / "patches" / f"{self.example}.{patch}.patch").read_bytes()
@@ -76,7 +89,7 @@ class Runs:
                 more.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(ranks), RANK=str(rank),
                             LOCAL_RANK=str(rank))
             started.append(subprocess.Popen(
-                [sys.executable, f"{self.example}.py", *self.options], cwd=self.folder / program, text=True,
+                [sys.executable, "-W", "ignore", f"{self.example}.py", *self.options], cwd=self.folder / program, text=True,
                 env={**os.environ, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         said = [one.communicate(timeout=600) for one in started]
         return said[0][0], "".join(error for _, error in said), [one.returncode for one in started]
@@ -136,12 +149,13 @@ def main():
     parser.add_argument("--formats", default="fp32,bf16")
     parser.add_argument("--brief", action="store_true")
     asked = parser.parse_args()
-    missing = why_not()
-    if missing:
-        print(f"skipped: this needs PyTorch 2.4 or later with torch.distributed, and its import says: {missing}")
-        return 77
-    trouble = 0
+    trouble, ran = 0, False
     for example in [asked.only] if asked.only else MISTAKES:
+        missing = why_not(example)
+        if missing:
+            print(f"skipped {example}: {missing}")
+            continue
+        ran = True
         for format in asked.formats.split(","):
             for seed in range(asked.seeds):
                 options = ["--seed", str(seed)] + (["--bf16"] if format == "bf16" else [])
@@ -149,7 +163,7 @@ def main():
                 line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes)
                 print(f"{example} {format} seed {seed}: {line}", *wrong, sep="\n  ", flush=True)
                 trouble += len(wrong)
-    return 1 if trouble else 0
+    return 1 if trouble else 0 if ran else 77
 
 
 if __name__ == "__main__":

@@ -101,6 +101,9 @@ torch = None
 _run = None  # what start() began, where the environment asks for it
 WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")
 BATCH_AXES = ("dp", "data", "fsdp", "hsdp", "replicate")  # axes over which a batch is dealt, by how names begin
+MEGATRON = {  # what is dealt by heads, by its name in Megatron's core: no weight or attribute says it
+    r"\.core_attention/(out|grad_out)$": "s b h[tp]", r"\.[qk]_layernorm/(in|out|grad_out)$": "s b n[tp] d",
+    r"\.core_attention\.\w+/(in|out|grad_out)$": "b n[tp] q k"}
 LETTERS = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
            "float8_e5m2": "F8_E5M2", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
            "bool": "BOOL"}
@@ -189,6 +192,8 @@ def _numbered(name, tensors):
 class _Run:
     def __init__(self, model, out, layout, places, steps, only, skip, average, limit, agree):
         self.model, self.out, self.steps, self.average, self.limit = model, str(out), steps, average, limit
+        if any(hasattr(p, "tensor_model_parallel") for p in model.parameters()):
+            places = {**places, **MEGATRON}
         self.places = {re.compile(match): says for match, says in places.items()}
         self.only, self.skip = re.compile(only or ""), skip and re.compile(skip)
         spread = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -197,8 +202,9 @@ class _Run:
         self.batch = [axis for axis, size in self.mesh.items() if axis.startswith(BATCH_AXES) and size > 1]
         self.agree = {"model": re.sub("^FSDP", "", type(_unwrapped(model)).__name__), **agree}
         self.names = {p: _plain(name) for name, p in model.named_parameters()}
+        self.named = {name: p for p, name in self.names.items()}
         self.modules = {_plain(name + ".").rstrip("."): module for name, module in model.named_modules()}
-        self.own = {name: [_plain(f"{name}.{p}") for p, _ in module.named_parameters(recurse=False)]
+        self.own = {name: [self.names[p] for p in module.parameters(recurse=False)]
                     for name, module in self.modules.items()}
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
         self.handles, self.before = [], None
@@ -266,8 +272,11 @@ class _Run:
     @contextlib.contextmanager
     def _taken(self):
         self.taken, self.bytes, self.order, self.micro, self.calls, self.open = {}, 0, 0, -1, {}, {}
-        self.of_ids = set()
-        self.lies = {"mesh": self.mesh, "batch": self.batch, "weights": {}, "inputs": {}, "outputs": {}}
+        self.of_ids, self.dealt = set(), set()
+        self.lies = {"mesh": self.mesh, "batch": self.batch, "weights": {}, "inputs": {}, "outputs": {},
+                     "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
+                              for p in [module._parameters.get("weight")]
+                              if p is not None and self.names[p] != f"{name}.weight"}}
         self.backward, self.taking, self.stepped = 0, True, False
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
@@ -358,62 +367,76 @@ class _Run:
     # Hooks. None returns anything, so none changes what it sees.
 
     def _hook(self):
-        def begins(module, args):
+        def begins(module, args, kwargs):
             if not self.backward:
                 self.micro += 1
                 self.calls = {}
-                for name, x in _numbered("input", _tensors_in(args)):
+                for name, x in _numbered("input", _tensors_in([args, kwargs])):
                     self._take(f"m{self.micro}/{name}", x, "forward", role="given")
 
-        self.handles = [self.model.register_forward_pre_hook(begins)]
+        self.handles = [self.model.register_forward_pre_hook(begins, with_kwargs=True)]
         for name, module in self.modules.items():
             if name:
                 leaf = next(module.children(), None) is None
-                self.handles.append(module.register_forward_pre_hook(self._entering(name, leaf)))
-                self.handles.append(module.register_forward_hook(self._leaving(name, module, leaf)))
+                self.handles.append(module.register_forward_pre_hook(self._entering(name, leaf), with_kwargs=True))
+                self.handles.append(module.register_forward_hook(self._leaving(name, module, leaf), with_kwargs=True))
 
     def _entering(self, name, leaf):
-        def hook(module, args):
+        def hook(module, args, kwargs):
+            given = self._given(name, args, kwargs)
             if self.backward:  # a forward pass in a backward pass makes again what was thrown away
                 if leaf and self.cutting:
                     self.cutting.again(True)
                 return
             call = self.calls[name] = self.calls.get(name, 0) + 1
-            if any(not x.is_floating_point() for x in _tensors_in(args)[:1]):
+            if any(not x.is_floating_point() for x in given[:1]):
                 self.of_ids.add(name)  # an embedding, whatever it is called
             if leaf:
                 here = f"m{self.micro}/{name}" + (f"@{call}" if call > 1 else "")
-                for each, x in _numbered(here + "/in", _tensors_in(args)):
+                for each, x in _numbered(here + "/in", given):
                     self._take(each, x, "forward", of=name)
         return hook
 
     def _leaving(self, name, module, leaf):
-        def hook(_, args, out):
-            outs = _tensors_in(out)
+        turned = leaf and getattr(module, "reduce_scatter_embeddings", False)  # Megatron's, from (b, s, h) to (s, b, h)
+
+        def hook(_, args, kwargs, out):
+            given, outs = self._given(name, args, kwargs), _tensors_in(out)
             if self.backward:
                 if leaf and self.cutting:
                     self.cutting.again(False)
                 for here in self.open.get(name, [])[:1]:  # whose gradient goes through what is made again
                     self.open[name].pop(0)
-                    self._gradients_of(here, outs, name)
+                    self._gradients_of(here, outs, name, turned)
                 return
             call = self.calls[name]
             here = f"m{self.micro}/{name}" + (f"@{call}" if call > 1 else "")
-            known = [self._known(x) for x in _tensors_in(args)] if leaf else [None]
-            made_from = None if None in known else known + self.own[name]
+            known = [self._known(x) for x in given] if leaf else [None]
+            made_from = None if None in known else known + (
+                self.own[name] or [of for module, of in self.lies["tied"].items() if module == name])
             for each, x in _numbered(here + "/out", outs):
-                self._inherit(x, _tensors_in(args), leaf)
-                self._take(each, x, "forward", of=name, made_from=made_from,
-                           made_by=self._made_by(name, module, here, _tensors_in(args), outs) if leaf else None)
+                self._inherit(x, given)
+                self._take(each, x, "forward", of=name, made_from=made_from, turned=turned,
+                           made_by=self._made_by(name, module, here, given, outs) if leaf else None)
                 with contextlib.suppress(AttributeError, RuntimeError):
                     x._plumb_made = each, x._version
             if any(x.requires_grad for x in outs):
-                self._gradients_of(here, outs, name)
+                self._gradients_of(here, outs, name, turned)
             elif not torch.is_grad_enabled():
                 self.open.setdefault(name, []).append(here)
         return hook
 
-    def _inherit(self, x, given, leaf):
+    def _given(self, name, args, kwargs):
+        """What a module is given, but for weights, of others."""
+        out = []
+        for x in _tensors_in([args, kwargs]):
+            if x in self.names:
+                self.lies["tied"][name] = self.names[x]
+            else:
+                out.append(x)
+        return out
+
+    def _inherit(self, x, given):
         """What is as large as what it was made from lies as that does, where nobody says more."""
         if hasattr(x, "_plumb_lies") or hasattr(x, "placements"):
             return
@@ -422,11 +445,12 @@ class _Run:
                 x._plumb_lies = other._plumb_lies
                 return
 
-    def _gradients_of(self, here, outs, name):
+    def _gradients_of(self, here, outs, name, turned=False):
         for each, x in _numbered(here + "/grad_out", outs):
             if x.requires_grad:
                 lies = getattr(x, "_plumb_lies", None)
-                x.register_hook(lambda g, each=each, lies=lies: self._take(each, g, "backward", of=name, known=lies))
+                x.register_hook(lambda g, each=each, lies=lies: self._take(
+                    each, g, "backward", of=name, known=lies, turned=turned))
 
     # Which operation of plumb's catalogue a tensor is, where that is known for certain: plumb replays it.
 
@@ -463,7 +487,7 @@ class _Run:
         here = f"m0/{name.rpartition('.')[0]}"
         used = [self.taken.get(here + side) for side in ("/in", "/grad_out")]
         if (type(module) is not torch.nn.Linear or None in used or self.micro != 0 or self.calls.get(here[3:]) != 1
-                or any(x[0] != LETTERS.get(str(p.grad.dtype)[6:]) for x in used)
+                or any(x[0] != LETTERS.get(str(_gradient(p).dtype)[6:]) for x in used)
                 or sum(p is q for m in self.modules.values() for q in m._parameters.values()) != 1):
             return None
         own = f"{here[3:]}.weight"
@@ -495,8 +519,8 @@ class _Run:
 
     def _gradients(self):
         for p, name in self.names.items():
-            if p.grad is not None:
-                self._take(name + "/grad", p.grad, "reduce", like=name, later=1,
+            if _gradient(p) is not None:
+                self._take(name + "/grad", _gradient(p), "reduce", like=name, later=1,
                            made_by=self._gradient_made_by(p, name))
 
     def _after(self):
@@ -514,7 +538,7 @@ class _Run:
 
     def _states(self, p):
         """What the optimizer keeps of a parameter that has its shape."""
-        states = {} if self.optimizer is None else self.optimizer.state.get(p, {})
+        states = {} if self.optimizer is None else self.optimizer.state.get(getattr(p, "main_param", p), {})
         return [(key, x) for key, x in sorted(states.items(), key=lambda item: item[0])
                 if isinstance(x, torch.Tensor) and x.shape == p.shape]
 
@@ -536,13 +560,17 @@ class _Run:
     # Taking
 
     def _take(self, name, x, phase, of=None, like=None, role="value", made_from=None, loss=False, known=None,
-              later=0, made_by=None):
+              later=0, made_by=None, turned=False):
         """Copies a tensor where it is: a later operation may overwrite it."""
         if not self.taking or x is None:
             return
         with torch.no_grad():
             known, x = known or getattr(x, "_plumb_lies", None), x.detach()
+            self._sequence(name, x, of)
             shape, placements = self._placed(name, x, of, like, loss, known)
+            if turned:
+                x, shape = x.transpose(0, 1), [shape[1], shape[0], *shape[2:]]
+                placements = [{**p, "dim": (1, 0, *range(2, 9))[p["dim"]]} if "dim" in p else p for p in placements]
             if not self.only.search(name) or (self.skip and self.skip.search(name)):
                 return
             x = x.to_local() if hasattr(x, "to_local") else x
@@ -628,23 +656,40 @@ class _Run:
         """By the module's weight: rows of it are columns of an output, its columns those of an input."""
         if like is not None:
             return [p for p in self.lies["weights"].get(like, []) if p["axis"] not in self.batch]
-        weight = self.lies["weights"].get(f"{of}.weight") if of else None
-        if weight is None:
+        if not of:
             return self._by_megatron(plain)
-        sides = {"in": 1, "grad_in": 1, "out": 0, "grad_out": 0}
-        side = sides.get(plain.rsplit("/", 1)[-1])
-        module = self.modules.get(of)
-        if side is None or of in self.of_ids or getattr(getattr(module, "weight", None), "ndim", 0) != 2:
-            return []
-        return [{**p, "dim": x.dim() - 1} for p in weight if p["kind"] == "shard" and p["dim"] == side
-                and p["axis"] not in self.batch]
+        name = self.lies["tied"].get(of, f"{of}.weight")
+        weight, side = self.lies["weights"].get(name, []), plain.rsplit("/", 1)[-1]
+        side = {"in": 1, "grad_in": 1, "out": 0, "grad_out": 0}.get(side)
+        if of in self.of_ids or getattr(self.named.get(name), "ndim", 0) != 2:
+            side = None
+        dealt = [{**p, "dim": x.dim() - 1} for p in weight if p["kind"] == "shard" and p["dim"] == side
+                 and p["axis"] not in self.batch]
+        return dealt or ([shard("tp", 0)] if x.shape in self.dealt else [])
 
     def _by_megatron(self, plain):
-        p = next((p for p, name in self.names.items() if name == plain), None)
+        p = self.named.get(plain)
         if p is None or not getattr(p, "tensor_model_parallel", False) or "tp" not in self.mesh:
             return []
         stride = getattr(p, "partition_stride", 1)
         return [shard("tp", p.partition_dim, **({"stride": stride} if stride > 1 else {}))]
+
+    def _sequence(self, name, x, of):
+        """Of what shape tensors are whose sequence (s, b, h) Megatron deals out: what its embeddings return, norms with
+        marked weights take, and modules without a weight have that a configuration says it of. All others of that shape
+        lie so, too."""
+        if "tp" not in self.mesh or x.dim() != 3 or of is None:
+            return
+        module, side, above = self.modules[of], name.rsplit("/", 1)[-1], of
+        while above and not hasattr(self.modules.get(above), "config"):
+            above = above.rpartition(".")[0]
+        config = getattr(self.modules.get(above), "config", None)
+        if (side == "in" and getattr(getattr(module, "weight", None), "sequence_parallel", False)
+                or side == "out" and getattr(module, "reduce_scatter_embeddings", False)
+                or side in ("in", "out") and getattr(config, "sequence_parallel", False)
+                and x.shape[-1] == config.hidden_size and not hasattr(module, "weight")
+                and not any(match.search(name) for match in self.places)):
+            self.dealt.add(x.shape)
 
     def _write(self, folder, may_differ):
         if not self.taken:
@@ -663,6 +708,10 @@ class _Run:
         if self.rank == 0:
             write_manifest(folder, producer="torch", version=torch.__version__, ranks=self.ranks, steps=steps,
                            mesh=self.mesh, must_agree=self.agree, may_differ=may_differ)
+
+
+def _gradient(p):
+    return p.grad if p.grad is not None else getattr(p, "main_grad", None)
 
 
 def _unwrapped(model):
@@ -694,7 +743,11 @@ class _State:
     def __init__(self, model, optimizer):
         self.model, self.optimizer = model, optimizer
         copied = lambda x: x.detach().clone() if isinstance(x, torch.Tensor) else x
-        self.held = [(x, x.detach().clone()) for x in [*model.parameters(), *model.buffers()]]
+        held = [*model.parameters(), *torch.nn.Module.buffers(model)]  # a name that Megatron's DDP takes for its own
+        held += [p.main_grad for p in model.parameters() if hasattr(p, "main_grad")]
+        if optimizer is not None:  # of weights in FP32, where those of the model are rounded
+            held += [p for group in optimizer.param_groups for p in group["params"]]
+        self.held = [(x, x.detach().clone()) for x in {id(x): x for x in held}.values()]
         self.grads = [(p, None if p.grad is None else p.grad.detach().clone()) for p in model.parameters()]
         self.states = None if optimizer is None else {
             p: {key: copied(x) for key, x in state.items()} for p, state in optimizer.state.items()}
@@ -751,6 +804,7 @@ class _Cuts:
         self.number, self.run, self.layout = number, run, layout
         self.mesh, self.batch = layout["mesh"], set(layout.get("batch", ()))
         self.busy = self.put_back = False
+        self.linear, self.width = {}, None  # is an autograd function with a weight a linear layer? How wide are logits?
         self.short = {}  # of parameters with a gradient in parts: are these shorter than FP32?
         self.names, self.stash, self.joined_grads, self.cut = run.names, {}, {}, set()
         self.splits = {p: self._split_of(name, p) for p, name in self.names.items()}
@@ -763,7 +817,9 @@ class _Cuts:
         weight = self.layout["weights"].get(f"{module}.weight", self.layout["weights"].get(name, []))
         inputs = self.layout["inputs"].get(module) or [shard(axis, 0) for axis in self.batch]
         last = self._last_dim(module)
-        tokens = [q["axis"] for q in inputs if q["kind"] == "shard" and q["dim"] != last and self.mesh[q["axis"]] > 1]
+        own = {q["axis"] for q in weight if q["kind"] == "shard"} - self.batch  # what is dealt over these is gathered first
+        tokens = [q["axis"] for q in inputs if q["kind"] == "shard" and q["dim"] != last and self.mesh[q["axis"]] > 1
+                  and q["axis"] not in own]
         split = _Split(tokens=math.prod(self.mesh[axis] for axis in tokens))
         for q in weight:
             n = self.mesh[q["axis"]]
@@ -851,10 +907,16 @@ class _Cuts:
 
     def join(self):
         for p, parts in self.stash.items():
-            if p.grad is not None and p.grad is not self.joined_grads.get(p) and bool(p.grad.any()):
+            held, main = _gradient(p), getattr(p, "main_grad", None)
+            if held is not None and held is not self.joined_grads.get(p) and bool(held.any()):
                 self.foreign.add(self.names[p])
-            total = self.added(parts, p.dtype) if self.short[p] else self.dithered(parts, self.names[p])
-            self.joined_grads[p] = p.grad = total
+            dtype = p.dtype if main is None else main.dtype
+            total = self.added(parts, dtype) if self.short[p] else self.dithered(parts, self.names[p])
+            self.joined_grads[p] = main
+            if main is None:
+                self.joined_grads[p] = p.grad = total
+            else:  # to which DDP of Megatron adds what p.grad has
+                main.copy_(total)
 
     # Where the step computes
 
@@ -869,6 +931,8 @@ class _Cuts:
                 kwargs = kwargs or {}
                 if cuts.busy:
                     return function(*args, **kwargs)
+                if cuts.width and function in (torch.sum, torch.Tensor.sum):
+                    return cuts.sum_of_words(function, args, kwargs)
                 if function is functional.cross_entropy:
                     return cuts.cross_entropy(args, kwargs)
                 place = of_weight.get(function)
@@ -877,12 +941,65 @@ class _Cuts:
                     return function(*args, **kwargs)
                 return cuts.operation(function, place, weight, args, kwargs)
 
-        self.mode = Mode()
+        self.mode, self.apply = Mode(), torch.autograd.Function.__dict__["apply"]
+        torch.autograd.Function.apply = classmethod(
+            lambda kind, *args, **kwargs: cuts.function(kind, args, kwargs))
         self.mode.__enter__()
         return self
 
     def __exit__(self, *wrong):
+        torch.autograd.Function.apply = self.apply
         return self.mode.__exit__(*wrong)
+
+    def function(self, kind, args, kwargs):
+        """Of a program's own autograd functions, whose backward passes the mode does not see. One that returns what a
+        linear layer does is one. Others may sum over words, as losses do."""
+        whole = self.apply.__get__(None, kind)
+        place = next((n for n, x in enumerate(args) if isinstance(x, torch.nn.Parameter) and x in self.splits), 0)
+        if self.busy or kind is _Site:
+            return whole(*args, **kwargs)
+        if place and not kwargs and self.is_linear(whole, place, args):
+            return self.operation(whole, place, args[place], args, kwargs)
+        before, self.width = self.width, next((x.shape[-1] for x in _tensors_in(args) if x.dim() > 1
+                                               and x.is_floating_point() and self.words_dealt(x.shape[-1]) > 1), None)
+        try:
+            return whole(*args, **kwargs)
+        finally:
+            self.width = before
+
+    def is_linear(self, whole, place, args):
+        x, weight, bias = args[0], args[place], args[place + 1] if len(args) > place + 1 else None
+        if not isinstance(x, torch.Tensor) or weight.dim() != 2 or x.shape[-1] != weight.shape[1]:
+            return False
+        if (whole, weight) not in self.linear:
+            self.busy = True
+            try:
+                with torch.no_grad():
+                    y, z = torch.nn.functional.linear(x, weight), whole(*args)
+                    y = y + bias if isinstance(bias, torch.Tensor) else y
+            finally:
+                self.busy = False
+            self.linear[whole, weight] = isinstance(z, torch.Tensor) and torch.equal(y, z)
+        return self.linear[whole, weight]
+
+    def words_dealt(self, width):
+        """How many ranks share logits of so many words."""
+        for p, split in self.splits.items():
+            name = self.names[p]
+            for module in [name.rpartition(".")[0], *(m for m, tied in self.layout.get("tied", {}).items() if tied == name)]:
+                for q in self.layout["outputs"].get(module, []):
+                    if (p.dim() == 2 and p.shape[0] == width and split.into is not None and module not in self.run.of_ids
+                            and q["kind"] == "shard" and q["dim"] > 0 and q["axis"] not in self.batch):
+                        return self.mesh[q["axis"]]
+        return 1
+
+    def sum_of_words(self, function, args, kwargs):
+        x, dim = args[0], kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if x.shape[-1] != self.width or dim not in (-1, x.dim() - 1, [-1], (-1,)):
+            return function(*args, **kwargs)
+        ways = self.words_dealt(self.width)
+        parts = [function(part, *args[1:], **kwargs) for part in x.chunk(ways, -1)]
+        return self.added(self.moved(parts, x.dtype, "loss"), x.dtype)
 
     def again(self, on):
         """PyTorch takes the mode away in a backward pass: for what is made again there it is put back."""
@@ -897,9 +1014,8 @@ class _Cuts:
         x, functional = args[0], torch.nn.functional
         bias = kwargs.get("bias", args[place + 1] if len(args) > place + 1 else None)
         bias = bias if isinstance(bias, torch.nn.Parameter) else None
-        linear = function is functional.linear
         split = self.splits[weight]
-        split = split if linear or function is not functional.embedding else _Split(tokens=split.tokens)
+        split = split if function is not functional.embedding else _Split(tokens=split.tokens)
         self.cut.update(self.names[p] for p in (weight, bias) if p is not None)
         if not split:
             return function(*args, **kwargs)
@@ -978,14 +1094,7 @@ class _Cuts:
         """By shares of the vocabulary and of tokens, where the layout deals these out."""
         function = torch.nn.functional.cross_entropy
         x, target = args[0], args[1] if len(args) > 1 else kwargs["target"]
-        ways = 1
-        for p, split in self.splits.items():
-            out = self.layout["outputs"].get(self.names[p].rpartition(".")[0], [])
-            if p.dim() == 2 and x.dim() == 2 and p.shape[0] == x.shape[1]:
-                dealt = [self.mesh[q["axis"]] for q in out if q["kind"] == "shard" and q["dim"] > 0
-                         and q["axis"] not in self.batch]
-                if split.into is not None and dealt:
-                    ways = dealt[-1]
+        ways = self.words_dealt(x.shape[1]) if x.dim() == 2 else 1
         usual = {"weight": None, "size_average": None, "ignore_index": -100, "reduce": None, "label_smoothing": 0.0}
         reduction = kwargs.get("reduction", "mean")
         simple = len(args) <= 2 and not target.is_floating_point() and int(target.min()) >= 0 and all(
