@@ -60,7 +60,7 @@ class Check {
     if (merged_r_ == nullptr) refuse_broken(r_, false);
     refuse_unknown_rules(options_.rules);
     if (options_.spreads != nullptr) refuse_other_run(*options_.spreads, candidate_.manifest);
-    refuse_nothing_to_judge();
+    refuse_nothing_to_judge(c_, select_);
     refuse_rules_without_ground(reference_, candidate_, says_how(), options_);
     if (asks("perturbation")) refuse_no_perturbed(r_, pairs_, order_, options_);
     look_at_structure();
@@ -128,19 +128,6 @@ class Check {
            order_.phase_of(id) != Phase::optimizer;
   }
 
-  void refuse_nothing_to_judge() const {
-    if (std::ranges::any_of(c_.values, [&](const auto& v) { return select_(v.first); })) return;
-    if (!options_.only.empty() || !options_.skip.empty()) {
-      throw Failure(
-          "the expressions of --only and --skip leave no tensor to judge; list ids with: "
-          "plumb inspect TRACE");
-    }
-    const std::string why =
-        c_.findings.empty() ? ""
-                            : ": '" + c_.findings.front().id + "': " + c_.findings.front().detail;
-    throw Failure("the candidate has no whole tensor that could be judged" + why);
-  }
-
   // Does the reference's producer say of any tensor how it was made?
   bool says_how() const { return told_ && !told_->empty(); }
 
@@ -205,7 +192,8 @@ class Check {
         seen.ratios.size(), how_many(lines_.size(), "tensor"),
         options_.replay.machine == nullptr ? "the operations alone"
                                            : "the machine " + options_.replay.machine->id));
-    if (options_.rules.size() > 1) return;
+    if (std::ranges::any_of(options_.rules, [](const auto& rule) { return rule != "replay"; }))
+      return;
     for (const auto& [id, line] : lines_) {
       if (!pairs_.contains(id) || pairs_.at(id).equal) continue;
       const bool known = seen.ratios.contains(id);
@@ -245,7 +233,8 @@ class Check {
     std::optional<TwinsJudgement> twins;
     if (drawn_) twins = twins_at(level);
     std::optional<Accounts> accounts;
-    if (told_) accounts.emplace(pairs_, *told_, replays_, held_by(twins));
+    if (told_)
+      accounts.emplace(pairs_, *told_, replays_, twins ? held_by(*twins) : std::set<std::string>());
     if (twins) add_twins(*twins, accounts, v, lines);
     if (accounts && asks("replay")) leave_open(*accounts, v, lines);
     put_in_order(v);
@@ -297,14 +286,6 @@ class Check {
     CheckOptions at_level = options_;
     at_level.false_alarm = level;
     return conclude(*drawn_, c_, at_level);
-  }
-
-  static std::set<std::string> held_by(const std::optional<TwinsJudgement>& twins) {
-    std::set<std::string> held;
-    for (const auto& [id, worst] : twins ? twins->worst : std::map<std::string, Worst>()) {
-      if (!twins->one_row.contains(id)) held.insert(id);
-    }
-    return held;
   }
 
   // A tensor that replay alone acquits is judged if it is accounted for: an operation that is right by

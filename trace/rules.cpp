@@ -22,6 +22,18 @@ void refuse_unknown_rules(const std::vector<std::string>& rules) {
   }
 }
 
+void refuse_nothing_to_judge(const Run& candidate, const Selection& select) {
+  if (std::ranges::any_of(candidate.values, [&](const auto& v) { return select(v.first); })) return;
+  if (!select.all()) {
+    throw Failure(
+        "the expressions of --only and --skip leave no tensor to judge; list ids with: "
+        "plumb inspect TRACE");
+  }
+  const auto& broken = candidate.findings;
+  throw Failure("the candidate has no whole tensor that could be judged" +
+                (broken.empty() ? "" : ": '" + broken.front().id + "': " + broken.front().detail));
+}
+
 // A promise says where sums are split, and what twins move; given twins would be judged by less.
 static void refuse_given_twins(const Trace& reference, const Trace& candidate, bool says_how,
                                const CheckOptions& options) {

@@ -11,6 +11,7 @@
 #include "trace/order.hpp"
 #include "trace/pairs.hpp"
 #include "trace/sees.hpp"
+#include "trace/selection.hpp"
 
 namespace plumb::trace {
 
@@ -19,6 +20,9 @@ std::vector<std::string> all_rules();
 bool asks_for(const CheckOptions& options, const std::string& rule);
 // Throws Failure, listing the known, on a name that is none of them.
 void refuse_unknown_rules(const std::vector<std::string>& rules);
+
+// A run of which nothing is whole, or nothing is selected, is refused.
+void refuse_nothing_to_judge(const Run& candidate, const Selection& select);
 
 // Twins and replay need a promise of both runs, or what stands in for it: twins that are given, and
 // `says_how`: somebody says how tensors were made.

@@ -17,6 +17,14 @@ std::optional<bool> Replays::passes(const std::string& id) {
   return found == ratios_.end() ? std::nullopt : std::optional(found->second <= 1);
 }
 
+std::set<std::string> held_by(const TwinsJudgement& twins) {
+  std::set<std::string> held;
+  for (const auto& [id, worst] : twins.worst) {
+    if (!twins.one_row.contains(id)) held.insert(id);
+  }
+  return held;
+}
+
 bool Accounts::holds(const std::string& id) {
   const auto pair = pairs_.find(id);
   if (pair == pairs_.end() || !pair->second.both) return false;

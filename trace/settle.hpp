@@ -19,6 +19,7 @@
 #include "trace/partial_promise.hpp"
 #include "trace/replay.hpp"
 #include "trace/sees.hpp"
+#include "trace/twins.hpp"
 
 namespace plumb::trace {
 
@@ -39,12 +40,15 @@ class Replays {
   std::map<std::string, double> ratios_;
 };
 
+// Tensors that twins judged, but those that they found to differ in one row alone.
+std::set<std::string> held_by(const TwinsJudgement& twins);
+
 // Is a difference accounted for, where producers speak of some tensors? It is if there is none, if
 // twins hold it, or if replay passes and all inputs are accounted for. What twins find in several rows
 // is a finding already, and accounts for what follows.
 class Accounts {
  public:
-  // `by_twins`: tensors that twins judged, but those that they found to differ in one row alone.
+  // `by_twins`: those that are held by twins; none where these are not asked.
   Accounts(const Pairs& pairs, const PartialPromise& told, Replays& replays,
            std::set<std::string> by_twins)
       : pairs_(pairs), told_(told), replays_(replays), by_twins_(std::move(by_twins)) {}

@@ -74,6 +74,34 @@ TEST_F(PartialPromises, FindWhatTwinsLeaveOpen) {
   EXPECT_TRUE(v.unsettled.empty());
 }
 
+// Of one tensor nobody says how it was made, and no twin moves it. An operation that is right behind it makes
+// no pass of that, and is not judged either.
+TEST_F(PartialPromises, AcquitNothingThatComesFromADifferenceNobodyExplains) {
+  const std::string still = "m0/layers.0.norm1/out", behind = "m0/layers.0.attn.qkv/out";
+  change(still, [](Tensor& x) { scale(x, 1.02F); });
+  const Merged changed = merge(candidate_);
+  Values values = changed.values;
+  const auto node =
+      std::ranges::find_if(many_.nodes, [&](const Node& n) { return n.outputs.front() == behind; });
+  RealRoundings roundings;
+  Call<float> call{{}, node->attributes, node->how, roundings};
+  for (const std::string& id : node->inputs) call.inputs.push_back(values.at(id).get());
+  values[behind] = std::make_shared<const Tensor>(find_operation(node->op)->evaluate(call).front());
+  candidate_ = of_one_rank(candidate_.manifest, values, changed);
+  candidate_.about = reference_.about;
+  for (Trace* trace : {&reference_, &candidate_}) trace->about.at(still).made_by.reset();
+  options_.only = "^m0/layers.0.(norm1|attn.qkv)/out$";
+  for (const std::vector<std::string>& rules :
+       {std::vector<std::string>{"twins", "replay"}, {"replay"}, {"replay", "replay"}}) {
+    options_.rules = rules;
+    const Verdict v = verdict();
+    EXPECT_EQ(v.exit_code(), 3) << text_report(v);
+    EXPECT_GT(v.unexplained, 0U) << text_report(v);
+    EXPECT_EQ(v.unjudged, 2U) << text_report(v);
+    EXPECT_TRUE(v.lines.empty());
+  }
+}
+
 // The word of the reference is wrong: it does not keep it either.
 TEST_F(PartialPromises, AccuseNobodyByAWrongWord) {
   const std::string id = "m0/layers.0.norm1/out";
