@@ -167,8 +167,9 @@ Values perturbed(const Graph& graph, const Values& leaves, const std::string& wh
       if (!id.ends_with(where)) continue;
       Tensor moved = *values.at(id);
       const std::uint64_t key = key_of(seed, id);
+      const auto epsilon = static_cast<float>(2 * node.how.output.unit_roundoff());
       for (std::size_t e = 0; e < moved.size(); ++e) {
-        moved.values[e] *= uniform(key, e) < 0.5 ? 1 - 0x1p-7F : 1 + 0x1p-7F;
+        moved.values[e] *= uniform(key, e) < 0.5 ? 1 - epsilon : 1 + epsilon;
       }
       roundings.round(moved, node.how.output);
       values[id] = std::make_shared<const Tensor>(std::move(moved));

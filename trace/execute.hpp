@@ -58,8 +58,8 @@ ValuesOf<double> noise_draw(const Graph& graph, const Values& leaves, const Erro
 Values with_replaced(const Graph& graph, const Values& base, const Values& others,
                      Extent extent = {});
 
-// The reference with the output `where` moved by a relative +-2^-7 per element before it is used:
-// TTrace's estimate of what rounding does.
+// The reference with each element of the output `where` moved by a relative +-epsilon of its format
+// (2^-7 of bf16) before it is used: TTrace's estimate of what rounding does.
 Values perturbed(const Graph& graph, const Values& leaves, const std::string& where,
                  std::uint64_t seed, Extent extent = {});
 

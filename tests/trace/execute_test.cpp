@@ -73,6 +73,27 @@ TEST(Execute, NoiseIsTheReferencesOwnErrorsWithOtherSigns) {
 }
 
 // The same numbers in two micro-batches round alike, in a draw as in any run; other tensors do not.
+// Half an epsilon is the rounding of what was moved.
+TEST(Perturbed, MovesByAnEpsilonOfTheFormat) {
+  for (const auto& [recipe, epsilon] :
+       {std::pair{"bf16", 0x1p-7}, {"fp16", 0x1p-10}, {"fp32", 0x1p-23}}) {
+    const Training run = small_run("gpt", recipe);
+    const Graph graph = plan(run.config, run.recipe, {});
+    const Values leaves = leaves_of_run(run);
+    const Values healthy = reference(graph, leaves);
+    const Values other = perturbed(graph, leaves, "/embedding/out", 1);
+    const Tensor& before = *healthy.at("m0/embedding/out");
+    const Tensor& after = *other.at("m0/embedding/out");
+    for (std::size_t e = 0; e < before.size(); ++e) {
+      const double x = std::fabs(static_cast<double>(before.values[e]));
+      const double moved = std::fabs(static_cast<double>(after.values[e] - before.values[e]));
+      if (x < 0x1p-10) continue;  // fp16 is coarser there
+      ASSERT_GE(moved, 0.5 * epsilon * x) << recipe;
+      ASSERT_LE(moved, 1.5 * epsilon * x) << recipe;
+    }
+  }
+}
+
 TEST(Draw, IsTheSameInEveryMicroBatch) {
   std::vector<Tensor> drawn;
   for (const std::string out : {"m0/layers.0.x/out", "m1/layers.0.x/out", "m0/layers.1.x/out"}) {
