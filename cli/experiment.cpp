@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "cli/build.hpp"
+#include "cli/experiment.hpp"
 #include "cli/json.hpp"
 #include "cli/stop.hpp"
 #include "cli/values.hpp"
@@ -23,9 +24,9 @@ using Clock = std::chrono::steady_clock;
 // Thrown where a question cannot stop between rows: while it waits for trained weights.
 struct TimeIsUp {};
 
-class ExperimentCommand {
+class Making {
  public:
-  void add_to(CLI::App& verb);
+  explicit Making(const ExperimentAsked& asked) : asked_(asked) {}
   int run();
 
  private:
@@ -36,38 +37,19 @@ class ExperimentCommand {
   std::size_t left(const Table& rows) const;
   std::string time_left(const Table& rows) const;
 
-  std::string name_, out_ = "results", cache_ = "plumb-cache", only_;
-  int effort_ = 1;
-  bool json_ = false;
-  double minutes_ = 1e6;
+  const ExperimentAsked& asked_;
   Clock::time_point began_;
   std::set<Table::Row> work_;  // keys that are looked up and wanted
   std::size_t at_first_ = 0;   // so many of them were left
 };
 
-void ExperimentCommand::add_to(CLI::App& verb) {
-  verb.add_option("EXPERIMENT", name_, "a question; without one they are listed");
-  verb.add_option("--effort", effort_, "multiplies seeds and runs")
-      ->capture_default_str()
-      ->check(whole_numbers(1, 1000));
-  verb.add_option("--minutes", minutes_, "stop after this long; run again to go on")
-      ->check(numbers(1e-3, 1e6));
-  verb.add_option("--only", only_,
-                  "make only rows whose key matches this regular expression; the key is the row's "
-                  "first cells with blanks between, as in 'llama bf16' (of rows that are made "
-                  "together the last one's)");
-  verb.add_option("-o,--output", out_, "folder of results")->capture_default_str();
-  verb.add_option("--cache", cache_, "folder of trained states")->capture_default_str();
-  add_json(verb, json_);
-}
-
-std::size_t ExperimentCommand::left(const Table& rows) const {
+std::size_t Making::left(const Table& rows) const {
   std::size_t n = 0;
   for (const Table::Row& key : work_) n += rows.settled(key) ? 0 : 1;
   return n;
 }
 
-std::string ExperimentCommand::time_left(const Table& rows) const {
+std::string Making::time_left(const Table& rows) const {
   const std::size_t now = left(rows), done = at_first_ - now;
   const std::chrono::duration<double, std::ratio<60>> spent = Clock::now() - began_;
   if (done == 0) return fmt::format("{} of {} left", now, work_.size());
@@ -76,13 +58,13 @@ std::string ExperimentCommand::time_left(const Table& rows) const {
 }
 
 // What is looked up by the question, asked without making any of it.
-void ExperimentCommand::count_work(const Experiment& experiment) {
+void Making::count_work(const Experiment& experiment) {
   Table asks(experiment.columns, experiment.keys);
   asks.only_ask();
-  const Pattern wanted(only_, "--only");
+  const Pattern wanted(asked_.only, "--only");
   if (!wanted.empty()) asks.only([&](const std::string& key) { return wanted.matches(key); });
   Effort none;
-  none.scale = effort_;
+  none.scale = asked_.effort;
   none.progress = [](const std::string&) {};
   none.out_of_time = [] { return false; };
   experiment.run(asks, none);
@@ -90,21 +72,21 @@ void ExperimentCommand::count_work(const Experiment& experiment) {
     if (asks.wanted(key)) work_.insert(key);
   }
   if (work_.empty()) {
-    throw Failure(fmt::format("--only '{}' matches none of the {}, as '{}'", only_,
+    throw Failure(fmt::format("--only '{}' matches none of the {}, as '{}'", asked_.only,
                               how_many(asks.asked().size(), "key"),
                               fmt::join(*asks.asked().begin(), " ")));
   }
 }
 
-Effort ExperimentCommand::lent(const Table& rows) {
+Effort Making::lent(const Table& rows) {
   Effort lent;
-  lent.scale = effort_;
+  lent.scale = asked_.effort;
   lent.out_of_time = [this] {
-    return Clock::now() > began_ + std::chrono::duration<double>(60 * minutes_);
+    return Clock::now() > began_ + std::chrono::duration<double>(60 * asked_.minutes);
   };
   lent.trained = [this, late = lent.out_of_time](const Recipe& r, const Layout& l,
                                                  const Config& c) {
-    return trained_start(r, l, c, cache_, [&](const std::string& what) {
+    return trained_start(r, l, c, asked_.cache, [&](const std::string& what) {
       if (late()) throw TimeIsUp();
       talk(what);
     });
@@ -115,11 +97,11 @@ Effort ExperimentCommand::lent(const Table& rows) {
   return lent;
 }
 
-void ExperimentCommand::say_provenance(const Experiment& experiment) const {
+void Making::say_provenance(const Experiment& experiment) const {
   write_provenance(
-      out_ + "/" + name_ + ".json",
-      {{"command", fmt::format("plumb experiment {} --effort {}{}", name_, effort_,
-                               only_.empty() ? "" : " --only '" + only_ + "'")},
+      asked_.out + "/" + asked_.name + ".json",
+      {{"command", fmt::format("plumb experiment {} --effort {}{}", asked_.name, asked_.effort,
+                               asked_.only.empty() ? "" : " --only '" + asked_.only + "'")},
        {"commit", std::string(build_commit())},
        {"flags", PLUMB_FLAGS},
        {"compiler", __VERSION__},
@@ -127,18 +109,14 @@ void ExperimentCommand::say_provenance(const Experiment& experiment) const {
        {"seeds", fmt::format("in the rows; trained states: {}", experiment.trained_states)}});
 }
 
-int ExperimentCommand::run() {
-  if (name_.empty()) {
-    list_experiments(json_);
-    return 0;
-  }
-  const Experiment& experiment = find_experiment(name_);
+int Making::run() {
+  const Experiment& experiment = find_experiment(asked_.name);
   count_work(experiment);
   Table rows(experiment.columns, experiment.keys);
-  const std::string csv = out_ + "/" + name_ + ".csv";
+  const std::string csv = asked_.out + "/" + asked_.name + ".csv";
   rows.keep_in(csv);
   name_what_was_left(csv);
-  const Pattern wanted(only_, "--only");
+  const Pattern wanted(asked_.only, "--only");
   if (!wanted.empty()) rows.only([&](const std::string& key) { return wanted.matches(key); });
   const std::size_t before = rows.rows().size();
   at_first_ = left(rows);
@@ -148,37 +126,57 @@ int ExperimentCommand::run() {
     experiment.run(rows, lent(rows));
   } catch (const TimeIsUp&) {
   }
-  write_rates(experiment, rows, out_);
+  write_rates(experiment, rows, asked_.out);
   talk("");
   tell(rows, before, csv);
   return 0;
 }
 
-void ExperimentCommand::tell(const Table& rows, std::size_t before, const std::string& csv) const {
+void Making::tell(const Table& rows, std::size_t before, const std::string& csv) const {
   const std::size_t still = left(rows), all = rows.rows().size();
-  if (json_) {
-    return print_document("plumb-experiment/1", {{"experiment", name_},
+  if (asked_.json) {
+    return print_document("plumb-experiment/1", {{"experiment", asked_.name},
                                                  {"file", csv},
                                                  {"rows", all},
                                                  {"new", all - before},
                                                  {"keys", work_.size()},
                                                  {"keys_left", still},
-                                                 {"only", only_}});
+                                                 {"only", asked_.only}});
   }
-  fmt::print("{}: {} ({} new) in {}; {}\n", name_, how_many(all, "row"), all - before, csv,
-             still > 0       ? fmt::format("time is up, {} of {} keys are left: run again to go on",
-                                           still, work_.size())
-             : only_.empty() ? "complete"
-                             : "complete for --only");
+  fmt::print("{}: {} ({} new) in {}; {}\n", asked_.name, how_many(all, "row"), all - before, csv,
+             still > 0 ? fmt::format("time is up, {} of {} keys are left: run again to go on",
+                                     still, work_.size())
+             : asked_.only.empty() ? "complete"
+                                   : "complete for --only");
 }
 
 }  // namespace
 
+int make_rows(const ExperimentAsked& asked) { return Making(asked).run(); }
+
 void add_experiment(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("experiment", "answer a question with an experiment");
-  static ExperimentCommand command;
-  command.add_to(*verb);
-  verb->callback([&chosen] { chosen = [] { return command.run(); }; });
+  static ExperimentAsked asked;
+  verb->add_option("EXPERIMENT", asked.name, "a question; without one they are listed");
+  verb->add_option("--effort", asked.effort, "multiplies seeds and runs")
+      ->capture_default_str()
+      ->check(whole_numbers(1, 1000));
+  verb->add_option("--minutes", asked.minutes, "stop after this long; run again to go on")
+      ->check(numbers(1e-3, 1e6));
+  verb->add_option("--only", asked.only,
+                   "make only rows whose key matches this regular expression; the key is the row's "
+                   "first cells with blanks between, as in 'llama bf16' (of rows that are made "
+                   "together the last one's)");
+  verb->add_option("-o,--output", asked.out, "folder of results")->capture_default_str();
+  verb->add_option("--cache", asked.cache, "folder of trained states")->capture_default_str();
+  add_json(*verb, asked.json);
+  verb->callback([&chosen] {
+    chosen = [] {
+      if (!asked.name.empty()) return make_rows(asked);
+      list_experiments(asked.json);
+      return 0;
+    };
+  });
 }
 
 }  // namespace plumb::cli

@@ -13,7 +13,7 @@ set(probe_sees        number bounds trace kernels)
 set(model_sees        number bounds world trace kernels)
 set(injectors_sees    number bounds model)
 set(experiments_sees  number bounds world trace kernels probe model injectors)
-set(paper_repro_sees  number bounds experiments)
+set(paper_repro_sees  number bounds trace experiments)
 set(cli_sees          number bounds world trace kernels probe model injectors experiments paper_repro)
 
 # tests/ may look into every room. So that testing one room does not mean building all, a room's test

@@ -143,6 +143,14 @@ void Table::write(const std::filesystem::path& csv) const {
   write_whole(csv, text);
 }
 
+Table table_of(std::string_view csv, const std::string& name) {
+  const std::vector<Table::Row> heading = rows_of(csv.substr(0, csv.find('\n')));
+  if (heading.empty()) throw Failure(name + " names no columns in its first line");
+  Table table(heading.front(), heading.front().size());
+  table.read(csv, name);
+  return table;
+}
+
 void write_provenance(const std::filesystem::path& json,
                       const std::map<std::string, std::string>& facts) {
   write_whole(json, nlohmann::json(facts).dump(1) + "\n");

@@ -67,6 +67,10 @@ class Table {
   std::shared_ptr<const FileLock> lock_;
 };
 
+// The table of a text whose first line names its columns; all of them are keys. Throws Failure as
+// Table::read does.
+Table table_of(std::string_view csv, const std::string& name);
+
 // Command, commit, flags, device, seeds: what makes a row worth believing.
 void write_provenance(const std::filesystem::path& json,
                       const std::map<std::string, std::string>& facts);

@@ -1,47 +1,69 @@
 #include <fmt/format.h>
 
-#include "experiments/experiment.hpp"
-#include "number/outcome.hpp"
+#include "number/catalogue.hpp"
 #include "paper_repro/claim.hpp"
+#include "trace/levels.hpp"
 
 namespace plumb::paper_repro {
-
-std::span<const std::pair<std::string_view, std::string_view>> committed_results();  // embedded
 
 #define CLAIM(name) extern const Claim name;
 #include "paper_repro/claims.inc"
 #undef CLAIM
 
-std::span<const Claim* const> all_claims() {
+namespace {
+
+const Catalogue<Claim>& catalogue() {
   static constexpr const Claim* cards[] = {
 #define CLAIM(name) &name,
 #include "paper_repro/claims.inc"
 #undef CLAIM
   };
-  return cards;
+  static constexpr Catalogue<Claim> all("claim", &Claim::id, cards);
+  return all;
 }
 
-Table committed_rows(std::string_view experiment) {
-  const Experiment& card = find_experiment(experiment);
-  for (const auto& [name, text] : committed_results()) {
-    if (name != experiment) continue;
-    Table rows(card.columns, card.keys);
-    rows.read(text, "the committed table of " + std::string(name));
-    return rows;
-  }
-  throw Failure("no committed rows of '" + std::string(experiment) +
-                "'; make them with: plumb experiment " + std::string(experiment));
+constexpr double acceptable = 0.05;  // false alarms a run
+constexpr double doubt = 0.01;
+
+std::string made_by(const Claim& claim) {
+  return fmt::format("make them with: plumb paper --rerun {} --rows DIR", claim.id);
 }
 
-std::string claim_table() {
-  std::string out = "| claim | published | ours | agrees | rows |\n|---|---|---|---|---|\n";
-  for (const Claim* claim : all_claims()) {
-    const Answer answer = claim->ours(committed_rows(claim->experiment));
-    out +=
-        fmt::format("| {} ({}) | {} | {} | {} | {} |\n", claim->says, claim->where,
-                    claim->published, answer.ours, answer.agrees ? "yes" : "no", claim->experiment);
+}  // namespace
+
+std::span<const Claim* const> all_claims() { return catalogue().cards(); }
+const Claim& find_claim(std::string_view id) { return catalogue().at(id); }
+
+Answer judged(const Claim& claim, const Evidence& evidence) {
+  try {
+    for (const Rerun& rows : claim.rows) evidence.rows(std::string(rows.question));
+    return claim.judge(evidence);
+  } catch (const NotMeasured& lacking) {
+    return {Agreement::not_measured,
+            fmt::format("{} has no {}; {}", evidence.place(), lacking.what, made_by(claim)),
+            {}};
   }
-  return out;
+}
+
+bool worthless(const Answer& answer) {
+  return answer.accused && answer.accused->hits > 0 &&
+         trace::binomial_tail(answer.accused->hits, answer.accused->of, acceptable) < doubt;
+}
+
+std::string verdict_of(const Answer& answer) {
+  static constexpr std::string_view words[] = {"yes", "partly", "no", "not measured"};
+  const std::string_view word = words[static_cast<std::size_t>(answer.agrees)];
+  if (!answer.accused || answer.agrees == Agreement::not_measured) return std::string(word);
+  const std::string healthy =
+      fmt::format("accuses {} of {} healthy runs", answer.accused->hits, answer.accused->of);
+  return fmt::format("{}{} {}", word, worthless(answer) ? ", but" : ";", healthy);
+}
+
+std::string_view name_of(Source source) {
+  static constexpr std::string_view words[] = {
+      "the paper's abstract", "reviews of the paper",         "the authors' bug reports",
+      "an adopter's code",    "inferred from what is public", "asked of ourselves"};
+  return words[static_cast<std::size_t>(source)];
 }
 
 }  // namespace plumb::paper_repro

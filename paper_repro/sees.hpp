@@ -3,9 +3,11 @@
 #pragma once
 
 namespace plumb::bounds {}
+namespace plumb::trace {}
 namespace plumb::experiments {}
 
 namespace plumb::paper_repro {
 using namespace bounds;
+using namespace trace;
 using namespace experiments;
 }  // namespace plumb::paper_repro

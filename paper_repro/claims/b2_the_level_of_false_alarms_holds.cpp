@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include "paper_repro/claim.hpp"
+#include "paper_repro/growth.hpp"
+#include "trace/levels.hpp"
+
+namespace plumb::paper_repro {
+namespace {
+
+Answer judge(const Evidence& evidence) {
+  std::vector<std::vector<std::string>> rows;
+  Share accused;
+  bool holds = true;
+  for (const std::string level : {"0.5", "0.1", "0.01", "0.001"}) {
+    const std::string column = "alarms_at_" + level;
+    Share alarms;
+    for (const Row& row : evidence.rows("false-alarms")) {
+      alarms.hits += static_cast<std::size_t>(row.number(column));
+      alarms.of += static_cast<std::size_t>(row.number("runs"));
+    }
+    const Interval rate = binomial_interval(alarms.hits, alarms.of, 0.95);
+    if (level == "0.01") {
+      accused = alarms;
+      holds = rate.low <= 0.01;
+    }
+    rows.push_back({level, fmt::format("{} of {}", alarms.hits, alarms.of),
+                    fmt::format("{:.2g} to {:.2g}", rate.low, rate.high)});
+  }
+  return {
+      holds ? Agreement::yes : Agreement::no,
+      fmt::format("{:.2g} of healthy runs accused at the default level of 0.01", accused.rate()),
+      accused, table({"level", "healthy runs accused", "rate, 95 %"}, rows)};
+}
+
+}  // namespace
+
+extern const Claim b2_the_level_of_false_alarms_holds{
+    .id = "B2",
+    .says = "A level of false alarms can be promised for a whole run, and holds",
+    .where = "goes beyond: the paper states none",
+    .source = Source::ourselves,
+    .published = "none",
+    .reading = "The rate's interval reaches down to the level or below it, all cells together.",
+    .rows = {{"false-alarms", "random small gpt bf16 tp2"}},
+    .picture = "false-alarms.svg",
+    .judge = judge,
+};
+
+}  // namespace plumb::paper_repro
