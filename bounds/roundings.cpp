@@ -60,7 +60,8 @@ std::vector<std::uint32_t> words_of(std::uint64_t key, std::size_t n) {
   return words;
 }
 
-// 4 u ulps of the larger of two numbers go from one to the other, u uniform in (-1/2, 1/2).
+// 4 u ulps of the larger of two numbers go from one to the other, u uniform in (-1/2, 1/2); but at
+// most all that the smaller is, since a part that is lost beside the other is lost in every twin.
 class Transfer {
  public:
   explicit Transfer(const Format& wire)
@@ -72,12 +73,16 @@ class Transfer {
     const Floats ulp = of_x > of_y ? of_x : of_y;
     Floats u;
     draw(x / ulp, y / ulp, word ^ (Words)ulp, u);
-    const Floats by = 4 * u * ulp;
+    const Floats smaller = size(x) < size(y) ? size(x) : size(y);
+    const Floats reach = ulp < smaller * 0.5F ? ulp : smaller * 0.5F;
+    const Floats by = 4 * u * reach;
     x = except ? x : x + by;
     y = except ? y : y - by;
   }
 
  private:
+  static Floats size(const Floats& x) { return (Floats)((Ints)x & 0x7fffffff); }
+
   // The ulps by the exponents' bits.
   Floats ulps(const Floats& x) const {
     const Floats u = (Floats)((Ints)x & 0x7f800000) * relative_;

@@ -113,7 +113,7 @@ def main():
         loss = train_step(model, optimizer, ids, targets)
         if rank() == 0:
             print(f"step {step + 1}: loss {loss!r}")
-    finish()
+    finish(asked, model)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,16 @@ def built(bf16):
     return DistributedDataParallel(config, reduce, model)
 
 
+@torch.no_grad()
+def load(model, whole):
+    """This rank's share of each weight; gate and up lie behind each other and are dealt each by itself."""
+    for name, p in model.module.named_parameters():
+        parts = whole[name].chunk(2) if name.endswith("linear_fc1.weight") else [whole[name]]
+        if getattr(p, "tensor_model_parallel", False):
+            parts = [part.chunk(ranks(), p.partition_dim)[rank()] for part in parts]
+        p.copy_(torch.cat(parts))
+
+
 def train_step(model, optimizer, ids, targets):
     model.zero_grad_buffer()
     positions = torch.arange(TOKENS).expand_as(ids)
@@ -86,17 +96,21 @@ def main():
     parser.add_argument("--bf16", action="store_true", help="weights and activations in BF16 instead of FP32")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--load", help="begin with the weights of this file")
+    parser.add_argument("--save", help="write the weights of one process to this file at the end")
     asked = parser.parse_args()
     on_processors()
     torch.manual_seed(asked.seed)
     model = built(asked.bf16)
+    if asked.load:
+        load(model, torch.load(asked.load))
     optimizer = MasterAdamW(model, lr=1e-3)
     for step in range(asked.steps):
         ids, targets = batch_of(step, asked.seed)
         loss = train_step(model, optimizer, ids, targets)
         if rank() == 0:
             print(f"step {step + 1}: loss {loss!r}")
-    finish()
+    finish(asked, model)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""A small language model, and what the three programs beside it ask of the command line and of torchrun."""
+"""A small language model, and what the programs beside it ask of the command line and of torchrun."""
 import argparse
 import os
+import pathlib
 
 import torch
 import torch.distributed as dist
@@ -8,6 +9,10 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 WIDTH, HEADS, HIDDEN, LAYERS, WORDS, SEQUENCES, TOKENS = 128, 8, 352, 3, 256, 8, 64
+
+
+HERE = pathlib.Path(__file__).resolve().parent
+TEXT = next(file for file in (HERE / "text.txt", HERE.parents[1] / "model/data/devils_dictionary.txt") if file.exists())
 
 
 class Attention(nn.Module):
@@ -60,13 +65,17 @@ def asked_for(description):
     parser.add_argument("--bf16", action="store_true", help="weights and activations in BF16 instead of FP32")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--load", help="begin with the weights of this file")
+    parser.add_argument("--save", help="write the weights of one process to this file at the end")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         dist.init_process_group("gloo")
     torch.manual_seed(asked.seed)
-    model = Model().to(torch.bfloat16 if asked.bf16 else torch.float32)
-    return asked, model
+    model = Model()
+    if asked.load:
+        model.load_state_dict(torch.load(asked.load))
+    return asked, model.to(torch.bfloat16 if asked.bf16 else torch.float32)
 
 
 def ranks():
@@ -78,13 +87,16 @@ def rank():
 
 
 def batch_of(step, seed):
-    """The same on every rank: sequences of tokens, and the tokens that follow."""
-    generator = torch.Generator().manual_seed(1000 * seed + step)
-    tokens = torch.randint(WORDS, (SEQUENCES, TOKENS + 1), generator=generator)
+    """The same on every rank: sequences of the text's bytes, and the bytes that follow."""
+    text = torch.tensor(list(TEXT.read_bytes()))
+    first = torch.randint(len(text) - TOKENS, (SEQUENCES, 1), generator=torch.Generator().manual_seed(1000 * seed + step))
+    tokens = text[first + torch.arange(TOKENS + 1)]
     return tokens[:, :-1], tokens[:, 1:]
 
 
-def finish():
+def finish(asked, model):
+    if asked.save:
+        torch.save(model.state_dict(), asked.save)
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()

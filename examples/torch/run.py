@@ -1,14 +1,17 @@
 """Runs the examples of this folder, healthy and with each mistake, and has `plumb` judge them.
 
-    run.py PLUMB FOLDER [--only EXAMPLE] [--seeds N] [--formats fp32,bf16] [--brief]
+    run.py PLUMB FOLDER [--only EXAMPLE] [--seeds N] [--formats fp32,bf16] [--trained] [--rows FILE] [--brief]
 
 Programs and patches are copied to FOLDER, traces go there, too. For each example, format and seed it says whether the
 traced program prints the losses of the untraced one; how far the twins foretold the distance of the healthy candidate
 (the share of its tensors with predicted / observed in [0.8, 1.25], and in [0.5, 2]); whether the healthy run was accused;
 and who was blamed for each mistake. The exit code is 77 without PyTorch, and 1 where anything is not as it should be;
---brief leaves all but the first mistake of each example out.
+--brief leaves all but the first mistake of each example out. --trained begins with weights of 300 steps on one process.
+--rows adds what was seen to a table, a line for each healthy run and each mistake, with the verdicts of the rules flat
+and assert-close beside; a run that stands there is not made again.
 """
 import argparse
+import csv
 import json
 import math
 import os
@@ -60,8 +63,9 @@ class Runs:
     def program(self, name, *patches):
         into = self.folder / name
         into.mkdir()
-        for file in "model.py", "rewrite.py", f"{self.example}.py":
-            shutil.copy(HERE / file, into)
+        for file in HERE / "model.py", HERE / "rewrite.py", HERE / f"{self.example}.py":
+            shutil.copy(file, into)
+        shutil.copy(HERE.parents[1] / "model/data/devils_dictionary.txt", into / "text.txt")
         for patch in patches:
             text = (HERE / "patches" / f"{self.example}.{patch}.patch").read_bytes()
             subprocess.run(["patch", "--quiet", "--no-backup-if-mismatch"], input=text, cwd=into, check=True)
@@ -107,37 +111,103 @@ class Runs:
         return verdict, {line["id"]: line["relative"] for line in lines if line["type"] == "tensor"}
 
     def foretold(self):
-        """Predicted / observed, of each tensor in which the healthy candidate differs."""
+        """Predicted / observed, of each tensor in which the healthy candidate differs; and each twin by the others."""
         flat = ["--rule", "flat"]
         observed = self.check("reference", "healthy", *flat)[1]
         twins = [self.check("reference", twin, *flat)[1] for twin in TWINS]
-        return {id: math.sqrt(sum(twin[id] ** 2 for twin in twins) / len(twins)) / d for id, d in observed.items() if d and not id.endswith("/param")}
+        ratios, others = {}, []
+        for id, seen in observed.items():
+            if not seen or id.endswith("/param"):
+                continue
+            squares = [twin[id] ** 2 for twin in twins]
+            ratios[id] = math.sqrt(sum(squares) / len(twins)) / seen
+            others += [math.sqrt((sum(squares) - one) / (len(twins) - 1) / one) for one in squares if one]
+        return ratios, others
 
 
-def judged(plumb, folder, example, options, mistakes):
+def changed_lines(example):
+    """Lines that the traced program has in place of others or beside them."""
+    patch = (HERE / "patches" / f"{example}.trace.patch").read_text().splitlines()
+    return sum(line.startswith("+") and not line.startswith("+++") for line in patch)
+
+
+class Rows:
+    """A table of what was seen, kept after each line."""
+    KEY = ["example", "format", "weights", "seed", "run"]
+    SEEN = ["changed_lines", "losses_equal", "tensors", "differ", "near", "within", "draws_near", "unjudged", "exit_code",
+            "blamed", "right", "flat_found", "assert_close_found"]
+
+    def __init__(self, file):
+        self.file, self.known = file, {}
+        if file and file.exists():
+            with open(file, newline="", encoding="utf-8") as old:
+                self.known = {tuple(row[name] for name in self.KEY): row for row in csv.DictReader(old)}
+
+    def has(self, *key):
+        return tuple(map(str, key)) in self.known
+
+    def add(self, key, seen):
+        if not self.file:
+            return
+        row = {name: str(value) for name, value in {**dict(zip(self.KEY, key)), **seen}.items()}
+        self.known[tuple(row[name] for name in self.KEY)] = row
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        half = self.file.with_suffix(".new")
+        with open(half, "w", newline="", encoding="utf-8") as new:
+            writer = csv.DictWriter(new, self.KEY + self.SEEN, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.known.values())
+        half.replace(self.file)
+
+
+def beside(runs, candidate):
+    """What the rules that others use say of it."""
+    return {f"{rule.replace('-', '_')}_found": int(runs.check("reference", candidate, "--rule", rule)[0]["exit_code"] == 1)
+            for rule in ("flat", "assert-close")}
+
+
+def judged(plumb, folder, example, options, mistakes, keep):
     """One line of figures, and what is wrong."""
     runs, wrong = Runs(plumb, folder, example, options), []
-    if runs.run("plain", 2) != runs.run("traced", 2, folder / "healthy"):
-        wrong.append("tracing changes the losses of the candidate")
-    if runs.run("plain", 1) != runs.run("traced", 1, folder / "reference", folder / "healthy"):
-        wrong.append("tracing changes the losses of the reference")
-    ratios = runs.foretold()
-    share = lambda low, high: 100 * sum(low <= r <= high for r in ratios.values()) / max(len(ratios), 1)
+    losses = [runs.run("plain", 2) == runs.run("traced", 2, folder / "healthy"),
+              runs.run("plain", 1) == runs.run("traced", 1, folder / "reference", folder / "healthy")]
+    for equal, what in zip(losses, ("candidate", "reference")):
+        if not equal:
+            wrong.append(f"tracing changes the losses of the {what}")
+    ratios, others = runs.foretold()
+    share = lambda low, high, of=ratios.values(): sum(low <= r <= high for r in of) / max(len(of), 1)
     verdict, _ = runs.check("reference", "healthy", "--twins", *TWINS)
     if verdict["exit_code"]:
         wrong.append(f"the healthy run is not acquitted: exit code {verdict['exit_code']}, blamed '{verdict['blamed']}'")
+    of_all = {"changed_lines": changed_lines(example), "losses_equal": int(all(losses)), "tensors": verdict["tensors"],
+              "differ": len(ratios), "near": f"{share(.8, 1.25):.4f}", "within": f"{share(.5, 2):.4f}",
+              "draws_near": f"{share(.8, 1.25, others):.4f}"}
+    keep("healthy", {**of_all, "unjudged": verdict["unjudged"], "exit_code": verdict["exit_code"],
+                     "blamed": verdict["blamed"] or "-", "right": int(not verdict["exit_code"]), **beside(runs, "healthy")})
     found = []
     for mistake in mistakes:
         runs.program(mistake, mistake, "trace")
         runs.run(mistake, 2, folder / ("with-" + mistake))
         bad, _ = runs.check("reference", "with-" + mistake, "--twins", *TWINS)
         right = bad["exit_code"] == 1 and bad["blamed"] == MISTAKES[example][mistake]
+        keep(mistake, {**of_all, "unjudged": bad["unjudged"], "exit_code": bad["exit_code"], "blamed": bad["blamed"] or "-",
+                       "right": int(right), **beside(runs, "with-" + mistake)})
         found.append(f"{mistake} {'right' if right else 'WRONG'} ({bad['blamed']} by {bad['blamed_by']})")
         if not right:
             wrong.append(f"{mistake}: blamed is '{bad['blamed']}', exit code {bad['exit_code']}")
-    return (f"{len(ratios)} of {verdict['tensors']} differ, {share(.8, 1.25):.1f} % in [0.8, 1.25], {share(.5, 2):.1f} % in "
-            f"[0.5, 2]; {verdict['unjudged']} not judged; healthy {'acquitted' if not verdict['exit_code'] else 'ACCUSED'}; "
-            + ", ".join(found)), wrong
+    return (f"{len(ratios)} of {verdict['tensors']} differ, {100 * share(.8, 1.25):.1f} % in [0.8, 1.25] (a twin by the "
+            f"others: {100 * share(.8, 1.25, others):.1f}), {100 * share(.5, 2):.1f} % in [0.5, 2]; "
+            f"{verdict['unjudged']} not judged; healthy "
+            f"{'acquitted' if not verdict['exit_code'] else 'ACCUSED'}; " + ", ".join(found)), wrong
+
+
+def trained(plumb, folder, example):
+    """A file of weights after 300 steps on one process; made once."""
+    file = folder / f"{example}-trained.pt"
+    if not file.exists():
+        runs = Runs(plumb, folder / example, example, ["--steps", "300", "--save", file])
+        runs.run("plain", 1)
+    return ["--load", file]
 
 
 def main():
@@ -147,9 +217,12 @@ def main():
     parser.add_argument("--only", choices=MISTAKES)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--formats", default="fp32,bf16")
+    parser.add_argument("--trained", action="store_true")
+    parser.add_argument("--rows", type=lambda name: pathlib.Path(name).resolve())
     parser.add_argument("--brief", action="store_true")
     asked = parser.parse_args()
-    trouble, ran = 0, False
+    trouble, ran, rows = 0, False, Rows(asked.rows)
+    weights = "trained" if asked.trained else "random"
     for example in [asked.only] if asked.only else MISTAKES:
         missing = why_not(example)
         if missing:
@@ -158,10 +231,16 @@ def main():
         ran = True
         for format in asked.formats.split(","):
             for seed in range(asked.seeds):
-                options = ["--seed", str(seed)] + (["--bf16"] if format == "bf16" else [])
+                key = (example, format, weights, seed)
                 mistakes = list(MISTAKES[example])[:1 if asked.brief else None]
-                line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes)
-                print(f"{example} {format} seed {seed}: {line}", *wrong, sep="\n  ", flush=True)
+                if rows.has(*key, mistakes[-1]):
+                    continue
+                options = ["--seed", str(seed)] + (["--bf16"] if format == "bf16" else [])
+                if asked.trained:
+                    options += trained(asked.plumb, asked.folder, example)
+                line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes,
+                                     lambda run, seen: rows.add((*key, run), seen))
+                print(f"{example} {format} {weights} seed {seed}: {line}", *wrong, sep="\n  ", flush=True)
                 trouble += len(wrong)
     return 1 if trouble else 0 if ran else 77
 

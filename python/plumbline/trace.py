@@ -867,7 +867,8 @@ class _Cuts:
             a, b = parts[i], parts[(i + 1) % n]
             ulp = torch.maximum(_ulp(a, dtype), _ulp(b, dtype))
             word = self.words(f"{name} {i}", a.shape[-1] if a.dim() > 1 else a.numel()).to(a.device)
-            by = 4 * _uniform(word, a / ulp, b / ulp) * ulp
+            reach = torch.minimum(ulp, torch.minimum(a.abs(), b.abs()) / 2)  # what is lost of a small part is all of it
+            by = 4 * _uniform(word, a / ulp, b / ulp) * reach
             by = torch.where(exact, torch.zeros_like(by), by)
             parts[i], parts[(i + 1) % n] = a + by, b - by
         return [p.to(dtype) for p in parts]

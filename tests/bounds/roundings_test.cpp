@@ -8,6 +8,7 @@
 #include <set>
 
 #include "bounds/examples/draw.hpp"
+#include "number/philox.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
@@ -100,6 +101,45 @@ TEST(TwinRoundings, RowsThatDifferAreMovedApart) {
   // Hundredths of an ulp apart, and all round to 1.
   const auto near = moved([](std::size_t i) { return 1 + static_cast<float>(i) * 0x1p-14F; });
   for (const float by : near) EXPECT_NEAR(by, near[0], 0x1p-22F);
+}
+
+// The sum of both parts, each rounded to bf16, less the exact one: its mean, and in how many of them
+// it is not what one device rounds to.
+struct Lost {
+  double mean = 0, other = 0;
+};
+Lost lost(const std::vector<Matrix<float>>& parts, const std::vector<Matrix<float>>& exact) {
+  Lost seen;
+  const auto n = static_cast<double>(exact[0].size());
+  const auto in_bf16 = [](double x) { return round_to(x, bf16); };
+  for (std::size_t e = 0; e < exact[0].size(); ++e) {
+    const double x = static_cast<double>(parts[0].values[e]),
+                 y = static_cast<double>(parts[1].values[e]),
+                 sum = in_bf16(in_bf16(x) + in_bf16(y));
+    seen.mean += (sum - total(exact, e)) / n;
+    seen.other += sum != in_bf16(total(exact, e)) ? 1 / n : 0;
+  }
+  return seen;
+}
+
+// An eighth of an ulp beside numbers of one binade: a run loses it in every element, one way.
+TEST(TwinRoundings, LoseAPartThatARunLosesToo) {
+  constexpr double small = 0x1p-10;
+  std::vector<Matrix<float>> parts(2, Matrix<float>(80, 50, static_cast<float>(small)));
+  for (std::size_t e = 0; e < parts[0].size(); ++e) {
+    parts[0].values[e] = static_cast<float>(1 + uniform(5, e));
+  }
+  auto twin = parts;
+  TwinRoundings(7).before_parts(twin, bf16);
+  EXPECT_NE(twin, parts);
+  const Lost of_run = lost(parts, parts), of_twin = lost(twin, parts);
+  // Roundings vary by an ulp over the root of 12; five deviations of the mean of 4,000.
+  const double five = 5 * 0x1p-7 / std::sqrt(12.0 * 4000);
+  EXPECT_NEAR(of_run.mean, -small, five);
+  EXPECT_NEAR(of_twin.mean, -small, five);
+  // An eighth of all, with five deviations of a count.
+  EXPECT_NEAR(of_run.other, 0.125, 5 * std::sqrt(0.125 * 0.875 / 4000));
+  EXPECT_NEAR(of_twin.other, 0.125, 5 * std::sqrt(0.125 * 0.875 / 4000));
 }
 
 TEST(TwinRoundings, DependOnTheKeyAlone) {
