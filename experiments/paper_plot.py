@@ -1,7 +1,7 @@
 """Pictures of the paper's bugs, for plot.py: who notices and blames each."""
 from page import down, page, squares
 
-RULES = {"twins;replay": "twins + replay (default)", "perturbation": "perturbation, margin 2",
+RULES = {"twins;replay": "twins + replay", "perturbation": "perturbation, margin 2",
          "depth-law": "depth-law", "flat": "flat 8.29 %"}
 LIGHT, DARK, ACCUSED = "#9ecae1", "#0072b2", "#d55e00"
 

@@ -15,12 +15,16 @@ namespace plumb::experiments {
 // As rows call the rules of a check that is given none.
 inline constexpr const char* default_rules = "twins,replay";
 
+// The same of structure alone: replicas that differ, tensors that are missing, numbers that are none.
+inline constexpr const char* structure_alone = "structure";
+
 // The same runs, judged by the default rules or by one other, each by itself; perturbation by one
 // draw. `unseen`: what other rules than the default do not look at, an expression on ids.
 std::vector<Trial> trials_by(const std::vector<std::string>& rules, const Start& start,
                              const Bug& bug, const std::string& unseen = "");
 
-// Structure needs no rule: what a rule adds are its own findings, in dataflow order. The default
+// Structure needs no rule: what a rule adds are its own findings, in dataflow order (those of
+// structure alone are structure's). The default
 // rules say who is wrong by itself; a rule of sizes can only name the first that differs.
 struct Said {
   std::vector<std::string> broken, healthy;  // ids of own findings

@@ -2,9 +2,6 @@
 // default rules, by the paper's, and by those of its adopter; and what would the paper's rule see at
 // a margin at which it accuses no more healthy runs than ours?
 #include <algorithm>
-#include <cmath>
-#include <map>
-#include <set>
 
 #include "experiments/experiment.hpp"
 #include "experiments/said.hpp"
@@ -14,7 +11,8 @@ namespace plumb::experiments {
 namespace {
 
 constexpr int seeds = 5;
-const std::vector<std::string> rules{default_rules, "perturbation", "depth-law", "flat"};
+const std::vector<std::string> rules{default_rules, "perturbation", "depth-law", "flat",
+                                     structure_alone};
 
 // The paper's hooks are on modules: what a product casts inside of one is not seen.
 const std::string casts = "/(grad_)?operand$";
@@ -65,7 +63,7 @@ Table::Row row_of(const std::vector<std::string>& key, const std::string& rule, 
   }
   for (const double ratio : {healthy.largest, broken.largest, healthy.finite, broken.finite,
                              broken.before, broken.there}) {
-    row.push_back(cell(times(rule) * ratio));
+    row.push_back(rule == structure_alone ? "-" : cell(times(rule) * ratio));
   }
   return row;
 }
@@ -80,6 +78,11 @@ std::vector<std::string> key_of(const Cell& c, int seed) {
           std::to_string(seed)};
 }
 
+Table::Row with(Table::Row key, const std::string& rule) {
+  key.push_back(rule);
+  return key;
+}
+
 void judge_all(Table& rows, const Cell& c, int seed, const Effort& effort) {
   Config config = small_model(c.family);
   config.micro_batches = 2;
@@ -89,10 +92,14 @@ void judge_all(Table& rows, const Cell& c, int seed, const Effort& effort) {
       small_start(config, find_recipe(c.recipe), parse_layout(std::string(c.bug->needs.layout)),
                   c.weights, effort);
   refuse_unmet(*c.bug, start.run, 0);
-  const std::vector<Trial> trials = trials_by(rules, start, *c.bug, casts);
+  std::vector<std::string> left;
+  std::ranges::copy_if(rules, std::back_inserter(left), [&](const std::string& rule) {
+    return !rows.settled(with(key_of(c, seed), rule));
+  });
+  const std::vector<Trial> trials = trials_by(left, start, *c.bug, casts);
   std::vector<Table::Row> group;
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    group.push_back(row_of(key_of(c, seed), rules[i], trials[i]));
+    group.push_back(row_of(key_of(c, seed), left[i], trials[i]));
   }
   rows.add_group(group);
 }
@@ -101,99 +108,13 @@ void run(Table& rows, const Effort& effort) {
   for (int seed = 1; seed <= seeds * effort.scale; ++seed) {
     for (const Cell& c : cells()) {
       if (effort.out_of_time()) return;
-      std::vector<std::string> last = key_of(c, seed);
-      last.push_back(rules.back());
+      const Table::Row last = with(key_of(c, seed), rules.back());
       if (rows.settled(last)) continue;
       judge_all(rows, c, seed, effort);
       effort.progress(last[2] + " " + c.family + " " + c.recipe + " " + c.weights + " seed " +
                       last[6]);
     }
   }
-}
-
-// A row, as rates need it.
-struct Outcome {
-  int bug = 0;
-  bool structure = false, detected = false, blamed = false, accused = false;
-  double healthy = 0, broken = 0, before = 0, there = 0;
-};
-
-Outcome outcome_of(const Table& rows, const Table::Row& row) {
-  const auto is = [&](const char* name) { return row[rows.column(name)] == "1"; };
-  const auto number = [&](const char* name) { return std::stod(row[rows.column(name)]); };
-  return {std::stoi(row[0]),      is("structure"),        is("detected"),
-          is("blamed_right"),     is("false_alarm"),      number("healthy_ratio"),
-          number("broken_ratio"), number("ratio_before"), number("ratio_where_it_bites")};
-}
-
-// The same under another margin.
-Outcome at_margin(Outcome o, double margin) {
-  o.detected = o.broken > margin;
-  o.blamed = o.there > margin && o.before <= margin;
-  o.accused = o.healthy > margin;
-  return o;
-}
-
-// The least margin at which no more than `allowed` healthy runs are accused. Infinite: there is none.
-double margin_for(const std::vector<Outcome>& all, std::size_t allowed) {
-  std::vector<double> ratios;
-  for (const Outcome& o : all) ratios.push_back(o.healthy);
-  std::ranges::sort(ratios, std::greater());
-  return allowed < ratios.size() ? ratios[allowed] : 0;
-}
-
-std::size_t accused_of(const std::vector<Outcome>& all) {
-  return static_cast<std::size_t>(std::ranges::count_if(all, &Outcome::accused));
-}
-
-void add_rates(Table& out, std::vector<std::string> row, const std::vector<Outcome>& all) {
-  std::size_t detected = 0, with_structure = 0, blamed = 0;
-  std::set<int> bugs, missed, not_blamed;
-  for (const Outcome& o : all) {
-    detected += o.detected ? 1 : 0;
-    with_structure += o.detected || o.structure ? 1 : 0;
-    blamed += o.blamed ? 1 : 0;
-    bugs.insert(o.bug);
-    if (!o.detected && !o.structure) missed.insert(o.bug);
-    if (!o.blamed) not_blamed.insert(o.bug);
-  }
-  for (const std::size_t n :
-       {all.size(), accused_of(all), detected, with_structure, blamed, bugs.size(),
-        bugs.size() - missed.size(), bugs.size() - not_blamed.size()}) {
-    row.push_back(std::to_string(n));
-  }
-  out.add(row);
-}
-
-// Each rule as it is given, and those of sizes with as many false alarms as the default rules, by
-// a margin of their own in each cell.
-Table rates(const Table& rows) {
-  Table out({"recipe", "weights", "rule", "at", "margin", "trials", "healthy_accused", "detected",
-             "detected_or_structure", "blamed_right", "bugs", "bugs_always_detected",
-             "bugs_always_blamed"},
-            4);
-  std::map<std::pair<std::string, std::string>, std::map<std::string, std::vector<Outcome>>> cells;
-  for (const Table::Row& row : rows.rows()) {
-    const std::string recipe = row[rows.column("recipe")].substr(0, 3) == "fp8" ? "fp8" : "bf16";
-    for (const std::string& r : {std::string("all"), recipe}) {
-      for (const std::string& w : {std::string("all"), row[rows.column("weights")]}) {
-        cells[{r, w}][row[rows.column("rule")]].push_back(outcome_of(rows, row));
-      }
-    }
-  }
-  for (const auto& [cell_of, by_rule] : cells) {
-    const std::size_t ours = accused_of(by_rule.at(default_rules));
-    for (const std::string& rule : rules) {
-      std::vector<Outcome> all = by_rule.at(rule);
-      const double given = times(rule);
-      add_rates(out, {cell_of.first, cell_of.second, rule, "as given", cell(given)}, all);
-      if (rule == default_rules) continue;
-      const double margin = margin_for(all, ours);
-      for (Outcome& o : all) o = at_margin(o, margin);
-      add_rates(out, {cell_of.first, cell_of.second, rule, "our false alarms", cell(margin)}, all);
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -228,7 +149,6 @@ extern const Experiment paper_bugs{
     .keys = 8,
     .run = run,
     .trained_states = trained_small_states,
-    .rates = rates,
 };
 
 }  // namespace plumb::experiments

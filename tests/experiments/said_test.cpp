@@ -64,5 +64,21 @@ TEST(SaidBy, ThoseOfSizesNameTheFirstAndDoNotLookEverywhere) {
   EXPECT_EQ(flat.blamed, flat.broken.empty() ? "" : flat.broken.front());
 }
 
+TEST(SaidBy, StructureAloneNamesItsOwnFirst) {
+  for (const char* id : {"sp-norm-grad-not-reduced", "cp-gradient-scale"}) {
+    const Bug& bug = find_bug(id);
+    const Training run = small_run("gpt", "bf16", std::string(bug.needs.layout));
+    const Start start = start_of(run.config, run.recipe, run.layout, small_text());
+    const Trial trial = trials_by({structure_alone}, start, bug).front();
+    const Said said = said_by(structure_alone, trial);
+    const bool replicas_differ = std::string(id) == "sp-norm-grad-not-reduced";
+    EXPECT_EQ(said.structure, replicas_differ);
+    EXPECT_EQ(said.blamed, replicas_differ ? trial.bites_at : "");
+    EXPECT_EQ(said.broken.empty(), !replicas_differ);
+    EXPECT_FALSE(said_by("flat", trial).broken.empty());  // which is what judged
+    EXPECT_FALSE(said.false_alarm);
+  }
+}
+
 }  // namespace
 }  // namespace plumb
