@@ -2,39 +2,25 @@
 #include <algorithm>
 
 #include "experiments/experiment.hpp"
+#include "experiments/said.hpp"
 #include "model/data/text.hpp"
 
 namespace plumb::experiments {
 namespace {
 
-// Structure needs no rule: what a rule adds are its own findings, in dataflow order.
-std::vector<std::string> own(const Verdict& v) {
-  std::vector<std::string> ids;
-  for (const Finding& f : v.findings) {
-    if (f.statistic != "structure") ids.push_back(f.id);
-  }
-  return ids;
-}
+const std::vector<std::string> rules{default_rules, "perturbation", "flat", "assert-close"};
 
-std::string yes(bool x) { return x ? "1" : "0"; }
-
-constexpr const char* rules[] = {"twins,replay", "perturbation", "flat", "assert-close"};
-
-// Ours says who is wrong by itself; a rule of sizes can only name the first that differs.
 Table::Row row_of(const std::vector<std::string>& key, const std::string& rule, const Trial& t) {
-  const auto broken = own(t.broken), healthy = own(t.healthy);
-  const auto by_bug = std::ranges::count_if(
-      broken, [&](const auto& id) { return std::ranges::find(healthy, id) == healthy.end(); });
-  const std::string blamed = rule == rules[0] ? t.broken.blamed
-                             : broken.empty() ? ""
-                                              : broken.front();
+  const Said said = said_by(rule, t);
+  const auto by_bug = std::ranges::count_if(said.broken, [&](const auto& id) {
+    return std::ranges::find(said.healthy, id) == said.healthy.end();
+  });
   Table::Row row = key;
   for (const std::string& text :
-       {rule, yes(t.reached), yes(t.changed), cell(t.effect),
-        yes(broken.size() < t.broken.findings.size()), yes(!broken.empty()),
-        std::to_string(broken.size()), std::to_string(by_bug), blamed.empty() ? "-" : blamed,
-        yes(blamed == t.bites_at), yes(!t.healthy.findings.empty()),
-        std::to_string(healthy.size())}) {
+       {rule, yes(t.reached), yes(t.changed), cell(t.effect), yes(said.structure),
+        yes(!said.broken.empty()), std::to_string(said.broken.size()), std::to_string(by_bug),
+        said.blamed.empty() ? "-" : said.blamed, yes(said.blamed == t.bites_at),
+        yes(said.false_alarm), std::to_string(said.healthy.size())}) {
     row.push_back(text);
   }
   return row;
@@ -42,15 +28,9 @@ Table::Row row_of(const std::vector<std::string>& key, const std::string& rule, 
 
 void judge_all(Table& rows, const std::vector<std::string>& key, const Start& start,
                const Bug& bug) {
-  const Trace perturbed = run_perturbed(start, 1);
-  std::vector<CheckOptions> ways(std::size(rules));
-  for (std::size_t i = 0; i < ways.size(); ++i) {
-    ways[i].perturbed = &perturbed;
-    if (i > 0) ways[i].rules = {rules[i]};
-  }
-  const std::vector<Trial> trials = run_trials(start, bug, {}, ways);
+  const std::vector<Trial> trials = trials_by(rules, start, bug);
   std::vector<Table::Row> group;
-  for (std::size_t i = 0; i < ways.size(); ++i) group.push_back(row_of(key, rules[i], trials[i]));
+  for (std::size_t i = 0; i < trials.size(); ++i) group.push_back(row_of(key, rules[i], trials[i]));
   rows.add_group(group);
 }
 

@@ -10,10 +10,9 @@
 
 #include "experiments/distance.hpp"
 #include "experiments/experiment.hpp"
-#include "model/data/text.hpp"
+#include "experiments/small.hpp"
 #include "model/plan/plan.hpp"
 #include "model/plan/verify.hpp"
-#include "model/run/training.hpp"
 #include "number/philox.hpp"
 #include "trace/boundaries.hpp"
 
@@ -21,7 +20,6 @@ namespace plumb::experiments {
 namespace {
 
 constexpr int seeds = 3;
-constexpr int steps = 601;  // trained: the step after 600
 
 // Every axis alone, and products of them; a family skips what it cannot be divided by.
 constexpr const char* layouts =
@@ -77,33 +75,11 @@ void foretell(const Graph& graph, const std::set<std::string>& differs, const Dr
   }
 }
 
-Config small(const std::string& family) {
-  Config c = config_of(family);
-  c.width = 64;
-  c.hidden = 128;
-  c.kv_heads = c.family == Family::gpt ? 8 : 4;
-  c.sequence = 32;
-  c.sequences = 8;
-  c.micro_batches = 4;
-  return c;
-}
-
-// Returns the state after so many steps of a family in bf16; the recipes cast it.
-const Trace& trained_small(const std::string& family, const Effort& effort) {
-  static std::map<std::string, Trace> known;
-  const auto found = known.find(family);
-  if (found != known.end()) return found->second;
-  Start start = start_of(small(family), find_recipe("bf16"), {}, default_text());
-  start = trained(std::move(start), default_text(), steps, [&](int step, double) {
-    effort.progress("training a small " + family + " once: step " + std::to_string(step));
-  });
-  return known.emplace(family, run_reference(start)).first->second;
-}
-
-Start start_of_one(const std::string& family, const Recipe& recipe, const Trace* loaded, int seed) {
-  Config config = small(family);
+Start start_of_one(const std::string& family, const Recipe& recipe, const std::string& weights,
+                   int seed, const Effort& effort) {
+  Config config = small_model(family);
   config.seed = static_cast<std::uint64_t>(seed);
-  return start_of(config, recipe, {}, default_text(), loaded);
+  return small_start(config, recipe, {}, weights, effort);
 }
 
 // One device, which all layouts are held against.
@@ -193,7 +169,7 @@ bool fits(const std::string& layout, const std::string& family, const Recipe& re
   const auto [answer, is_new] = known.emplace(std::vector{layout, family, recipe.id}, true);
   if (!is_new) return answer->second;
   try {
-    plan(small(family), recipe, parse_layout(layout));
+    plan(small_model(family), recipe, parse_layout(layout));
   } catch (const Failure&) {
     answer->second = false;
   }
@@ -210,8 +186,7 @@ void every_layout(Table& rows, const Effort& effort, const std::string& family,
     const std::vector<std::string> key{family, recipe.id, weights, layout, std::to_string(seed)};
     if (!fits(layout, family, recipe) || rows.settled(key)) continue;
     if (!reference) {
-      const Trace* loaded = weights == "trained" ? &trained_small(family, effort) : nullptr;
-      reference.emplace(start_of_one(family, recipe, loaded, seed));
+      reference.emplace(start_of_one(family, recipe, weights, seed, effort));
     }
     const Count count = judge_run(*reference, layout, known);
     add(rows, key, count);
@@ -245,7 +220,7 @@ extern const Experiment healthy_layouts{
                 "share_in_0.5_2", "draw_against_other_draws", "first_accused"},
     .keys = 5,
     .run = run,
-    .trained_states = "of the same small models: seed 1, 600 steps of 32 sequences of 32, bf16",
+    .trained_states = trained_small_states,
 };
 
 }  // namespace plumb::experiments

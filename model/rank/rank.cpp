@@ -95,7 +95,7 @@ void Rank::round_stochastically(Tensor& x, const Placement& lies, const Format& 
 }
 
 bool Rank::records(const std::string& id) const {
-  return traced_ || id == "loss/out" || next_state_.contains(id);
+  return traced_ || id == "loss/out" || id == "clip/grad_norm" || next_state_.contains(id);
 }
 
 void Rank::tap_leaf(const std::string& id, const Tensor& x, Sharding sharding,

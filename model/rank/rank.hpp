@@ -92,7 +92,8 @@ class Rank : public RankContext {
   void tap_share(const std::string& id, const Tensor& share, const Parameter& p,
                  const Format& format);
 
-  // Is it recorded at all? (A run that is not traced records its loss and its next state only.)
+  // Is it recorded at all? (A run that is not traced records its loss, the norm of its gradients and
+  // its next state only.)
   bool records(const std::string& id) const;
   // The id under which a tensor is recorded now.
   std::string recorded_as(const std::string& id) const;

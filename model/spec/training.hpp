@@ -14,7 +14,7 @@ struct Training {
   Recipe recipe;
   Layout layout;
   int step = 1;  // counts from 1
-  // false: the step records its loss and the next state only.
+  // false: the step records its loss, the norm of its gradients and the next state only.
   bool traced = true;
 };
 

@@ -9,6 +9,7 @@
 #include "model/rank/shares.hpp"
 #include "model/spec/manifest.hpp"
 #include "model/state/state.hpp"
+#include "model/step/apart.hpp"
 #include "model/step/optimizer.hpp"
 #include "model/step/pipeline.hpp"
 #include "number/outcome.hpp"
@@ -54,11 +55,18 @@ void load_like(Rank& rank, const StateEntry& k, const Parameter& p, const Shared
   rank.state[k.id] = std::move(mine);
 }
 
-void load_state(Rank& rank, const Values& leaves) {
+// `own`: what this rank left of the step before, in the place of the leaves'; null: none.
+void load_state(Rank& rank, const Values& leaves, const Values* own) {
   std::map<std::string, Parameter> of_name;
   for (const Parameter& p : parameters(rank.c)) of_name[p.name] = p;
   for (const StateEntry& k : state_entries(rank.c, rank.r)) {
     if (!k.parameter.empty() && !rank.holds(of_name.at(k.parameter))) continue;
+    if (own != nullptr) {
+      rank.state[k.id] = shared(*own, k.id);
+      const Sharding how = k.like_it ? of_name.at(k.parameter).sharding : Sharding::whole;
+      rank.tap_leaf(k.id + "@previous", *rank.state[k.id], how, k.format);
+      continue;
+    }
     const Shared& whole = shared(leaves, k.id + "@previous");
     if (k.like_it) {
       load_like(rank, k, of_name.at(k.parameter), whole);
@@ -110,8 +118,8 @@ void count(Rank& rank, const Values& leaves, const Predicted& of) {
   rank.state[of.count] = std::make_shared<const Tensor>(std::move(count));
 }
 
-void one_rank(Rank& rank, const Values& leaves) {
-  load_state(rank, leaves);
+void one_rank(Rank& rank, const Values& leaves, const Values* own) {
+  load_state(rank, leaves, own);
   weight_operands(rank);
   count(rank, leaves, next);
   if (rank.c.mtp > 0) count(rank, leaves, after_next);
@@ -124,10 +132,10 @@ void one_rank(Rank& rank, const Values& leaves) {
   if (rank.stale != nullptr) rank.stale->main_grad = std::move(rank.main_grad);
 }
 
-}  // namespace
-
-Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
-                 const Backend& backend, World& world, std::vector<StaleGradients>* stale) {
+// `apart`: of each rank, what it left of the step before; empty: all start from the leaves.
+Trace step_over_ranks(const Training& run, const Values& leaves, const std::vector<Values>& apart,
+                      const Joints& joints, const Backend& backend, World& world,
+                      std::vector<StaleGradients>* stale) {
   Trace trace{manifest_of(run), {}, {}};
   if (run.traced) trace.graph = plan(run.config, run.recipe, run.layout, run.step);
   // Its products may differ from the promised chain in their last bits, whole or sliced.
@@ -141,7 +149,7 @@ Trace train_step(const Training& run, const Values& leaves, const Joints& joints
     const auto n = static_cast<std::size_t>(number);
     Rank rank(run, joints, backend, mesh_of(own), streams,
               stale == nullptr ? nullptr : &stale->at(n));
-    one_rank(rank, leaves);
+    one_rank(rank, leaves, apart.empty() ? nullptr : &apart.at(n));
     trace.ranks[n] = std::move(rank.record);
   });
   if (world.has_all()) return trace;
@@ -149,6 +157,34 @@ Trace train_step(const Training& run, const Values& leaves, const Joints& joints
   const std::vector<std::string> records = world.gather(bytes_of(mine));
   for (std::size_t r = 0; r < records.size(); ++r) trace.ranks[r] = record_from(records[r]);
   return trace;
+}
+
+}  // namespace
+
+Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
+                 const Backend& backend, World& world, std::vector<StaleGradients>* stale) {
+  return step_over_ranks(run, leaves, {}, joints, backend, world, stale);
+}
+
+std::vector<Values> states_apart(const Training& run, Trace step) {
+  if (run.layout.zero > 0) {
+    throw Failure("ranks that keep shares of the state cannot go on apart; leave zero" +
+                  std::to_string(run.layout.zero) + " out of the layout");
+  }
+  std::vector<Values> states(step.ranks.size());
+  for (const StateEntry& k : state_entries(run.config, run.recipe)) {
+    for (std::size_t n = 0; n < states.size(); ++n) {
+      const auto found = step.ranks[n].shards.find(k.id);
+      if (found == step.ranks[n].shards.end()) continue;
+      states[n][k.id] = std::make_shared<const Tensor>(std::move(found->second.values));
+    }
+  }
+  return states;
+}
+
+Trace train_step_apart(const Training& run, const Values& data, const std::vector<Values>& states,
+                       const Joints& joints, const Backend& backend) {
+  return step_over_ranks(run, data, states, joints, backend, threads(), nullptr);
 }
 
 }  // namespace plumb::model

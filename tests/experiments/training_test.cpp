@@ -1,6 +1,7 @@
 // Does training lower the loss, and does its rate rise and fall as it says?
 #include "model/run/training.hpp"
 #include "experiments/trial.hpp"
+#include "model/step/apart.hpp"
 
 #include <gtest/gtest.h>
 
@@ -58,6 +59,43 @@ TEST(StartFrom, ATraceIsWhereItsStepStarted) {
   EXPECT_EQ(name_of(again.run.layout), "dp2,tp1,ep2");
   ASSERT_EQ(again.leaves.size(), start.leaves.size());
   for (const auto& [id, tensor] : start.leaves) EXPECT_EQ(*again.leaves.at(id), *tensor) << id;
+}
+
+// Ranks that go on from their own state are where cutting whole tensors puts them; where a bug drives
+// replicas apart they stay apart, and each goes on from its own.
+TEST(StepsApart, AreThoseOfWholeTensorsUntilReplicasDrift) {
+  const Training run = small_run("gpt", "bf16", "tp2,sp");
+  const Start first = start_of(run.config, run.recipe, run.layout, small_text());
+  const Backend& reference = find_backend("reference");
+  for (const char* id : {"none", "sp-norm-grad-not-reduced"}) {
+    const bool healthy = std::string(id) == "none";
+    Joints joints;
+    if (!healthy) find_bug(id).plant(joints, {}, run.config);
+    Start start = first;
+    std::vector<Values> states;
+    for (int step = 1; step <= 3; ++step) {
+      const Trace apart = train_step_apart(start.run, start.leaves, states, joints, reference);
+      const Values values = merge(apart).values;
+      if (healthy) {
+        for (const auto& [name, tensor] : merge(run_candidate(start, joints).trace).values)
+          ASSERT_EQ(*values.at(name), *tensor) << name << " in step " << step;
+      }
+      states = states_apart(start.run, apart);
+      start = step_after(start, values);
+    }
+    const auto drifted = [&](const char* name) {
+      return *states[0].at(name) != *states[1].at(name);
+    };
+    EXPECT_EQ(drifted("final_norm.weight/param"), !healthy);
+    EXPECT_EQ(*states[1].at("final_norm.weight/param") ==
+                  *start.leaves.at("final_norm.weight/param@previous"),
+              healthy);
+  }
+}
+
+TEST(StepsApart, RefuseSharesOfTheState) {
+  const Training run = small_run("gpt", "bf16", "dp2,zero1");
+  EXPECT_THROW(states_apart(run, {}), Failure);
 }
 
 // What a step leaves changes nothing of a healthy one after it; a late bug does not show before.

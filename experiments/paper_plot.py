@@ -1,0 +1,45 @@
+"""Pictures of the paper's bugs, for plot.py: who notices and blames each."""
+from page import down, page, squares
+
+RULES = {"twins;replay": "twins + replay", "perturbation": "perturbation, margin 2",
+         "depth-law": "depth-law", "flat": "flat 8.29 %"}
+LIGHT, DARK, ACCUSED = "#9ecae1", "#0072b2", "#d55e00"
+
+
+def counts(rows):
+    """Of each bug and rule: trials, detected or structure, blamed, healthy runs accused."""
+    of = {}
+    for r in rows["paper-bugs"]:
+        found = (1, r["detected"] == "1" or r["structure"] == "1", r["blamed_right"] == "1", r["false_alarm"] == "1")
+        for bug in ("all fourteen", f"{r['paper_bug']}: {r['bug']}"):
+            so_far = of.setdefault(bug, {}).setdefault(r["rule"], [0] * len(found))
+            of[bug][r["rule"]] = [a + b for a, b in zip(so_far, found)]
+    return of
+
+
+def bugs(plt, of):
+    keys = squares(plt, [("blamed exactly where it bites", DARK), ("detected, by the rule or by structure", LIGHT),
+                         ("healthy run accused", ACCUSED)])
+    figure, axes = page(plt, 11, 6.2, "The fourteen bugs of TTrace's table, after one step", "Shares of trials (so many "
+                        "behind each card's name): families and recipes that a bug can bite in, random and trained weights, "
+                        "five seeds.", 1, len(RULES), legend=keys, sharey=True)
+    names = [f"{bug} ({next(iter(rules.values()))[0]})" for bug, rules in of.items()]
+    places = range(len(names))
+    for panel, (rule, title) in zip(axes[0], RULES.items()):
+        n, detected, blamed, accused = of["all fourteen"][rule]
+        panel.set_title("\n\n\n", fontsize=10)  # room for the words, which are wider than what is drawn
+        words = f"{blamed} of {n} blamed\n{detected} detected\n{accused} healthy accused"
+        for y, text, how in ((1.12, title, {"weight": "bold"}), (1.005, words, {"size": 9, "linespacing": 1.3})):
+            panel.text(0, y, text, transform=panel.transAxes, in_layout=False, **how)
+        for column, colour, top, height in ((0, "#f2f2f2", 0, 0.86), (1, LIGHT, -0.16, 0.54), (2, DARK, -0.16, 0.54),
+                                            (3, ACCUSED, 0.28, 0.3)):
+            share = [100 * rules[rule][column] / rules[rule][0] for rules in of.values()]
+            panel.barh([y + top for y in places if share[y]], [s for s in share if s], height, color=colour,
+                       clip_on=False)
+        panel.set_xticks([0, 50, 100], ["0", "50", "100 %"])
+        panel.set_xlim(0, 100)
+        panel.spines[["left", "bottom"]].set_visible(False)
+        panel.tick_params(axis="y", length=0)
+        panel.axhline(0.5, color="#888888", linewidth=0.8, clip_on=False)
+    down(axes[0][0], names, lambda name: name.startswith("all"))
+    return figure

@@ -1,0 +1,131 @@
+// From which step on would a person who compares curves of loss or gradient norm see a bug, and what
+// does a check say at the first step? Runs with a bug, and without it in several layouts, from the
+// same weights over the same data.
+#include <fmt/format.h>
+
+#include "experiments/experiment.hpp"
+#include "model/data/text.hpp"
+#include "model/run/training.hpp"
+#include "model/step/apart.hpp"
+
+namespace plumb::experiments {
+namespace {
+
+constexpr int steps = 4000, together = 25;  // a row is the mean of so many steps
+
+struct Watched {
+  const char *family, *layout, *bug;
+};
+constexpr const char* none = "none";
+constexpr Watched runs[] = {
+    {"gpt", "dp1", none},
+    {"gpt", "tp2", none},
+    {"gpt", "tp2,sp", none},
+    {"gpt", "cp2", none},
+    {"gpt", "cp2:ring", none},
+    {"gpt", "dp2", none},
+    {"gpt", "tp2", "embedding-mask-on-shifted-ids"},
+    {"gpt", "cp2", "cp-gradient-scale"},
+    {"gpt", "dp2", "dp-gradient-scale"},
+    {"gpt", "tp2,sp", "sp-norm-grad-not-reduced"},
+    {"gpt", "cp2:ring", "cp-attention-dqkv-wrong"},
+    {"gpt", "tp2", "one-masked-entry"},
+    {"gpt-moe", "dp1", none},
+    {"gpt-moe", "tp2", none},
+    {"gpt-moe", "tp2,sp", none},
+    {"gpt-moe", "tp2,sp", "sp-router-grad-not-reduced"},
+};
+
+// 2 layers, d = 32, 4 micro-batches of 4 sequences of 16 tokens: thousands of steps in a minute.
+Config tiny_model(const std::string& family) {
+  Config c = config_of(family);
+  c.layers = 2;
+  c.width = 32;
+  c.heads = 4;
+  c.kv_heads = 4;
+  c.hidden = c.experts > 0 ? 32 : 64;
+  c.sequence = 16;
+  c.micro_batches = 4;
+  return c;
+}
+
+std::vector<std::string> key_of(const Watched& run, int step) {
+  return {run.family, run.bug, run.layout, std::to_string(step)};
+}
+
+double number_in(const Trace& step, const std::string& id) {
+  for (const RankRecord& rank : step.ranks) {
+    const auto found = rank.shards.find(id);
+    if (found != rank.shards.end()) return static_cast<double>(found->second.values.values[0]);
+  }
+  throw Failure("the step did not record '" + id + "'");
+}
+
+// By the default rules; who reads curves has none. At the rate that the first step of many has.
+std::vector<std::string> checked(const Watched& run, const Start& start, const Joints& joints) {
+  if (std::string(run.layout) == "dp1") return {"-", "-"};  // the reference itself
+  const CheckOptions options;
+  const Verdict verdict = check(run_reference(start), run_candidate(start, joints).trace, options);
+  return {std::to_string(verdict.findings.size()), verdict.blamed.empty() ? "-" : verdict.blamed};
+}
+
+// One run. Each rank goes on from its own state, also where a bug drives replicas apart.
+std::vector<Table::Row> rows_of(const Watched& run, const Effort& effort) {
+  const Start first = start_of(tiny_model(run.family), find_recipe("bf16"),
+                               parse_layout(run.layout), default_text());
+  Joints joints;
+  if (run.bug != std::string(none)) find_bug(run.bug).plant(joints, {}, first.run.config);
+  std::vector<Table::Row> rows;
+  std::vector<Values> states;
+  double loss = 0, norm = 0;
+  const auto add = [&](int step, int n, const std::vector<std::string>& said) {
+    Table::Row row = key_of(run, step);
+    row.insert(row.end(), {fmt::format("{:.6g}", loss / n), fmt::format("{:.6g}", norm / n)});
+    row.insert(row.end(), said.begin(), said.end());
+    rows.push_back(row);
+  };
+  go_through(first, default_text(), steps, [&](Start now) {
+    const int step = now.run.step;
+    const bool begins = step == 1;
+    const auto said = begins ? checked(run, now, joints) : std::vector<std::string>{"-", "-"};
+    now.run.traced = false;
+    Trace made = train_step_apart(now.run, now.leaves, states, joints, find_backend("reference"));
+    loss += number_in(made, "loss/out");
+    norm += number_in(made, "clip/grad_norm");
+    if (begins) add(1, 1, said);
+    if (step % together == 0) {
+      add(step, together, said);
+      loss = norm = 0;
+    }
+    if (step % 100 == 0) {
+      effort.progress(std::string(run.bug) + " " + run.layout + " step " + std::to_string(step));
+    }
+    Values values = merge(made).values;
+    states = states_apart(now.run, std::move(made));
+    return values;
+  });
+  return rows;
+}
+
+void run(Table& rows, const Effort& effort) {
+  for (const Watched& each : runs) {
+    if (effort.out_of_time()) return;
+    if (rows.settled(key_of(each, steps))) continue;
+    rows.add_group(rows_of(each, effort));
+  }
+}
+
+}  // namespace
+
+extern const Experiment loss_curve{
+    .name = "loss-curve",
+    .question =
+        "From which step on would a person who compares curves see a bug that a check finds in the "
+        "first step?",
+    .columns = {"family", "bug", "layout", "step", "loss", "grad_norm", "findings", "blamed"},
+    .keys = 4,
+    .run = run,
+    .trained_states = "none",
+};
+
+}  // namespace plumb::experiments

@@ -1,0 +1,23 @@
+// experiments/small.hpp: the models of questions that ask for many runs: four layers, 64 wide, and
+// their weights after 600 steps.
+#pragma once
+
+#include <string>
+
+#include "experiments/experiment.hpp"
+
+namespace plumb::experiments {
+
+// 4 layers, d = 64, 4 micro-batches of 8 sequences of 32 tokens.
+Config small_model(const std::string& family);
+
+// The state after 600 steps of a family in bf16; recipes cast it. Made once a process.
+const Trace& trained_small(const std::string& family, const Effort& effort);
+inline constexpr std::string_view trained_small_states =
+    "of the same small models: seed 1, 600 steps of 32 sequences of 32, bf16";
+
+// The start of a run on random weights or on those, by the word that rows have for it.
+Start small_start(const Config& config, const Recipe& recipe, const Layout& layout,
+                  const std::string& weights, const Effort& effort);
+
+}  // namespace plumb::experiments
