@@ -5,6 +5,7 @@
     plot.py --all    draws every picture
     plot.py --check  says which pictures are not of these rows (needs no matplotlib)
     plot.py --try    draws every picture and keeps none
+    plot.py --pdf FOLDER  draws every picture as PDF, there
 
 A picture is a pair of functions: one makes what is drawn of the rows, one draws it. A digest of what is drawn stands
 in the picture, so that the check does not depend on versions of what draws.
@@ -18,6 +19,7 @@ import sys
 
 import calibrate_plot
 import detection_plot
+import growth_plot
 import healthy_plot
 import paper_plot
 import recipes_plot
@@ -29,6 +31,7 @@ PICTURES = {"bound-tightness": (tolerances_plot.ratios_of_bounds, tolerances_plo
             "others-tolerances": (tolerances_plot.ratios_of_others, tolerances_plot.others),
             "training": (recipes_plot.losses, recipes_plot.training),
             "precision-recipes": (recipes_plot.sources, recipes_plot.precision),
+            "error-growth": (growth_plot.profiles, growth_plot.growth),
             "calibrate-hardware": (calibrate_plot.recovered, calibrate_plot.calibrated),
             "detection-rate": (detection_plot.counts, detection_plot.detection),
             "paper-bugs": (paper_plot.counts, paper_plot.bugs),
@@ -83,6 +86,15 @@ def svg(plt, draw, data):
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
+def as_pdf(folder):
+    plt, folder = pyplot(), pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (make, draw) in PICTURES.items():
+        figure = draw(plt, make(Rows()))
+        figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
+        plt.close(figure)
+
+
 def main(how):
     stale, plt = [], None
     for name, (make, draw) in PICTURES.items():
@@ -100,4 +112,7 @@ def main(how):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "")
+    if sys.argv[1:2] == ["--pdf"] and len(sys.argv) == 3:
+        as_pdf(sys.argv[2])
+    else:
+        main(sys.argv[1] if len(sys.argv) > 1 else "")

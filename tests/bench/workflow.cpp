@@ -4,7 +4,7 @@
 // moments in FP32). In turn (round-robin), process CPU time, medians of ratios.
 //
 // Rows for claim E11 of paper_repro:
-//   build/bench/bench_workflow --benchmark_out_format=csv --benchmark_out=step-cost.csv
+//   build/bench/bench_workflow --benchmark_format=csv >step-cost.csv
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
