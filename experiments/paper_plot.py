@@ -7,10 +7,15 @@ LIGHT, DARK, ACCUSED = "#9ecae1", "#0072b2", "#d55e00"
 
 
 def counts(rows):
-    """Of each bug and rule: trials, detected or structure, blamed, healthy runs accused."""
-    of = {}
+    """Of each bug and rule, structure included: trials, detected, blamed, healthy runs accused."""
+    of, key = {}, ("bug", "family", "recipe", "weights", "seed")
+    alone = {tuple(r[k] for k in key): r["blamed_right"] for r in rows["paper-bugs"] if r["rule"] == "structure"}
     for r in rows["paper-bugs"]:
-        found = (1, r["detected"] == "1" or r["structure"] == "1", r["blamed_right"] == "1", r["false_alarm"] == "1")
+        if r["rule"] not in RULES:
+            continue
+        structure = r["structure"] == "1"
+        blamed = alone[tuple(r[k] for k in key)] if structure and r["rule"] != "twins;replay" else r["blamed_right"]
+        found = (1, r["detected"] == "1" or structure, blamed == "1", r["false_alarm"] == "1")
         for bug in ("all fourteen", f"{r['paper_bug']}: {r['bug']}"):
             so_far = of.setdefault(bug, {}).setdefault(r["rule"], [0] * len(found))
             of[bug][r["rule"]] = [a + b for a, b in zip(so_far, found)]
@@ -18,11 +23,12 @@ def counts(rows):
 
 
 def bugs(plt, of):
-    keys = squares(plt, [("blamed exactly where it bites", DARK), ("detected, by the rule or by structure", LIGHT),
+    keys = squares(plt, [("blamed exactly where it bites", DARK), ("detected", LIGHT),
                          ("healthy run accused", ACCUSED)])
     figure, axes = page(plt, 11, 6.2, "The fourteen bugs of TTrace's table, after one step", "Shares of trials (so many "
                         "behind each card's name): families and recipes that a bug can bite in, random and trained weights, "
-                        "five seeds.", 1, len(RULES), legend=keys, sharey=True)
+                        "five\nseeds. Each rule with structure: where that finds something, it says who is to blame.", 1,
+                        len(RULES), legend=keys, sharey=True)
     names = [f"{bug} ({next(iter(rules.values()))[0]})" for bug, rules in of.items()]
     places = range(len(names))
     for panel, (rule, title) in zip(axes[0], RULES.items()):
