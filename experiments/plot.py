@@ -34,6 +34,7 @@ PICTURES = {"bound-tightness": (tolerances_plot.ratios_of_bounds, tolerances_plo
             "error-growth": (growth_plot.profiles, growth_plot.growth),
             "calibrate-hardware": (calibrate_plot.recovered, calibrate_plot.calibrated),
             "detection-rate": (detection_plot.counts, detection_plot.detection),
+            "loss-curve": (paper_plot.curves, paper_plot.loss_curves),
             "paper-bugs": (paper_plot.counts, paper_plot.bugs),
             "healthy-layouts": (healthy_plot.shares, healthy_plot.layouts),
             "false-alarms": (healthy_plot.rates, healthy_plot.alarms)}

@@ -3,6 +3,9 @@
 // same weights over the same data.
 #include <fmt/format.h>
 
+#include <map>
+
+#include "experiments/curves.hpp"
 #include "experiments/experiment.hpp"
 #include "model/data/text.hpp"
 #include "model/run/training.hpp"
@@ -115,6 +118,75 @@ void run(Table& rows, const Effort& effort) {
   }
 }
 
+// The first step by itself, then means of 50 steps, at each 25.
+struct Seen {
+  std::vector<int> steps;
+  CurveOf points;
+  double last = 0;
+
+  void add(int step, double value) {
+    if (step > together) {
+      steps.push_back(step);
+      points.push_back((last + value) / 2);
+    } else if (step == 1) {
+      steps.push_back(step);
+      points.push_back(value);
+    }
+    last = value;
+  }
+  // Mean of the last tenth of the run.
+  double end() const {
+    const std::size_t n = points.size() / 10;
+    double sum = 0;
+    for (std::size_t i = points.size() - n; i < points.size(); ++i) sum += points[i];
+    return sum / static_cast<double>(n);
+  }
+};
+
+using Of = std::vector<std::string>;  // family, bug, layout
+
+void judge(Table& out, const std::map<Of, Seen>& curves, const std::map<Of, Of>& checks,
+           const char* name) {
+  for (const auto& [of, seen] : curves) {
+    if (of[1] == none) continue;
+    std::vector<CurveOf> healthy;
+    CurveOf ends;
+    for (const auto& [other, curve] : curves) {
+      if (other[0] != of[0] || other[1] != none) continue;
+      healthy.push_back(curve.points);
+      ends.push_back(curve.end());
+    }
+    const Band band = band_of(healthy);
+    for (const double k : {0.5, 1.0, 2.0, 4.0}) {
+      const auto from = seen_from(seen.points, band, k);
+      Table::Row row = of;
+      row.insert(row.end(),
+                 {name, cell(k), from ? std::to_string(seen.steps[*from]) : "never",
+                  cell(seen.end()), cell(std::ranges::min(ends)), cell(std::ranges::max(ends))});
+      row.insert(row.end(), checks.at(of).begin(), checks.at(of).end());
+      out.add(row);
+    }
+  }
+}
+
+Table rates(const Table& rows) {
+  Table out({"family", "bug", "layout", "curve", "k", "seen_from_step", "end", "healthy_end_least",
+             "healthy_end_most", "findings_at_step_1", "blamed_at_step_1"},
+            5);
+  std::map<Of, Seen> losses, norms;
+  std::map<Of, Of> checks;
+  for (const Table::Row& row : rows.rows()) {
+    const Of of{row.begin(), row.begin() + 3};
+    const int step = std::stoi(row[3]);
+    losses[of].add(step, std::stod(row[rows.column("loss")]));
+    norms[of].add(step, std::stod(row[rows.column("grad_norm")]));
+    if (step == 1) checks[of] = {row[rows.column("findings")], row[rows.column("blamed")]};
+  }
+  judge(out, losses, checks, "loss");
+  judge(out, norms, checks, "grad_norm");
+  return out;
+}
+
 }  // namespace
 
 extern const Experiment loss_curve{
@@ -126,6 +198,7 @@ extern const Experiment loss_curve{
     .keys = 4,
     .run = run,
     .trained_states = "none",
+    .rates = rates,
 };
 
 }  // namespace plumb::experiments

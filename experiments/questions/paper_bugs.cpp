@@ -2,6 +2,9 @@
 // default rules, by the paper's, and by those of its adopter; and what would the paper's rule see at
 // a margin at which it accuses no more healthy runs than ours?
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
 
 #include "experiments/experiment.hpp"
 #include "experiments/said.hpp"
@@ -117,6 +120,128 @@ void run(Table& rows, const Effort& effort) {
   }
 }
 
+// A row, as rates need it.
+struct Outcome {
+  int bug = 0;
+  bool structure = false, detected = false, blamed = false, accused = false;
+  bool structure_blames = false;  // where the bug bites
+  double healthy = 0, broken = 0, before = 0, there = 0;
+};
+
+// `blames`: keys of runs in which structure alone blames where the bug bites.
+Outcome outcome_of(const Table& rows, const Table::Row& row, const std::set<Table::Row>& blames) {
+  const auto is = [&](const char* name) { return row[rows.column(name)] == "1"; };
+  const auto number = [&](const char* name) { return std::stod(row[rows.column(name)]); };
+  Outcome o;
+  o.bug = std::stoi(row[0]);
+  o.structure = is("structure");
+  o.detected = is("detected");
+  o.blamed = is("blamed_right");
+  o.accused = is("false_alarm");
+  o.structure_blames = blames.contains({row.begin(), row.begin() + 7});
+  o.healthy = number("healthy_ratio");
+  o.broken = number("broken_ratio");
+  o.before = number("ratio_before");
+  o.there = number("ratio_where_it_bites");
+  return o;
+}
+
+// The same under another margin.
+Outcome at_margin(Outcome o, double margin) {
+  o.detected = o.broken > margin;
+  o.blamed = o.there > margin && o.before <= margin;
+  o.accused = o.healthy > margin;
+  return o;
+}
+
+// The least margin at which no more than `allowed` healthy runs are accused. Infinite: there is none.
+double margin_for(const std::vector<Outcome>& all, std::size_t allowed) {
+  std::vector<double> ratios;
+  for (const Outcome& o : all) ratios.push_back(o.healthy);
+  std::ranges::sort(ratios, std::greater());
+  return allowed < ratios.size() ? ratios[allowed] : 0;
+}
+
+std::size_t accused_of(const std::vector<Outcome>& all) {
+  return static_cast<std::size_t>(std::ranges::count_if(all, &Outcome::accused));
+}
+
+// The default rules have structure's blame already.
+bool blamed_with_structure(const Outcome& o, bool by_default) {
+  return o.structure && !by_default ? o.structure_blames : o.blamed;
+}
+
+void add_rates(Table& out, const Table::Row& key, const std::vector<Outcome>& all) {
+  const bool by_default = key[2] == default_rules;
+  std::size_t detected = 0, with_structure = 0, blamed = 0, blamed_too = 0;
+  std::set<int> bugs, missed, not_blamed, not_even_so;
+  for (const Outcome& o : all) {
+    const bool found = o.detected || o.structure, right = blamed_with_structure(o, by_default);
+    detected += o.detected ? 1 : 0;
+    with_structure += found ? 1 : 0;
+    blamed += o.blamed ? 1 : 0;
+    blamed_too += right ? 1 : 0;
+    bugs.insert(o.bug);
+    if (!found) missed.insert(o.bug);
+    if (!o.blamed) not_blamed.insert(o.bug);
+    if (!right) not_even_so.insert(o.bug);
+  }
+  Table::Row row = key;
+  for (const std::size_t n : {all.size(), accused_of(all), detected, with_structure, blamed,
+                              blamed_too, bugs.size(), bugs.size() - missed.size(),
+                              bugs.size() - not_blamed.size(), bugs.size() - not_even_so.size()}) {
+    row.push_back(std::to_string(n));
+  }
+  out.add(row);
+}
+
+// Of a cell, by rule.
+using Outcomes = std::map<std::string, std::vector<Outcome>>;
+
+std::map<std::pair<std::string, std::string>, Outcomes> by_cell(const Table& rows) {
+  const std::size_t of_rule = rows.column("rule"), right = rows.column("blamed_right");
+  std::set<Table::Row> blames;
+  for (const Table::Row& row : rows.rows()) {
+    if (row[of_rule] == structure_alone && row[right] == "1") {
+      blames.insert({row.begin(), row.begin() + 7});
+    }
+  }
+  std::map<std::pair<std::string, std::string>, Outcomes> cells;
+  for (const Table::Row& row : rows.rows()) {
+    if (row[of_rule] == structure_alone) continue;
+    const std::string recipe = row[rows.column("recipe")].substr(0, 3) == "fp8" ? "fp8" : "bf16";
+    for (const std::string& r : {std::string("all"), recipe}) {
+      for (const std::string& w : {std::string("all"), row[rows.column("weights")]}) {
+        cells[{r, w}][row[of_rule]].push_back(outcome_of(rows, row, blames));
+      }
+    }
+  }
+  return cells;
+}
+
+// Each rule as it is given, and those of sizes with as many false alarms as the default rules, by
+// a margin of their own in each cell.
+Table rates(const Table& rows) {
+  Table out({"recipe", "weights", "rule", "at", "margin", "trials", "healthy_accused", "detected",
+             "detected_or_structure", "blamed_right", "blamed_right_with_structure", "bugs",
+             "bugs_always_detected", "bugs_always_blamed", "bugs_always_blamed_with_structure"},
+            4);
+  for (const auto& [of, by_rule] : by_cell(rows)) {
+    if (!by_rule.contains(default_rules)) continue;
+    const std::size_t ours = accused_of(by_rule.at(default_rules));
+    for (const std::string& rule : rules) {
+      if (!by_rule.contains(rule)) continue;
+      std::vector<Outcome> all = by_rule.at(rule);
+      add_rates(out, {of.first, of.second, rule, "as given", cell(times(rule))}, all);
+      if (rule == default_rules) continue;
+      const double margin = margin_for(all, ours);
+      for (Outcome& o : all) o = at_margin(o, margin);
+      add_rates(out, {of.first, of.second, rule, "our false alarms", cell(margin)}, all);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 extern const Experiment paper_bugs{
@@ -149,6 +274,7 @@ extern const Experiment paper_bugs{
     .keys = 8,
     .run = run,
     .trained_states = trained_small_states,
+    .rates = rates,
 };
 
 }  // namespace plumb::experiments
