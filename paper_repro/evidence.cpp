@@ -7,9 +7,20 @@
 #include <span>
 #include <sstream>
 
+#include "experiments/experiment.hpp"
 #include "number/outcome.hpp"
 
 namespace plumb::paper_repro {
+namespace {
+
+Rows rows_of(Table table) {
+  const auto kept = std::make_shared<const Table>(std::move(table));
+  Rows rows;
+  for (std::size_t at = 0; at < kept->rows().size(); ++at) rows.emplace_back(kept, at);
+  return rows;
+}
+
+}  // namespace
 
 // Embedded: names without ending, and texts.
 std::span<const std::pair<std::string_view, std::string_view>> committed_rows();
@@ -61,13 +72,17 @@ const Rows& Evidence::rows(const std::string& question) const {
   if (found != known_.end()) return found->second;
   const std::optional<std::string> text = texts_(question + ".csv");
   Rows rows;
-  if (text && !text->empty()) {
-    const auto table =
-        std::make_shared<const Table>(table_of(*text, question + ".csv in " + place_));
-    for (std::size_t at = 0; at < table->rows().size(); ++at) rows.emplace_back(table, at);
-  }
+  if (text && !text->empty()) rows = rows_of(table_of(*text, question + ".csv in " + place_));
   if (rows.empty()) throw NotMeasured{"rows of " + question};
   return known_.emplace(question, std::move(rows)).first->second;
+}
+
+Rows Evidence::rates(const std::string& question) const {
+  (void)rows(question);  // there are some
+  const Experiment& experiment = find_experiment(question);
+  Table table(experiment.columns, experiment.keys);
+  table.read(*texts_(question + ".csv"), question + ".csv in " + place_);
+  return rows_of(experiment.rates(table));
 }
 
 std::map<std::string, std::string> Evidence::provenance(const std::string& question) const {

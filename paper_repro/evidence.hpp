@@ -57,6 +57,8 @@ class Evidence {
 
   // The rows of one question. Throws NotMeasured if there are none, Failure if they cannot be read.
   const Rows& rows(const std::string& question) const;
+  // The rates that the experiment of that name makes of them.
+  Rows rates(const std::string& question) const;
   // What is said of how they were made ("command", "commit", "device"), where it is said.
   std::map<std::string, std::string> provenance(const std::string& question) const;
   const std::string& place() const { return place_; }
