@@ -57,7 +57,13 @@ void make_again(const Claim& claim, const PaperAsked& asked) {
                        asked.rows));
       continue;
     }
+    if (asked.smoke && of.smoke == too_long) {
+      talk(fmt::format("{}: rows of {} take long and are left out of --smoke\n", claim.id,
+                       of.question));
+      continue;
+    }
     ExperimentAsked experiment;
+    experiment.effort = of.effort;
     experiment.name = of.question;
     experiment.out = asked.rows;
     experiment.cache = asked.rows + "/plumb-cache";

@@ -45,7 +45,9 @@ struct Rerun {
   std::string_view question;
   std::string_view smoke;
   std::string_view by = {};  // what makes them where that is not plumb experiment
+  int effort = 1;            // of plumb experiment
 };
+inline constexpr std::string_view too_long = "too long";  // for smoke: nothing of it is quick
 
 struct Claim {
   std::string_view id;     // "E5"

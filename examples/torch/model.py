@@ -89,7 +89,8 @@ def rank():
 def batch_of(step, seed):
     """The same on every rank: sequences of the text's bytes, and the bytes that follow."""
     text = torch.tensor(list(TEXT.read_bytes()))
-    first = torch.randint(len(text) - TOKENS, (SEQUENCES, 1), generator=torch.Generator().manual_seed(1000 * seed + step))
+    generator = torch.Generator().manual_seed(1000 * seed + step)
+    first = torch.randint(len(text) - TOKENS, (SEQUENCES, 1), generator=generator)
     tokens = text[first + torch.arange(TOKENS + 1)]
     return tokens[:, :-1], tokens[:, 1:]
 

@@ -16,6 +16,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -160,6 +161,20 @@ class Rows:
         half.replace(self.file)
 
 
+def say_how(file, asked):
+    """Beside the rows: what made them, for whoever believes them."""
+    said = lambda *command: subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    versions = said(sys.executable, "-W", "ignore", "-c", "import torch; print('PyTorch', torch.__version__)")
+    about = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    models = [line.partition(":")[2].strip() for line in about if line.startswith("model name")]
+    commit = re.search(r"commit (\S+)", said(asked.plumb, "--version"))
+    facts = {"command": " ".join(["examples/torch/run.py", "PLUMB", "FOLDER", *sys.argv[3:]]).replace(str(file), file.name),
+             "commit": commit[1] if commit else "unknown", "device": models[0] if models else "unknown", "flags": versions,
+             "seeds": "in the rows; trained weights: seed 0, 300 steps"}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
 def beside(runs, candidate):
     """What the rules that others use say of it."""
     return {f"{rule.replace('-', '_')}_found": int(runs.check("reference", candidate, "--rule", rule)[0]["exit_code"] == 1)
@@ -223,6 +238,8 @@ def main():
     asked = parser.parse_args()
     trouble, ran, rows = 0, False, Rows(asked.rows)
     weights = "trained" if asked.trained else "random"
+    if asked.rows:
+        say_how(asked.rows, asked)
     for example in [asked.only] if asked.only else MISTAKES:
         missing = why_not(example)
         if missing:

@@ -75,7 +75,7 @@ extern const Claim b12_recipes_learn_as_fp32_does{
     .published = "none",
     .reading =
         "Mean loss of the last ten of 200 steps, one seed; GPT's seeds of fp32 say what is near.",
-    .rows = {{"training", " (fp32|bf16) [12] 200$"}},
+    .rows = {{"training", "gpt (fp32|bf16) [12] 200$", {}, 2}},
     .picture = "training.svg",
     .judge = judge,
 };

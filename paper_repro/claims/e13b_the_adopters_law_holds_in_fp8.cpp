@@ -53,7 +53,7 @@ extern const Claim e13b_the_adopters_law_holds_in_fp8{
     .reading =
         "The rule depth-law of plumb check on every tensor up to the reduced gradients, with the "
         "model's own L; the adopter judges weight gradients, whose worst stands beside.",
-    .rows = {{"error-growth", "(bf16|fp8-delayed) tp2 (4|12) 1 "}},
+    .rows = {{"error-growth", "gpt .* tp2 (4|12) 1 "}},
     .picture = "error-growth.svg",
     .judge = judge,
 };

@@ -58,8 +58,7 @@ extern const Claim e1_curves_tell_late{
         "It agrees if a bug is in neither curve after all steps and in the first step's check. "
         "Seen is: to the end, outside of the band of healthy layouts by more than its width and by "
         "a pixel of 500 (experiments/curves.hpp).",
-    .rows = {{"loss-curve",
-              "gpt (none|cp-gradient-scale|sp-norm-grad-not-reduced) (dp1|tp2|tp2,sp|cp2) "}},
+    .rows = {{"loss-curve", "gpt (none (dp1|tp2,sp)|sp-norm-grad-not-reduced tp2,sp) "}},
     .picture = "loss-curve.svg",
     .judge = judge,
 };

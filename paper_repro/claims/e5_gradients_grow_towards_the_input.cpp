@@ -47,7 +47,7 @@ extern const Claim e5_gradients_grow_towards_the_input{
         "C is fitted to the distance between tp2 and one device, by least squares of its logarithm "
         "over L + 1 - l, for a layer's weight gradients as one vector. It agrees where C is at most "
         "1.05; a C below 1 lies within the O().",
-    .rows = {{"error-growth", " tp2 (4|12) 1 "}},
+    .rows = {{"error-growth", "gpt .* tp2 (4|12) 1 "}},
     .picture = "error-growth.svg",
     .judge = judge,
 };

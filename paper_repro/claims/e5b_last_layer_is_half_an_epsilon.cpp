@@ -43,7 +43,7 @@ extern const Claim e5b_last_layer_is_half_an_epsilon{
     .reading =
         "Epsilon is 2^-7. Their width is 1024 and their layout cp2, ours 64 and tp2: agreement is "
         "within a factor of two of what is published.",
-    .rows = {{"error-growth", "bf16 tp2 24 1 "}},
+    .rows = {{"error-growth", "gpt random bf16 tp2 (24|128) 1 "}},
     .picture = "error-growth.svg",
     .judge = judge,
 };

@@ -59,7 +59,7 @@ extern const Claim s1_query_gradients_are_ill_conditioned{
     .reading =
         "A stress case for tolerances: largest relative distance of dQ over the layers. It agrees "
         "within a factor of two. Fused attention of a GPU rounds more than ours: P and dP in BF16.",
-    .rows = {{"error-growth", "bf16 tp2 (24|128) 1 "}},
+    .rows = {{"error-growth", "gpt random bf16 tp2 (24|128) 1 "}},
     .picture = "error-growth.svg",
     .judge = judge,
 };
