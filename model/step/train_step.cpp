@@ -129,7 +129,7 @@ void one_rank(Rank& rank, const Values& leaves) {
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
                  const Backend& backend, World& world, std::vector<StaleGradients>* stale) {
   Trace trace{manifest_of(run), {}, {}};
-  if (run.traced) trace.graph = plan(run.config, run.recipe, run.layout, run.step);
+  if (run.traced) trace.graph = plan(run);
   // Its products may differ from the promised chain in their last bits, whole or sliced.
   if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
@@ -141,6 +141,7 @@ Trace train_step(const Training& run, const Values& leaves, const Joints& joints
     const auto n = static_cast<std::size_t>(number);
     Rank rank(run, joints, backend, mesh_of(own), streams,
               stale == nullptr ? nullptr : &stale->at(n));
+    if (run.rewriting != Rewriting::none) rank.rewritten = &leaves;
     one_rank(rank, leaves);
     trace.ranks[n] = std::move(rank.record);
   });
