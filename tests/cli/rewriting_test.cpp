@@ -13,7 +13,8 @@ class RewrittenTraces : public InFolder {
   static void SetUpTestSuite() {
     make_folder("plumb-rewriting-");
     const std::string train = "train" + small_sizes, bug = "--bug sp-norm-grad-not-reduced ";
-    for (const auto& [rewrite, prefix] : {std::pair{"", ""}, {"--rewrite ", "r_"}}) {
+    for (const std::string rewrite : {"", "--rewrite "}) {
+      const std::string prefix = rewrite.empty() ? "" : "r_";
       const auto made = [&](const std::string& options, const std::string& name) {
         const Said said = plumb(train + rewrite + options + "-o " + at(prefix + name));
         EXPECT_EQ(said.code, 0) << said.out;
