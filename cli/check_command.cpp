@@ -179,12 +179,6 @@ static std::string rewriting_of(const Manifest& manifest) {
 Verdict CheckCommand::judged(const Loaded& r, const Loaded& c, const CheckOptions& asked) const {
   Verdict verdict = check(to_judge(r), to_judge(c), for_runs(r, c, asked));
   for (const std::string& claim : unseen_claims(c.trace.manifest)) verdict.notes.push_back(claim);
-  const std::string rewritten = rewriting_of(c.trace.manifest);
-  if (rewritten != "none") {
-    verdict.notes.push_back("these runs are rewritten (" + rewritten +
-                            "): a module takes in what was made beforehand, so a finding up to the "
-                            "gradients lies in the module that it names");
-  }
   talk("");
   return verdict;
 }

@@ -101,7 +101,9 @@ TEST_F(RewrittenTraces, AreMadeByCatch) {
   const Said json = plumb(embedding + "--json 2>/dev/null");
   const auto line = nlohmann::json::parse(json.out.substr(0, json.out.find('\n')), nullptr, false);
   EXPECT_EQ(line["rewritten"]["module_right"], true);
-  EXPECT_EQ(plumb(embedding + "--healthy").code, 0);
+  const Said healthy = plumb(embedding + "--healthy");
+  EXPECT_EQ(healthy.code, 0);
+  EXPECT_TRUE(says(healthy, "these runs are rewritten (generated)")) << healthy.out;
 }
 
 }  // namespace
