@@ -1,12 +1,17 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/colour.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/trial.hpp"
+#include "model/plan/rewriting.hpp"
 #include "model/plan/verify.hpp"
+#include "model/run/rewriting.hpp"
+#include "model/spec/manifest.hpp"
 #include "number/words.hpp"
 #include "trace/report/report.hpp"
 
@@ -20,23 +25,55 @@ int step_of(const Bug& bug, const Start& start) {
   return start.run.step + (bug.in_the_next_step ? 1 : 0);
 }
 
-std::string trial_line(const Bug& bug, const Start& start, const Trial& t) {
-  return nlohmann::json{{"type", "trial"},
-                        {"schema", "plumb-trial/1"},
-                        {"planted", bug.id},
-                        {"family", family_of(start.run.config)},
-                        {"recipe", start.run.recipe.id},
-                        {"layout", name_of(start.run.layout)},
-                        {"step", step_of(bug, start)},
-                        {"healthy_findings", t.healthy.findings.size()},
-                        {"reached", t.reached},
-                        {"changed", t.changed},
-                        {"effect", t.effect},
-                        {"effect_at", t.effect_at},
-                        {"bites_at", t.bites_at},
-                        {"blamed_right", t.blamed_right}}
-             .dump() +
-         "\n";
+// What the same bug does in a rewritten run.
+struct Rewritten {
+  Rewriting how;
+  Trial trial;
+
+  std::vector<std::string> modules() const { return modules_of(trial.broken.findings); }
+  std::string first() const {
+    return trial.broken.findings.empty() ? "" : trial.broken.findings.front().id;
+  }
+  bool right() const { return module_of(first()) == module_of(trial.bites_at); }
+};
+
+nlohmann::json json_of(const Rewritten& r) {
+  return {{"by", name_of(r.how)},
+          {"healthy_findings", r.trial.healthy.findings.size()},
+          {"modules", r.modules()},
+          {"first", r.first()},
+          {"module_right", r.right()}};
+}
+
+void tell(const Rewritten& r) {
+  const std::string by = std::string(name_of(r.how));
+  const std::string healthy = how_many(r.trial.healthy.findings.size(), "finding");
+  if (r.first().empty()) {
+    return say("by rewriting ({}): no module is wrong by itself; healthy run: {}\n", by, healthy);
+  }
+  say("by rewriting ({}): {}\n", by, fmt::join(r.modules(), ", "));
+  fmt::print("first there: {} ({}); healthy run: {}\n", r.first(),
+             r.right() ? "the right module" : "another module", healthy);
+}
+
+std::string trial_line(const Bug& bug, const Start& start, const Trial& t,
+                       const std::optional<Rewritten>& rewritten) {
+  nlohmann::json line{{"type", "trial"},
+                      {"schema", "plumb-trial/1"},
+                      {"planted", bug.id},
+                      {"family", family_of(start.run.config)},
+                      {"recipe", start.run.recipe.id},
+                      {"layout", name_of(start.run.layout)},
+                      {"step", step_of(bug, start)},
+                      {"healthy_findings", t.healthy.findings.size()},
+                      {"reached", t.reached},
+                      {"changed", t.changed},
+                      {"effect", t.effect},
+                      {"effect_at", t.effect_at},
+                      {"bites_at", t.bites_at},
+                      {"blamed_right", t.blamed_right}};
+  if (rewritten) line["rewritten"] = json_of(*rewritten);
+  return line.dump() + "\n";
 }
 
 void tell(const Bug& bug, const Start& start, const Trial& t) {
@@ -65,7 +102,7 @@ void add_catch(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("catch", "plant one bug, check, say who is to blame");
   static ModelOptions model;
   static CheckCommand command;
-  static std::string id;
+  static std::string id, rewrite;
   static double dose = 0;
   static bool healthy = false;
   verb->add_option("BUG", id, "a bug (list: plumb bugs)")->required();
@@ -73,6 +110,7 @@ void add_catch(CLI::App& app, Verb& chosen) {
   command.add_to(*verb);
   verb->add_flag("--healthy", healthy, "leave the joint healthy: nothing should be found")
       ->excludes(add_dose(*verb, dose));
+  add_rewrite(*verb, rewrite);
   verb->footer(
       "Exit codes: 1 caught; 0 not noticed; 3 not reached or no bit changed; 2 needs not met.");
   verb->callback([&chosen] {
@@ -87,8 +125,10 @@ void add_catch(CLI::App& app, Verb& chosen) {
         int& given = model.sizes.at(std::string(needed.name));
         if (given < 0) given = needed.number();
       }
-      const Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
+      Start start = model.start(std::string(bug.needs.layout), std::string(bug.needs.recipe));
       refuse_unmet(bug, start.run, dose);
+      const Rewriting how = rewriting_asked(rewrite);
+      if (healthy) start = rewritten(std::move(start), how);
       const bool perturb = std::ranges::find(options.rules, "perturbation") != options.rules.end();
       if (perturb && options.perturbed == nullptr) {
         beside.perturbed = run_perturbed(start, 1);
@@ -103,11 +143,16 @@ void add_catch(CLI::App& app, Verb& chosen) {
         return command.told({{0, v}});
       }
       const Trial trial = run_trial(start, bug, {dose, model.seed}, options);
+      std::optional<Rewritten> by_rewriting;
+      if (how != Rewriting::none) {
+        by_rewriting = {how, run_trial(start, bug, {dose, model.seed}, options, how)};
+      }
       talk("");
       if (command.json) {
-        fmt::print("{}{}", trial_line(bug, start, trial), json_lines(trial.broken));
+        fmt::print("{}{}", trial_line(bug, start, trial, by_rewriting), json_lines(trial.broken));
       } else {
         tell(bug, start, trial);
+        if (by_rewriting) tell(*by_rewriting);
       }
       command.write_reports({{0, trial.broken}});
       return code_of(trial);

@@ -170,11 +170,40 @@ CheckOptions CheckCommand::for_runs(const Loaded& r, const Loaded& c,
   return all;
 }
 
+// How a run is rewritten; "none" if it is not.
+static std::string rewriting_of(const Manifest& manifest) {
+  const auto found = manifest.settings.find("rewrite");
+  return found == manifest.settings.end() ? "none" : found->second;
+}
+
 Verdict CheckCommand::judged(const Loaded& r, const Loaded& c, const CheckOptions& asked) const {
   Verdict verdict = check(to_judge(r), to_judge(c), for_runs(r, c, asked));
   for (const std::string& claim : unseen_claims(c.trace.manifest)) verdict.notes.push_back(claim);
   talk("");
   return verdict;
+}
+
+Verdict CheckCommand::compare_rewritten(const std::string& reference, const std::string& candidate,
+                                        const std::string& normal) const {
+  if (!traces_of(normal).empty()) {
+    throw Failure("--rewritten is of one step, and " + normal +
+                  " has several; name the traces of " + "that step");
+  }
+  const Loaded r = load_to_check(reference), c = load_to_check(candidate, placement);
+  if (rewriting_of(c.trace.manifest) == "none") {
+    throw Failure(candidate + " is no rewritten run; make it with plumb train --rewrite");
+  }
+  Manifest same = c.trace.manifest;
+  same.settings.erase("rewrite");
+  refuse_another_run(load_to_check(normal, placement).trace.manifest, same, "rewritten run");
+  Beside beside;
+  CheckOptions asked = ready(beside);
+  if (asked.perturbed != nullptr) {
+    throw Failure(
+        "--perturbed is of runs that are not rewritten, and --rewritten asks for one more; check "
+        "the rewritten traces by themselves");
+  }
+  return judged(r, c, asked);
 }
 
 static void refuse_another_start(const Loaded& r, const Loaded& c, const std::string& reference,

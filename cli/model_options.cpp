@@ -134,6 +134,17 @@ CLI::Option* add_dose(CLI::App& verb, double& dose) {
       ->check(numbers(1e-6, 1));
 }
 
+CLI::Option* add_rewrite(CLI::App& verb, std::string& how) {
+  return verb.add_flag("--rewrite{generated}", how,
+                       "rewrite what each module takes in, so that no error travels from one to "
+                       "the next: by tensors that are generated, or with --rewrite=reference by "
+                       "the reference's own");
+}
+
+Rewriting rewriting_asked(const std::string& how) {
+  return how.empty() ? Rewriting::none : rewriting_from(how);
+}
+
 std::string text_from(const std::string& file) {
   if (file.empty()) return std::string(default_text());
   const Outcome<std::string> text = read_file(file, std::uintmax_t(1) << 30);

@@ -7,6 +7,7 @@
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "experiments/trial.hpp"
+#include "model/run/rewriting.hpp"
 #include "model/run/training.hpp"
 #include "number/words.hpp"
 #include "trace/store/store.hpp"
@@ -27,7 +28,7 @@ class TrainCommand {
   void refuse_other_ranks() const;
 
   ModelOptions model_;
-  std::string out_, bug_, backend_ = "reference", world_name_ = "threads", resync_;
+  std::string out_, rewrite_, bug_, backend_ = "reference", world_name_ = "threads", resync_;
   Curve curve_;
   int steps_ = 1;
   bool every_step_ = false;
@@ -86,6 +87,8 @@ void TrainCommand::add_to(CLI::App& verb) {
           ->needs(layout)
           ->excludes(steps, every, perturb);
   for (CLI::Option* option : {steps, every, perturb, resync}) option->group("Steps");
+  auto* rewrite = add_rewrite(verb, rewrite_);
+  rewrite->excludes(every)->excludes(resync)->group("What modules take in");
   for (CLI::Option* option : of_model) resync->excludes(option);
   verb.add_option("-o,--output", out_, "folder to write the trace to")
       ->required()
@@ -132,10 +135,12 @@ Trace TrainCommand::traced(const Start& start) {
 
 void TrainCommand::trace_last(Start start) {
   if (planted_ != nullptr) refuse_unmet(*planted_, start.run, dose_);  // before hours of training
+  const Rewriting how = rewriting_asked(rewrite_);
   start = trained(std::move(start), text_from(model_.data), steps_, [&](int step, double loss) {
     curve_.add(step, loss);
     if (world_->rank() == 0) talk(fmt::format("step {} of {}, loss {:.3f}", step, steps_, loss));
   });
+  start = rewritten(std::move(start), how);
   talk("");
   const Trace trace = traced(start);
   if (world_->rank() != 0) return;

@@ -60,6 +60,10 @@ struct ModelOptions {
 // --dose of a planted bug; 0: not given.
 CLI::Option* add_dose(CLI::App& verb, double& dose);
 
+// --rewrite[=HOW]: what modules take in; empty: not given.
+CLI::Option* add_rewrite(CLI::App& verb, std::string& how);
+Rewriting rewriting_asked(const std::string& how);
+
 // The files that options of a check name.
 struct Beside {
   Trace perturbed;
@@ -89,6 +93,9 @@ struct CheckCommand {
   // share the false-alarm level.
   std::vector<StepVerdict> compare(const std::string& reference,
                                    const std::string& candidate) const;
+  // The verdict on the same two runs, rewritten; `normal`: the candidate, to be that run otherwise.
+  Verdict compare_rewritten(const std::string& reference, const std::string& candidate,
+                            const std::string& normal) const;
   // Prints to stdout and writes --report files (of several verdicts the one to look at); returns
   // the exit code of all.
   int told(const std::vector<StepVerdict>& all) const;

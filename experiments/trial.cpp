@@ -5,6 +5,7 @@
 #include <set>
 
 #include "model/plan/verify.hpp"
+#include "model/run/rewriting.hpp"
 #include "trace/difference.hpp"
 
 namespace plumb::experiments {
@@ -46,16 +47,18 @@ void compare(const Candidate& healthy, const Merged& h, const Candidate& broken,
 }  // namespace
 
 std::vector<Trial> run_trials(const Start& first, const Bug& bug, const Dose& dose,
-                              const std::vector<CheckOptions>& ways) {
+                              const std::vector<CheckOptions>& ways, Rewriting rewriting) {
   std::vector<StaleGradients> stale;
   Start start = first;
-  std::optional<Trace> perturbed;  // of the step that is judged, where that is not the first
+  std::optional<Trace> perturbed;  // of the step that is judged, where that is not `first`
   if (bug.in_the_next_step) {
     run_candidate(first, &bug, dose, "reference", threads(), &stale);
     start = step_after(first, merge(run_reference(first)).values);
-    const auto asks = [](const CheckOptions& options) { return options.perturbed != nullptr; };
-    if (std::ranges::any_of(ways, asks)) perturbed = run_perturbed(start, 1);
   }
+  start = rewritten(std::move(start), rewriting);
+  const auto asks = [](const CheckOptions& options) { return options.perturbed != nullptr; };
+  const bool another = bug.in_the_next_step || rewriting != Rewriting::none;
+  if (another && std::ranges::any_of(ways, asks)) perturbed = run_perturbed(start, 1);
   const Trace reference = run_reference(start);
   const Merged r = merge_verified(reference);
   const Candidate healthy = run_candidate(start);
@@ -78,8 +81,9 @@ std::vector<Trial> run_trials(const Start& first, const Bug& bug, const Dose& do
   return trials;
 }
 
-Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options) {
-  return run_trials(start, bug, dose, {options}).front();
+Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options,
+                Rewriting rewriting) {
+  return run_trials(start, bug, dose, {options}, rewriting).front();
 }
 
 }  // namespace plumb::experiments

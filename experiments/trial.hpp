@@ -31,9 +31,13 @@ struct Trial {
   std::string bites_at;
 };
 // A bug that shows late gets a step before, after which reference and candidates start alike.
-Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options);
+// `rewriting`: of the step that is judged (model/plan/rewriting.hpp); a rule `perturbation` is then
+// given another perturbed trace than its options have.
+Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options,
+                Rewriting rewriting = Rewriting::none);
 // The same runs, judged in several ways.
 std::vector<Trial> run_trials(const Start& start, const Bug& bug, const Dose& dose,
-                              const std::vector<CheckOptions>& ways);
+                              const std::vector<CheckOptions>& ways,
+                              Rewriting rewriting = Rewriting::none);
 
 }  // namespace plumb::experiments

@@ -8,8 +8,10 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <string_view>
 
 #include "number/lanes.hpp"
@@ -100,6 +102,14 @@ class RandomHalves {
 // Uniform in [0, 1) for one element.
 inline double uniform(std::uint64_t key, std::uint64_t element) {
   return static_cast<double>(random_block(key, element / 4)[element % 4]) * 0x1p-32;
+}
+
+// Standard normal for one element: Box-Muller on two words of a block of its own.
+inline double normal(std::uint64_t key, std::uint64_t element) {
+  const Bits bits = random_block(key, element);
+  const double radius = (static_cast<double>(bits[0]) + 1) * 0x1p-32;  // in (0, 1]
+  const double angle = static_cast<double>(bits[1]) * 0x1p-32;
+  return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * angle);
 }
 
 // A key from a seed and a name (FNV-1a over the name, mixed by one Philox block).

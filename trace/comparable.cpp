@@ -88,6 +88,12 @@ Alike alike(const Trace& reference, const Run& of_reference, const Trace& candid
     seen.notes.push_back("the reference ran on " + std::to_string(r.world_size) +
                          " ranks: it is no single-device run");
   }
+  const std::string rewritten = c.producer == "plumb" ? setting(c, "rewrite") : "";
+  if (!rewritten.empty()) {
+    seen.notes.push_back("these runs are rewritten (" + rewritten +
+                         "): modules take in what was made beforehand, so a finding up to the "
+                         "gradients lies in the module that it names");
+  }
   if (!candidate.graph) {
     seen.notes.push_back(
         seen.ordered

@@ -38,7 +38,7 @@ class Reference {
 struct Alike {
   bool identical = false;          // one layout and equal bits: as a trace and itself
   bool ordered = false;            // by the promise, or the reference's order of execution
-  std::vector<std::string> notes;  // sentences: equal bits, swapped, no promise
+  std::vector<std::string> notes;  // sentences: equal bits, swapped, rewritten, no promise
 };
 // `equal`: has the candidate the reference's bits in each of its tensors?
 Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate, bool equal);

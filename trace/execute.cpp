@@ -156,6 +156,16 @@ Values with_replaced(const Graph& graph, const Values& base, const Values& other
   return values;
 }
 
+// Moves each element by a relative epsilon of the format, up or down.
+static std::shared_ptr<const Tensor> moved(Tensor x, const Format& format, std::uint64_t key) {
+  const auto epsilon = static_cast<float>(2 * format.unit_roundoff());
+  for (std::size_t e = 0; e < x.size(); ++e) {
+    x.values[e] *= uniform(key, e) < 0.5 ? 1 - epsilon : 1 + epsilon;
+  }
+  RealRoundings().round(x, format);
+  return std::make_shared<const Tensor>(std::move(x));
+}
+
 Values perturbed(const Graph& graph, const Values& leaves, const std::string& where,
                  std::uint64_t seed, Extent extent) {
   Values values = leaves;
@@ -164,16 +174,15 @@ Values perturbed(const Graph& graph, const Values& leaves, const std::string& wh
     if (node.phase > extent.last) continue;
     run<float>(node, values, roundings);
     for (const std::string& id : node.outputs) {
-      if (!id.ends_with(where)) continue;
-      Tensor moved = *values.at(id);
-      const std::uint64_t key = key_of(seed, id);
-      const auto epsilon = static_cast<float>(2 * node.how.output.unit_roundoff());
-      for (std::size_t e = 0; e < moved.size(); ++e) {
-        moved.values[e] *= uniform(key, e) < 0.5 ? 1 - epsilon : 1 + epsilon;
-      }
-      roundings.round(moved, node.how.output);
-      values[id] = std::make_shared<const Tensor>(std::move(moved));
+      if (id.ends_with(where))
+        values[id] = moved(*values.at(id), node.how.output, key_of(seed, id));
+      const auto taken = values.find(rewritten_id(id));
+      if (taken == values.end()) continue;
+      taken->second = moved(*taken->second, node.how.output, key_of(seed, taken->first));
     }
+  }
+  for (auto& [id, tensor] : values) {
+    if (is_rewritten(id)) tensor = leaves.at(id);
   }
   return values;
 }

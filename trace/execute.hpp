@@ -59,7 +59,8 @@ Values with_replaced(const Graph& graph, const Values& base, const Values& other
                      Extent extent = {});
 
 // The reference with each element of the output `where` moved by a relative +-epsilon of its format
-// (2^-7 of bf16) before it is used: TTrace's estimate of what rounding does.
+// (2^-7 of bf16) before it is used: TTrace's estimate of what rounding does. Where the run is
+// rewritten, every tensor that a module takes in is moved, and returned as it was.
 Values perturbed(const Graph& graph, const Values& leaves, const std::string& where,
                  std::uint64_t seed, Extent extent = {});
 

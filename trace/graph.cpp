@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 namespace plumb::trace {
 
@@ -69,6 +70,16 @@ Graph in_any_order(Graph graph) {
     }
   }
   return graph;
+}
+
+static constexpr std::string_view mark = "@rewritten";
+
+std::string rewritten_id(const std::string& id) { return id + std::string(mark); }
+
+bool is_rewritten(const std::string& id) { return id.ends_with(mark); }
+
+std::string without_rewriting(const std::string& id) {
+  return is_rewritten(id) ? id.substr(0, id.size() - mark.size()) : id;
 }
 
 std::string without_micro_batch(const std::string& id) {

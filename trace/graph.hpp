@@ -47,6 +47,13 @@ std::set<std::string> touched(const Graph& one, const Graph& other);
 // seen.
 Graph in_any_order(Graph graph);
 
+// A tensor under this name is taken in, by whoever takes the one before the mark, in its place: a
+// leaf (model/plan/rewriting.hpp).
+std::string rewritten_id(const std::string& id);
+bool is_rewritten(const std::string& id);
+// "m3/head/out@rewritten" -> "m3/head/out"; others as they are.
+std::string without_rewriting(const std::string& id);
+
 // "m3/layers.2.norm1/out" -> "layers.2.norm1/out".
 std::string without_micro_batch(const std::string& id);
 

@@ -24,7 +24,7 @@ Tensor dropped(Rank& rank, const std::string& name, const char* kind, Tensor x) 
     }
   }
   rank.round(x);
-  rank.tap(name + "/" + kind, x, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on(name + "/" + kind, x, Sharding::own_tokens, rank.r.compute, rank.plain());
   return x;
 }
 

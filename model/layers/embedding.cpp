@@ -58,7 +58,7 @@ std::vector<std::size_t> own_positions(const Rank& rank, const Batch& batch) {
 
 Tensor look_up(Rank& rank, const std::string& name, const Tensor& ids) {
   Tensor x = rows_of_table(rank, name, ids);
-  rank.tap(name + "/out", x, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on(name + "/out", x, Sharding::own_tokens, rank.r.compute, rank.plain());
   return x;
 }
 
@@ -76,7 +76,7 @@ Tensor embed(Rank& rank, const Batch& batch) {
     }
     rank.round(x);
   }
-  rank.tap("embedding/out", x, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on("embedding/out", x, Sharding::own_tokens, rank.r.compute, rank.plain());
   return dropped(rank, "embedding.dropout", "out", std::move(x));
 }
 

@@ -110,7 +110,7 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
   const Tensor& w = rank.factor(tied, Product::fprop);  // (V / tp, D)
   Tensor logits = rank.multiply(view(h.by_columns()), view(w, true), Product::fprop);
   rank.round(logits);
-  rank.tap(name + "/out", logits, Sharding::token_columns, rank.r.compute, rank.plain());
+  rank.hand_on(name + "/out", logits, Sharding::token_columns, rank.r.compute, rank.plain());
 
   const Tensor lse = log_sum_exp(rank, of_loss, logits);
   const Smoothing smoothing = smoothing_of(rank, of_loss, logits.cols);
@@ -129,7 +129,7 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
 
   to_gradients(rank, targets, lse, smoothing, head.weight, n, logits);
   rank.round(logits);
-  rank.tap(name + "/grad_out", logits, Sharding::token_columns, rank.r.compute, rank.plain());
+  rank.hand_on(name + "/grad_out", logits, Sharding::token_columns, rank.r.compute, rank.plain());
 
   const Operand d = gradient_operand(rank, name, std::move(logits), Sharding::token_columns);
   Evaluation ran = rank.plain();
@@ -139,7 +139,7 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
            ? summed_over_ranks(rank, std::move(dh), rank.r.wire, ran)
            : rank.own_tokens(std::move(dh));
   rank.round(dh);
-  rank.tap(name + "/grad_in", dh, Sharding::own_tokens, rank.r.compute, ran);
+  rank.hand_on(name + "/grad_in", dh, Sharding::own_tokens, rank.r.compute, ran);
   dw = rank.multiply(view(d.by_rows(), true), view(h.by_rows()), Product::wgrad);
   return dh;
 }

@@ -49,7 +49,7 @@ Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
 static Tensor input_gradient(Rank& rank, const std::string& name, Tensor dx,
                              const Evaluation& ran) {
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, ran);
+  rank.hand_on(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, ran);
   return dx;
 }
 
@@ -86,7 +86,7 @@ Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = rank.own_tokens(forward_product(rank, name, x));
   if (rank.gpt()) add_row(y, rank.bias(name).values);
   rank.round(y);
-  rank.tap(name + "/out", y, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on(name + "/out", y, Sharding::own_tokens, rank.r.compute, rank.plain());
   return y;
 }
 
@@ -97,7 +97,7 @@ Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, con
   Tensor dx = rank.own_tokens(rank.multiply(
       view(d.by_columns()), view(rank.factor(name, Product::dgrad), true), Product::dgrad));
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, rank.plain());
   collect_slice(rank, name + ".weight",
                 rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
                 Sharding::whole);

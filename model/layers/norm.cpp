@@ -9,7 +9,7 @@ Tensor norm_layer(Rank& rank, const std::string& name, const Tensor& x) {
   if (rank.gpt()) bias = rank.bias(name).values;
   Tensor y = norm_forward(x, rank.weight(name).values, bias, static_cast<float>(rank.c.eps));
   rank.round(y);
-  rank.tap(name + "/out", y, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on(name + "/out", y, Sharding::own_tokens, rank.r.compute, rank.plain());
   return y;
 }
 
@@ -17,7 +17,7 @@ Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x,
   NormGradients g =
       norm_backward(x, rank.weight(name).values, dy, rank.gpt(), static_cast<float>(rank.c.eps));
   rank.round(g.dx);
-  rank.tap(name + "/grad_in", g.dx, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on(name + "/grad_in", g.dx, Sharding::own_tokens, rank.r.compute, rank.plain());
   collect_replicated(rank, name + ".weight", std::move(g.weight));
   if (rank.gpt()) collect_replicated(rank, name + ".bias", std::move(g.bias));
   return std::move(g.dx);
@@ -26,7 +26,7 @@ Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x,
 Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tensor& b) {
   Tensor y = sum_of(a, b);
   rank.round(y);
-  rank.tap(name, y, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on(name, y, Sharding::own_tokens, rank.r.compute, rank.plain());
   return y;
 }
 

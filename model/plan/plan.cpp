@@ -1,6 +1,7 @@
 #include "model/plan/plan.hpp"
 
 #include "model/plan/parts.hpp"
+#include "model/plan/rewriting.hpp"
 
 namespace plumb::model {
 namespace {
@@ -44,6 +45,11 @@ Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int
   p.phase = Phase::optimizer;
   optimize(p);
   return std::move(p.graph);
+}
+
+Graph plan(const Training& run) {
+  Graph graph = plan(run.config, run.recipe, run.layout, run.step);
+  return run.rewriting == Rewriting::none ? graph : rewritten(std::move(graph));
 }
 
 }  // namespace plumb::model

@@ -19,11 +19,15 @@
 #include "model/spec/config.hpp"
 #include "model/spec/layout.hpp"
 #include "model/spec/recipe.hpp"
+#include "model/spec/training.hpp"
 #include "trace/graph.hpp"
 
 namespace plumb::model {
 
 // `step` counts from 1; Adam's corrections depend on it.
 Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int step = 1);
+// The promise of a run: that, or where the run is rewritten what model/plan/rewriting.hpp makes of
+// it.
+Graph plan(const Training& run);
 
 }  // namespace plumb::model

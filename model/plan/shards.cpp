@@ -21,7 +21,7 @@ struct Name {
 };
 
 Name parsed(const std::string& id) {
-  const std::string rest = without_micro_batch(id);
+  const std::string rest = without_micro_batch(without_rewriting(id));
   const std::size_t slash = rest.rfind('/');
   return {rest.size() == id.size() ? -1 : std::stoi(id.substr(1)), rest.substr(0, slash),
           rest.substr(slash + 1)};
@@ -107,9 +107,17 @@ class Planner {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       at_ = coordinates(l_, static_cast<int>(rank));
       shards_ = &all[rank];
-      for (const std::string& id : leaves_of(graph_)) add(id, false, false);
+      const std::vector<std::string> leaves = leaves_of(graph_);
+      for (const std::string& id : leaves) {
+        if (!is_rewritten(id)) add(id, false, false);
+      }
+      const std::set<std::string> taken(leaves.begin(), leaves.end());
       for (const Node& node : graph_.nodes) {
-        for (const std::string& id : node.outputs) add(id, true, computed_again(node, id));
+        for (const std::string& id : node.outputs) {
+          const bool again = computed_again(node, id);
+          add(id, true, again);
+          if (taken.contains(rewritten_id(id))) add(rewritten_id(id), false, again);
+        }
       }
     }
     return all;

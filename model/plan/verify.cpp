@@ -83,6 +83,16 @@ void places(const Merged& merged, const std::string& id, const Config& config) {
   }
 }
 
+// Checks what modules take in where the run is rewritten: logits and their gradients, or a tensor
+// of the residual stream.
+void taken_in(const Merged& merged, const Graph& graph, const Config& config) {
+  for (const std::string& id : leaves_of(graph)) {
+    if (!is_rewritten(id) || !merged.values.contains(id)) continue;  // a finding
+    const bool logits = id.find("head/") != id.npos && id.find("/grad_in") == id.npos;
+    has_shape(merged, id, config.tokens(), logits ? config.vocabulary() : config.width);
+  }
+}
+
 // What the promise speaks of and no rank has a piece of: a stage that leaves a layer out has none of
 // its parameters, and makes none of its tensors. (Data that are not there are refused.)
 std::vector<Finding> left_out_of(const Training& run, const Graph& graph, const Merged& merged) {
@@ -94,6 +104,9 @@ std::vector<Finding> left_out_of(const Training& run, const Graph& graph, const 
   };
   for (const StateEntry& k : state_entries(run.config, run.recipe)) look(k.id + "@previous");
   for (const Node& node : graph.nodes) std::ranges::for_each(node.outputs, look);
+  for (const std::string& id : leaves_of(graph)) {
+    if (is_rewritten(id)) look(id);
+  }
   return findings;
 }
 
@@ -113,7 +126,7 @@ void verify(const Trace& trace, const Merged& merged) {
                   std::to_string(run.layout.world_size()) + " ranks, the manifest says " +
                   std::to_string(trace.manifest.world_size) + "; trace again");
   }
-  same_nodes(*trace.graph, plan(run.config, run.recipe, run.layout, run.step));
+  same_nodes(*trace.graph, plan(run));
   for (const StateEntry& k : state_entries(run.config, run.recipe)) {
     const std::string id = k.id + "@previous";
     // (One that is not there is a finding, not a refusal.)
@@ -131,6 +144,7 @@ void verify(const Trace& trace, const Merged& merged) {
     if (run.config.documents > 0) places(merged, prefix + "positions", run.config);
     choices(merged, run.config, m);
   }
+  taken_in(merged, *trace.graph, run.config);
   has_shape(merged, "data/count", 1, 1);
   if (run.config.mtp > 0) has_shape(merged, "data/mtp_count", 1, 1);
 }

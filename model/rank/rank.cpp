@@ -2,6 +2,7 @@
 
 #include "model/rank/shares.hpp"
 #include "model/state/state.hpp"
+#include "trace/graph.hpp"
 
 namespace plumb::model {
 namespace {
@@ -18,6 +19,17 @@ std::vector<Piece> pieces_of(const std::vector<std::size_t>& rows, std::size_t c
     ++pieces.back().local.rows;
   }
   return pieces;
+}
+
+// Gives x, which lies so in a whole tensor, that tensor's values.
+void overwrite(Tensor& x, const Placement& lies, const Tensor& whole) {
+  if (whole.rows != lies.rows || whole.cols != lies.cols) return;  // the record will show it
+  for (const auto& [global, local] : lies.pieces) {
+    for (std::size_t i = 0; i < global.rows; ++i) {
+      std::copy_n(whole.row(global.row + i) + global.col, global.cols,
+                  x.row(local.row + i) + local.col);
+    }
+  }
 }
 
 }  // namespace
@@ -132,6 +144,17 @@ void Rank::tap_step(const std::string& id, const Tensor& x, Sharding sharding, c
 void Rank::tap(const std::string& name, const Tensor& x, Sharding sharding, const Format& format,
                const Evaluation& ran) {
   tap_step("m" + std::to_string(where.micro_batch) + "/" + name, x, sharding, format, ran);
+}
+
+void Rank::hand_on(const std::string& name, Tensor& x, Sharding sharding, const Format& format,
+                   const Evaluation& ran) {
+  tap(name, x, sharding, format, ran);
+  if (rewritten == nullptr) return;
+  const std::string id = rewritten_id("m" + std::to_string(where.micro_batch) + "/" + name);
+  const auto found = rewritten->find(id);
+  if (found == rewritten->end()) return;
+  overwrite(x, placed(x, sharding), *found->second);
+  tap_leaf(id, x, sharding, format);
 }
 
 Tensor Rank::multiply(View<float> a, View<float> b) const {

@@ -79,6 +79,12 @@ class Rank : public RankContext {
   // computes again is recorded as a replica beside that of forward.
   void tap(const std::string& name, const Tensor& x, Sharding sharding, const Format& format,
            const Evaluation& ran);
+  // Records what a module has made, before another takes it in: in a rewritten run x is then what
+  // was made beforehand (model/plan/rewriting.hpp), of which this rank takes its own piece.
+  void hand_on(const std::string& name, Tensor& x, Sharding sharding, const Format& format,
+               const Evaluation& ran);
+  // What modules take in, in a rewritten run: whole tensors, by id. Null: what others made.
+  const Values* rewritten = nullptr;
   // Records without the micro-batch in front.
   void tap_step(const std::string& id, const Tensor& x, Sharding sharding, const Format& format,
                 const Evaluation& ran);

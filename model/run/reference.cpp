@@ -7,12 +7,13 @@
 namespace plumb::model {
 
 Trace reference_trace(const Training& run, Values values) {
-  Trace trace{manifest_of(run), plan(run.config, run.recipe, run.layout, run.step), {}};
+  Trace trace{manifest_of(run), plan(run), {}};
   RankRecord record;
   std::map<std::string, Format> formats;
   for (const Node& node : trace.graph->nodes) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       formats[node.outputs[i]] = traits_of(node).scales_output ? fp32 : node.how.output;
+      formats[rewritten_id(node.outputs[i])] = node.how.output;
       record.ran[node.outputs[i]] = node.how;
     }
   }

@@ -31,12 +31,20 @@ void calibrate(Start& start) {
   }
 }
 
+void refuse_rewritten(const Trace& trace) {
+  if (run_from(trace.manifest).rewriting == Rewriting::none) return;
+  throw Failure(
+      "the trace is of a rewritten run, whose gradients are of tensors that no module made: no "
+      "step goes on from it; trace the run without --rewrite");
+}
+
 }  // namespace
 
 Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
                std::string_view text, const Trace* loaded) {
   Start start{{config, recipe, layout, 1}, {}};
   if (loaded != nullptr) {
+    refuse_rewritten(*loaded);
     const Training earlier = run_from(loaded->manifest);
     start.run.config = earlier.config;  // the weights decide the model, the caller the rest
     start.run.config.seed = config.seed;
@@ -70,14 +78,14 @@ Start with_data(Start start, std::string_view text, std::uint64_t seed) {
 Trace run_reference(const Start& start) {
   Training single = start.run;
   single.layout = {};
-  const Graph graph = plan(single.config, single.recipe, single.layout, single.step);
+  const Graph graph = plan(single);
   return reference_trace(single, reference(graph, start.leaves));
 }
 
 Trace run_perturbed(const Start& start, std::uint64_t seed) {
   Training single = start.run;
   single.layout = {};
-  const Graph graph = plan(single.config, single.recipe, single.layout, single.step);
+  const Graph graph = plan(single);
   return reference_trace(single, perturbed(graph, start.leaves, "/embedding/out", seed));
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "number/outcome.hpp"
 #include "number/philox.hpp"
@@ -13,14 +12,6 @@ namespace {
 
 std::shared_ptr<const Tensor> shared(Tensor tensor) {
   return std::make_shared<const Tensor>(std::move(tensor));
-}
-
-// Box-Muller on the two halves of one Philox block.
-double normal(std::uint64_t key, std::uint64_t element) {
-  const Bits bits = random_block(key, element);
-  const double radius = (static_cast<double>(bits[0]) + 1) * 0x1p-32;  // in (0, 1]
-  const double angle = static_cast<double>(bits[1]) * 0x1p-32;
-  return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * angle);
 }
 
 Tensor drawn(const Parameter& p, std::uint64_t seed) {

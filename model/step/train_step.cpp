@@ -137,7 +137,7 @@ Trace step_over_ranks(const Training& run, const Values& leaves, const std::vect
                       const Joints& joints, const Backend& backend, World& world,
                       std::vector<StaleGradients>* stale) {
   Trace trace{manifest_of(run), {}, {}};
-  if (run.traced) trace.graph = plan(run.config, run.recipe, run.layout, run.step);
+  if (run.traced) trace.graph = plan(run);
   // Its products may differ from the promised chain in their last bits, whole or sliced.
   if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
@@ -149,6 +149,7 @@ Trace step_over_ranks(const Training& run, const Values& leaves, const std::vect
     const auto n = static_cast<std::size_t>(number);
     Rank rank(run, joints, backend, mesh_of(own), streams,
               stale == nullptr ? nullptr : &stale->at(n));
+    if (run.rewriting != Rewriting::none) rank.rewritten = &leaves;
     one_rank(rank, leaves, apart.empty() ? nullptr : &apart.at(n));
     trace.ranks[n] = std::move(rank.record);
   });

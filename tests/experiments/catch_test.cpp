@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/trial.hpp"
+#include "model/plan/rewriting.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
@@ -43,6 +44,20 @@ TEST_P(Catch, BlamesTheFirstWrongTensorAndAcquitsTheHealthyRun) {
                         trial.healthy.findings[0].detail);
     }
   }
+}
+
+// Where no error travels between modules, the first finding lies in the module that is wrong.
+TEST_P(Catch, NamesTheModuleWhereWhatModulesTakeInIsRewritten) {
+  const Bug& bug = *GetParam();
+  const Start start = small_start(bug.needs, bug.needs.family(bug.needs.families.front()), 1);
+
+  const Trial trial = run_trial(start, bug, {}, {}, Rewriting::generated);
+
+  ASSERT_EQ(trial.broken.exit_code(), 1);
+  EXPECT_EQ(module_of(trial.broken.findings.front().id), module_of(trial.bites_at))
+      << trial.broken.findings.front().id;
+  EXPECT_EQ(trial.healthy.exit_code(), 0)
+      << (trial.healthy.findings.empty() ? "" : trial.healthy.findings[0].id);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Catch, testing::ValuesIn(all_bugs().begin(), all_bugs().end()),

@@ -171,13 +171,15 @@ std::vector<std::map<std::string, Evaluation>> ran_from(const json& j, const fs:
 }
 
 // Refuses a graph that no program can run, and one that reads what the trace does not have. (State
-// that no rank has is not refused here: a layer that a stage has left out is found by the check.)
+// that no rank has, or what is taken in in its place, is not refused here: a layer that a stage has
+// left out is found by the check.)
 void check_whole(const Trace& trace, const fs::path& file) {
   const auto leaves = check_graph(*trace.graph);
   if (!leaves) damaged(file, "cannot be run, " + leaves.error().detail);
   for (const std::string& id : *leaves) {
     const auto has = [&](const RankRecord& rank) { return rank.shards.contains(id); };
-    if (std::ranges::none_of(trace.ranks, has) && !id.ends_with("@previous")) {
+    const bool may_lack = id.ends_with("@previous") || is_rewritten(id);
+    if (std::ranges::none_of(trace.ranks, has) && !may_lack) {
       damaged(file, "reads '" + id + "', which no node makes and no rank has");
     }
   }
