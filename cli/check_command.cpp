@@ -187,7 +187,7 @@ Verdict CheckCommand::compare_rewritten(const std::string& reference, const std:
                                         const std::string& normal) const {
   if (!traces_of(normal).empty()) {
     throw Failure("--rewritten is of one step, and " + normal +
-                  " has several; name the traces of " + "that step");
+                  " has several; name the traces of that step");
   }
   const Loaded r = load_to_check(reference), c = load_to_check(candidate, placement);
   if (rewriting_of(c.trace.manifest) == "none") {

@@ -83,13 +83,13 @@ void add_localize(CLI::App& app, Verb& chosen) {
   verb->footer(verdict_codes);
   verb->callback([&chosen] {
     chosen = [] {
-      const std::vector<StepVerdict> all = command.compare(reference, candidate);
-      const auto& [step, v] = CheckCommand::to_look_at(all);
-      if (step > 0 && !command.json) fmt::print("step: {}\n", step);
       std::optional<Verdict> by_rewriting;
       if (!rewritten.empty()) {
         by_rewriting = command.compare_rewritten(rewritten[0], rewritten[1], candidate);
       }
+      const std::vector<StepVerdict> all = command.compare(reference, candidate);
+      const auto& [step, v] = CheckCommand::to_look_at(all);
+      if (step > 0 && !command.json) fmt::print("step: {}\n", step);
       command.json ? tell_json(v, step, by_rewriting) : tell(v);
       if (by_rewriting && !command.json) tell_rewritten(*by_rewriting);
       command.write_reports(all);

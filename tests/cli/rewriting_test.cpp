@@ -80,6 +80,16 @@ TEST_F(RewrittenTraces, StartNoTraining) {
   EXPECT_EQ(plumb("train" + small_sizes + "--rewrite --steps 3 -o " + at("third")).code, 0);
 }
 
+TEST_F(RewrittenTraces, AreOfOneStepAndWithoutAPerturbedOne) {
+  ASSERT_EQ(plumb("train" + small_sizes + "--steps 2 --every-step -o " + at("run")).code, 0);
+  refused("localize" + pair("run", "run") + " --rewritten" + pair("r_ref", "r_good"),
+          "--rewritten is of one step");
+  ASSERT_EQ(plumb("train" + small_sizes + "--perturb 1 -o " + at("moved")).code, 0);
+  refused("localize" + pair("ref", "good") + " --rewritten" + pair("r_ref", "r_good") +
+              " --rule perturbation --perturbed " + at("moved"),
+          "--perturbed is of runs that are not rewritten");
+}
+
 // Nobody takes in what no rank has made.
 TEST_F(RewrittenTraces, LackALayerThatNoStageHas) {
   const std::string train =
