@@ -72,11 +72,11 @@ def built(bf16):
 
 @torch.no_grad()
 def load(model, whole):
-    """This rank's share of each weight; gate and up lie behind each other and are dealt each by itself."""
+    """This rank's share of each weight; gate and up lie behind each other and are dealt each by itself (the stride)."""
     for name, p in model.module.named_parameters():
-        parts = whole[name].chunk(2) if name.endswith("linear_fc1.weight") else [whole[name]]
+        parts = [whole[name]]
         if getattr(p, "tensor_model_parallel", False):
-            parts = [part.chunk(ranks(), p.partition_dim)[rank()] for part in parts]
+            parts = [part.chunk(ranks(), p.partition_dim)[rank()] for part in whole[name].chunk(p.partition_stride)]
         p.copy_(torch.cat(parts))
 
 

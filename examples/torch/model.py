@@ -87,8 +87,9 @@ def rank():
 
 
 def batch_of(step, seed):
-    """The same on every rank: sequences of the text's bytes, and the bytes that follow."""
-    text = torch.tensor(list(TEXT.read_bytes()))
+    """The same on every rank: sequences of the text's bytes, and the bytes that follow. Letters are dealt over the whole
+    vocabulary, so that each rank has some of those that occur."""
+    text = torch.tensor(list(TEXT.read_bytes())) * 167 % WORDS
     generator = torch.Generator().manual_seed(1000 * seed + step)
     first = torch.randint(len(text) - TOKENS, (SEQUENCES, 1), generator=generator)
     tokens = text[first + torch.arange(TOKENS + 1)]
