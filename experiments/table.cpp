@@ -156,6 +156,16 @@ void write_provenance(const std::filesystem::path& json,
   write_whole(json, nlohmann::json(facts).dump(1) + "\n");
 }
 
+std::map<std::string, std::string> provenance_of(std::string_view json) {
+  std::map<std::string, std::string> facts;
+  const nlohmann::json read = nlohmann::json::parse(json, nullptr, false);
+  if (!read.is_object()) return facts;
+  for (const auto& [name, value] : read.items()) {
+    if (value.is_string()) facts.emplace(name, value.get<std::string>());
+  }
+  return facts;
+}
+
 std::string cell(double x) { return fmt::format("{:.4g}", x); }
 
 }  // namespace plumb::experiments

@@ -75,6 +75,9 @@ Table table_of(std::string_view csv, const std::string& name);
 void write_provenance(const std::filesystem::path& json,
                       const std::map<std::string, std::string>& facts);
 
+// What such a text says; nothing of one that is no such document.
+std::map<std::string, std::string> provenance_of(std::string_view json);
+
 std::string cell(double x);  // four significant digits
 
 }  // namespace plumb::experiments

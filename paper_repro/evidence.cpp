@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
 
@@ -87,14 +86,7 @@ Rows Evidence::rates(const std::string& question) const {
 
 std::map<std::string, std::string> Evidence::provenance(const std::string& question) const {
   const std::optional<std::string> text = texts_(question + ".json");
-  std::map<std::string, std::string> facts;
-  if (!text) return facts;
-  const nlohmann::json read = nlohmann::json::parse(*text, nullptr, false);
-  if (!read.is_object()) return facts;
-  for (const auto& [name, value] : read.items()) {
-    if (value.is_string()) facts.emplace(name, value.get<std::string>());
-  }
-  return facts;
+  return text ? provenance_of(*text) : std::map<std::string, std::string>{};
 }
 
 Evidence committed_evidence() {
