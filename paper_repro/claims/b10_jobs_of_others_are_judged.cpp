@@ -12,6 +12,7 @@ Answer judge(const Evidence& evidence) {
   const Rows& all = evidence.rows("foreign-jobs");
   std::vector<std::vector<std::string>> rows;
   Share blamed, accused, flat;
+  std::size_t undecided = 0;
   for (const std::string& example : values_of(all, "example")) {
     for (const std::string weights : {"random", "trained"}) {
       Share right, healthy, by_flat;
@@ -20,7 +21,8 @@ Answer judge(const Evidence& evidence) {
         const bool is_healthy = row.is("run", "healthy");
         Share& of = is_healthy ? healthy : right;
         ++of.of;
-        of.hits += row.yes("right") != is_healthy ? 1 : 0;
+        of.hits += is_healthy ? row.is("exit_code", "1") : row.yes("right");
+        undecided += is_healthy && row.is("exit_code", "3") ? 1 : 0;
         if (!is_healthy) {
           ++by_flat.of;
           by_flat.hits += row.yes("flat_found") ? 1 : 0;
@@ -43,8 +45,9 @@ Answer judge(const Evidence& evidence) {
   }
   return {
       blamed.hits == blamed.of ? Agreement::yes : Agreement::partly,
-      fmt::format("{} of {} planted mistakes caught and blamed right; 8.29 % finds {}", blamed.hits,
-                  blamed.of, flat.hits),
+      fmt::format("{} of {} planted mistakes caught and blamed right, 8.29 % finds {}; {} of {} "
+                  "healthy runs undecided",
+                  blamed.hits, blamed.of, flat.hits, undecided, accused.of),
       accused,
       table({"program", "weights", "caught and blamed right", "found by 8.29 %",
              "healthy runs accused", "foretold within [0.8, 1.25], least", "a twin by the others"},
