@@ -110,6 +110,8 @@ bool Machine::rounds_to_nearest() const {
   return says(*this, "accumulator", "fp32") && says(*this, "rounding", "nearest_even");
 }
 
+bool Machine::draws_results() const { return says(*this, "results", "stochastic"); }
+
 Arithmetic Machine::arithmetic() const {
   Arithmetic is;
   const auto number = [&](const char* name, double silent, double least) {

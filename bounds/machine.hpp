@@ -7,6 +7,8 @@
 //   fact              values                                      where the card is silent
 //   accumulator       fp32, mma                                   no bound
 //   rounding          nearest_even, toward_zero, away, stochastic no bound
+//   results           nearest_even, stochastic: their rounding     nearest_even
+//                     to the format they are kept in
 //   order             any, or as number/order.hpp says            any
 //   order_OPERATION   the same, of the sums of one operation that says how many terms they have
 //                     (gemm, column_sum, softmax): "split 4 up to 4096"    what `order` says
@@ -75,6 +77,8 @@ struct Machine {
   std::optional<Order> product_order(std::size_t terms) const { return order_of("gemm", terms); }
   // Does the card claim that FP32 accumulates, and rounds to nearest?
   bool rounds_to_nearest() const;
+  // Does it claim that results are rounded stochastically to a format shorter than FP32?
+  bool draws_results() const;
   // What it says of functions, subnormals and multiply-adds, or what libraries do where it is
   // silent. Throws Failure if a fact is no number or no word of its own.
   Arithmetic arithmetic() const;

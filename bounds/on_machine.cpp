@@ -241,6 +241,7 @@ std::string assumptions(const Machine& machine, const Operation& operation, Mode
     all.push_back(forms);
   }
   if (const std::string other = machine.arithmetic().words(); !other.empty()) all.push_back(other);
+  if (machine.draws_results()) all.emplace_back("results rounded stochastically");
   if (all.empty()) return std::string(name_of(SumOrder::none));
   std::string text = all.front();
   for (std::size_t i = 1; i < all.size(); ++i) text += "; " + all[i];
@@ -249,6 +250,17 @@ std::string assumptions(const Machine& machine, const Operation& operation, Mode
 
 Outcome<Tolerance> tolerance_on(const Machine& machine, const Operation& operation,
                                 const ToleranceCall& call, const Format& input) {
+  if (machine.draws_results() && !call.how.by_chance) {
+    if (call.mode == Mode::moments) {
+      return Refusal{Why::unsupported, "machine '" + machine.id +
+                                           "': moments of results that are rounded stochastically "
+                                           "are not foretold; take another mode"};
+    }
+    ToleranceCall drawn = call;
+    drawn.how.by_chance = true;
+    drawn.how = bounding(drawn.how);
+    return tolerance_on(machine, operation, drawn, input);
+  }
   if (machine.collective && operation.traits.of_ranks) return of_ranks(call, machine, operation);
   if (!machine.fact("rounding")) {
     return Refusal{Why::unsupported,

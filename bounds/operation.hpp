@@ -58,8 +58,12 @@ struct Evaluation {
   Format wire = fp32;         // the format each part and each running sum of parts is rounded to
   Format output = fp32;       // the format of the result
   TokenSharding tokens = {};  // which tokens each part has, where parts are of tokens
+  bool by_chance = false;     // roundings to `output` are stochastic, and nobody knows the draws
   bool operator==(const Evaluation&) const = default;
 };
+// The evaluation that bounds an evaluation: by chance a number loses up to a whole spacing of its
+// format, which is half a spacing of the format with one bit less. The same again of what it returns.
+Evaluation bounding(Evaluation how);
 
 // How n terms of a sum are shared: their numbers in rank order, and where in that order each part
 // begins, with n as the end. In a draw (how.tokens.key) the cuts between slices and between chunks

@@ -109,6 +109,12 @@ std::vector<std::size_t> rows_in_rank_order(std::size_t n, const TokenSharding& 
   return rows;
 }
 
+Evaluation bounding(Evaluation how) {
+  const bool shorter = how.output != fp32 && how.output != fp64;
+  if (how.by_chance && shorter) how.output.precision = find_format(how.output.name)->precision - 1;
+  return how;
+}
+
 SumPartition parting(std::size_t n, const Evaluation& how) {
   const TokenSharding& tokens = how.tokens;
   SumPartition of_ranks =

@@ -144,6 +144,21 @@ void TwinRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format
   }
 }
 
+void ChanceRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format& wire) {
+  TwinRoundings::before_parts(parts, wire);
+  wire_calls_ = 2 * parts.size() - 1;
+}
+
+void ChanceRoundings::round(Matrix<float>& x, const Format& to) {
+  if (wire_calls_ > 0) {
+    --wire_calls_;
+    return TwinRoundings::round(x, to);
+  }
+  if (to == fp32) return;
+  round_stochastically(x.values, to, draws_, drawn_);
+  drawn_ += x.size();
+}
+
 void RecordedRoundings::round(Matrix<float>& x, const Format& to) {
   const Tensor before = x;
   RealRoundings::round(x, to);

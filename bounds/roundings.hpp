@@ -52,13 +52,28 @@ class RealRoundings : public Roundings<float> {
 // part joins a large one. Each element of a vector has its own amount. Elements that no rounding
 // touches (parts and sums are numbers of the wire format) are left alone. `key` names the run and
 // the place.
-class TwinRoundings final : public RealRoundings {
+class TwinRoundings : public RealRoundings {
  public:
   explicit TwinRoundings(std::uint64_t key) : key_(key) {}
   void before_parts(std::vector<Matrix<float>>& parts, const Format& wire) override;
 
  private:
   std::uint64_t key_;
+};
+
+// The same of an evaluation by chance: results are rounded stochastically, with draws of their own
+// (twins.md M7); parts and their sums, on the wire, to nearest.
+class ChanceRoundings final : public TwinRoundings {
+ public:
+  // `draws`: the key of the random bits.
+  ChanceRoundings(std::uint64_t key, std::uint64_t draws) : TwinRoundings(key), draws_(draws) {}
+  void round(Matrix<float>& x, const Format& to) override;
+  void before_parts(std::vector<Matrix<float>>& parts, const Format& wire) override;
+
+ private:
+  std::uint64_t draws_;
+  std::uint64_t drawn_ = 0;     // elements so far
+  std::size_t wire_calls_ = 0;  // still to come from the combination that has begun
 };
 
 // No rounding at all.

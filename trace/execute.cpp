@@ -101,13 +101,16 @@ void make(const Node& node, Values& values) {
 // come on top: the twin would be the candidate and some noise, and lie too far off.)
 void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
   const std::uint64_t key = draw_key(seed, k, without_micro_batch(node.outputs.front()));
-  if (node.how.parts == 1 || node.how.wire != fp32) {
-    TwinRoundings roundings(key);
-    return run<float>(node, values, roundings);
-  }
+  const bool moves = node.how.parts == 1 || node.how.wire != fp32;
   Node other = node;
-  other.how.tokens.key = key | 1;
-  make(other, values);
+  if (!moves) other.how.tokens.key = key | 1;
+  if (node.how.by_chance) {
+    ChanceRoundings roundings(key, draw_key(seed, k, node.outputs.front() + "/chance"));
+    return run<float>(other, values, roundings);
+  }
+  if (!moves) return make(other, values);
+  TwinRoundings roundings(key);
+  run<float>(other, values, roundings);
 }
 
 Errors rounding_errors(const Graph& graph, const Values& leaves, Extent extent) {

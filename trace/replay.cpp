@@ -90,7 +90,8 @@ class Replay {
     }
     ExactRoundings none;
     Call<double> call{{}, node_.attributes, node_.how, none};
-    ToleranceCall ask{{}, node_.attributes, node_.how, options_.mode, options_.false_alarm, {}, {}};
+    ToleranceCall ask{
+        {}, node_.attributes, bounding(node_.how), options_.mode, options_.false_alarm, {}, {}};
     for (const Matrix<double>& input : wide) {
       call.inputs.push_back(&input);
       ask.inputs.push_back(&input);

@@ -34,6 +34,7 @@ void backward(Promise& p) {
 
 Graph plan(const Config& config, const Recipe& recipe, const Layout& layout, int step) {
   check_layout(layout, config);
+  check_draws(recipe, layout, config);
   Promise p(config, recipe, layout, step);
   weight_operands(p);
   for (p.micro_batch = 0; p.micro_batch < config.micro_batches; ++p.micro_batch) {

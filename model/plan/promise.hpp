@@ -37,6 +37,7 @@ class Promise {
   Graph graph;
 
   void node(std::string op, Ids inputs, Ids outputs, Evaluation how, Attributes attributes = {}) {
+    how.by_chance = draws_results(r, l) && how.output == r.compute && phase <= Phase::backward;
     graph.nodes.push_back(
         {std::move(op), std::move(inputs), std::move(outputs), std::move(attributes), how, phase});
   }

@@ -1,7 +1,10 @@
 #include "model/rank/rank.hpp"
 
+#include <fmt/format.h>
+
 #include "model/rank/shares.hpp"
 #include "model/state/state.hpp"
+#include "number/philox.hpp"
 #include "trace/graph.hpp"
 
 namespace plumb::model {
@@ -30,6 +33,14 @@ void overwrite(Tensor& x, const Placement& lies, const Tensor& whole) {
                   x.row(local.row + i) + local.col);
     }
   }
+}
+
+// The key of the draws by which one rank rounds its results in one step: the counter is the rank's
+// own, so that no layout draws as another does.
+std::uint64_t draws_key(const Config& config, int step, const Where& where) {
+  const std::uint64_t of_step = key_of(config.seed, "results") + static_cast<std::uint64_t>(step);
+  return key_of(of_step,
+                fmt::format("dp{},tp{},cp{},pp{}", where.dp, where.tp, where.cp, where.pp));
 }
 
 }  // namespace
@@ -104,6 +115,12 @@ void Rank::round_stochastically(Tensor& x, const Placement& lies, const Format& 
       plumb::round_stochastically({row, piece.global.cols}, format, key, first);
     }
   }
+}
+
+void Rank::round(Tensor& x) {
+  if (!draws_results(r, l)) return round_to_format(x.values, r.compute);
+  plumb::round_stochastically(x.values, r.compute, draws_key(c, step, where), drawn_);
+  drawn_ += x.size();
 }
 
 bool Rank::records(const std::string& id) const {

@@ -113,7 +113,8 @@ class Rank : public RankContext {
   Evaluation plain() const { return {1, fp32, r.compute}; }
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
 
-  void round(Tensor& x) const { round_to_format(x.values, r.compute); }
+  // Rounds a result to the format of activations, to nearest or by this rank's draws.
+  void round(Tensor& x);
   // op(a) op(b) in FP32; in a linear layer, in the chains that the recipe has for that product.
   Tensor multiply(View<float> a, View<float> b) const;
   Tensor multiply(View<float> a, View<float> b, Product product) const;
@@ -129,6 +130,7 @@ class Rank : public RankContext {
   std::vector<std::vector<std::size_t>> positions_;  // by context-parallel rank
   std::map<std::string, int> collected_;             // summands of a gradient
   bool traced_;
+  std::uint64_t drawn_ = 0;           // elements that this rank has rounded by chance
   std::set<std::string> next_state_;  // ids of what the next step starts from
 
   // Is it the gradient of a matrix of first and last stage, here as one of them?

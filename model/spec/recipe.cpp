@@ -182,19 +182,43 @@ std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe&
 
 Recipe recipe_from_json(const std::string& text, const std::string& where) {
   const nlohmann::json fields = recipe_json(text, where);
-  const RecipeCard card(
-      fields, where,
-      {"id", "title", "compute", "wire", "operands", "masters", "moments", "update", "loss_scale"},
-      a_recipe);
+  const RecipeCard card(fields, where,
+                        {"id", "title", "compute", "wire", "rounding", "operands", "masters",
+                         "moments", "update", "loss_scale"},
+                        a_recipe);
   Recipe recipe;
   recipe.id = id_of(card);
   recipe.title = card.text("title");
   recipe.compute = card.format("compute", {"fp32", "bf16", "fp16"});
   recipe.wire = card.format("wire", {"fp32", "bf16", "fp16"});
+  if (card.has("rounding")) {
+    recipe.stochastic_results = card.choice("rounding", {"nearest", "stochastic"}) == "stochastic";
+  }
+  if (recipe.stochastic_results && recipe.compute == fp32) {
+    card.refuse("rounding", "choose compute = 'bf16' or 'fp16', or rounding = 'nearest'");
+  }
   if (card.has("operands")) recipe.operands = casts_of(card);
   read_update(card, recipe);
   recipe.card = fields.dump();
   return recipe;
+}
+
+bool draws_results(const Recipe& recipe, const Layout& layout) {
+  return recipe.stochastic_results && layout.world_size() > 1;
+}
+
+void check_draws(const Recipe& recipe, const Layout& l, const Config& config) {
+  if (!draws_results(recipe, l)) return;
+  const auto refuse = [&](const std::string& who, const std::string& instead) {
+    throw Failure("recipe " + recipe.id + " rounds results by draws of each rank, and " + who +
+                  " would have to draw alike; " + instead);
+  };
+  if (l.tp > 1 && !l.sp) refuse("replicas of an activation over tp", "add sp to the layout");
+  if (l.tp > config.kv_heads) refuse("replicas of a key's head", "take as many key heads as tp");
+  if (l.recompute > 0 || l.selective) {
+    refuse("what backward computes again", "leave recompute out of the layout");
+  }
+  if (config.experts > 0) refuse("routers of several ranks", "take a family without experts");
 }
 
 std::vector<Recipe> all_recipes() {

@@ -11,6 +11,7 @@
 
 #include "model/sees.hpp"
 #include "model/spec/config.hpp"
+#include "model/spec/layout.hpp"
 #include "number/blocks.hpp"
 
 namespace plumb::model {
@@ -73,6 +74,9 @@ struct Recipe {
   std::string title;
   Format compute = fp32;  // activations, their gradients, and the parameters that products see
   Format wire = fp32;     // in which parts of an activation travel between ranks
+  // Activations and their gradients are rounded stochastically, each rank by draws of its own; parts
+  // that travel and operands of products are not.
+  bool stochastic_results = false;
   // The operands of linear layers and the head, where they are not as wide as `compute`.
   // Attention's products always take `compute`.
   std::optional<OperandCasts> operands;
@@ -101,6 +105,13 @@ struct DelayedOperand {
   std::string weight;       // the parameter whose product takes it; of experts' rows the router's
 };
 std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe& recipe);
+
+// Are results rounded stochastically? A single rank rounds to nearest in every recipe: it is the
+// reference, and no two draws of it would agree.
+bool draws_results(const Recipe& recipe, const Layout& layout);
+// Throws Failure if it draws and ranks of the layout would have to draw alike: replicas of an
+// activation over tp without sp, of key heads, of what backward computes again, of an expert's rows.
+void check_draws(const Recipe& recipe, const Layout& layout, const Config& config);
 
 // Throws Failure on an unknown id, listing the known.
 Recipe find_recipe(const std::string& id);

@@ -50,6 +50,8 @@ std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe)
   return {{"title", recipe.title},
           {"compute", std::string(recipe.compute.name)},
           {"wire", std::string(recipe.wire.name)},
+          {"rounding of results",
+           recipe.stochastic_results ? "stochastic, from the second rank on" : "nearest"},
           {"activations in products", seen(&OperandCasts::activations)},
           {"weights in products", seen(&OperandCasts::weights)},
           {"gradients in products", seen(&OperandCasts::gradients)},

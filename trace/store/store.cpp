@@ -35,11 +35,12 @@ fs::path step_folder(const fs::path& folder, int step) {
 
 json to_json(const Evaluation& how) {
   json j{how.parts, std::string(how.wire.name), std::string(how.output.name)};
-  if (how.tokens.ranks > 1 || how.tokens.groups > 1) {
+  if (how.tokens.ranks > 1 || how.tokens.groups > 1 || how.by_chance) {
     j.push_back(how.tokens.ranks);
     j.push_back(how.tokens.sequence);
     if (how.tokens.ring) j.push_back("ring");
     if (how.tokens.groups > 1) j.push_back(how.tokens.groups);
+    if (how.by_chance) j.push_back("by_chance");
   }
   return j;
 }
@@ -62,7 +63,7 @@ Evaluation evaluation_from(const json& j, const fs::path& file) {
     if (j[i].is_number()) {
       how.tokens.groups = static_cast<int>(whole_number(j[i], most_ranks));
     } else {
-      how.tokens.ring = true;
+      (j[i] == "by_chance" ? how.by_chance : how.tokens.ring) = true;
     }
   }
   // Each of 2 ranks chunks of a sequence has the same number of rows, one at least.
