@@ -34,7 +34,7 @@ enum class AfterCrash { complete, resumed, reported, undone, silent };
 struct CrashTally {
   std::size_t moments = 0;  // at which it was stopped: before, between and after all steps
   std::size_t states = 0;   // that differ, in their files or in what was relied on
-  std::size_t drawn = 0;    // of which only a draw came upon
+  std::size_t drawn = 0;    // of which a draw came upon first
   std::map<AfterCrash, std::size_t> after;
   std::string first_silent;  // what was found in one of them
 
