@@ -163,6 +163,7 @@ void make_folder(const fs::path& folder) {
 void make_folders(const fs::path& folder) {
   if (folder.empty() || fs::is_directory(folder)) return;
   if (!folder.has_filename()) return make_folders(folder.parent_path());  // a slash at its end
+  if (fs::exists(folder)) refuse(folder, ENOTDIR);
   make_folders(folder.parent_path());
   make_folder(folder);
   sync_folder(folder_of(folder));
