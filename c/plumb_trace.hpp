@@ -9,8 +9,9 @@
 //
 // SHAPES   `held` is what this rank has, row after row, little-endian; shape() that of the whole
 // ERRORS   std::invalid_argument on a type that safetensors does not know, std::runtime_error where
-//          a file cannot be written. A file is there whole, or not at all
-// COSTS    the values are copied once; each rank writes its own file, without a word to the others
+//          a file cannot be written. A file is there whole, or not at all, also after a crash: it
+//          is synced before it gets its name, and the name behind that (where there is POSIX)
+// COSTS    a sync a file; the values are copied once; each rank writes its own file, without a word to the others
 // TESTED   tests/c/trace_writer_test.cpp
 #pragma once
 
@@ -25,6 +26,14 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#define PLUMB_TRACE_POSIX
+#endif
 
 namespace plumb_trace {
 
@@ -75,13 +84,38 @@ inline std::uint64_t width_of(const std::string& type) {
   throw std::invalid_argument("no type of safetensors is called '" + type + "'");
 }
 
+// Brings a file, or the names in a folder, to the disk; nothing where there is no POSIX.
+inline void sync(const std::filesystem::path& path) {
+#ifdef PLUMB_TRACE_POSIX
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = file >= 0 && (fsync(file) == 0 || errno == EINVAL);  // EINVAL: it syncs none
+  if (file >= 0) close(file);
+  if (!synced) throw std::runtime_error("cannot sync " + path.string());
+#else
+  (void)path;
+#endif
+}
+
+inline std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
 inline void write_whole(const std::filesystem::path& file, const std::string& content) {
   const std::filesystem::path partial = file.string() + ".partial";
   std::ofstream out(partial, std::ios::binary);
   out.write(content.data(), static_cast<std::streamsize>(content.size()));
   out.close();
   if (!out) throw std::runtime_error("cannot write " + partial.string());
+  sync(partial);
   std::filesystem::rename(partial, file);
+  sync(folder_of(file));
+}
+
+inline void make_folders(const std::filesystem::path& folder) {
+  if (folder.empty() || std::filesystem::is_directory(folder)) return;
+  make_folders(folder.parent_path());
+  std::filesystem::create_directory(folder);
+  sync(folder_of(folder));
 }
 
 struct Manifest {
@@ -106,7 +140,7 @@ inline void write_manifest(const std::filesystem::path& folder, const Manifest& 
   if (!m.mesh.empty()) text += ",\n \"mesh\": [" + joined(m.mesh, axis) + "]";
   text += ",\n \"must_agree\": " + object(m.must_agree);
   if (!m.may_differ.empty()) text += ",\n \"may_differ\": " + object(m.may_differ);
-  std::filesystem::create_directories(folder);
+  make_folders(folder);
   write_whole(folder / "manifest.json", text + "\n}\n");
 }
 
@@ -183,7 +217,7 @@ class RankFile {
     for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> 8 * i);
     char at[48];
     std::snprintf(at, sizeof at, "step_%06d/rank_%05d.safetensors", step, rank);
-    std::filesystem::create_directories((folder / at).parent_path());
+    make_folders((folder / at).parent_path());
     write_whole(folder / at, length + header + data);
   }
 

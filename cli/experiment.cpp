@@ -125,7 +125,11 @@ int Making::run() {
   try {
     experiment.run(rows, lent(rows));
   } catch (const TimeIsUp&) {
+  } catch (...) {
+    rows.save();
+    throw;
   }
+  rows.save();
   write_rates(experiment, rows, asked_.out);
   talk("");
   tell(rows, before, csv);

@@ -8,6 +8,7 @@
 #include "cli/verbs.hpp"
 #include "number/outcome.hpp"
 #include "number/words.hpp"
+#include "trace/store/disk.hpp"
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::cli {
@@ -104,7 +105,7 @@ std::string front_page(const CLI::App& app) {
 
 // One file for the program and one for each verb.
 void write_pages(const CLI::App& app, const std::filesystem::path& folder) {
-  std::filesystem::create_directories(folder);
+  make_folders(folder);
   write_whole(folder / "plumb.1", front_page(app));
   for (const CLI::App* verb : verbs_of(app)) {
     write_whole(folder / ("plumb-" + verb->get_name() + ".1"), page_of(*verb));

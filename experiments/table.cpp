@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "number/outcome.hpp"
+#include "trace/store/disk.hpp"
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::experiments {
@@ -65,6 +66,17 @@ std::vector<Table::Row> rows_of(std::string_view text) {
   return rows;
 }
 
+// A table ends with an end of line and has no zero bytes, unless a crash took part of it.
+void refuse_cut(std::string_view csv, const std::string& name) {
+  if (csv.find('\0') != csv.npos) {
+    throw Failure(name + " has zero bytes, as a crash leaves them; remove it, and make it again");
+  }
+  if (csv.empty() || csv.back() == '\n') return;
+  throw Failure(name +
+                " ends in the middle of its last row; remove what is left of the row, or end the "
+                "line if it is whole");
+}
+
 }  // namespace
 
 bool Table::wanted(const Row& key) const {
@@ -92,7 +104,15 @@ void Table::put(const Row& row) {
 
 void Table::add_group(const std::vector<Row>& group) {
   for (const Row& row : group) put(row);
-  if (!file_.empty()) write(file_);
+  is_saved_ = false;
+  if (std::chrono::steady_clock::now() - saved_at_ >= pause_) save();
+}
+
+void Table::save() {
+  if (file_.empty() || is_saved_) return;
+  write(file_);
+  is_saved_ = true;
+  saved_at_ = std::chrono::steady_clock::now();
 }
 
 std::size_t Table::column(const std::string& name) const {
@@ -102,6 +122,7 @@ std::size_t Table::column(const std::string& name) const {
 }
 
 void Table::read(std::string_view csv, const std::string& name) {
+  refuse_cut(csv, name);
   const std::vector<Row> rows = rows_of(csv);
   if (rows.empty()) return;
   if (rows.front() != columns_) {
@@ -123,18 +144,20 @@ void Table::read(std::string_view csv, const std::string& name) {
   }
 }
 
-void Table::keep_in(const std::filesystem::path& csv) {
+void Table::keep_in(const std::filesystem::path& csv, std::chrono::steady_clock::duration pause) {
   if (std::filesystem::is_directory(csv)) {
     throw Failure(csv.string() + " is a folder, results are a file; move it away");
   }
-  if (csv.has_parent_path()) std::filesystem::create_directories(csv.parent_path());
+  make_folders(csv.parent_path());
   lock_ = std::make_shared<const FileLock>(csv.string() + ".lock", csv.string());
   std::ifstream in(csv);
   std::ostringstream text;
   if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
   read(text.str(), csv.string());
   file_ = csv;
-  write(file_);
+  pause_ = pause;
+  is_saved_ = false;  // the file may not be there yet
+  save();
 }
 
 void Table::write(const std::filesystem::path& csv) const {

@@ -1,9 +1,14 @@
 // experiments/table.hpp: rows of results with their provenance: a CSV file and a JSON file beside
 // it. One process writes a table at a time; rows that are made together are written together.
 //
-// TESTED   tests/experiments/table_test.cpp
+// CLAIM    What was saved no crash takes away, and a file never has half a row: it is replaced as a
+//          whole. Rows that were added since are made again by the run that goes on.
+// COSTS    A save writes the whole file and waits for the disk; so there is at most one a second
+//          while rows are added, and one at the end.
+// TESTED   tests/experiments/table_test.cpp, tests/experiments/crash_test.cpp
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -34,8 +39,8 @@ class Table {
   void only_ask() { asks_ = true; }
   const std::set<Row>& asked() const { return asked_; }
   bool wanted(const Row& key) const;
-  // Throws std::invalid_argument unless there is one cell per column. Saves at once where a file is
-  // set, so that nothing is lost when a run is stopped. A row whose key is there takes its place.
+  // Throws std::invalid_argument unless there is one cell per column. Where a file is set and the
+  // last save is long enough ago, saves. A row whose key is there takes its place.
   void add(const Row& cells) { add_group({cells}); }
   // Rows that are made together and looked up by the last: the file has all of them or none.
   void add_group(const std::vector<Row>& group);
@@ -45,11 +50,16 @@ class Table {
   // Index of a column. Throws std::invalid_argument if there is none of that name.
   std::size_t column(const std::string& name) const;
 
-  // Reads rows; `name` is said of text that has other columns or is no table. Throws Failure.
+  // Reads rows; `name` is said of text that has other columns, was cut or is no table. Throws
+  // Failure.
   void read(std::string_view csv, const std::string& name);
-  // Reads the rows of an earlier run, if the file exists, and saves every row added to it.
-  // Throws Failure if it has other columns or another process writes it.
-  void keep_in(const std::filesystem::path& csv);
+  // Reads the rows of an earlier run, if the file exists; from now on rows are saved there, not
+  // oftener than `pause` allows, and those since by save(). Throws Failure if the file has other
+  // columns or another process writes it.
+  void keep_in(const std::filesystem::path& csv,
+               std::chrono::steady_clock::duration pause = std::chrono::seconds(1));
+  // Writes to the file what was added since the last save; nothing where there is no file.
+  void save();
   // Writes these rows in the place of what the file had.
   void write(const std::filesystem::path& csv) const;
 
@@ -64,6 +74,9 @@ class Table {
   bool asks_ = false;
   mutable std::set<Row> asked_;
   std::filesystem::path file_;
+  std::chrono::steady_clock::duration pause_{};
+  std::chrono::steady_clock::time_point saved_at_;
+  bool is_saved_ = true;
   std::shared_ptr<const FileLock> lock_;
 };
 

@@ -10,6 +10,8 @@
 #include <string_view>
 
 #include "number/outcome.hpp"
+#include "trace/store/disk.hpp"
+#include "trace/store/unfinished.hpp"
 
 namespace plumb::probe {
 namespace {
@@ -122,7 +124,7 @@ void Answers::read(const std::string& of) {
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   // A kill may have cut off the first line, too.
   if (bytes.size() < begins.size() && begins.starts_with(bytes)) {
-    fs::resize_file(file_, 0);
+    cut_file(file_, 0);
     return append(begins);
   }
   if (!bytes.starts_with(begins)) {
@@ -136,14 +138,17 @@ void Answers::read(const std::string& of) {
   Reader reader(std::string_view(bytes).substr(begins.size()));
   Record record{};
   while (reader.next(record.question, record.answer)) kept_.push_back(std::move(record));
-  fs::resize_file(file_, begins.size() + reader.at());
+  cut_file(file_, begins.size() + reader.at());
 }
 
 void Answers::append(const std::string& bytes) {
-  std::ofstream out(file_, std::ios::binary | std::ios::app);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
-  if (out) return;
-  throw Failure(fmt::format("cannot write {}; choose a place that can be written", file_.string()));
+  try {
+    DiskFile out(file_, DiskFile::How::append);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    out.finish_unsynced();  // what a crash damages its hash shows, and it is asked again
+  } catch (const fs::filesystem_error& error) {
+    refuse_unwritable(file_, error);
+  }
 }
 
 void Answers::expect_first(const std::vector<Tensor>& answer) const {
@@ -202,9 +207,6 @@ Subject Answers::resumed(const Subject& subject) {
   return now;
 }
 
-void Answers::remove() {
-  std::error_code ignored;
-  fs::remove(file_, ignored);
-}
+void Answers::remove() { take_away(file_); }
 
 }  // namespace plumb::probe

@@ -7,6 +7,7 @@
 #include "model/data/text.hpp"
 #include "model/plan/verify.hpp"
 #include "model/run/training.hpp"
+#include "trace/store/disk.hpp"
 #include "trace/store/file_lock.hpp"
 #include "trace/store/store.hpp"
 
@@ -29,8 +30,8 @@ std::string model_of(const Config& config) {
   return name;
 }
 
-void train(const Config& of, const std::string& model, const std::string& folder,
-           const std::function<void(const std::string&)>& told) {
+Trace trace_of(const Config& of, const std::string& model,
+               const std::function<void(const std::string&)>& told) {
   Config config = config_of(family_of(of));
   for (const Size& size : sizes()) {
     if (is_choice(size)) config.*size.field = of.*size.field;
@@ -43,7 +44,7 @@ void train(const Config& of, const std::string& model, const std::string& folder
     told(fmt::format("training {} once: step {} of {}, loss {:.3f}", model, step, training_steps,
                      loss));
   });
-  write_trace(run_reference(start), folder);
+  return run_reference(start);
 }
 
 // A trace from a disk is untrusted, also one of ours.
@@ -55,16 +56,20 @@ Trace checked(const std::string& folder) {
 
 }  // namespace
 
+Trace kept_state(const std::string& folder, const std::function<Trace()>& make) {
+  make_folders(std::filesystem::path(folder).parent_path());
+  const FileLock lock(folder + ".lock", folder, true);
+  if (!std::filesystem::exists(folder)) write_trace(make(), folder);
+  return checked(folder);
+}
+
 Start trained_start(const Recipe& recipe, const Layout& layout, const Config& config,
                     const std::string& cache, const std::function<void(const std::string&)>& told) {
   static std::map<std::string, Trace> known;
   const std::string model = model_of(config);
   if (!known.contains(model)) {
-    const std::string folder = cache + "/trained-" + model;
-    std::filesystem::create_directories(cache);
-    const FileLock lock(folder + ".lock", folder, true);
-    if (!std::filesystem::exists(folder)) train(config, model, folder, told);
-    known.emplace(model, checked(folder));
+    known.emplace(model, kept_state(cache + "/trained-" + model,
+                                    [&] { return trace_of(config, model, told); }));
   }
   return start_of(config, recipe, layout, default_text(), &known.at(model));
 }

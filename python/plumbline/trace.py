@@ -22,6 +22,7 @@ placements, dims, partition_spec, offsets, part, parts.
 """
 import contextlib
 import ctypes
+import errno
 import json
 import math
 import os
@@ -60,7 +61,7 @@ def stored(dtype, held, values, **says):
 def write_manifest(folder, *, producer, ranks, steps, must_agree, may_differ=None, mesh=None, version=None,
                    libraries=None, sampled=None):
     """Writes the manifest: by one process, before or after the ranks write."""
-    os.makedirs(folder, exist_ok=True)
+    _make(folder)
     manifest = {"schema": "plumb-trace/2", "producer": {"name": producer}, "ranks": ranks, "steps": list(steps),
                 "must_agree": must_agree}
     for name, value in (("version", version), ("libraries", libraries)):
@@ -85,14 +86,38 @@ def write_rank(folder, step, rank, tensors):
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     where = os.path.join(folder, f"step_{step:06d}")
-    os.makedirs(where, exist_ok=True)
+    _make(where)
     _write(os.path.join(where, f"rank_{rank:05d}.safetensors"), struct.pack("<Q", len(text)), text, *data)
 
 
-def _write(file, *content):  # whole, or not at all
+def _write(file, *content):  # whole, or not at all, whatever crashes; once it returns, whole
     with open(file + ".partial", "wb") as out:
         out.writelines(content)
+        out.flush()
+        os.fsync(out.fileno())
     os.replace(file + ".partial", file)
+    _sync_names(os.path.dirname(file))
+
+
+def _make(folder):
+    folder = os.path.abspath(folder)
+    if not os.path.isdir(folder):
+        _make(os.path.dirname(folder))
+        os.makedirs(folder, exist_ok=True)
+        _sync_names(os.path.dirname(folder))
+
+
+def _sync_names(folder):
+    if os.name != "posix":
+        return  # there folders cannot be opened
+    names = os.open(folder or ".", os.O_RDONLY)
+    try:
+        os.fsync(names)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that syncs no folders
+            raise
+    finally:
+        os.close(names)
 
 
 # Capture: what a PyTorch program calls. Nothing above needs PyTorch; it is imported by start().

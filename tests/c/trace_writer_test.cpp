@@ -2,10 +2,21 @@
 #include "c/plumb_trace.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "trace/merge.hpp"
 #include "trace/store/store.hpp"
+
+namespace {
+int syncs = 0;
+}
+
+// In the place of the C library's, for this whole program.
+extern "C" int fsync(int file) {
+  ++syncs;
+  return static_cast<int>(syscall(SYS_fsync, file));
+}
 
 namespace plumb {
 namespace {
@@ -54,6 +65,15 @@ TEST_F(TraceWriter, WritesShardsThatMergeToTheWhole) {
   EXPECT_EQ(values_of(merged, "layers.0/out"), whole);
   EXPECT_EQ(values_of(merged, "sum"), (std::vector<float>{2, 2}));
   EXPECT_EQ(values_of(merged, "mask"), (std::vector<float>{1, 0, 1}));
+}
+
+TEST_F(TraceWriter, SyncsEachFileItsNameAndTheFoldersOnTheWay) {
+  const float value = 1;
+  RankFile file;
+  file.add("x", "F32", {1}, &value);
+  syncs = 0;
+  file.write(folder_, 1, 0);
+  EXPECT_EQ(syncs, 4) << "two folders, the file, its name";
 }
 
 TEST_F(TraceWriter, RefusesATypeThatNobodyReads) {

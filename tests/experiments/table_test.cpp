@@ -10,6 +10,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
+#include "trace/store/disk.hpp"
 
 namespace plumb {
 namespace {
@@ -28,6 +29,7 @@ TEST_F(TableOnDisk, GoesOnWhereItStopped) {
     Table first({"bug", "layout", "found"}, 2);
     first.keep_in(folder_ / "x.csv");
     first.add({"a", "dp2,tp2", "1"});
+    first.save();
   }
   Table second({"bug", "layout", "found"}, 2);
   second.keep_in(folder_ / "x.csv");
@@ -58,6 +60,7 @@ TEST_F(TableOnDisk, WritesOverNothingThatIsNotItsOwn) {
 TEST_F(TableOnDisk, ReadsEveryCellAsItWasWritten) {
   const std::string pieces = ",;\"\n\r a1";
   std::mt19937 random(3);
+  const DiskRecording unsynced([](const DiskStep&) {});  // which would take seconds
   for (int round = 0; round < effort(200); ++round) {
     std::vector<Table::Row> written;
     for (int r = 0; r < 4; ++r) {
@@ -72,6 +75,7 @@ TEST_F(TableOnDisk, ReadsEveryCellAsItWasWritten) {
     Table first({"key", "a", "b", "c"}, 1);
     first.keep_in(file);
     first.add_group(written);
+    first.save();
     Table second({"key", "a", "b", "c"}, 1);
     std::ifstream in(file);
     second.read(std::string((std::istreambuf_iterator<char>(in)), {}), "x");
@@ -102,6 +106,33 @@ TEST_F(TableOnDisk, RefusesRowsThatWereCutAndRowsThatContradict) {
   Table table({"a", "b"}, 1);
   EXPECT_THROW(table.read("a,b\n1,2\n3\n", "x"), Failure);
   EXPECT_THROW(table.read("a,b\n1,2\n1,3\n", "x"), Failure);
+}
+
+TEST_F(TableOnDisk, RefusesWhatACrashMayHaveTakenPartOf) {
+  const std::string zeros("a,b\n1,2\0\0\n", 10);
+  for (const std::string& text : {std::string("a,b\n1,2.5\n2,2"), zeros}) {
+    Table table({"a", "b"}, 1);
+    EXPECT_THROW(table.read(text, "x"), Failure) << "the last may have been 2.5: " << text;
+    EXPECT_TRUE(table.rows().empty());
+  }
+}
+
+TEST_F(TableOnDisk, SavesWhenItsPauseIsOverAndWhenItIsAskedTo) {
+  const auto saved = [&] {
+    std::ifstream in(folder_ / "x.csv");
+    return std::string((std::istreambuf_iterator<char>(in)), {});
+  };
+  Table table({"a"}, 1);
+  table.keep_in(folder_ / "x.csv", std::chrono::hours(1));
+  EXPECT_EQ(saved(), "a\n");
+  table.add({"1"});
+  EXPECT_EQ(saved(), "a\n");
+  table.save();
+  EXPECT_EQ(saved(), "a\n1\n");
+  Table other({"a"}, 1);
+  other.keep_in(folder_ / "y.csv", std::chrono::seconds(0));
+  other.add({"1"});
+  EXPECT_EQ(std::filesystem::file_size(folder_ / "y.csv"), 4U);
 }
 
 TEST_F(TableOnDisk, RefusesRowsOfAnotherShapeAndFilesOfAnotherTable) {

@@ -136,6 +136,24 @@ TEST(Claims, ChangeWithTheirRows) {
   EXPECT_NE(seen.ours.find("1 of 200"), std::string::npos) << seen.ours;
 }
 
+// A crash that takes something in silence, and an enumeration that would not see one.
+TEST(Claims, OfCrashesAreAsGoodAsTheirControl) {
+  const std::string heading =
+      "saved,syncs,steps,moments,states,drawn,complete,resumed,reported,undone,silent,syncs_tried,"
+      "syncs_needed\n";
+  const auto answer = [&](const std::string& made, const std::string& lost) {
+    return judged(find_claim("B19"),
+                  with("crash-states", heading + "x,made,1,2,9,0,1,1,0," + made + ",-,-\n" +
+                                           "x,one lost,1,2,9,0,1,1,0,0,1,3,2\n" +
+                                           "x,lost,1,2,9,0,1,1,0," + lost + ",-,-\n"))
+        .agrees;
+  };
+  EXPECT_EQ(answer("0,0", "1,2"), Agreement::yes);
+  EXPECT_EQ(answer("0,1", "1,2"), Agreement::no);
+  EXPECT_EQ(answer("1,0", "1,2"), Agreement::no);
+  EXPECT_EQ(answer("0,0", "0,0"), Agreement::partly);
+}
+
 TEST(Claims, ThatAccuseTheHealthySaySo) {
   const Answer clean{Agreement::yes, "", Share{0, 100}};
   EXPECT_EQ(verdict_of(clean), "yes; accuses 0 of 100 healthy runs");

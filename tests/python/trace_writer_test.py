@@ -5,6 +5,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import plumbline.trace as pt
 
@@ -45,6 +46,22 @@ class Writer(unittest.TestCase):
                 self.assertEqual(first % pt.WIDTHS[entry["dtype"]], 0, name)
                 self.assertEqual(raw[8 + length + first:8 + length + last], self.tensors[name][2], name)
         self.assertEqual(sorted(os.listdir(self.run_)), ["manifest.json", "step_000007"])
+
+    def test_a_file_is_synced_before_its_name_and_its_folder_after(self):
+        done = []
+
+        def noting(word, do, name_of):
+            def noted(*given):
+                done.append((word, os.path.basename(name_of(*given))))
+                return do(*given)
+            return noted
+
+        by_number = lambda number: os.readlink(f"/proc/self/fd/{number}")
+        with unittest.mock.patch.object(os, "fsync", noting("sync", os.fsync, by_number)), \
+                unittest.mock.patch.object(os, "replace", noting("name", os.replace, lambda old, new: new)):
+            pt.write_rank(self.run_, 8, 0, self.tensors)
+        file = "rank_00000.safetensors"
+        self.assertEqual(done, [("sync", "run"), ("sync", file + ".partial"), ("name", file), ("sync", "step_000008")])
 
     def test_another_number_of_values_is_refused(self):
         for held, values in (([2, 2], [1.0]), ([3], b"abcd")):

@@ -30,35 +30,36 @@ BoundsFile::BoundsFile(const std::filesystem::path& file, const std::vector<Outp
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
   for (auto& [name, at] : next_) at += 8 + length;
-  out_.open(unfinished_.path(), std::ios::binary);
-  out_.write(reinterpret_cast<const char*>(&length), 8);
-  out_.write(text.data(), static_cast<std::streamsize>(length));
-  if (!rows.empty()) {
-    const std::vector<std::int64_t> numbers(rows.begin(), rows.end());
-    out_.seekp(static_cast<std::streamoff>(next_["rows"]));
-    out_.write(reinterpret_cast<const char*>(numbers.data()),
-               static_cast<std::streamsize>(numbers.size() * 8));
+  try {
+    out_ = std::make_unique<DiskFile>(unfinished_.path());
+  } catch (const std::filesystem::filesystem_error& error) {
+    refuse_unwritable(path_, error);
   }
-  if (!out_) refuse();
+  out_->write(reinterpret_cast<const char*>(&length), 8);
+  out_->write(text.data(), static_cast<std::streamsize>(length));
+  if (rows.empty()) return;
+  const std::vector<std::int64_t> numbers(rows.begin(), rows.end());
+  out_->seekp(static_cast<std::streamoff>(next_["rows"]));
+  out_->write(reinterpret_cast<const char*>(numbers.data()),
+              static_cast<std::streamsize>(numbers.size() * 8));
 }
 
 void BoundsFile::add(const std::string& tensor, std::span<const double> numbers) {
   std::uint64_t& at = next_.at(tensor);
-  out_.seekp(static_cast<std::streamoff>(at));
-  out_.write(reinterpret_cast<const char*>(numbers.data()),
-             static_cast<std::streamsize>(numbers.size_bytes()));
-  if (!out_) refuse();
+  out_->seekp(static_cast<std::streamoff>(at));
+  out_->write(reinterpret_cast<const char*>(numbers.data()),
+              static_cast<std::streamsize>(numbers.size_bytes()));
+  if (!*out_) finish();  // which says why
   at += numbers.size_bytes();
 }
 
 void BoundsFile::finish() {
-  out_.close();
-  if (!out_) refuse();
-  unfinished_.finish();
-}
-
-void BoundsFile::refuse() const {
-  throw Failure("cannot write " + path_.string() + "; is there room on the disk?");
+  try {
+    out_->finish();
+    unfinished_.finish();
+  } catch (const std::filesystem::filesystem_error& error) {
+    refuse_unwritable(path_, error);
+  }
 }
 
 }  // namespace plumb::trace

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +15,7 @@
 
 #include "number/matrix.hpp"
 #include "trace/sees.hpp"
+#include "trace/store/disk.hpp"
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::trace {
@@ -25,21 +26,19 @@ class BoundsFile {
     std::string name;
     std::vector<std::size_t> shape;
   };
-  // `rows`: which were drawn; empty: all.
+  // `rows`: which were drawn; empty: all. Throws Failure if the file cannot be written.
   BoundsFile(const std::filesystem::path& file, const std::vector<Output>& outputs, bool moments,
              std::span<const std::size_t> rows);
 
-  // Appends to what, "p.value" and so on.
+  // Appends to what, "p.value" and so on. Throws Failure as finish() does.
   void add(const std::string& tensor, std::span<const double> numbers);
   // Throws Failure if the file could not be written whole.
   void finish();
 
  private:
-  [[noreturn]] void refuse() const;
-
   std::filesystem::path path_;
   Unfinished unfinished_;
-  std::ofstream out_;
+  std::unique_ptr<DiskFile> out_;
   std::map<std::string, std::uint64_t> next_;  // where the next numbers of a tensor go
 };
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "number/outcome.hpp"
+#include "trace/store/disk.hpp"
 #include "trace/store/read_file.hpp"
 #include "trace/store/unfinished.hpp"
 
@@ -51,8 +52,11 @@ void write_spreads(const StoredSpreads& spreads, const fs::path& file) {
   const json all{{"schema", schema},        {"settings", spreads.of.settings},
                  {"step", spreads.of.step}, {"batches", spreads.batches},
                  {"twins", spreads.twins},  {"tensors", tensors}};
-  std::error_code ignored;  // writing then says why it cannot
-  fs::create_directories(fs::absolute(file).parent_path(), ignored);
+  try {
+    make_folders(file.parent_path());
+  } catch (const fs::filesystem_error& error) {
+    refuse_unwritable(file, error);
+  }
   write_whole(file, all.dump(1) + "\n");
 }
 

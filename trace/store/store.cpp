@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 #include "trace/check_graph.hpp"
+#include "trace/store/disk.hpp"
 #include "trace/store/format2.hpp"
 #include "trace/store/json.hpp"
 #include "trace/store/read_file.hpp"
@@ -108,10 +108,9 @@ Graph graph_from(const json& j, const fs::path& file) {
 }
 
 void write_text(const fs::path& file, const json& content) {
-  std::ofstream out(file);
+  DiskFile out(file);
   out << content.dump(1) << "\n";
-  out.close();
-  if (!out) throw Failure("cannot write " + file.string() + "; is there room on the disk?");
+  out.finish();
 }
 
 // Returns what `read` makes of a file's JSON. A field that is missing or of another kind is a
@@ -128,11 +127,12 @@ auto read_as(const fs::path& file, Read read) {
 
 void write_parts(const Trace& trace, const fs::path& folder) {
   const fs::path step = step_folder(folder, trace.manifest.step);
-  fs::create_directory(step);  // not the folder above it, which may just have been removed
+  make_folder(step);  // not the folder above it, which may just have been removed
   json ran = json::array();
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
-    write_shards(step / numbered("rank_%05d.safetensors", static_cast<int>(r)),
-                 trace.ranks[r].shards);
+    DiskFile out(step / numbered("rank_%05d.safetensors", static_cast<int>(r)));
+    write_shards(out, trace.ranks[r].shards);
+    out.finish();
     json of_rank = json::object();
     for (const auto& [id, how] : trace.ranks[r].ran) of_rank[id] = to_json(how);
     ran.push_back(of_rank);
@@ -280,14 +280,13 @@ void check_new(const fs::path& folder) {
 void write_trace(const Trace& trace, const fs::path& folder) {
   check_new(folder);
   try {
-    if (bare(folder).has_parent_path()) fs::create_directories(bare(folder).parent_path());
+    make_folders(bare(folder).parent_path());
     Unfinished unfinished(bare(folder));
-    fs::create_directory(unfinished.path());
+    make_folder(unfinished.path());
     write_parts(trace, unfinished.path());
     unfinished.finish();
-  } catch (const fs::filesystem_error& e) {
-    throw Failure("cannot write " + folder.string() + " (" + e.code().message() +
-                  "); choose a place that can be written");
+  } catch (const fs::filesystem_error& error) {
+    refuse_unwritable(folder, error);
   }
 }
 

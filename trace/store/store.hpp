@@ -6,7 +6,8 @@
 //   TRACE/step_000001/rank_00000.safetensors     one file per rank
 //
 // A trace is written beside its final place, to a folder that this process made, and moved there
-// when it is whole.
+// when it is whole. Once write_trace has returned, no crash takes the trace away; one that crashed
+// before is not there, and what it wrote lies beside its place (unfinished.hpp).
 // A run whose every step is traced is a folder of traces: RUN/step_000001 is a TRACE, and so on.
 //
 // TESTED   tests/trace/store_test.cpp

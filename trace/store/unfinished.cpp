@@ -1,6 +1,5 @@
 #include "trace/store/unfinished.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "number/outcome.hpp"
+#include "trace/store/disk.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -30,16 +30,6 @@ Known& known() {
   return all;
 }
 
-// A thread may go on to write into a folder that is being removed.
-bool removed(const fs::path& path) {
-  std::error_code error;
-  bool any = false;
-  for (int tries = 0; tries < 100 && fs::exists(fs::symlink_status(path, error)); ++tries) {
-    any = fs::remove_all(path, error) > 0 || any;
-  }
-  return any;
-}
-
 // The process of NAME.partial-PID; 0: no such name.
 pid_t maker_of(const fs::path& path) {
   const std::string name = path.filename().string();
@@ -49,17 +39,6 @@ pid_t maker_of(const fs::path& path) {
   pid_t pid = 0;
   const auto read = std::from_chars(name.data() + at + mark.size(), end, pid);
   return read.ec == std::errc() && read.ptr == end && pid > 0 ? pid : 0;
-}
-
-// Returns whether all was written.
-bool written(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(file, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
 }
 
 }  // namespace
@@ -78,35 +57,36 @@ Unfinished::~Unfinished() {
     const std::lock_guard lock(known().mutex);
     known().paths.erase(path_);
   }
-  removed(path_);
+  take_away(path_);
 }
 
 void Unfinished::finish() {
+  if (fs::is_directory(fs::symlink_status(path_))) sync_names(path_);
   const std::lock_guard lock(known().mutex);
-  fs::rename(path_, final_);
+  take_name(path_, final_);
 }
 
 void write_whole(const fs::path& file, std::string_view text) {
   Unfinished unfinished(file);
-  const int out = open(unfinished.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  const bool whole = out >= 0 && written(out, text);
-  if (out < 0 || close(out) != 0 || !whole) {
-    const std::string why = std::generic_category().message(errno);
-    throw Failure("cannot write " + file.string() + " (" + why +
-                  "); choose a place that can be written");
-  }
   try {
+    DiskFile out(unfinished.path());
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+    out.finish();
     unfinished.finish();
   } catch (const fs::filesystem_error& error) {
-    throw Failure("cannot write " + file.string() + " (" + error.code().message() +
-                  "); choose a place that can be written");
+    refuse_unwritable(file, error);
   }
+}
+
+void refuse_unwritable(const fs::path& file, const fs::filesystem_error& error) {
+  throw Failure("cannot write " + file.string() + " (" + error.code().message() +
+                "); choose a place that can be written");
 }
 
 Discarded discard_unfinished() {
   Discarded gone{{}, std::unique_lock(known().mutex)};
   for (const fs::path& path : known().paths) {
-    if (removed(path)) gone.paths.push_back(path);
+    if (take_away(path)) gone.paths.push_back(path);
   }
   return gone;
 }

@@ -22,7 +22,8 @@ class Unfinished {
   ~Unfinished();
 
   const std::filesystem::path& path() const { return path_; }
-  // Takes the final name. Throws std::filesystem::filesystem_error.
+  // Brings the names below it to the disk, then takes the final name, and that, too. Throws
+  // std::filesystem::filesystem_error.
   void finish();
 
  private:
@@ -32,6 +33,10 @@ class Unfinished {
 // Writes a file that is the old one or the new one at any time. A link is not followed but
 // replaced. Throws Failure; the old file then stays.
 void write_whole(const std::filesystem::path& file, std::string_view text);
+
+// Throws Failure: a file cannot be written, why, and what to do.
+[[noreturn]] void refuse_unwritable(const std::filesystem::path& file,
+                                    const std::filesystem::filesystem_error& error);
 
 struct Discarded {
   std::vector<std::filesystem::path> paths;
