@@ -2,8 +2,9 @@
 // it does meanwhile.
 //
 // Before each message a rank asks whether it has arrived; while it has not, other work is done, a
-// piece at a time, as long as pieces are likely to end before the message was there in steps
-// without other work. No bit of the run depends on it, only time does.
+// piece at a time: each of at most half of what is left of the wait, as steps without other work
+// had it, since a message that comes early waits for the piece that has begun. No bit of the run
+// depends on it, only time does.
 //
 // COSTS    two looks at the clock for each message, one for each piece; one meeting of the
 //          pipeline's ranks before the first task, and a message to each after the last.
