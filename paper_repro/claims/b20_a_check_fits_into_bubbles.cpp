@@ -119,8 +119,9 @@ Answer judge(const Evidence& evidence) {
       : light && shapes.least > 0        ? Agreement::partly
                                          : Agreement::no,
       fmt::format(
-          "waits of one step take {:.1f} to {:.0f} % of a check of {:.1f} steps; real ranks use "
-          "{:.0f} to {:.0f} % of theirs for replay, forward and backward {:+.1f} to {:+.1f} %",
+          "the waits of one step take {:.1f} to {:.0f} % of a check, which is {:.1f} steps of work; two "
+          "real ranks fill {:.0f} to {:.0f} % of theirs, and their steps get {:+.1f} to {:+.1f} % "
+          "longer",
           100 * shapes.least, 100 * shapes.most, check, 100 * real.least_used, 100 * real.most_used,
           100 * real.least_slow, 100 * real.most_slow),
       {},
