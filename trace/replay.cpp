@@ -105,6 +105,10 @@ class Replay {
       if (found == values_.end() || equal_values(*found->second, promised[i])) {
         continue;
       }
+      if (bits_are_promised()) {
+        tell_bits(node_.outputs[i], *found->second, promised[i]);
+        continue;
+      }
       const std::size_t worst =
           compare(node_.outputs[i], *found->second, truth[i], tolerance->bound[i]);
       if (out_.ratios.at(node_.outputs[i]) <= 1) continue;
@@ -116,6 +120,34 @@ class Replay {
       out_.findings.back().looks_like = name;
       if (!name.empty()) out_.findings.back().detail += "; this fits every element: " + name;
     }
+  }
+
+  // Draws are a part of the promise, and so is each bit that they decide.
+  bool bits_are_promised() const {
+    return node_.attributes.contains("key") && !node_.how.by_chance;
+  }
+
+  void tell_bits(const std::string& id, const Tensor& got, const Tensor& promised) {
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    out_.ratios[id] = infinite;
+    std::size_t differ = 0, first = got.size();
+    for (std::size_t e = 0; e < got.size(); ++e) {
+      if (got.values[e] == promised.values[e]) continue;
+      ++differ;
+      first = std::min(first, e);
+    }
+    const std::size_t columns = std::max<std::size_t>(got.cols, 1);
+    Finding finding{id, "replay", infinite};
+    finding.at = {first / columns, first % columns};
+    finding.value = static_cast<double>(got.values[first]);
+    finding.expected = static_cast<double>(promised.values[first]);
+    finding.tolerance = 0;
+    finding.detail = fmt::format(
+        "the draws of {} are promised, and so is every bit; {} of {} elements differ, the first at "
+        "({}, {}): promised {:.9g}, the run has {:.9g}",
+        node_.op, differ, got.size(), finding.at->row, finding.at->column, *finding.expected,
+        *finding.value);
+    out_.findings.push_back(std::move(finding));
   }
 
   // Outside of a matrix unit its card says nothing.

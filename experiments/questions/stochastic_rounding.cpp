@@ -1,6 +1,6 @@
 // What does stochastic rounding hide? The catalogue's bugs of BF16 runs, in recipe `trainium`, whose
 // ranks round results by draws of their own, and beside it in `bf16-stochastic`, which is the same
-// but for that.
+// but for that. Detected is what structure or the rule itself finds.
 #include "experiments/experiment.hpp"
 #include "experiments/said.hpp"
 #include "experiments/small.hpp"
@@ -44,7 +44,7 @@ Table::Row row_of(const std::vector<std::string>& key, const std::string& rule, 
   const Said said = said_by(rule, t);
   Table::Row row = key;
   for (const std::string& text :
-       {rule, yes(t.reached && t.changed), yes(!said.broken.empty()),
+       {rule, yes(t.reached && t.changed), yes(said.structure || !said.broken.empty()),
         yes(said.blamed == t.bites_at), yes(!said.healthy.empty()), cell(t.effect),
         cell(standing(t.broken, t.bites_at).largest), std::string("-")}) {
     row.push_back(text);

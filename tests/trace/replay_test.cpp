@@ -54,6 +54,24 @@ TEST(Replay, AnotherOrderOfSumsStaysInsideTheBound) {
   EXPECT_GT(worst, 0);  // the bits do differ
 }
 
+// A parameter that misses its update is within a spacing of it: no tolerance sees that, but the
+// draws say to which neighbour it goes.
+TEST(Replay, WherePromisedDrawsRoundEachBitIsPromised) {
+  const Training training = small_run("gpt", "bf16-stochastic", "tp2");
+  const Trace trace =
+      train_step(training, leaves_of_run(training), Joints(), find_backend("reference"));
+  Recorded run{*trace.graph, merge(trace)};
+  EXPECT_TRUE(replay(run.graph, run.merged, all).findings.empty());
+  const std::string id = "final_norm.weight/param";
+  const Tensor before = *run.merged.values.at(id + "@previous");
+  ASSERT_NE(*run.merged.values.at(id), before);
+  change(run, id, [&](Tensor& x) { x = before; });
+  const Replayed seen = replay(run.graph, run.merged, all);
+  ASSERT_EQ(seen.findings.size(), 1U);
+  EXPECT_EQ(seen.findings[0].id, id);
+  EXPECT_NE(seen.findings[0].detail.find("draws"), std::string::npos) << seen.findings[0].detail;
+}
+
 TEST(Replay, TheRightValuesInAnotherShapeAreAFinding) {
   const std::string id = "m1/layers.1.mlp.fc1/out";
   Recorded run = run_of("llama", "tp2");
