@@ -6,6 +6,7 @@
 
 #include "cli/columns.hpp"
 #include "cli/json.hpp"
+#include "cli/pipeline.hpp"
 #include "cli/verbs.hpp"
 #include "model/estimate/dry.hpp"
 #include "model/estimate/traffic.hpp"
@@ -32,6 +33,7 @@ struct Planned {
   Config c;
   Recipe r;
   Layout l;
+  CheckPieces check;
 };
 
 json rows_of(const std::vector<PlacedShape>& shapes) {
@@ -101,6 +103,7 @@ json plan_of(const Planned& p) {
   }
   all["placements"] = rows_of(placed_shapes(p.c, p.l));
   all["tolerances"] = rows_of(shared_sums(p.c, p.r, p.l));
+  if (p.l.pp > 1) all["pipeline"] = pipeline_of(p.c, p.l, p.check);
   return all;
 }
 
@@ -167,6 +170,7 @@ void tell(const json& plan) {
   tell_ranks(plan);
   tell_placements(plan);
   tell_tolerances(plan);
+  if (plan.contains("pipeline")) tell_pipeline(plan["pipeline"]);
 }
 
 }  // namespace
@@ -180,13 +184,16 @@ void add_dry(CLI::App& app, Verb& chosen) {
   for (const char* of_data : {"--data", "--load", "--seed"}) {
     verb->remove_option(verb->get_option(of_data));
   }
+  static CheckPieces check;
+  check.add_to(*verb);
   add_json(*verb, as_json);
   verb->footer("Copies of tokens that travel to experts (ep) are counted as if choices were even.");
-  verb->callback([&chosen] {
-    chosen = [] {
+  verb->callback([&chosen, verb] {
+    chosen = [verb] {
       const Planned p{model.planned(), recipe_from(model.recipe.empty() ? "bf16" : model.recipe),
-                      parse_layout(model.layout)};
+                      parse_layout(model.layout), check};
       check_layout(p.l, p.c, most_planned_ranks);
+      check.refuse_odd(*verb, p.l);
       const json plan = plan_of(p);
       as_json ? print_document("plumb-dry/1", plan) : tell(plan);
       return 0;

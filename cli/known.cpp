@@ -8,6 +8,7 @@
 #include "experiments/experiment.hpp"
 #include "injectors/bug.hpp"
 #include "kernels/backend.hpp"
+#include "model/estimate/bubbles.hpp"
 #include "model/spec/recipe_product.hpp"
 #include "trace/rules.hpp"
 
@@ -48,6 +49,10 @@ Names products() {
   return named(std::array{Product::fprop, Product::dgrad, Product::wgrad},
                [](Product product) { return name_of(product); });
 }
+Names grains() {
+  return named(std::array{Grain::operation, Grain::layer, Grain::micro_batch},
+               [](Grain grain) { return name_of(grain); });
+}
 Names worlds() { return {"threads", "mpi", "nccl"}; }
 // Moments are no bound: only `plumb bound` and `plumb judge` have them.
 Names modes(bool with_moments) {
@@ -77,6 +82,7 @@ constexpr std::array catalogues{
     Catalogue{"SUBJECT", backends},
     Catalogue{"--format", formats},
     Catalogue{"--product", products},
+    Catalogue{"--piece", grains},
     Catalogue{"OP", shaped_operations},
     Catalogue{"EXPERIMENT", experiments},
     Catalogue{"--family", families},

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <memory>
+#include <optional>
 
+#include "cli/bubble_replay.hpp"
 #include "cli/curve.hpp"
 #include "cli/stop.hpp"
 #include "cli/values.hpp"
@@ -31,12 +34,13 @@ class TrainCommand {
   std::string out_, rewrite_, bug_, backend_ = "reference", world_name_ = "threads", resync_;
   Curve curve_;
   int steps_ = 1;
-  bool every_step_ = false;
+  bool every_step_ = false, in_bubbles_ = false;
   std::uint64_t perturb_ = 0;
   double dose_ = 0;
   const Bug* planted_ = nullptr;
   World* world_ = nullptr;
   std::vector<StaleGradients> stale_;  // of the ranks, from step to step
+  std::optional<BubbleReplay> replay_;
 };
 
 void TrainCommand::add_to(CLI::App& verb) {
@@ -86,7 +90,13 @@ void TrainCommand::add_to(CLI::App& verb) {
                       "reference's state: late bugs show, drift does not; needs --layout")
           ->needs(layout)
           ->excludes(steps, every, perturb);
-  for (CLI::Option* option : {steps, every, perturb, resync}) option->group("Steps");
+  auto* in_bubbles =
+      verb.add_flag("--replay-in-bubbles", in_bubbles_,
+                    "replay the operations of each step while ranks of the pipeline wait in the "
+                    "next one; needs --layout with pp, and --every-step or --resync")
+          ->needs(layout)
+          ->excludes(perturb);
+  for (CLI::Option* option : {steps, every, perturb, resync, in_bubbles}) option->group("Steps");
   auto* rewrite = add_rewrite(verb, rewrite_);
   rewrite->excludes(every)->excludes(resync)->group("What modules take in");
   for (CLI::Option* option : of_model) resync->excludes(option);
@@ -107,7 +117,14 @@ int TrainCommand::run() {
                   "' shows from the second step on; say --every-step, or --resync RUN");
   }
   find_backend(backend_);
+  if (in_bubbles_) BubbleReplay::refuse_odd(parse_layout(model_.layout), world_name_);
   world_ = world_name_ == "mpi" ? &mpi() : world_name_ == "nccl" ? &nccl() : &threads();
+  if (in_bubbles_ && resync_.empty() && !every_step_) {
+    throw Failure(
+        "--replay-in-bubbles replays each step during the next one; say --every-step, or --resync "
+        "RUN");
+  }
+  if (in_bubbles_) replay_.emplace(parse_layout(model_.layout), *world_);
   if (!resync_.empty()) {
     resync();
   } else if (every_step_) {
@@ -117,7 +134,7 @@ int TrainCommand::run() {
     trace_last(model_.start("dp1,tp1"));
   }
   if (world_->rank() == 0) curve_.write();
-  return 0;
+  return replay_ ? replay_->finish() : 0;
 }
 
 // So that steps of a run whose writer was stopped are missed.
@@ -130,7 +147,9 @@ Trace TrainCommand::traced(const Start& start) {
   if (perturb_ != 0) return run_perturbed(start, perturb_);
   if (model_.layout.empty()) return run_reference(start);
   if (planted_ != nullptr) refuse_unmet(*planted_, start.run, dose_);
-  return run_candidate(start, planted_, {dose_, 1}, backend_, *world_, &stale_).trace;
+  return run_candidate(start, planted_, {dose_, 1}, backend_, *world_, &stale_,
+                       replay_ ? replay_->waits() : nullptr)
+      .trace;
 }
 
 void TrainCommand::trace_last(Start start) {
@@ -153,10 +172,11 @@ void TrainCommand::trace_last(Start start) {
 void TrainCommand::trace_every(Start start) {
   const int first = start.run.step, last = first + steps_ - 1;
   go_through(std::move(start), text_from(model_.data), steps_, [&](const Start& now) {
-    Trace trace = traced(now);
-    say_steps(trace.manifest, std::to_string(first), std::to_string(last));
-    write_trace(trace, trace_of_step(out_, now.run.step));
-    Values values = merge(trace).values;
+    const auto trace = std::make_shared<Trace>(traced(now));
+    say_steps(trace->manifest, std::to_string(first), std::to_string(last));
+    write_trace(*trace, trace_of_step(out_, now.run.step));
+    Values values = merge(*trace).values;
+    if (replay_) replay_->ended(trace);
     curve_.add(now.run.step, values.at("loss/out")->values[0]);
     fmt::print("step {}, loss {:.3f}\n", now.run.step, curve_.last());
     return values;
@@ -181,14 +201,15 @@ void TrainCommand::resync() {
   for (const auto& [step, folder] : traces) {
     const Loaded reference = load(folder);
     const Start start = start_from(reference.trace, reference.merged, parse_layout(model_.layout));
-    Trace trace = traced(start);
+    const auto trace = std::make_shared<Trace>(traced(start));
+    if (replay_) replay_->ended(trace);
     if (world_->rank() != 0) continue;
     const auto& planned = reference.trace.manifest.settings;
     if (planned.contains("first_step") && planned.contains("last_step")) {
-      say_steps(trace.manifest, planned.at("first_step"), planned.at("last_step"));
+      say_steps(trace->manifest, planned.at("first_step"), planned.at("last_step"));
     }
-    write_trace(trace, trace_of_step(out_, step));
-    if (curve_.is_asked_for()) curve_.add(trace);
+    write_trace(*trace, trace_of_step(out_, step));
+    if (curve_.is_asked_for()) curve_.add(*trace);
     fmt::print("step {} from {}\n", step, folder.string());
   }
   if (world_->rank() == 0)
@@ -205,6 +226,8 @@ void add_train(CLI::App& app, Verb& chosen) {
       "With MPI: mpirun -n 4 plumb train --layout dp2,tp2 --world mpi -o TRACE writes, bit by bit, "
       "what threads do (on fewer cores than ranks: mpirun --oversubscribe -n 4 ...).\n"
       "Without --layout the promise is executed on one device: the reference.\n"
+      "With --replay-in-bubbles the exit code is 1 where replay finds something, as that of plumb "
+      "replay.\n"
       "--resync RUN takes recipe, model, data and steps from RUN: options for these do not go with "
       "it.");
   verb->callback([&chosen] { chosen = [] { return command.run(); }; });

@@ -12,10 +12,10 @@ namespace plumb::experiments {
 
 Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
                         const std::string& backend, World& world,
-                        std::vector<StaleGradients>* stale) {
+                        std::vector<StaleGradients>* stale, std::vector<Waits>* waits) {
   Joints joints;
   if (bug != nullptr) bug->plant(joints, dose, start.run.config);
-  return model::run_candidate(start, joints, backend, world, stale);
+  return model::run_candidate(start, joints, backend, world, stale, waits);
 }
 
 namespace {

@@ -17,7 +17,8 @@ namespace plumb::experiments {
 // Runs a candidate with that bug, or with none.
 Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose = {},
                         const std::string& backend = "reference", World& world = threads(),
-                        std::vector<StaleGradients>* stale = nullptr);
+                        std::vector<StaleGradients>* stale = nullptr,
+                        std::vector<Waits>* waits = nullptr);
 
 // The result of planting a bug.
 struct Trial {

@@ -28,8 +28,8 @@ Trials trials_of(const Rows& rows, const std::string& rule) {
 std::string table_by_bug(const Rows& rows, const std::vector<std::string>& rules) {
   std::vector<std::string> heading{"bug", "match", "cards"};
   for (const std::string& rule : rules) {
-    heading.push_back(rule + ": detected");
-    heading.push_back("blamed exactly");
+    heading.push_back(rule + ": detected, with structure");
+    heading.push_back("blamed exactly, by itself");
   }
   std::vector<std::vector<std::string>> lines;
   for (const std::string& bug : values_of(rows, "paper_bug")) {

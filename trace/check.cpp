@@ -285,7 +285,9 @@ class Check {
   TwinsJudgement twins_at(double level) const {
     CheckOptions at_level = options_;
     at_level.false_alarm = level;
-    return conclude(*drawn_, c_, at_level);
+    const bool remakes = candidate_.graph && merged_c_ != nullptr && options_.given.empty();
+    return conclude(*drawn_, c_, at_level,
+                    remakes ? Remake{&*candidate_.graph, &merged_c_->values} : Remake{});
   }
 
   // A tensor that replay alone acquits is judged if it is accounted for: an operation that is right by

@@ -185,22 +185,27 @@ class Replay {
 
 }  // namespace
 
-Replayed replay(const Graph& graph, const Merged& run,
-                const std::function<bool(const std::string&)>& wanted,
-                const ReplayOptions& options) {
+void replay_one(const Node& node, std::size_t operations, const Merged& run,
+                const ReplayOptions& options, Replayed& out) {
   if (options.mode == Mode::moments) {
     throw Failure(
         "moments say how large errors usually are, not how large they may be; replay by the mode "
         "deterministic or probabilistic");
   }
+  ReplayOptions each = options;
+  each.false_alarm /= static_cast<double>(std::max<std::size_t>(operations, 1));
+  Replay(node, run, each, out).run();
+}
+
+Replayed replay(const Graph& graph, const Merged& run,
+                const std::function<bool(const std::string&)>& wanted,
+                const ReplayOptions& options) {
   std::vector<const Node*> nodes;
   for (const Node& node : graph.nodes) {
     if (std::ranges::any_of(node.outputs, wanted)) nodes.push_back(&node);
   }
-  ReplayOptions each = options;
-  each.false_alarm /= static_cast<double>(std::max<std::size_t>(nodes.size(), 1));
   Replayed out;
-  for (const Node* node : nodes) Replay(*node, run, each, out).run();
+  for (const Node* node : nodes) replay_one(*node, nodes.size(), run, options, out);
   return out;
 }
 

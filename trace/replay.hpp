@@ -42,9 +42,14 @@ struct Replayed {
   std::vector<std::string> not_judged;   // "id: reason"
 };
 
-// `wanted` says which outputs are looked at. Throws Failure on the mode moments, which is no bound.
+// `wanted` says which outputs are looked at. Both throw Failure on the mode moments, which is no
+// bound.
 Replayed replay(const Graph& graph, const Merged& run,
                 const std::function<bool(const std::string&)>& wanted,
                 const ReplayOptions& options = {});
+
+// One operation of a replay of `operations`, which share the level of false alarms.
+void replay_one(const Node& node, std::size_t operations, const Merged& run,
+                const ReplayOptions& options, Replayed& out);
 
 }  // namespace plumb::trace

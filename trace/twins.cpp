@@ -7,6 +7,7 @@
 #include "trace/decisions.hpp"
 #include "trace/execute.hpp"
 #include "trace/families.hpp"
+#include "trace/without_rows.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -60,8 +61,9 @@ std::string explained(const Null& null, const Measured& m, double threshold, dou
 
 class Conclusion {
  public:
-  Conclusion(const Drawn& drawn, const TwinOptions& options)
+  Conclusion(const Drawn& drawn, const TwinOptions& options, const Remake& remake)
       : drawn_(drawn),
+        remake_(remake),
         measured_(drawn.measured),
         tests_(measured_, options.spreads == nullptr ? nullptr : &options.spreads->learnt),
         level_(options.false_alarm) {}
@@ -69,10 +71,13 @@ class Conclusion {
   TwinsJudgement run(const Run& candidate) {
     out_.tests = tests_.count();
     for (const Null& null : tests_.nulls()) look(null);
-    for (auto& [id, finding] : by_id_) {
-      if (vanishes_without_a_row(id, candidate)) out_.one_row.insert(id);
-      out_.findings.push_back(std::move(finding));
+    std::map<std::string, std::size_t> rows;
+    for (const auto& [id, finding] : by_id_) {
+      if (const auto row = vanishes_without_a_row(id, candidate)) rows[id] = *row;
     }
+    for (const auto& [id, row] : rows) out_.one_row.insert(id);
+    if (remake_.graph != nullptr && !rows.empty()) look_behind(rows);
+    for (auto& [id, finding] : by_id_) out_.findings.push_back(std::move(finding));
     for (const Measured& m : measured_) note_undecidable(m);
     std::sort(scales_.begin(), scales_.end());
     if (!scales_.empty()) out_.smallest_scale = scales_[scales_.size() / 2];
@@ -107,18 +112,31 @@ class Conclusion {
     }
   }
 
-  bool vanishes_without_a_row(const std::string& id, const Run& candidate) {
+  // The row without which nothing is rejected.
+  std::optional<std::size_t> vanishes_without_a_row(const std::string& id, const Run& candidate) {
     const Whole& c = candidate.values.at(id);
     const Around tensor = drawn_.around(id);
     const TopRow top = top_row(c, tensor.reference);
-    if (top.share < 0.5) return false;
-    const Sample rest = draws_of(tensor).of(c, top.row);
-    for (const Null& null : tests_.nulls()) {
-      if (measured_[null.tensor].id != id) continue;
-      if (null.how == Case::bitwise) return false;
-      if (tests_.chance(null, rest) < level_) return false;
+    if (top.share < 0.5 || !passes(id, draws_of(tensor).of(c, top.row))) return {};
+    return top.row;
+  }
+
+  // Findings that vanish where the rows upstream are the reference's.
+  void look_behind(const std::map<std::string, std::size_t>& rows) {
+    WithoutRows without(*remake_.graph, *remake_.values, drawn_.reference.values, rows);
+    for (const auto& [id, finding] : by_id_) {
+      const Tensor* other = rows.contains(id) ? nullptr : without.of(id);
+      if (other == nullptr) continue;
+      const Around tensor = drawn_.around(id);
+      if (passes(id, draws_of(tensor).of(Whole(*other)))) out_.one_row.insert(id);
     }
-    return true;
+  }
+
+  bool passes(const std::string& id, const Sample& sample) {
+    return std::ranges::none_of(tests_.nulls(), [&](const Null& null) {
+      return measured_[null.tensor].id == id &&
+             (null.how == Case::bitwise || tests_.chance(null, sample) < level_);
+    });
   }
 
   void note_undecidable(const Measured& m) {
@@ -130,6 +148,7 @@ class Conclusion {
   }
 
   const Drawn& drawn_;
+  const Remake remake_;
   const std::vector<Measured>& measured_;
   const Tests tests_;
   const double level_;
@@ -228,8 +247,9 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
   return drawn;
 }
 
-TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options) {
-  return Conclusion(drawn, options).run(candidate);
+TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options,
+                        const Remake& remake) {
+  return Conclusion(drawn, options, remake).run(candidate);
 }
 
 }  // namespace plumb::trace

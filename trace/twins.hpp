@@ -53,7 +53,8 @@ struct Worst {
 struct TwinsJudgement {
   std::vector<Finding> findings;     // rejected at the family-wise level, one per tensor
   std::vector<Finding> undecidable;  // differs though no twin does and something is split upstream
-  std::set<std::string> one_row;     // findings that vanish without their worst row
+  // Findings that vanish without their worst row, or without that of tensors they are made from.
+  std::set<std::string> one_row;
   std::map<std::string, Worst> worst;  // per tensor
   std::size_t tests = 0, vacuous = 0;
   bool could_fail = false;
@@ -81,8 +82,14 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
                  const Graph& candidate_graph, const Merged& candidate,
                  const std::function<bool(const std::string&)>& wanted, const TwinOptions& options);
 
+// By what a candidate's tensors can be made again, where it has a promise; else nothing.
+struct Remake {
+  const Graph* graph = nullptr;
+  const Values* values = nullptr;  // the candidate's
+};
 // The verdict of the twins at options.false_alarm.
-TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options);
+TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options,
+                        const Remake& remake = {});
 
 // Twins and candidate of one tensor, as numbers. `touched`: is something split upstream of it?
 Measured measured_of(const std::string& id, bool touched, const Around& around,

@@ -116,6 +116,13 @@ class MpiRank final : public Communicator {
     return x;
   }
 
+  // The shape goes first, so the numbers are on their way.
+  bool has_arrived(int from, int tag) override {
+    int here = 0;
+    MPI_Iprobe(from, tag, group_, &here, MPI_STATUS_IGNORE);
+    return here != 0;
+  }
+
  private:
   // A message that is kept until it has arrived.
   struct Letter {

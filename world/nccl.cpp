@@ -133,6 +133,7 @@ class NcclRank final : public Communicator {
 
   void send(int to, int tag, const Tensor& x) override { host_->send(to, tag, x); }
   Tensor receive(int from, int tag) override { return host_->receive(from, tag); }
+  bool has_arrived(int from, int tag) override { return host_->has_arrived(from, tag); }
 
  private:
   // Throws RankLost where a rank will not come: NCCL would wait for it for ever.

@@ -46,6 +46,12 @@ class Shared {
     return x;
   }
 
+  // True as well where a rank is lost: collect() then says so.
+  bool has(int from, int to, int tag) {
+    const std::lock_guard lock(mutex_);
+    return !letters_[{from, to, tag}].empty() || lost_;
+  }
+
   std::vector<const void*> slots;
 
  private:
@@ -121,6 +127,7 @@ class ThreadRank final : public Communicator {
 
   void send(int to, int tag, const Tensor& x) override { shared_.post(rank_, to, tag, x); }
   Tensor receive(int from, int tag) override { return shared_.collect(from, rank_, tag); }
+  bool has_arrived(int from, int tag) override { return shared_.has(from, rank_, tag); }
 
  private:
   template <class T>

@@ -45,6 +45,8 @@ class Communicator {
   // one tag arrive in the order in which they were sent.
   virtual void send(int to, int tag, const Tensor& x) = 0;
   virtual Tensor receive(int from, int tag) = 0;
+  // Would receive() find its message here, or on its last way? Returns at once.
+  virtual bool has_arrived(int from, int tag) = 0;
 };
 
 // A division of the world into groups: ranks of one colour form a group, in rank order.

@@ -21,10 +21,15 @@ void Channel::expect(int from, int tag, bool backward, std::size_t rows, std::si
   if (box.x.size() == 0) box.x = Tensor(rows, cols);
   for (int i = 0; i < pieces; ++i) {
     box.last = rank_.streams.issue(route_.in, [this, &box, from, tag, i] {
-      const Tensor message = route_.group.receive(from, tag);
+      const Tensor message = receive(from, tag);
       std::ranges::copy(message.values, box.x.row(slice(box.x.rows, pieces, i).first));
     });
   }
+}
+
+Tensor Channel::receive(int from, int tag) {
+  if (route_.waits == nullptr) return route_.group.receive(from, tag);
+  return route_.waits->receive(route_.group, from, tag);
 }
 
 Tensor Channel::take(bool backward) {

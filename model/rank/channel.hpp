@@ -23,6 +23,7 @@ class Channel {
     Communicator& group;
     Stream out, in;
     std::string of;
+    Waits* waits = nullptr;  // that its messages are told to; null: none
   };
   Channel(RankContext& rank, Route route) : rank_(rank), route_(std::move(route)) {}
 
@@ -36,6 +37,8 @@ class Channel {
   void finish();
 
  private:
+  Tensor receive(int from, int tag);
+
   struct Box {
     Tensor x;
     Event last;  // that concerns it

@@ -10,6 +10,7 @@
 #include "model/joints/joints.hpp"
 #include "model/rank/stale_gradients.hpp"
 #include "model/rank/streams.hpp"
+#include "model/rank/waits.hpp"
 #include "model/sees.hpp"
 #include "model/spec/mesh.hpp"
 #include "model/spec/ownership.hpp"
@@ -27,7 +28,8 @@ struct RankContext {
   const Joints& joints;
   Mesh mesh;
   Streams& streams;
-  StaleGradients* stale;  // of the step before, and at the end of this step; null: a first step
+  StaleGradients* stale;   // of the step before, and at the end of this step; null: a first step
+  Waits* waits = nullptr;  // for neighbours in the pipeline; null: nobody asks
   int step;
   Where where;
   std::vector<Stage> stages;  // all of them; stage s is this rank's if s mod pp is its number

@@ -27,6 +27,7 @@ class FlushingCommunicator final : public Communicator {
   }
   void send(int to, int tag, const Tensor& x) override { group_.send(to, tag, x); }
   Tensor receive(int from, int tag) override { return before().receive(from, tag); }
+  bool has_arrived(int from, int tag) override { return before().has_arrived(from, tag); }
 
  private:
   Communicator& before() {

@@ -91,9 +91,11 @@ Trace run_perturbed(const Start& start, std::uint64_t seed) {
 }
 
 Candidate run_candidate(const Start& start, const Joints& joints, const std::string& backend,
-                        World& world, std::vector<StaleGradients>* stale) {
+                        World& world, std::vector<StaleGradients>* stale,
+                        std::vector<Waits>* waits) {
   Candidate candidate{
-      train_step(start.run, start.leaves, joints, find_backend(backend), world, stale), false};
+      train_step(start.run, start.leaves, joints, find_backend(backend), world, stale, waits),
+      false};
   candidate.reached = joints.reached();
   return candidate;
 }

@@ -39,10 +39,11 @@ struct Candidate {
   bool reached = false;  // a joint that was replaced was asked
 };
 // Runs the step over the ranks of its layout. `joints`: its decisions, of which a bug replaces one;
-// `stale`: of the step that the same ranks made before, as train_step takes them.
+// `stale`: of the step that the same ranks made before, `waits`: both as train_step takes them.
 Candidate run_candidate(const Start& start, const Joints& joints = {},
                         const std::string& backend = "reference", World& world = threads(),
-                        std::vector<StaleGradients>* stale = nullptr);
+                        std::vector<StaleGradients>* stale = nullptr,
+                        std::vector<Waits>* waits = nullptr);
 
 // Returns the step after `start`, from the state that `step` left, with the same data.
 Start step_after(Start start, const Values& step);

@@ -27,6 +27,7 @@ class Pipeline {
       for (const Task& t : order) ticks_[{t.backward, t.micro_batch, t.stage}] = t.tick;
     }
     const std::vector<Task>& order = orders[static_cast<std::size_t>(rank_.where.pp)];
+    if (rank_.waits != nullptr) rank_.waits->begin(rank_.mesh.pp);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Task& task = order[i];
       rank_.where.micro_batch = batch(task).number;
@@ -36,6 +37,7 @@ class Pipeline {
       task.backward ? backward(task, std::move(x)) : forward(task, std::move(x));
     }
     channel_.finish();
+    if (rank_.waits != nullptr) rank_.waits->end(rank_.mesh.pp, tag_of_the_end());
     rank_.where.micro_batch = -1;
     rank_.where.backward = false;
     return std::move(loss_);
@@ -55,6 +57,7 @@ class Pipeline {
   int tag(const Task& t, int s) const {
     return (t.micro_batch * stages() + s) * 2 + (t.backward ? 1 : 0);
   }
+  int tag_of_the_end() const { return static_cast<int>(batches_.size()) * stages() * 2; }
   void send(const Task& t, int to_stage, const Tensor& x) {
     channel_.send(to_stage % rank_.where.pp_size, tag(t, t.stage), x, t.backward);
   }
@@ -160,7 +163,8 @@ class Pipeline {
 
   Rank& rank_;
   const std::vector<Batch>& batches_;
-  Channel channel_{rank_, {rank_.mesh.pp, Stream::stage_out, Stream::stage_in, "stage"}};
+  Channel channel_{rank_,
+                   {rank_.mesh.pp, Stream::stage_out, Stream::stage_in, "stage", rank_.waits}};
   OffloadedInputs offloaded_{rank_};
   std::map<std::tuple<bool, int, int>, int> ticks_;  // of all ranks' tasks
   bool expected_ = false;                            // the next task's message

@@ -135,7 +135,7 @@ void one_rank(Rank& rank, const Values& leaves, const Values* own) {
 // `apart`: of each rank, what it left of the step before; empty: all start from the leaves.
 Trace step_over_ranks(const Training& run, const Values& leaves, const std::vector<Values>& apart,
                       const Joints& joints, const Backend& backend, World& world,
-                      std::vector<StaleGradients>* stale) {
+                      std::vector<StaleGradients>* stale, std::vector<Waits>* waits) {
   Trace trace{manifest_of(run), {}, {}};
   if (run.traced) trace.graph = plan(run);
   // Its products may differ from the promised chain in their last bits, whole or sliced.
@@ -143,12 +143,14 @@ Trace step_over_ranks(const Training& run, const Values& leaves, const std::vect
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));
   const auto divisions = divisions_of(run.layout);
   if (stale != nullptr) stale->resize(trace.ranks.size());
+  if (waits != nullptr) waits->resize(trace.ranks.size());
   world.run(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
     Streams streams(run.layout.overlap, number);
     Groups own = flushing_before_waits(groups, streams);
     const auto n = static_cast<std::size_t>(number);
     Rank rank(run, joints, backend, mesh_of(own), streams,
               stale == nullptr ? nullptr : &stale->at(n));
+    if (waits != nullptr) rank.waits = &waits->at(n);
     if (run.rewriting != Rewriting::none) rank.rewritten = &leaves;
     one_rank(rank, leaves, apart.empty() ? nullptr : &apart.at(n));
     trace.ranks[n] = std::move(rank.record);
@@ -163,8 +165,9 @@ Trace step_over_ranks(const Training& run, const Values& leaves, const std::vect
 }  // namespace
 
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
-                 const Backend& backend, World& world, std::vector<StaleGradients>* stale) {
-  return step_over_ranks(run, leaves, {}, joints, backend, world, stale);
+                 const Backend& backend, World& world, std::vector<StaleGradients>* stale,
+                 std::vector<Waits>* waits) {
+  return step_over_ranks(run, leaves, {}, joints, backend, world, stale, waits);
 }
 
 std::vector<Values> states_apart(const Training& run, Trace step) {
@@ -185,7 +188,7 @@ std::vector<Values> states_apart(const Training& run, Trace step) {
 
 Trace train_step_apart(const Training& run, const Values& data, const std::vector<Values>& states,
                        const Joints& joints, const Backend& backend) {
-  return step_over_ranks(run, data, states, joints, backend, threads(), nullptr);
+  return step_over_ranks(run, data, states, joints, backend, threads(), nullptr, nullptr);
 }
 
 }  // namespace plumb::model

@@ -13,6 +13,7 @@
 #include "kernels/backend.hpp"
 #include "model/joints/joints.hpp"
 #include "model/rank/stale_gradients.hpp"
+#include "model/rank/waits.hpp"
 #include "model/sees.hpp"
 #include "model/spec/training.hpp"
 #include "trace/trace.hpp"
@@ -24,9 +25,10 @@ namespace plumb::model {
 // Returns the trace with its promise, if the run is traced; where each process has one rank, rank 0
 // gets the whole.
 // `stale`, one a rank: of the step before, and at the end of this step; none: a first step.
+// `waits`, one a rank: for neighbours in the pipeline, and what is done meanwhile; none: no matter.
 // Throws Failure if the layout does not divide the model.
 Trace train_step(const Training& run, const Values& leaves, const Joints& joints,
                  const Backend& backend, World& world = threads(),
-                 std::vector<StaleGradients>* stale = nullptr);
+                 std::vector<StaleGradients>* stale = nullptr, std::vector<Waits>* waits = nullptr);
 
 }  // namespace plumb::model

@@ -10,7 +10,7 @@ namespace {
 Answer judge(const Evidence& evidence) {
   std::vector<std::vector<std::string>> rows;
   Share accused;
-  bool holds = true;
+  std::string held, lost;
   for (const std::string level : {"0.5", "0.1", "0.01", "0.001"}) {
     const std::string column = "alarms_at_" + level;
     Share alarms;
@@ -19,17 +19,18 @@ Answer judge(const Evidence& evidence) {
       alarms.of += static_cast<std::size_t>(row.number("runs"));
     }
     const Interval rate = binomial_interval(alarms.hits, alarms.of, 0.95);
-    if (level == "0.01") {
-      accused = alarms;
-      holds = rate.low <= 0.01;
-    }
+    std::string& where = rate.low <= std::stod(level) ? held : lost;
+    where += (where.empty() ? "" : ", ") + level;
+    if (level == "0.01") accused = alarms;
     rows.push_back({level, fmt::format("{} of {}", alarms.hits, alarms.of),
                     fmt::format("{:.2g} to {:.2g}", rate.low, rate.high)});
   }
-  return {
-      holds ? Agreement::yes : Agreement::no,
-      fmt::format("{:.2g} of healthy runs accused at the default level of 0.01", accused.rate()),
-      accused, table({"level", "healthy runs accused", "rate, 95 %"}, rows)};
+  return {lost.empty() ? Agreement::yes : Agreement::partly,
+          fmt::format(
+              "{:.2g} of healthy runs accused at the default level of 0.01; levels that hold: {}; "
+              "that do not: {}",
+              accused.rate(), held.empty() ? "none" : held, lost.empty() ? "none" : lost),
+          accused, table({"level", "healthy runs accused", "rate, 95 %"}, rows)};
 }
 
 }  // namespace
@@ -40,7 +41,9 @@ extern const Claim b2_the_level_of_false_alarms_holds{
     .where = "goes beyond: the paper states none",
     .source = Source::ourselves,
     .published = "none",
-    .reading = "The rate's interval reaches down to the level or below it, all cells together.",
+    .reading =
+        "The rate's interval reaches down to the level or below it, all cells together, dp2 (200 runs, "
+        "hardly any difference) among them.",
     .rows = {{"false-alarms", "random small gpt bf16 tp2"}},
     .picture = "false-alarms.svg",
     .judge = judge,

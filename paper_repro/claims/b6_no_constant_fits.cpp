@@ -52,7 +52,8 @@ extern const Claim b6_no_constant_fits{
     .source = Source::ourselves,
     .published = "none",
     .reading =
-        "A constant fits where it accuses nobody and accepts at most 1000 times what is healthy.",
+        "A constant fits where it accuses nobody and accepts at most 1000 times what is healthy. Of derived "
+        "ones only the first is asked: a worst case is far from what happens (B16).",
     .rows = {{"others-tolerances", " 256 zero-mean "}},
     .picture = "others-tolerances.svg",
     .judge = judge,

@@ -32,7 +32,8 @@ Answer judge(const Evidence& evidence) {
                     fmt::format("{:.0f}", seen.outside), fmt::format("{:.3g}", seen.worst)});
   }
   return {all.outside == 0 ? Agreement::yes : Agreement::no,
-          fmt::format("{:.0f} of {:.0f} elements are outside", all.outside, all.elements),
+          fmt::format("{:.0f} of {:.0f} elements, each held against the cards below, are outside",
+                      all.outside, all.elements),
           {},
           table({"library", "card", "elements", "outside", "largest error over bound"}, rows)};
 }

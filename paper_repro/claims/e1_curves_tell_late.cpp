@@ -35,9 +35,9 @@ Answer judge(const Evidence& evidence) {
     accused.hits += row.number("findings") > 0 ? 1 : 0;
   }
   return {neither > 0 && at_once == bugs ? Agreement::yes : Agreement::no,
-          fmt::format("{} of {} bugs are in neither curve after {:.0f} steps; a check has findings "
-                      "of {} at step 1",
-                      neither, bugs, last, at_once),
+          fmt::format("{} of {} bugs are in neither curve after {:.0f} steps; a check of step 1 "
+                      "finds {} of the {}",
+                      neither, bugs, last, at_once, bugs),
           accused,
           table({"bug", "layout", "seen in the loss", "in the gradient norm", "loss at the end",
                  "of healthy layouts", "findings of a check at step 1"},

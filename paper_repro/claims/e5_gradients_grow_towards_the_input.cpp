@@ -15,6 +15,7 @@ std::string interval(const Growth& growth) {
 Answer judge(const Evidence& evidence) {
   std::vector<std::vector<std::string>> rows;
   double largest = 0, smallest = 1e300;
+  double of_deep = 0;  // the largest of 24 layers and more
   std::size_t near = 0, all = 0;
   for (const Depth& depth : depths(evidence, "tp2")) {
     const Growth stream = growth_of(depth, "gradient", Towards::input);
@@ -22,17 +23,21 @@ Answer judge(const Evidence& evidence) {
     largest = std::max(largest, weights.c);
     smallest = std::min(smallest, weights.c);
     near += weights.c <= 1.05 ? 1 : 0;
+    if (depth.layers >= 24) of_deep = std::max(of_deep, weights.c);
     ++all;
     rows.push_back({depth.family, depth.weights, depth.recipe, std::to_string(depth.layers),
                     interval(weights), interval(stream)});
   }
-  return {near == all ? Agreement::yes : Agreement::partly,
-          fmt::format("C of weight gradients is {:.3f} to {:.3f}, at most 1.05 in {} of {} cells",
-                      smallest, largest, near, all),
-          {},
-          table({"family", "weights", "recipe", "layers", "C of weight gradients, 95 %",
-                 "C of the residual stream's gradient"},
-                rows)};
+  std::ranges::stable_sort(rows, {}, [](const auto& row) { return std::stoi(row[3]); });
+  return {
+      near == all ? Agreement::yes : Agreement::partly,
+      fmt::format("C of weight gradients is {:.3f} to {:.3f}, at most 1.05 in {} of {} cells; of "
+                  "24 layers and more at most {:.3f}",
+                  smallest, largest, near, all, of_deep),
+      {},
+      table({"family", "weights", "recipe", "layers", "C of weight gradients, 95 %",
+             "C of the residual stream's gradient"},
+            rows)};
 }
 
 }  // namespace

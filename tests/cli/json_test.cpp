@@ -139,6 +139,7 @@ TEST_F(Json, HasEveryWordOfATextWithoutRoundedNumbers) {
     const std::string all = bare(all_text(document(command)));
     std::istringstream words(bare(text.out));
     for (std::string word; words >> word;) {
+      if (word.ends_with(',')) word.pop_back();  // of a list
       const bool ruled = word.find_first_not_of("|-") == word.npos;
       if (ruled || of_people.contains(word)) continue;
       EXPECT_NE(all.find(word), all.npos) << command << ": " << word;

@@ -46,6 +46,7 @@ class Counting final : public Communicator {
     group_.send(to, tag, x);
   }
   Tensor receive(int from, int tag) override { return group_.receive(from, tag); }
+  bool has_arrived(int from, int tag) override { return group_.has_arrived(from, tag); }
 
  private:
   void count(const char* how, std::size_t numbers) {

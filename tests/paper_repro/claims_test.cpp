@@ -154,6 +154,27 @@ TEST(Claims, OfCrashesAreAsGoodAsTheirControl) {
   EXPECT_EQ(answer("0,0", "0,0"), Agreement::partly);
 }
 
+// Waits that take all of a check, and real steps that get no longer: both are asked for.
+TEST(Claims, OfBubblesNeedBothShapesAndRealSteps) {
+  const auto verdict = [](double steps, double slow_down) {
+    const std::string shapes = fmt::format(
+        "order,ranks,chunks,micro_batches,piece,done_steps\nas-run,2,1,4,operation,{}\n", steps);
+    const std::string real = fmt::format(
+        "world,layout,waits,used,fits_of_all,slow_down\nmpi,pp2,0.1,0.9,0.3,{}\n", slow_down);
+    const Evidence rows({[=](const std::string& file) -> std::optional<std::string> {
+                           return file == "bubbles.csv"       ? shapes
+                                  : file == "bubbles-run.csv" ? real
+                                                              : "twins_and_replay\n8\n";
+                         },
+                         "a test"});
+    return judged(find_claim("B20"), rows).agrees;
+  };
+  EXPECT_EQ(verdict(8, 0.01), Agreement::yes);
+  EXPECT_EQ(verdict(7.9, 0.01), Agreement::partly);
+  EXPECT_EQ(verdict(0, 0.01), Agreement::no);
+  EXPECT_EQ(verdict(8, 0.03), Agreement::no);
+}
+
 TEST(Claims, ThatAccuseTheHealthySaySo) {
   const Answer clean{Agreement::yes, "", Share{0, 100}};
   EXPECT_EQ(verdict_of(clean), "yes; accuses 0 of 100 healthy runs");

@@ -70,6 +70,20 @@ TEST(Threads, LettersOfATagArriveInTheirOrder) {
   });
 }
 
+TEST(Threads, SayWhetherALetterHasArrived) {
+  threads().run(2, together, [&](int rank, Groups& groups) {
+    double meet = 0;
+    EXPECT_FALSE(groups[0]->has_arrived(1 - rank, 3));
+    groups[0]->sum(meet);
+    if (rank == 0) groups[0]->send(1, 3, Tensor(1, 1));
+    groups[0]->sum(meet);
+    EXPECT_EQ(groups[0]->has_arrived(1 - rank, 3), rank == 1);
+    EXPECT_FALSE(groups[0]->has_arrived(1 - rank, 4));
+    if (rank == 1) groups[0]->receive(0, 3);
+    EXPECT_FALSE(groups[0]->has_arrived(1 - rank, 3));
+  });
+}
+
 TEST(Threads, ReportTheCauseWhenARankFails) {
   const auto body = [](int rank, Groups& groups) {
     float x = 1;
