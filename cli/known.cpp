@@ -86,6 +86,7 @@ constexpr std::array catalogues{
     Catalogue{"OP", shaped_operations},
     Catalogue{"EXPERIMENT", experiments},
     Catalogue{"--family", families},
+    Catalogue{"--families", families},
     Catalogue{"--backend", backends},
     Catalogue{"--world", worlds},
 };

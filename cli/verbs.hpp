@@ -22,6 +22,8 @@ using Verb = std::function<int()>;
 void add_demo(CLI::App& app, Verb& chosen);
 void add_bugs(CLI::App& app, Verb& chosen);
 void add_catch(CLI::App& app, Verb& chosen);
+void add_corpus(CLI::App& app, Verb& chosen);
+void add_score(CLI::App& app, Verb& chosen);
 void add_train(CLI::App& app, Verb& chosen);
 void add_check(CLI::App& app, Verb& chosen);
 void add_localize(CLI::App& app, Verb& chosen);

@@ -13,6 +13,10 @@ Config small_model(const std::string& family);
 
 // The state after 600 steps of a family in bf16; recipes cast it. Made once a process.
 const Trace& trained_small(const std::string& family, const Effort& effort);
+// The small model with the choices that `of` has: an extra head, norms of queries and keys ...
+Config small_model_like(const Config& of);
+// The same of that model.
+const Trace& trained_small(const Config& of, const Effort& effort);
 inline constexpr std::string_view trained_small_states =
     "of the same small models: seed 1, 600 steps of 32 sequences of 32, bf16";
 

@@ -46,36 +46,44 @@ void compare(const Candidate& healthy, const Merged& h, const Candidate& broken,
 
 }  // namespace
 
-std::vector<Trial> run_trials(const Start& first, const Bug& bug, const Dose& dose,
-                              const std::vector<CheckOptions>& ways, Rewriting rewriting) {
+Runs runs_of(const Start& first, const Bug& bug, const Dose& dose, Rewriting rewriting) {
   std::vector<StaleGradients> stale;
   Start start = first;
-  std::optional<Trace> perturbed;  // of the step that is judged, where that is not `first`
   if (bug.in_the_next_step) {
     run_candidate(first, &bug, dose, "reference", threads(), &stale);
     start = step_after(first, merge(run_reference(first)).values);
   }
   start = rewritten(std::move(start), rewriting);
+  Trace reference = run_reference(start);
+  Candidate healthy = run_candidate(start);
+  Candidate broken = run_candidate(start, &bug, dose, "reference", threads(), &stale);
+  return {std::move(start), std::move(reference), std::move(healthy), std::move(broken)};
+}
+
+Trial changes_of(const Runs& runs, const Bug& bug, const Merged& healthy, const Merged& broken) {
+  Trial seen;
+  compare(runs.healthy, healthy, runs.broken, broken, seen);
+  seen.bites_at = bug.bites_at(runs.start.run.config);
+  return seen;
+}
+
+std::vector<Trial> run_trials(const Start& first, const Bug& bug, const Dose& dose,
+                              const std::vector<CheckOptions>& ways, Rewriting rewriting) {
+  const Runs runs = runs_of(first, bug, dose, rewriting);
+  std::optional<Trace> perturbed;  // of the step that is judged, where that is not `first`
   const auto asks = [](const CheckOptions& options) { return options.perturbed != nullptr; };
   const bool another = bug.in_the_next_step || rewriting != Rewriting::none;
-  if (another && std::ranges::any_of(ways, asks)) perturbed = run_perturbed(start, 1);
-  const Trace reference = run_reference(start);
-  const Merged r = merge_verified(reference);
-  const Candidate healthy = run_candidate(start);
-  const Merged h = merge_verified(healthy.trace);
-  const Candidate broken = run_candidate(start, &bug, dose, "reference", threads(), &stale);
-  const Merged b = merge_verified(broken.trace);
-
-  Trial seen;
-  compare(healthy, h, broken, b, seen);
-  seen.bites_at = bug.bites_at(start.run.config);
-  const Reference trusted(reference, r);
+  if (another && std::ranges::any_of(ways, asks)) perturbed = run_perturbed(runs.start, 1);
+  const Merged r = merge_verified(runs.reference);
+  const Merged h = merge_verified(runs.healthy.trace), b = merge_verified(runs.broken.trace);
+  const Trial seen = changes_of(runs, bug, h, b);
+  const Reference trusted(runs.reference, r);
   std::vector<Trial> trials(ways.size(), seen);
   for (std::size_t i = 0; i < ways.size(); ++i) {
     CheckOptions options = ways[i];
     if (options.perturbed != nullptr && perturbed) options.perturbed = &*perturbed;
-    trials[i].healthy = check(trusted, healthy.trace, h, options);
-    trials[i].broken = check(trusted, broken.trace, b, options);
+    trials[i].healthy = check(trusted, runs.healthy.trace, h, options);
+    trials[i].broken = check(trusted, runs.broken.trace, b, options);
     trials[i].blamed_right = trials[i].broken.blamed == seen.bites_at;
   }
   return trials;

@@ -31,6 +31,19 @@ struct Trial {
   bool blamed_right = false;
   std::string bites_at;
 };
+
+// The runs that are judged, all from one start: of the step before, a bug that shows late has left
+// its state alone.
+struct Runs {
+  Start start;
+  Trace reference;
+  Candidate healthy, broken;
+};
+Runs runs_of(const Start& first, const Bug& bug, const Dose& dose,
+             Rewriting rewriting = Rewriting::none);
+// What the bug changed, without verdicts.
+Trial changes_of(const Runs& runs, const Bug& bug, const Merged& healthy, const Merged& broken);
+
 // A bug that shows late gets a step before, after which reference and candidates start alike.
 // `rewriting`: of the step that is judged (model/plan/rewriting.hpp); a rule `perturbation` is then
 // given another perturbed trace than its options have.

@@ -13,7 +13,8 @@ namespace {
 using nlohmann::json;
 
 // Verbs that make something and say where it is, or talk to people alone.
-const std::set<std::string> without = {"demo", "train", "spreads", "completion", "manual"};
+const std::set<std::string> without = {"demo",   "train",      "spreads",
+                                       "corpus", "completion", "manual"};
 
 std::vector<std::string> verbs() {
   std::istringstream help(plumb("--help").out);
@@ -38,6 +39,8 @@ class Json : public InFolder {
                     " -o " + at("bad"))
                   .code,
               0);
+    const std::string one_bug = "--small --bugs one-masked-entry --families gpt";
+    EXPECT_EQ(plumb("corpus " + one_bug + " -o " + at("corpus")).code, 0);
   }
   // The calls of each verb, and the schema of what they print.
   static std::multimap<std::string, std::pair<std::string, std::string>> calls() {
@@ -67,6 +70,7 @@ class Json : public InFolder {
         {"recipes", {"bf16 fp8-block", "recipes"}},
         {"experiment", {"", "experiments"}},
         {"experiment", {"soundness --only '^cast moments plain$' -o " + at("rows"), "experiment"}},
+        {"score", {at("corpus") + "/labels.json " + at("corpus") + "/undecided.jsonl", "score"}},
         {"dry", {"--layout tp2", "dry"}},
         {"paper", {"", "claims"}}};
   }

@@ -174,6 +174,13 @@ class Reader {
 }  // namespace
 
 void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards) {
+  write_shards(out, shards, [](const std::string&, const Shard& shard) {
+    return placement_to_json(shard).dump();
+  });
+}
+
+void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards,
+                  const SaysOf& says) {
   json header = json::object();
   json metadata = json::object();
   std::uint64_t offset = 0;
@@ -181,7 +188,7 @@ void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards)
     header[id] = {{"dtype", two_bytes(shard) ? "BF16" : "F32"},
                   {"shape", {shard.values.rows, shard.values.cols}},
                   {"data_offsets", {offset, offset + bytes_of(shard)}}};
-    metadata[id] = placement_to_json(shard).dump();
+    metadata[id] = says(id, shard);
     offset += bytes_of(shard);
   }
   header["__metadata__"] = metadata;

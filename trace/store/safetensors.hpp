@@ -9,7 +9,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
+#include <map>
+#include <string>
 
 #include "trace/sees.hpp"
 #include "trace/trace.hpp"
@@ -21,6 +24,11 @@ void write_shards(const std::filesystem::path& file, const std::map<std::string,
 
 // Throws Failure with one sentence on anything that is not such a file.
 std::map<std::string, Shard> read_shards(const std::filesystem::path& file);
+
+// The same to a stream, with another text about each tensor in the file's __metadata__.
+using SaysOf = std::function<std::string(const std::string& id, const Shard& shard)>;
+void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards,
+                  const SaysOf& says);
 
 // Writes to memory, and reads `size` bytes from it, which failures call `name`.
 void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards);
