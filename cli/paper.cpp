@@ -1,11 +1,17 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+
+#include "cli/columns.hpp"
 #include "cli/experiment.hpp"
 #include "cli/json.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
+#include "paper_repro/by_hand.hpp"
 #include "paper_repro/claim.hpp"
 #include "paper_repro/print.hpp"
+#include "trace/store/disk.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -21,7 +27,9 @@ nlohmann::json json_of(const Claim& claim, const Evidence& evidence) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Rerun& of : claim.rows) {
     const std::string question(of.question);
-    rows.push_back({{"question", question}, {"provenance", evidence.provenance(question)}});
+    rows.push_back({{"question", question},
+                    {"count", evidence.count(question)},
+                    {"provenance", evidence.provenance(question)}});
   }
   nlohmann::json fields{{"id", claim.id},
                         {"claim", claim.says},
@@ -41,24 +49,40 @@ nlohmann::json json_of(const Claim& claim, const Evidence& evidence) {
   return fields;
 }
 
+bool asked_for(const Claim& claim, const PaperAsked& asked) {
+  return asked.id.empty() || claim.id == asked.id;
+}
+
 void print_json(const PaperAsked& asked, const Evidence& evidence) {
   nlohmann::json all = nlohmann::json::array();
   for (const Claim* claim : all_claims()) {
-    if (asked.id.empty() || claim->id == asked.id) all.push_back(json_of(*claim, evidence));
+    if (asked_for(*claim, asked)) all.push_back(json_of(*claim, evidence));
   }
   print_document("plumb-claims/2", {{"claims", all}, {"rows", evidence.place()}});
 }
 
-// Rows of a question that several claims ask for are made for each of them.
-void make_again(const Claim& claim, const PaperAsked& asked) {
+// For a terminal: as wide as its lines, where the table of a pipe is Markdown.
+std::string short_table(const Evidence& evidence) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Claim* claim : all_claims()) {
+    const Answer answer = judged(*claim, evidence);
+    rows.push_back({std::string(claim->id), verdict_of(answer), answer.ours});
+  }
+  return in_columns({{"claim"}, {"agrees"}, {"ours"}}, rows) +
+         "\nOne of them whole, with what it says: plumb paper E5\n";
+}
+
+// Rows of a question that several claims ask for are made for each of them. Returns whether any
+// were asked of an experiment.
+bool make_again(const Claim& claim, const PaperAsked& asked) {
+  bool made = false;
   for (const Rerun& of : claim.rows) {
     if (!of.by.empty()) {
-      talk(fmt::format("{}: rows of {} are made by {} -o {}\n", claim.id, of.question, of.by,
-                       asked.rows));
+      note(fmt::format("{}: {}", claim.id, by_hand(of.question, asked.rows)));
       continue;
     }
     if (asked.smoke && of.smoke == too_long) {
-      talk(fmt::format("{}: rows of {} take long and are left out of --smoke\n", claim.id,
+      note(fmt::format("{}: rows of {} take long and are left out of --smoke", claim.id,
                        of.question));
       continue;
     }
@@ -70,33 +94,65 @@ void make_again(const Claim& claim, const PaperAsked& asked) {
     experiment.only = asked.smoke ? of.smoke : "";
     experiment.minutes = asked.minutes;
     make_rows(experiment);
+    made = true;
   }
+  return made;
 }
 
-void make_again(const PaperAsked& asked) {
+bool make_again(const PaperAsked& asked) {
   if (asked.rows.empty()) {
     throw Failure("--rerun makes rows; give --rows the folder that they go to");
   }
-  if (asked.rerun != "all") return make_again(find_claim(asked.rerun), asked);
-  for (const Claim* claim : all_claims()) make_again(*claim, asked);
+  const Claim* only = asked.rerun == "all" ? nullptr : &find_claim(asked.rerun);
+  make_folders(asked.rows);  // for programs that are called by hand, too
+  bool made = false;
+  for (const Claim* claim : all_claims()) {
+    if (only == nullptr || only == claim) made = make_again(*claim, asked) || made;
+  }
+  return made;
 }
+
+bool any_measured(const PaperAsked& asked, const Evidence& evidence) {
+  return std::ranges::any_of(all_claims(), [&](const Claim* claim) {
+    return asked_for(*claim, asked) && judged(*claim, evidence).agrees != Agreement::not_measured;
+  });
+}
+
+void tell(const PaperAsked& asked, const Evidence& evidence) {
+  if (asked.json) return print_json(asked, evidence);
+  if (!asked.id.empty()) {
+    fmt::print("{}", whole(find_claim(asked.id), evidence));
+  } else if (!any_measured(asked, evidence)) {
+    note(
+        fmt::format("{} has no rows that measure a claim; make some with: plumb paper --rerun all "
+                    "--smoke --rows {}",
+                    evidence.place(), evidence.folder()));
+  } else {
+    fmt::print("{}", isatty(1) != 0 ? short_table(evidence) : claim_table(evidence));
+  }
+}
+
+constexpr int nothing = 3;
 
 int run(PaperAsked asked) {
   if (!asked.id.empty()) find_claim(asked.id);
+  bool made = true;
   if (!asked.rerun.empty()) {
-    make_again(asked);
+    made = make_again(asked);
     if (asked.rerun != "all" && asked.id.empty()) asked.id = asked.rerun;
   }
   const Evidence evidence = asked.rows.empty() ? committed_evidence() : evidence_in(asked.rows);
-  if (asked.json) {
-    print_json(asked, evidence);
-  } else if (asked.id.empty()) {
-    fmt::print("{}", claim_table(evidence));
-  } else {
-    fmt::print("{}", whole(find_claim(asked.id), evidence));
-  }
-  return 0;
+  tell(asked, evidence);
+  return made && any_measured(asked, evidence) ? 0 : nothing;
 }
+
+constexpr const char* meaning =
+    "Claims: E of the paper, S a stress case that its authors reported, B beyond the paper.\n"
+    "Verdicts: yes, partly, no, not measured. Of a claim about a rule they say how many healthy "
+    "runs that rule accuses: behind '; accuses' so many that a rate of 5 in 100 can be why (by a "
+    "chance of 1 in 100 or more); behind ', but accuses' more: such a rule agrees with nothing.\n"
+    "Exit codes: 0 told, whatever the verdicts; 2 trouble; 3 these rows measure none of the claims "
+    "that were asked for, or --rerun made none.";
 
 }  // namespace
 
@@ -114,6 +170,7 @@ void add_paper(CLI::App& app, Verb& chosen) {
                    "stop each question after this long; run again to go on")
       ->check(numbers(1e-3, 1e6));
   add_json(*verb, asked.json);
+  verb->footer(meaning);
   verb->callback([&chosen] { chosen = [] { return run(asked); }; });
 }
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "number/catalogue.hpp"
 #include "paper_repro/claim.hpp"
 #include "trace/levels.hpp"
@@ -25,8 +27,10 @@ const Catalogue<Claim>& catalogue() {
 constexpr double acceptable = 0.05;  // false alarms a run
 constexpr double doubt = 0.01;
 
-std::string made_by(const Claim& claim) {
-  return fmt::format("make them with: plumb paper --rerun {} --rows DIR", claim.id);
+std::string made_by(const Claim& claim, const Evidence& evidence) {
+  const bool here = std::ranges::all_of(claim.rows, &std::string_view::empty, &Rerun::by);
+  return fmt::format("{}: plumb paper --rerun {} --rows {}",
+                     here ? "make them with" : "what makes them says", claim.id, evidence.folder());
 }
 
 }  // namespace
@@ -39,9 +43,10 @@ Answer judged(const Claim& claim, const Evidence& evidence) {
     for (const Rerun& rows : claim.rows) evidence.rows(std::string(rows.question));
     return claim.judge(evidence);
   } catch (const NotMeasured& lacking) {
-    return {Agreement::not_measured,
-            fmt::format("{} has no {}; {}", evidence.place(), lacking.what, made_by(claim)),
-            {}};
+    return {
+        Agreement::not_measured,
+        fmt::format("{} has no {}; {}", evidence.place(), lacking.what, made_by(claim, evidence)),
+        {}};
   }
 }
 

@@ -76,6 +76,14 @@ const Rows& Evidence::rows(const std::string& question) const {
   return known_.emplace(question, std::move(rows)).first->second;
 }
 
+std::size_t Evidence::count(const std::string& question) const {
+  try {
+    return rows(question).size();
+  } catch (const NotMeasured&) {
+    return 0;
+  }
+}
+
 Rows Evidence::rates(const std::string& question) const {
   (void)rows(question);  // there are some
   const Experiment& experiment = find_experiment(question);
@@ -113,7 +121,7 @@ Evidence evidence_in(const std::filesystem::path& folder) {
             if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
             return text.str();
           },
-          folder.string()};
+          folder.string(), folder.string()};
 }
 
 }  // namespace plumb::paper_repro

@@ -52,8 +52,10 @@ std::vector<std::string> values_of(const Rows& rows, const std::string& column);
 class Evidence {
  public:
   using Texts = std::function<std::optional<std::string>(const std::string& file)>;
-  // `texts` returns a file's text, as "detection-rate.csv", or nothing; `place` is said of it.
-  Evidence(Texts texts, std::string place) : texts_(std::move(texts)), place_(std::move(place)) {}
+  // `texts` returns a file's text, as "detection-rate.csv", or nothing; `place` is said of it. Rows
+  // that it lacks can be made in `folder`.
+  Evidence(Texts texts, std::string place, std::string folder = "DIR")
+      : texts_(std::move(texts)), place_(std::move(place)), folder_(std::move(folder)) {}
 
   // The rows of one question. Throws NotMeasured if there are none, Failure if they cannot be read.
   const Rows& rows(const std::string& question) const;
@@ -61,12 +63,15 @@ class Evidence {
   Rows rates(const std::string& question) const;
   // What is said of how they were made ("command", "commit", "device"), where it is said.
   std::map<std::string, std::string> provenance(const std::string& question) const;
+  // How many rows there are of a question.
+  std::size_t count(const std::string& question) const;
   const std::string& place() const { return place_; }
+  const std::string& folder() const { return folder_; }
   std::optional<std::string> text(const std::string& file) const { return texts_(file); }
 
  private:
   Texts texts_;
-  std::string place_;
+  std::string place_, folder_;
   mutable std::map<std::string, Rows> known_;
 };
 

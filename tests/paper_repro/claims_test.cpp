@@ -9,6 +9,7 @@
 #include <set>
 
 #include "experiments/experiment.hpp"
+#include "paper_repro/by_hand.hpp"
 #include "paper_repro/print.hpp"
 #include "tests/support/rooms.hpp"
 #include "trace/selection.hpp"
@@ -85,6 +86,24 @@ TEST(Claims, NameExperimentsAndPicturesThatThereAre) {
     }
     if (claim->picture.empty()) continue;
     EXPECT_TRUE(as_committed().text(std::string(claim->picture))) << claim->picture;
+  }
+}
+
+// Of each question that no experiment answers, a command whose source is there.
+TEST(Claims, SayHowRowsAreMadeThatNoExperimentMakes) {
+  for (const Claim* claim : all_claims()) {
+    for (const Rerun& rows : claim->rows) {
+      if (rows.by.empty()) {
+        EXPECT_THROW(by_hand(rows.question, "mine"), std::invalid_argument) << rows.question;
+        continue;
+      }
+      const std::string text = by_hand(rows.question, "mine");
+      const std::string source(rows.by.substr(0, rows.by.find(':')));
+      const std::string stem = std::filesystem::path(source).stem().string();
+      for (const std::string& part : {std::string(rows.question), stem, std::string("mine")}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+      }
+    }
   }
 }
 
@@ -194,6 +213,9 @@ TEST(Claims, TellTheWholeStoryOfOne) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
   EXPECT_THROW(find_claim("E99"), Failure);
+  const std::string without = whole(find_claim("E5"), with("error-growth", {}));
+  EXPECT_NE(without.find("none of error-growth in a test"), std::string::npos) << without;
+  EXPECT_EQ(without.find("not said"), std::string::npos) << without;
 }
 
 TEST(Evidence, RefusesColumnsAndNumbersThatAreNone) {
