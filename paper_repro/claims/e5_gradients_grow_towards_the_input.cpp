@@ -29,15 +29,15 @@ Answer judge(const Evidence& evidence) {
                     interval(weights), interval(stream)});
   }
   std::ranges::stable_sort(rows, {}, [](const auto& row) { return std::stoi(row[3]); });
-  return {
-      near == all ? Agreement::yes : Agreement::partly,
-      fmt::format("C of weight gradients is {:.3f} to {:.3f}, at most 1.05 in {} of {} cells; of "
-                  "24 layers and more at most {:.3f}",
-                  smallest, largest, near, all, of_deep),
-      {},
-      table({"family", "weights", "recipe", "layers", "C of weight gradients, 95 %",
-             "C of the residual stream's gradient"},
-            rows)};
+  return {near == all ? Agreement::yes : Agreement::partly,
+          fmt::format(
+              "C of weight gradients is {:.3f} to {:.3f}, at most 1.05 in {} of {} cells{}",
+              smallest, largest, near, all,
+              of_deep > 0 ? fmt::format("; of 24 layers and more at most {:.3f}", of_deep) : ""),
+          {},
+          table({"family", "weights", "recipe", "layers", "C of weight gradients, 95 %",
+                 "C of the residual stream's gradient"},
+                rows)};
 }
 
 }  // namespace
