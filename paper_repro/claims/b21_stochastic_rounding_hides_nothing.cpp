@@ -10,7 +10,7 @@
 namespace plumb::paper_repro {
 namespace {
 
-constexpr const char* rules[] = {"twins;replay", "twins", "perturbation", "flat"};
+constexpr const char* rules[] = {"twins,replay", "twins", "perturbation", "flat"};
 constexpr const char* drawn = "trainium";
 constexpr const char* nearest = "bf16-stochastic";
 
