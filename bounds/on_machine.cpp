@@ -235,12 +235,13 @@ std::string order_of_sums(const Machine& machine, const Operation& operation, Mo
 
 std::string assumptions(const Machine& machine, const Operation& operation, Mode mode) {
   std::vector<std::string> all{order_of_sums(machine, operation, mode)};
-  if (!machine.rounds_to_nearest()) return all.front();
-  if (all.front() == name_of(SumOrder::none)) all.clear();
-  if (const std::string forms = assumed_forms(machine, operation, mode); !forms.empty()) {
-    all.push_back(forms);
+  if (machine.rounds_to_nearest()) {
+    if (all.front() == name_of(SumOrder::none)) all.clear();
+    for (const std::string& other :
+         {assumed_forms(machine, operation, mode), machine.arithmetic().words()}) {
+      if (!other.empty()) all.push_back(other);
+    }
   }
-  if (const std::string other = machine.arithmetic().words(); !other.empty()) all.push_back(other);
   if (machine.draws_results()) all.emplace_back("results rounded stochastically");
   if (all.empty()) return std::string(name_of(SumOrder::none));
   std::string text = all.front();

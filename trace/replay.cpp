@@ -16,10 +16,9 @@ namespace plumb::trace {
 namespace {
 
 // Are they equal bit by bit, but for the payload of a NaN?
+bool equal_number(float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); }
 bool equal_values(const Tensor& a, const Tensor& b) {
-  return std::ranges::equal(a.values, b.values, [](float x, float y) {
-    return x == y || (std::isnan(x) && std::isnan(y));
-  });
+  return std::ranges::equal(a.values, b.values, equal_number);
 }
 
 // Digits that show how two numbers differ: six to 17.
@@ -132,7 +131,7 @@ class Replay {
     out_.ratios[id] = infinite;
     std::size_t differ = 0, first = got.size();
     for (std::size_t e = 0; e < got.size(); ++e) {
-      if (got.values[e] == promised.values[e]) continue;
+      if (equal_number(got.values[e], promised.values[e])) continue;
       ++differ;
       first = std::min(first, e);
     }

@@ -1,7 +1,9 @@
 #include "trace/without_rows.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "number/outcome.hpp"
 #include "trace/execute.hpp"
 
 namespace plumb::trace {
@@ -57,12 +59,17 @@ std::shared_ptr<const Tensor> WithoutRows::moved(const std::string& id, const No
     const auto& other = known_.at(input);
     without[input] = other ? other : run_.at(input);
   }
-  make(node, as_run);
-  make(node, without);
+  try {
+    make(node, as_run);
+    make(node, without);
+  } catch (const Failure&) {  // of what the run holds the operation makes nothing: replay says so
+    return nullptr;
+  }
   Tensor x = *run_.at(id);
   const Tensor &from = *as_run.at(id), &to = *without.at(id);
   if (from.size() != x.size() || to.size() != x.size()) return nullptr;
   for (std::size_t e = 0; e < x.size(); ++e) x.values[e] += to.values[e] - from.values[e];
+  if (!std::ranges::all_of(x.values, [](float v) { return std::isfinite(v); })) return nullptr;
   return std::make_shared<const Tensor>(std::move(x));
 }
 

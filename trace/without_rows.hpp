@@ -26,7 +26,8 @@ class WithoutRows {
   WithoutRows(const Graph& graph, const Values& run, const Values& reference,
               const std::map<std::string, std::size_t>& rows);
 
-  // Null: nothing upstream of it is in `rows`, or it was not recorded. The tensors of `rows` are
+  // Null: nothing upstream of it is in `rows`, it was not recorded, or it cannot be made, of finite
+  // numbers, from what was. The tensors of `rows` are
   // what they are in the run but for that row.
   const Tensor* of(const std::string& id);
 

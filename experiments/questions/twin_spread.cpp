@@ -142,9 +142,6 @@ void add(Table& rows, const Setting& setting, const Effort& effort) {
                   row[6] + " within [0.8, 1.25]");
 }
 
-// Do several ranks make the same activation? They would have to draw alike.
-bool replicates(const std::string& layout) { return layout == "tp2" || layout == "tp4"; }
-
 void run(Table& rows, const Effort& effort) {
   for (int seed = 1; seed <= 10 * effort.scale; ++seed) {
     for (const Family family : {Family::gpt, Family::llama}) {
@@ -158,7 +155,10 @@ void run(Table& rows, const Effort& effort) {
             // Noise draws know casts to nearest; where all is FP32 there is none.
             const bool casts = recipe.compute != fp32 && !recipe.stochastic_results;
             if (setting.against_the_exact_run() && !casts) continue;
-            if (recipe.stochastic_results && replicates(layout)) continue;
+            if (!setting.against_the_exact_run() &&
+                !wrong_draws(recipe, parse_layout(layout), config_of(name_of(family))).empty()) {
+              continue;
+            }
             if (!rows.settled(setting.key())) add(rows, setting, effort);
           }
         }

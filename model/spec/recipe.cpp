@@ -207,18 +207,29 @@ bool draws_results(const Recipe& recipe, const Layout& layout) {
   return recipe.stochastic_results && layout.world_size() > 1;
 }
 
-void check_draws(const Recipe& recipe, const Layout& l, const Config& config) {
-  if (!draws_results(recipe, l)) return;
-  const auto refuse = [&](const std::string& who, const std::string& instead) {
-    throw Failure("recipe " + recipe.id + " rounds results by draws of each rank, and " + who +
-                  " would have to draw alike; " + instead);
+std::string wrong_draws(const Recipe& recipe, const Layout& l, const Config& config) {
+  if (!draws_results(recipe, l)) return "";
+  const auto wrong = [&](const std::string& who, const std::string& instead) {
+    return "recipe " + recipe.id + " rounds results by draws of each rank, and " + who +
+           " would have to draw alike; " + instead;
   };
-  if (l.tp > 1 && !l.sp) refuse("replicas of an activation over tp", "add sp to the layout");
-  if (l.tp > config.kv_heads) refuse("replicas of a key's head", "take as many key heads as tp");
-  if (l.recompute > 0 || l.selective) {
-    refuse("what backward computes again", "leave recompute out of the layout");
+  if (l.tp > 1 && !l.sp) return wrong("replicas of an activation over tp", "add sp to the layout");
+  if (l.tp > config.kv_heads) {
+    return wrong("replicas of a key's head", "take as many key heads as tp");
   }
-  if (config.experts > 0) refuse("routers of several ranks", "take a family without experts");
+  if (l.recompute > 0 || l.selective) {
+    return wrong("what backward computes again", "leave recompute out of the layout");
+  }
+  if (config.experts > 0) {
+    return wrong("routers of several ranks", "take a family without experts");
+  }
+  return "";
+}
+
+void check_draws(const Recipe& recipe, const Layout& layout, const Config& config) {
+  if (const std::string wrong = wrong_draws(recipe, layout, config); !wrong.empty()) {
+    throw Failure(wrong);
+  }
 }
 
 std::vector<Recipe> all_recipes() {

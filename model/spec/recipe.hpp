@@ -109,8 +109,11 @@ std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe&
 // Are results rounded stochastically? A single rank rounds to nearest in every recipe: it is the
 // reference, and no two draws of it would agree.
 bool draws_results(const Recipe& recipe, const Layout& layout);
-// Throws Failure if it draws and ranks of the layout would have to draw alike: replicas of an
-// activation over tp without sp, of key heads, of what backward computes again, of an expert's rows.
+// Returns what is wrong if it draws and ranks of the layout would have to draw alike: replicas of an
+// activation over tp without sp, of key heads, of what backward computes again, of routers. Empty:
+// nothing.
+std::string wrong_draws(const Recipe& recipe, const Layout& layout, const Config& config);
+// Throws Failure with that.
 void check_draws(const Recipe& recipe, const Layout& layout, const Config& config);
 
 // Throws Failure on an unknown id, listing the known.

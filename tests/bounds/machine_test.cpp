@@ -10,6 +10,7 @@
 #include "number/exponential.hpp"
 #include "number/outcome.hpp"
 #include "number/philox.hpp"
+#include "number/rounding.hpp"
 #include "tests/support/rooms.hpp"
 
 namespace plumb {
@@ -44,6 +45,40 @@ TEST(Machine, AWrongCardIsNamed) {
       EXPECT_NE(std::string(failure.what()).find("'odd'"), std::string::npos);
     }
   }
+}
+
+// Results that go to either neighbour: of a whole spacing, of which nearest loses half. The same
+// numbers, rounded stochastically, leave the one bound and stay within the other.
+TEST(Machine, ACardWhoseResultsAreDrawnAllowsAWholeSpacing) {
+  const Machine &drawn = *find_machine("trainium-stochastic"), &nearest = *find_machine("trainium");
+  EXPECT_TRUE(drawn.draws_results());
+  EXPECT_FALSE(nearest.draws_results());
+  const Operation& cast = *find_operation("cast");
+  Matrix<double> x(1, 4096);
+  for (std::size_t e = 0; e < x.size(); ++e) {
+    x.values[e] = static_cast<double>(static_cast<float>(1 + uniform(key_of(1, "x"), e)));
+  }
+  const Attributes none;
+  const std::vector<Matrix<double>> values{x};
+  ToleranceCall call{{&x}, none, {1, fp32, bf16}, Mode::deterministic, 0, values, {}};
+  std::vector<float> stored(x.values.begin(), x.values.end());
+  round_stochastically(stored, bf16, 7);
+  const auto outside = [&](const Machine& machine) {
+    const Outcome<Tolerance> bound = tolerance_on(machine, cast, call, fp32);
+    EXPECT_TRUE(bound);
+    int many = 0;
+    for (std::size_t e = 0; e < x.size(); ++e) {
+      const double error = std::fabs(static_cast<double>(stored[e]) - x.values[e]);
+      many += error > bound->bound[0].values[e] ? 1 : 0;
+    }
+    return many;
+  };
+  EXPECT_EQ(outside(drawn), 0);
+  EXPECT_GT(outside(nearest), 500);
+  call.mode = Mode::moments;
+  EXPECT_EQ(tolerance_on(drawn, cast, call, fp32).error().why, Why::unsupported);
+  EXPECT_NE(assumptions(drawn, cast, Mode::deterministic).find("stochastically"),
+            std::string::npos);
 }
 
 std::string with_collective(const std::string& fields) {

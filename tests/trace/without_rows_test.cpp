@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "kernels/backend.hpp"
 #include "model/run/reference.hpp"
 #include "tests/support/rooms.hpp"
@@ -57,6 +59,17 @@ TEST_F(WithoutRowsOfTwo, WhatTheRunDidToTheSumStaysInIt) {
   Tensor left = *reference.at("y");
   left.values[0] += 7;
   EXPECT_EQ(*WithoutRows(graph, run, reference, rows).of("y"), left);
+}
+
+// No number would pass every test of a statistic.
+TEST_F(WithoutRowsOfTwo, WhatIsNoNumberOrCannotBeMadeExplainsNothing) {
+  const std::map<std::string, std::size_t> rows{{"x", 3}};
+  Tensor endless = *run.at("x");
+  endless(6, 0) = std::numeric_limits<float>::infinity();
+  run["x"] = kept(endless);
+  EXPECT_EQ(WithoutRows(graph, run, reference, rows).of("y"), nullptr);
+  graph.nodes[1].op = "cross_entropy";  // which takes in more
+  EXPECT_EQ(WithoutRows(graph, run, reference, rows).of("y"), nullptr);
 }
 
 // One row of a gradient of a healthy run, moved by more than any twin moves it.
