@@ -148,12 +148,12 @@ class Walk {
   Rounding rounding_;
 };
 
-struct Operand {
+struct Factor {
   double value = 0, grid = 0;
 };
 
-std::vector<Operand> operands(View<double> x, std::size_t i, bool row) {
-  std::vector<Operand> all(row ? x.cols : x.rows);
+std::vector<Factor> factors(View<double> x, std::size_t i, bool row) {
+  std::vector<Factor> all(row ? x.cols : x.rows);
   for (std::size_t k = 0; k < all.size(); ++k) {
     const double v = row ? x(i, k) : x(k, i);
     all[k] = {v, grid_of(v)};
@@ -161,7 +161,7 @@ std::vector<Operand> operands(View<double> x, std::size_t i, bool row) {
   return all;
 }
 
-Partial one(const std::vector<Operand>& a, const std::vector<Operand>& b, const Order& order) {
+Partial one(const std::vector<Factor>& a, const std::vector<Factor>& b, const Order& order) {
   const Walk walk(order.rounding);
   const auto add = [&](const Partial& x, const Partial& y) { return walk.add(x, y); };
   const auto step = [&](const Partial& c, std::size_t k) {
@@ -182,10 +182,10 @@ SumErrors errors_in_order(View<double> a, View<double> b, const Order& order) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   const Matrix<double> zeros(a.rows, b.cols);
   SumErrors errors{zeros, zeros, zeros, zeros, zeros, zeros};
-  std::vector<std::vector<Operand>> columns;
-  for (std::size_t j = 0; j < b.cols; ++j) columns.push_back(operands(b, j, false));
+  std::vector<std::vector<Factor>> columns;
+  for (std::size_t j = 0; j < b.cols; ++j) columns.push_back(factors(b, j, false));
   for (std::size_t i = 0; i < a.rows; ++i) {
-    const std::vector<Operand> row = operands(a, i, true);
+    const std::vector<Factor> row = factors(a, i, true);
     for (std::size_t j = 0; j < b.cols; ++j) {
       const Partial sum = one(row, columns[j], order);
       errors.sum(i, j) = sum.sum;

@@ -1,5 +1,7 @@
 #include "bounds/row_wise.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -11,8 +13,7 @@ namespace {
 
 // Is it a factor of the size?
 bool mentions(std::string_view size, std::string_view symbol) {
-  const std::string words = " " + std::string(size) + " ";
-  return words.find(" " + std::string(symbol) + " ") != words.npos;
+  return fmt::format(" {} ", size).find(fmt::format(" {} ", symbol)) != std::string::npos;
 }
 
 // The symbol of the outputs' rows, which says nothing else; empty: there is none.

@@ -22,7 +22,7 @@ struct PaperAsked {
   double minutes = 1e6;
 };
 
-nlohmann::json json_of(const Claim& claim, const Evidence& evidence) {
+nlohmann::json json_of_claim(const Claim& claim, const Evidence& evidence) {
   const Answer answer = judged(claim, evidence);
   nlohmann::json rows = nlohmann::json::array();
   for (const Rerun& of : claim.rows) {
@@ -56,7 +56,7 @@ bool asked_for(const Claim& claim, const PaperAsked& asked) {
 void print_json(const PaperAsked& asked, const Evidence& evidence) {
   nlohmann::json all = nlohmann::json::array();
   for (const Claim* claim : all_claims()) {
-    if (asked_for(*claim, asked)) all.push_back(json_of(*claim, evidence));
+    if (asked_for(*claim, asked)) all.push_back(json_of_claim(*claim, evidence));
   }
   print_document("plumb-claims/2", {{"claims", all}, {"rows", evidence.place()}});
 }

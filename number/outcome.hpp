@@ -25,6 +25,8 @@ struct Refusal {
   std::string detail;  // one sentence, with the numbers that led here
 };
 
+inline Refusal no(std::string why) { return {Why::unsupported, std::move(why)}; }
+
 template <class T>
 class [[nodiscard]] Outcome {
  public:

@@ -15,18 +15,13 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/share.hpp"
 #include "paper_repro/evidence.hpp"
 #include "paper_repro/sees.hpp"
 
 namespace plumb::paper_repro {
 
 enum class Agreement { yes, partly, no, not_measured };
-
-// So many of these.
-struct Share {
-  std::size_t hits = 0, of = 0;
-  double rate() const { return static_cast<double>(hits) / static_cast<double>(of ? of : 1); }
-};
 
 struct Answer {
   Agreement agrees = Agreement::not_measured;

@@ -2,16 +2,15 @@
 
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <string_view>
 
 #include "number/outcome.hpp"
+#include "trace/finding.hpp"
 
 namespace plumb::trace {
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double flat_tolerance = 0.0829;  // 4 * 1.03^33 * 2^-7 [Megatron-LM 74bec5be]
 
 double over(double error, double tolerance) {

@@ -55,7 +55,7 @@ class Check {
   Check(const Check&) = delete;  // what replays knows where this is
 
   // At each of these levels of false alarms.
-  Judgement run(const std::vector<double>& levels) {
+  Judged run(const std::vector<double>& levels) {
     look_at_both();
     if (merged_r_ == nullptr) refuse_broken(r_, false);
     refuse_unknown_rules(options_.rules);
@@ -66,7 +66,7 @@ class Check {
     look_at_structure();
     for (const std::string& rule : options_.rules) apply(rule);
     replay_what_was_followed();
-    Judgement out;
+    Judged out;
     for (const double level : levels) out.verdicts.push_back(verdict_at(level));
     out.drawn = std::move(drawn_);
     return out;
@@ -349,8 +349,8 @@ class Check {
 
 }  // namespace
 
-static Judgement judged(const ToJudge& reference, const ToJudge& candidate,
-                        const CheckOptions& options) {
+static Judged judged(const ToJudge& reference, const ToJudge& candidate,
+                     const CheckOptions& options) {
   std::vector<double> levels{options.false_alarm};
   levels.insert(levels.end(), options.other_levels.begin(), options.other_levels.end());
   refuse_another_run(reference.trace.manifest, candidate.trace.manifest);
@@ -361,7 +361,7 @@ static Judgement judged(const ToJudge& reference, const ToJudge& candidate,
       forced(*reference.trace.graph, reference.merged->values, candidate.merged->values);
   Merged conditional = *reference.merged;
   conditional.values = std::move(as_chosen.values);
-  Judgement judgement =
+  Judged judgement =
       Check({reference.trace, &conditional}, candidate, as_chosen.differ, options).run(levels);
   for (Verdict& verdict : judgement.verdicts) {
     verdict.decisions = as_chosen.decisions;
@@ -370,8 +370,8 @@ static Judgement judged(const ToJudge& reference, const ToJudge& candidate,
   return judgement;
 }
 
-Judgement judge_runs(const Reference& reference, const Trace& candidate,
-                     const Merged& merged_candidate, const CheckOptions& options) {
+Judged judge_runs(const Reference& reference, const Trace& candidate,
+                  const Merged& merged_candidate, const CheckOptions& options) {
   return judged({reference.trace(), &reference.merged()}, {candidate, &merged_candidate}, options);
 }
 

@@ -124,11 +124,11 @@ Verdict check(const Reference& reference, const Trace& candidate, const Merged& 
 
 // What a verdict rests on, for experiments that ask for more: it at several levels, and the twins
 // (of the rule twins) as they were drawn and measured.
-struct Judgement {
+struct Judged {
   std::vector<Verdict> verdicts;  // at options.false_alarm, then at each of options.other_levels
   std::optional<Drawn> drawn;
 };
-Judgement judge_runs(const Reference& reference, const Trace& candidate,
-                     const Merged& merged_candidate, const CheckOptions& options);
+Judged judge_runs(const Reference& reference, const Trace& candidate,
+                  const Merged& merged_candidate, const CheckOptions& options);
 
 }  // namespace plumb::trace

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "number/outcome.hpp"
+#include "trace/finding.hpp"
 #include "trace/levels.hpp"
 
 namespace plumb::trace {
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr std::size_t family_of_few = all_statistics.size();
 constexpr std::array degrees_tried{2.5, 3.0,  3.5,  4.0,  5.0,  6.0, 7.0,
                                    8.0, 10.0, 12.0, 16.0, 24.0, 40.0};

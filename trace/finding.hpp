@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,9 @@
 #include "trace/sees.hpp"
 
 namespace plumb::trace {
+
+// The ratio of what no tolerance allows.
+inline constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // One thing that is wrong, in words and, where there are any, in numbers.
 struct Finding {

@@ -13,7 +13,6 @@
 namespace plumb::trace {
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr std::size_t most_told = std::size_t(1) << 25;  // pieces, each counted in every band
 
 bool inside(const Block& b, std::size_t rows, std::size_t cols) {

@@ -159,7 +159,7 @@ Row row_of(const Measured& m, const DrawsOf& draws, std::size_t index, Statistic
 
 // From the scatter of twins among each other to that of a further run about their mean, or, of
 // scale, about zero.
-void widen(Null& null, const Measured& m, std::size_t draws, bool candidate) {
+void wider(Null& null, const Measured& m, std::size_t draws, bool candidate) {
   if (null.statistic == Statistic::scale) {
     null.spread *= m.noise;
     return;
@@ -200,7 +200,7 @@ std::vector<Null> nulls_of(const std::vector<Measured>& all, const std::vector<D
     for (std::size_t i = first; i < out.size(); ++i) {
       if (out[i].how != Case::live) continue;
       const std::size_t t = out[i].tensor;
-      widen(out[i], all[t], draws[t].size(), candidate);
+      wider(out[i], all[t], draws[t].size(), candidate);
     }
   }
   return out;

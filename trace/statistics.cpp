@@ -13,7 +13,7 @@
 namespace plumb::trace {
 namespace {
 
-using Wholes = std::int64_t __attribute__((vector_size(8 * doubles)));
+using Longs = std::int64_t __attribute__((vector_size(8 * doubles)));
 
 constexpr double tiny = std::numeric_limits<double>::min();
 
@@ -46,7 +46,7 @@ struct Ulps {
       : relative(std::ldexp(2.0, -format.precision)),
         at_zero(Doubles{} + format.spacing_at_zero()) {}
   Doubles operator()(const Doubles& x) const {
-    const Doubles u = (Doubles)((Wholes)x & 0x7ff0000000000000) * relative;
+    const Doubles u = (Doubles)((Longs)x & 0x7ff0000000000000) * relative;
     return u > at_zero ? u : at_zero;
   }
 };
@@ -71,7 +71,7 @@ RowSums sums_of(const float* reference, const float* other, std::size_t n, const
               Doubles column{};
               std::memcpy(&column, columns + j, count * sizeof(double));
               const Doubles u = lane < static_cast<double>(count) ? ulps(r) : Doubles{};
-              const Doubles size = (Doubles)((Wholes)e & 0x7fffffffffffffff);
+              const Doubles size = (Doubles)((Longs)e & 0x7fffffffffffffff);
               const Doubles small = size < u ? size : u;
               const Doubles excess = size - small;
               const Doubles grain = u * u * (1.0 / 12);

@@ -11,8 +11,6 @@
 namespace plumb::trace {
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
 std::string shape_of(const Whole& t) { return size_of(t.rows, t.cols); }
 
 // Has the candidate promised the tensor, has no rank a piece of it, and has that been found? So a

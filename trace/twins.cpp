@@ -12,8 +12,6 @@
 namespace plumb::trace {
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
 int group_of(const std::string& id, const Whole& tensor) {
   if (id.ends_with("/wgrad") || id.ends_with("/main_grad")) {
     return tensor.cols == 1 ? Group::weight_vector : Group::weight_matrix;

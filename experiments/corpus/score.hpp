@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "experiments/sees.hpp"
+#include "experiments/share.hpp"
 
 namespace plumb::experiments {
 
@@ -38,9 +39,6 @@ using CaseVerdicts = std::map<std::string, CaseVerdict>;
 // Of lines, each a JSON object with `case` and `verdict`, and if it likes `blamed` and `score`.
 CaseVerdicts verdicts_from(const std::string& lines, const Labels& labels, const std::string& name);
 
-struct Share {
-  std::size_t hits = 0, of = 0;
-};
 nlohmann::json json_of(const Share& share);  // with the interval at 95 %; null where `of` is 0
 
 // What scores say, whatever verdicts do.

@@ -92,7 +92,7 @@ Saved trace_of_steps() {
 }
 
 Start small_start_of(const std::string& layout) {
-  Config config = config_of("gpt");
+  Config config = model::config_of("gpt");
   config.layers = 1;
   config.width = 16;
   config.heads = config.kv_heads = 2;

@@ -127,7 +127,7 @@ void judge(Table& rows, const std::vector<std::string>& key, const Start& start)
   CheckOptions options;
   options.rules = {"twins"};
   options.perturbed = &perturbed;
-  const Judgement twins = judge_runs(reference, candidate.trace, c, options);
+  const Judged twins = judge_runs(reference, candidate.trace, c, options);
   std::vector<std::string> accused{twins.verdicts.front().findings.empty() ? "0" : "1"};
   for (const char* rule : {"perturbation", "depth-law"}) {
     options.rules = {rule};

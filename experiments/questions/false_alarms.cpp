@@ -81,7 +81,7 @@ void judge_run(const Start& start, Alarms& alarms) {
   options.false_alarm = levels.front();
   options.other_levels = {levels.begin() + 1, levels.end()};
   const Merged merged = merge_verified(reference);
-  const Judgement seen =
+  const Judged seen =
       judge_runs({reference, merged}, candidate.trace, merge_verified(candidate.trace), options);
   for (std::size_t i = 0; i < levels.size(); ++i) {
     const Verdict& v = seen.verdicts[i];

@@ -119,7 +119,7 @@ std::uint64_t bits_of(const Values& values) {
 Count judged(const Alone& one, const Trace& candidate, const Merged& c) {
   CheckOptions options;
   options.seed = one.start.run.config.seed;
-  const Judgement seen = judge_runs(one.reference, candidate, c, options);
+  const Judged seen = judge_runs(one.reference, candidate, c, options);
   const Verdict& v = seen.verdicts.front();
   Count count;
   count.forced = static_cast<int>(v.forced);

@@ -56,7 +56,7 @@ Shares against_twins(const Start& start, int draws) {
   const Merged merged = merge_verified(reference);
   CheckOptions options;
   options.twins = draws;
-  const Judgement judgement = judge_runs({reference, merged}, candidate.trace, c, options);
+  const Judged judgement = judge_runs({reference, merged}, candidate.trace, c, options);
   const Drawn& drawn = judgement.drawn.value();
   const auto differs = touched(*reference.graph, *candidate.trace.graph);
   Shares shares;

@@ -5,8 +5,6 @@
 namespace plumb::trace {
 namespace {
 
-Refusal no(const std::string& why) { return {Why::unsupported, why}; }
-
 bool inside(const Extents& at, const Extents& size, const Extents& shape) {
   if (at.size() != shape.size() || size.size() != shape.size()) return false;
   for (std::size_t d = 0; d < shape.size(); ++d) {

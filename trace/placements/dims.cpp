@@ -5,8 +5,6 @@
 namespace plumb::trace {
 namespace {
 
-Refusal no(const std::string& why) { return {Why::unsupported, why}; }
-
 // "cp:zigzag" as a split of a dimension; "dp:replicated" as one of the whole tensor.
 Outcome<Split> split_from(const std::string& word, const Mesh& mesh) {
   const std::size_t colon = word.find(':');

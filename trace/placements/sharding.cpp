@@ -7,8 +7,6 @@
 namespace plumb::trace {
 namespace {
 
-Refusal no(const std::string& why) { return {Why::unsupported, why}; }
-
 constexpr std::size_t most_chunks = 4096;         // as many as ranks
 constexpr std::size_t nobodys = ~std::size_t(0);  // where a run of padding begins
 

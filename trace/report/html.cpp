@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "trace/store/json.hpp"
+
 namespace plumb::trace {
 
 std::string_view report_page();  // embedded
@@ -11,8 +13,6 @@ std::string_view report_page();  // embedded
 namespace {
 
 using nlohmann::json;
-
-json number_or_null(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
 
 json numbers(const std::vector<double>& all) {
   json list = json::array();

@@ -14,16 +14,10 @@
 #include "number/words.hpp"
 #include "trace/report/html.hpp"
 #include "trace/report/tables.hpp"
+#include "trace/store/json.hpp"
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::trace {
-namespace {
-
-nlohmann::json number_or_null(double x) {
-  return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr);
-}
-
-}  // namespace
 
 std::string ratio_text(double ratio) {
   return std::isinf(ratio) ? "exact" : fmt::format("{:.3g}", ratio);

@@ -1,5 +1,7 @@
 #include "trace/store/json.hpp"
 
+#include <cmath>
+
 #include "number/outcome.hpp"
 #include "trace/store/read_file.hpp"
 
@@ -27,7 +29,6 @@ bool steers_a_terminal(const std::string& text) {
 }
 
 Outcome<json> object_in(const std::string& text) {
-  const auto no = [](const std::string& why) { return Refusal{Why::unsupported, why}; };
   if (text.find('\0') != text.npos) return no("has a NUL in its text");  // a parser ends there
   bool printable = true;
   const auto look = [&](int, json::parse_event_t, json& value) {
@@ -63,5 +64,7 @@ std::uint64_t whole_number(const json& value, std::uint64_t most) {
   }
   throw json::other_error::create(501, "no such number", nullptr);
 }
+
+json number_or_null(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
 
 }  // namespace plumb::trace

@@ -36,4 +36,7 @@ nlohmann::json read_json(const std::filesystem::path& file);
 // (4.5) nor wrapped around (2^32 + 4).
 std::uint64_t whole_number(const nlohmann::json& value, std::uint64_t most);
 
+// JSON has no infinity and no NaN: they become null.
+nlohmann::json number_or_null(double x);
+
 }  // namespace plumb::trace

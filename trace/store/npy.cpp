@@ -10,7 +10,7 @@ namespace plumb::trace {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::uint64_t longest = 65536;  // of a header
+constexpr std::uint64_t longest_npy_header = 65536;  // of a header
 
 // The dictionary {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, and no other.
 class Dictionary {
@@ -105,7 +105,6 @@ std::string type_refused(std::string_view descr, Stored& into) {
 }  // namespace
 
 Outcome<StoredTensor> read_npy_header(std::istream& in, std::uint64_t size) {
-  const auto no = [](const std::string& why) { return Refusal{Why::unsupported, why}; };
   char start[12] = {};
   if (size < 10 || !in.read(start, 10) || !std::string_view(start, 10).starts_with(magic)) {
     return no("is no .npy file");
@@ -120,7 +119,7 @@ Outcome<StoredTensor> read_npy_header(std::istream& in, std::uint64_t size) {
     length |= byte(10) << 16 | byte(11) << 24;
     values = 12;
   }
-  if (length > longest || length > size - values) {
+  if (length > longest_npy_header || length > size - values) {
     return no("announces a header of " + std::to_string(length) + " bytes but has " +
               std::to_string(size - values));
   }

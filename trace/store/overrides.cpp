@@ -8,6 +8,7 @@
 #include "trace/selection.hpp"
 #include "trace/store/json.hpp"
 #include "trace/store/overriding.hpp"
+#include "trace/store/spelling.hpp"
 
 namespace plumb::trace {
 
@@ -17,8 +18,6 @@ std::string_view overrides_schema();
 namespace {
 
 using nlohmann::json;
-
-constexpr std::array spellings{"placements", "dims", "partition_spec", "offsets"};
 
 [[noreturn]] void no_overrides(const std::filesystem::path& file, const std::string& what) {
   throw Failure(file.string() + " " + what + "; see docs/trace-format.md");

@@ -9,7 +9,6 @@ namespace plumb::trace {
 namespace fs = std::filesystem;
 
 Outcome<std::string> read_file(const fs::path& file, std::uintmax_t longest) {
-  const auto no = [](const std::string& why) { return Refusal{Why::unsupported, why}; };
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (error && fs::status_known(status) && !fs::exists(status)) return no("does not exist");

@@ -15,7 +15,6 @@ constexpr std::uint64_t longest_header = 100'000'000;  // the format's own limit
 }
 
 Outcome<SafetensorsHeader> read_safetensors_header(std::istream& in, std::uint64_t size) {
-  const auto no = [](const std::string& why) { return Refusal{Why::unsupported, why}; };
   std::uint64_t length = 0;
   if (size < 8 || !in.read(reinterpret_cast<char*>(&length), 8)) return no("is cut short");
   if (length > longest_header || length > size - 8) {

@@ -17,8 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-Refusal no(const std::string& why) { return {Why::unsupported, why}; }
-
 // The place of a word in a list: of an enumeration whose values stand in that order.
 template <std::size_t N>
 int place_in(const std::array<const char*, N>& words, const std::string& word) {
@@ -127,8 +125,6 @@ Sharding in_one_order(Sharding sharding) {
   std::sort(first, sharding.end(), [](const Split& a, const Split& b) { return a.axis < b.axis; });
   return sharding;
 }
-
-constexpr std::array spellings{"placements", "dims", "partition_spec", "offsets"};
 
 std::string wrong_together(const json& says) {
   const auto has = [&](const char* field) { return says.contains(field); };

@@ -7,6 +7,7 @@
 // TESTED   tests/trace/format2_test.cpp
 #pragma once
 
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,6 +21,8 @@
 #include "trace/sees.hpp"
 
 namespace plumb::trace {
+
+inline constexpr std::array spellings{"placements", "dims", "partition_spec", "offsets"};
 
 struct Described {
   std::string id;  // canonical

@@ -15,7 +15,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char* schema = "plumb-spreads/1";
-constexpr std::uintmax_t longest = 64'000'000;
+constexpr std::uintmax_t longest_spreads = 64'000'000;
 
 [[noreturn]] void no_spreads(const fs::path& file, const std::string& what) {
   throw Failure(file.string() + " " + what +
@@ -61,7 +61,7 @@ void write_spreads(const StoredSpreads& spreads, const fs::path& file) {
 }
 
 StoredSpreads read_spreads(const fs::path& file) {
-  const Outcome<std::string> text = read_file(file, longest);
+  const Outcome<std::string> text = read_file(file, longest_spreads);
   if (!text) no_spreads(file, text.error().detail);
   const json all = json::parse(*text, nullptr, false);
   if (!all.is_object() || all.value("schema", json()) != schema) {
