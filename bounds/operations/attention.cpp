@@ -303,7 +303,7 @@ extern const Operation attention{
                               count("sequence"), or_else(flag("sinks")),
                               or_else(flag("documents"))},
                .dealt = "sequence n"},
-    .examples = {.random = random, .shaped = shaped_heads, .usual = "256x192"},
+    .examples = {.random = random, .shaped = shaped_heads, .usual = "128x192"},
     .forms = attention_forms,
 };
 extern const Operation attention_grad{
@@ -324,7 +324,7 @@ extern const Operation attention_grad{
                               count("sequence"), or_else(flag("sinks")),
                               or_else(flag("documents"))},
                .dealt = "sequence n"},
-    .examples = {.random = random_grad, .shaped = shaped_grad, .usual = "256x192"},
+    .examples = {.random = random_grad, .shaped = shaped_grad, .usual = "128x192"},
     .forms = attention_forms,
 };
 

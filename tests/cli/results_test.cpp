@@ -68,7 +68,7 @@ TEST_F(Results, LoseAndDoubleNoRowHoweverOftenTheirWriterIsKilled) {
   ASSERT_EQ(whole().size(), 1U + rows_asked);
   std::mt19937 random(1);
   int killed = 0;
-  for (int run = 0; killed < effort(40); ++run) {
+  for (int run = 0; killed < effort(16); ++run) {
     const std::string out = "killed" + std::to_string(run);
     for (int code = -1; code != 0;) {
       const pid_t child = started(out);

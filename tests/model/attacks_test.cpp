@@ -1,9 +1,10 @@
-// Does a lying trace pass? Traces of healthy runs are damaged in one place, in every place in turn;
-// none may end with exit code 0.
+// Does a lying trace pass? Traces of healthy runs are damaged in one place, in every place in turn
+// (slow builds: in every fourth); none may end with exit code 0.
 #include <cmath>
 
 #include "model/plan/verify.hpp"
 #include "model/run/reference.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
@@ -38,8 +39,12 @@ class Attacks : public testing::TestWithParam<const char*> {
     options_.twins = 3;
   }
 
+  // One place of as many as a slow build leaves out.
+  bool taken() { return ++places_ % (4 / std::min(effort(4), 4)) == 0; }
+
   Trace reference_, candidate_;
   CheckOptions options_;
+  int places_ = 0;
 };
 
 TEST_P(Attacks, AHealthyRunPasses) { EXPECT_EQ(outcome(reference_, candidate_, options_), "pass"); }
@@ -47,6 +52,7 @@ TEST_P(Attacks, AHealthyRunPasses) { EXPECT_EQ(outcome(reference_, candidate_, o
 // A tensor of the reference that is not what its inputs make would be a tolerance of any size.
 TEST_P(Attacks, NoReferenceWithATensorOfNoNumbersOrOfGarbagePasses) {
   for (auto& [id, shard] : reference_.ranks[0].shards) {
+    if (!taken()) continue;
     const Tensor before = shard.values;
     for (float& x : shard.values.values) x = std::nanf("");
     EXPECT_NE(outcome(reference_, candidate_, options_), "pass") << "no numbers: " << id;
@@ -90,7 +96,7 @@ TEST_P(Attacks, NoCandidatePassesThatLacksAReplica) {
   for (RankRecord& record : candidate_.ranks) {
     const auto shards = record.shards;
     for (const auto& [id, shard] : shards) {
-      if (shard.values.size() == 0) continue;
+      if (shard.values.size() == 0 || !taken()) continue;
       record.shards.erase(id);
       EXPECT_TRUE(noticed()) << "taken away: " << id;
       Shard emptied = shard;
