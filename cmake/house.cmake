@@ -1,7 +1,8 @@
 # cmake/house.cmake: one function per thing a room needs, so that a room's own file is a line or two.
 #
-#   house_room([PUBLIC ...] [PRIVATE ...])   the library plumb::<folder> of every source below the folder
-#   house_program(<name>)                    the same, where the folder is a program
+#   house_room([PUBLIC ...] [PRIVATE ...] [APART <regex>] [PARSED_ONCE headers...])
+#                                            the library plumb::<folder> of every source below the folder
+#   house_program(<name> [the same])         the same, where the folder is a program
 #   house_shared(<name> <abi>)               the same, where the folder is a shared library, lib<name>.so.<abi>
 #   house_tests(<group> [ALSO rooms...])     <group>_tests: tests/<group>/**/*_test.cpp, tests/support/
 #   house_plug_in(<name>)                    examples/plug_in/<name>.c, a library that tests give to calibrate
@@ -22,8 +23,10 @@ set(loop_flags -fno-math-errno -fno-trapping-math)
 target_compile_options(plumb_rules INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;${loop_flags}>"
   "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wno-sign-conversion;-Wshadow>>"
-  # GCC 12 sees an overlap in every "text" + std::to_string(n) (its bug 105651).
-  "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>>"
+  # A file's own names are no matter of the files that are compiled with it.
+  "$<BUILD_INTERFACE:$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-shadow$<$<CXX_COMPILER_ID:GNU>:;-Wshadow=local>>>"
+  # GCC 12 sees an overlap, or a text beyond memory, in many a "text" + std::to_string(n) (its bug 105651).
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>>"
   # Where registers are shorter than sixteen lanes, these are returned in memory; no such function is called from
   # another file.
   "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-psabi>>"
@@ -86,8 +89,22 @@ function(house_sources)
   set(libraries "${libraries}" PARENT_SCOPE)
 endfunction()
 
+# Most of what a compiler does here is to read the same headers once more. So the release preset compiles eight
+# sources as one (CMAKE_UNITY_BUILD); those that match APART, where each file says `run` or `judge` of its own, stay
+# alone, and the headers PARSED_ONCE are kept parsed for them. The other presets compile each source by itself.
+macro(house_compiled target)
+  if(arg_APART)
+    list(FILTER sources INCLUDE REGEX "${arg_APART}")
+    set_source_files_properties(${sources} DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}
+      PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+  if(arg_PARSED_ONCE)
+    target_precompile_headers(${target} PRIVATE ${arg_PARSED_ONCE})
+  endif()
+endmacro()
+
 function(house_room)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "APART" "PUBLIC;PRIVATE;PARSED_ONCE")
   get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   house_sources()
   list(TRANSFORM ${room}_sees PREPEND plumb:: OUTPUT_VARIABLE neighbours)
@@ -97,6 +114,7 @@ function(house_room)
     if(room IN_LIST c_sees)  # part of a shared library, too, which exports what c/ says alone
       set_target_properties(plumb_${room} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
     endif()
+    house_compiled(plumb_${room})
     set(scope PUBLIC)
   else()  # a room of headers alone, or one not built yet
     add_library(plumb_${room} INTERFACE)
@@ -110,7 +128,7 @@ function(house_room)
 endfunction()
 
 function(house_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "APART" "PRIVATE;PARSED_ONCE")
   get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   house_sources()
   if(sources)
@@ -118,6 +136,7 @@ function(house_program name)
     add_executable(${name} ${sources})
     target_link_libraries(${name} PRIVATE plumb_rules ${neighbours} ${arg_PRIVATE} ${libraries})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+    house_compiled(${name})
   endif()
 endfunction()
 
@@ -137,10 +156,8 @@ function(house_shared name abi)
     FILES ${CMAKE_CURRENT_SOURCE_DIR}/${name}.h)
 endfunction()
 
-# What takes long in tests is in the rooms; here it is compiling them. (At -O1 GCC 12 sees memory
-# beyond strings that are moved, as in its bug 105651.)
-set(test_flags $<$<CONFIG:Release>:-O1>
-  "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-array-bounds;-Wno-stringop-overflow>")
+# What takes long in tests is in the rooms; here it is compiling them.
+set(test_flags $<IF:$<CONFIG:Release>,-O1,-O0>)
 
 # What all test programs share: tests/support/, gtest, and MPFR, since a test may ask for the truth.
 function(house_test_support)
