@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
 
 #include "cli/build.hpp"
+#include "cli/dealt.hpp"
 #include "cli/experiment.hpp"
 #include "cli/json.hpp"
 #include "cli/stop.hpp"
@@ -15,6 +17,7 @@
 #include "number/outcome.hpp"
 #include "number/words.hpp"
 #include "trace/selection.hpp"
+#include "world/world.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -26,7 +29,8 @@ struct TimeIsUp {};
 
 class Making {
  public:
-  explicit Making(const ExperimentAsked& asked) : asked_(asked) {}
+  // `ranks`: those of an MPI job, of which this is one; null: there is no job.
+  Making(const ExperimentAsked& asked, Communicator* ranks) : asked_(asked), ranks_(ranks) {}
   int run();
 
  private:
@@ -34,13 +38,18 @@ class Making {
   void count_work(const Experiment& experiment);
   Effort lent(const Table& rows);
   void say_provenance(const Experiment& experiment) const;
+  bool writes() const { return ranks_ == nullptr || ranks_->rank() == 0; }
+  void make(const Experiment& experiment, Table& rows);
   std::size_t left(const Table& rows) const;
   std::string time_left(const Table& rows) const;
 
   const ExperimentAsked& asked_;
+  Communicator* ranks_;
+  std::optional<Dealt> dealt_;  // where there are ranks
   Clock::time_point began_;
-  std::set<Table::Row> work_;  // keys that are looked up and wanted
-  std::size_t at_first_ = 0;   // so many of them were left
+  std::vector<Table::Row> order_;  // of all keys that are looked up
+  std::set<Table::Row> work_;      // those of them that are wanted
+  std::size_t at_first_ = 0;       // so many of them were left
 };
 
 std::size_t Making::left(const Table& rows) const {
@@ -68,6 +77,7 @@ void Making::count_work(const Experiment& experiment) {
   none.progress = [](const std::string&) {};
   none.out_of_time = [] { return false; };
   experiment.run(asks, none);
+  order_ = asks.asked();
   for (const Table::Row& key : asks.asked()) {
     if (asks.wanted(key)) work_.insert(key);
   }
@@ -88,10 +98,12 @@ Effort Making::lent(const Table& rows) {
                                                  const Config& c) {
     return trained_start(r, l, c, asked_.cache, [&](const std::string& what) {
       if (late()) throw TimeIsUp();
-      talk(what);
+      if (writes()) talk(what);
     });
   };
   lent.progress = [this, &rows](const std::string& what) {
+    if (!writes()) return;
+    if (dealt_) dealt_->collect();
     talk(fmt::format("{} ({})", what, time_left(rows)));
   };
   return lent;
@@ -100,8 +112,12 @@ Effort Making::lent(const Table& rows) {
 void Making::say_provenance(const Experiment& experiment) const {
   write_provenance(
       asked_.out + "/" + asked_.name + ".json",
-      {{"command", fmt::format("plumb experiment {} --effort {}{}", asked_.name, asked_.effort,
-                               asked_.only.empty() ? "" : " --only '" + asked_.only + "'")},
+      {{"command",
+        fmt::format("{}plumb experiment {} --effort {}{}{}",
+                    ranks_ == nullptr ? "" : fmt::format("mpirun -n {} ", ranks_->size()),
+                    asked_.name, asked_.effort,
+                    asked_.only.empty() ? "" : " --only '" + asked_.only + "'",
+                    ranks_ == nullptr ? "" : " --world mpi")},
        {"commit", std::string(build_commit())},
        {"flags", PLUMB_FLAGS},
        {"compiler", __VERSION__},
@@ -109,19 +125,11 @@ void Making::say_provenance(const Experiment& experiment) const {
        {"seeds", fmt::format("in the rows; trained states: {}", experiment.trained_states)}});
 }
 
-int Making::run() {
-  const Experiment& experiment = find_experiment(asked_.name);
-  count_work(experiment);
-  Table rows(experiment.columns, experiment.keys);
-  const std::string csv = asked_.out + "/" + asked_.name + ".csv";
-  rows.keep_in(csv);
-  name_what_was_left(csv);
-  const Pattern wanted(asked_.only, "--only");
-  if (!wanted.empty()) rows.only([&](const std::string& key) { return wanted.matches(key); });
-  const std::size_t before = rows.rows().size();
+void Making::make(const Experiment& experiment, Table& rows) {
   at_first_ = left(rows);
   began_ = Clock::now();
-  say_provenance(experiment);  // first: a run that is stopped leaves rows that are worth believing
+  // First: a run that is stopped leaves rows that are worth believing.
+  if (writes()) say_provenance(experiment);
   try {
     experiment.run(rows, lent(rows));
   } catch (const TimeIsUp&) {
@@ -129,6 +137,32 @@ int Making::run() {
     rows.save();
     throw;
   }
+}
+
+int Making::run() {
+  const Experiment& experiment = find_experiment(asked_.name);
+  count_work(experiment);
+  Table rows(experiment.columns, experiment.keys);
+  const std::string csv = asked_.out + "/" + asked_.name + ".csv";
+  if (writes()) {
+    rows.keep_in(csv);
+    name_what_was_left(csv);
+  }
+  const Pattern pattern(asked_.only, "--only");
+  const auto wanted = [&](const std::string& key) {
+    return pattern.empty() || pattern.matches(key);
+  };
+  rows.only(wanted);
+  const std::size_t before = rows.rows().size();
+  if (ranks_ != nullptr) {
+    dealt_.emplace(*ranks_, rows, order_);
+    rows.only([&](const std::string& key) { return wanted(key) && dealt_->mine(key); });
+  }
+  make(experiment, rows);
+  if (dealt_) dealt_->finish();
+  if (!writes()) return 0;
+  rows.only(wanted);
+  if (dealt_) rows.sort_like(order_);
   rows.save();
   write_rates(experiment, rows, asked_.out);
   talk("");
@@ -156,7 +190,15 @@ void Making::tell(const Table& rows, std::size_t before, const std::string& csv)
 
 }  // namespace
 
-int make_rows(const ExperimentAsked& asked) { return Making(asked).run(); }
+int make_rows(const ExperimentAsked& asked) {
+  if (!asked.over_mpi) return Making(asked, nullptr).run();
+  find_experiment(asked.name);
+  int code = 0;
+  const Division together = [](int) { return 0; };
+  mpi().run(ranks_of_mpi(), std::span(&together, 1),
+            [&](int, Groups& groups) { code = Making(asked, groups.front().get()).run(); });
+  return code;
+}
 
 void add_experiment(CLI::App& app, Verb& chosen) {
   auto* verb = app.add_subcommand("experiment", "answer a question with an experiment");
@@ -173,9 +215,17 @@ void add_experiment(CLI::App& app, Verb& chosen) {
                    "together the last one's)");
   verb->add_option("-o,--output", asked.out, "folder of results")->capture_default_str();
   verb->add_option("--cache", asked.cache, "folder of trained states")->capture_default_str();
+  static std::string world = "threads";
+  verb->add_option(
+          "--world", world,
+          "mpi: the ranks of a job share the work, as in mpirun -n 8 plumb experiment ...; "
+          "rank 0 writes the same file")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"threads", "mpi"}));
   add_json(*verb, asked.json);
   verb->callback([&chosen] {
     chosen = [] {
+      asked.over_mpi = world == "mpi";
       if (!asked.name.empty()) return make_rows(asked);
       list_experiments(asked.json);
       return 0;

@@ -15,6 +15,7 @@ struct ExperimentAsked {
   int effort = 1;
   bool json = false;
   double minutes = 1e6;
+  bool over_mpi = false;  // dealt to the ranks of an MPI job
 };
 
 // Goes on where rows are there already, says how long it will take, prints how many there are.

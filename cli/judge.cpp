@@ -116,7 +116,7 @@ int judge_as(const JudgeCommand& asked) {
   if (asked.as_json) {
     print_document("plumb-judge/1", json_of(judged, options));
   } else {
-    tell(judged, options);
+    cli::tell(judged, options);
   }
   return judged.exit_code();
 }

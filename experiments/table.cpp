@@ -84,8 +84,12 @@ bool Table::wanted(const Row& key) const {
 }
 
 bool Table::settled(const Row& key) const {
-  if (asks_) asked_.insert(key);
+  if (asks_ && asked_once_.insert(key).second) asked_.push_back(key);
   return asks_ || known_.contains(key) || !wanted(key);
+}
+
+Table::Row Table::key_of(const Row& row) const {
+  return {row.begin(), row.begin() + static_cast<std::ptrdiff_t>(keys_)};
 }
 
 void Table::put(const Row& row) {
@@ -93,8 +97,7 @@ void Table::put(const Row& row) {
     throw std::invalid_argument(
         fmt::format("a row of {} cells for a table of {} columns", row.size(), columns_.size()));
   }
-  const Row key(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(keys_));
-  const auto [place, is_new] = known_.emplace(key, rows_.size());
+  const auto [place, is_new] = known_.emplace(key_of(row), rows_.size());
   if (is_new) {
     rows_.push_back(row);
   } else {
@@ -106,6 +109,24 @@ void Table::add_group(const std::vector<Row>& group) {
   for (const Row& row : group) put(row);
   is_saved_ = false;
   if (std::chrono::steady_clock::now() - saved_at_ >= pause_) save();
+  if (told_) told_(group);
+}
+
+void Table::sort_like(const std::vector<Row>& keys) {
+  std::map<Row, std::size_t> places;
+  for (const Row& key : keys) places.emplace(key, places.size());
+  std::vector<std::pair<std::size_t, Row>> sorted;  // by the place of the group
+  for (const Row& row : rows_) sorted.emplace_back(keys.size(), row);
+  for (std::size_t r = 0, first = 0; r < rows_.size(); ++r) {
+    const auto last = places.find(key_of(rows_[r]));
+    if (last == places.end()) continue;
+    for (; first <= r; ++first) sorted[first].first = last->second;
+  }
+  std::ranges::stable_sort(sorted, {}, &std::pair<std::size_t, Row>::first);
+  rows_.clear();
+  known_.clear();
+  for (const auto& [place, row] : sorted) put(row);
+  is_saved_ = false;
 }
 
 void Table::save() {
@@ -134,7 +155,7 @@ void Table::read(std::string_view csv, const std::string& name) {
           fmt::format("row {} of {} has {} cells, its table {} columns; mend or remove it", r, name,
                       rows[r].size(), columns_.size()));
     }
-    const Row key(rows[r].begin(), rows[r].begin() + static_cast<std::ptrdiff_t>(keys_));
+    const Row key = key_of(rows[r]);
     const auto found = known_.find(key);
     if (found != known_.end() && rows_[found->second] != rows[r]) {
       throw Failure(fmt::format("{} has two rows '{}' that differ; remove one of them", name,
@@ -160,11 +181,13 @@ void Table::keep_in(const std::filesystem::path& csv, std::chrono::steady_clock:
   save();
 }
 
-void Table::write(const std::filesystem::path& csv) const {
+std::string Table::text() const {
   std::string text = line_of(columns_);
   for (const Row& row : rows_) text += line_of(row);
-  write_whole(csv, text);
+  return text;
 }
+
+void Table::write(const std::filesystem::path& csv) const { write_whole(csv, text()); }
 
 Table table_of(std::string_view csv, const std::string& name) {
   const std::vector<Table::Row> heading = rows_of(csv.substr(0, csv.find('\n')));

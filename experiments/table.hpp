@@ -35,16 +35,25 @@ class Table {
   bool settled(const Row& key) const;
   // From now on only rows are asked for whose key, its cells with blanks between, is wanted.
   void only(std::function<bool(const std::string&)> wanted) { wanted_ = std::move(wanted); }
-  // From now on no row is asked for; what would have been, wanted or not, is in asked().
+  // From now on no row is asked for; what would have been, wanted or not, is in asked(), each once,
+  // in the order in which it was first.
   void only_ask() { asks_ = true; }
-  const std::set<Row>& asked() const { return asked_; }
+  const std::vector<Row>& asked() const { return asked_; }
   bool wanted(const Row& key) const;
   // Throws std::invalid_argument unless there is one cell per column. Where a file is set and the
   // last save is long enough ago, saves. A row whose key is there takes its place.
   void add(const Row& cells) { add_group({cells}); }
   // Rows that are made together and looked up by the last: the file has all of them or none.
   void add_group(const std::vector<Row>& group);
+  // From now on each group that is added is told to `told`, too.
+  void tell_of_groups(std::function<void(const std::vector<Row>&)> told) {
+    told_ = std::move(told);
+  }
+  // Puts groups in the order in which their last keys stand in `keys`; rows of no such key go last.
+  void sort_like(const std::vector<Row>& keys);
 
+  // A table of the same columns without rows and without a file.
+  Table empty_copy() const { return {columns_, keys_}; }
   const std::vector<Row>& rows() const { return rows_; }
   const std::vector<std::string>& columns() const { return columns_; }
   // Index of a column. Throws std::invalid_argument if there is none of that name.
@@ -62,9 +71,11 @@ class Table {
   void save();
   // Writes these rows in the place of what the file had.
   void write(const std::filesystem::path& csv) const;
+  std::string text() const;  // of the file
 
  private:
   void put(const Row& row);
+  Row key_of(const Row& row) const;
 
   std::vector<std::string> columns_;
   std::size_t keys_;
@@ -72,7 +83,9 @@ class Table {
   std::map<Row, std::size_t> known_;                // where the row of a key lies
   std::function<bool(const std::string&)> wanted_;  // empty: all
   bool asks_ = false;
-  mutable std::set<Row> asked_;
+  mutable std::vector<Row> asked_;
+  mutable std::set<Row> asked_once_;
+  std::function<void(const std::vector<Row>&)> told_;  // may be empty
   std::filesystem::path file_;
   std::chrono::steady_clock::duration pause_{};
   std::chrono::steady_clock::time_point saved_at_;

@@ -73,6 +73,31 @@ TEST_F(MpiJob, OtherNumbersOfRanksAreRefusedInOneSentence) {
   EXPECT_NE(said.out.find("mpirun -n 4"), std::string::npos) << said.out;
 }
 
+// Also where it was stopped in between, and by as many ranks as there is work for, and more.
+TEST_F(MpiJob, SharesTheWorkOfAnExperimentAndWritesTheFileOfOneProcess) {
+  const std::string words = "experiment soundness --only '^(add|unscale|scale) ' -o ";
+  ASSERT_EQ(plumb(words + at("alone")).code, 0);
+  const auto rows = [](const std::string& folder) {
+    return content_of(at(folder) + "/soundness.csv");
+  };
+  for (const int ranks : {2, 3, 20}) {
+    const std::string folder = "shared" + std::to_string(ranks);
+    const std::string shared = words + at(folder) + " --world mpi";
+    const Said first = mpirun(ranks, shared + " --minutes 0.001");
+    if (first.out.find("built without MPI") != std::string::npos || first.code == 127) {
+      GTEST_SKIP() << "no MPI here: install libopenmpi-dev and openmpi-bin, and build again";
+    }
+    ASSERT_EQ(first.code, 0) << first.out;
+    const Said rest = mpirun(ranks, shared);
+    ASSERT_EQ(rest.code, 0) << rest.out;
+    EXPECT_NE(rest.out.find("complete for --only"), std::string::npos) << rest.out;
+    EXPECT_EQ(rows(folder), rows("alone")) << ranks << " ranks";
+  }
+  const std::string whole = rows("shared3");
+  EXPECT_EQ(mpirun(3, words + at("shared3") + " --world mpi").code, 0);
+  EXPECT_EQ(rows("shared3"), whole) << "nothing was left";
+}
+
 class NcclJob : public MpiJob {
  protected:
   static constexpr const char* train =

@@ -108,8 +108,8 @@ TEST(Claims, SayHowRowsAreMadeThatNoExperimentMakes) {
 }
 
 // The keys that a question looks up.
-const std::set<Table::Row>& keys_of(const Rerun& rows) {
-  static std::map<std::pair<std::string, int>, std::set<Table::Row>> known;
+const std::vector<Table::Row>& keys_of(const Rerun& rows) {
+  static std::map<std::pair<std::string, int>, std::vector<Table::Row>> known;
   const auto [place, is_new] = known.try_emplace({std::string(rows.question), rows.effort});
   if (is_new) {
     const Experiment& experiment = find_experiment(rows.question);

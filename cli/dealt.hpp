@@ -1,0 +1,44 @@
+// cli/dealt.hpp: the rows of an experiment, dealt to the ranks of an MPI job. Rank 0 writes them all.
+//
+// CLAIM    The file is, byte by byte, that of one process, also after the job was killed and went on.
+// COSTS    What is dealt is fixed at the start: the i-th key that is left goes to rank i modulo their
+//          number. A rank that is done early waits.
+// TESTED   tests/cli/mpi_test.cpp
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/sees.hpp"
+#include "experiments/table.hpp"
+#include "world/world.hpp"
+
+namespace plumb::cli {
+
+class Dealt {
+ public:
+  // Called by each rank. `rows` of rank 0 are those that are there already, `work` all keys in the
+  // order in which one process makes them, of which `rows` wants some.
+  Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& work);
+
+  bool writes() const { return ranks_.rank() == 0; }
+  // Is it for this rank to make? (Its cells with blanks between.)
+  bool mine(const std::string& key) const { return mine_.contains(key); }
+  // Of rank 0: puts in what others have made by now.
+  void collect();
+  // Called by each rank when it has made its share: rank 0 waits for the others.
+  void finish();
+
+ private:
+  void send(const std::string& text, int to);
+  std::string receive(int from);
+
+  Communicator& ranks_;
+  Table& rows_;
+  std::set<std::string> mine_;
+  std::set<int> at_work_;  // of rank 0: the others that have not finished
+  bool collects_ = false;
+};
+
+}  // namespace plumb::cli
