@@ -42,7 +42,7 @@ Dealt::Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& wo
   int next = 0;
   for (const Table::Row& key : work) {
     if (rows.settled(key)) continue;
-    if (next == ranks.rank()) mine_.insert(fmt::format("{}", fmt::join(key, " ")));
+    if (next != ranks.rank()) others_.insert(fmt::format("{}", fmt::join(key, " ")));
     next = (next + 1) % ranks.size();
   }
   rows.tell_of_groups([this](const std::vector<Table::Row>& group) {

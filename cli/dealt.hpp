@@ -23,8 +23,9 @@ class Dealt {
   Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& work);
 
   bool writes() const { return ranks_.rank() == 0; }
-  // Is it for this rank to make? (Its cells with blanks between.)
-  bool mine(const std::string& key) const { return mine_.contains(key); }
+  // Is it for this rank to make? (Its cells with blanks between.) A key that was not dealt, since it
+  // is looked up only when rows are made, is for whoever looks it up.
+  bool mine(const std::string& key) const { return !others_.contains(key); }
   // Of rank 0: puts in what others have made by now.
   void collect();
   // Called by each rank when it has made its share: rank 0 waits for the others.
@@ -36,7 +37,7 @@ class Dealt {
 
   Communicator& ranks_;
   Table& rows_;
-  std::set<std::string> mine_;
+  std::set<std::string> others_;
   std::set<int> at_work_;  // of rank 0: the others that have not finished
   bool collects_ = false;
 };

@@ -60,10 +60,12 @@ std::size_t Making::left(const Table& rows) const {
 
 std::string Making::time_left(const Table& rows) const {
   const std::size_t now = left(rows), done = at_first_ - now;
+  const std::string of = fmt::format("{} of {} left{}", now, dealt_ ? at_first_ : work_.size(),
+                                     dealt_ ? " of this rank's" : "");
   const std::chrono::duration<double, std::ratio<60>> spent = Clock::now() - began_;
-  if (done == 0) return fmt::format("{} of {} left", now, work_.size());
+  if (done == 0) return of;
   const double minutes = spent.count() / static_cast<double>(done) * static_cast<double>(now);
-  return fmt::format("{} of {} left, about {:.0f} min", now, work_.size(), minutes);
+  return fmt::format("{}, about {:.0f} min", of, minutes);
 }
 
 // What is looked up by the question, asked without making any of it.

@@ -25,6 +25,7 @@ struct Refusal {
   std::string detail;  // one sentence, with the numbers that led here
 };
 
+// Of what is not supported.
 inline Refusal no(std::string why) { return {Why::unsupported, std::move(why)}; }
 
 template <class T>
