@@ -84,9 +84,9 @@ struct HeadColumns {
   std::size_t query, key, value;
 };
 HeadColumns columns_of(const HeadShape& shape, std::size_t head);
-// Rotates the last `rotated` columns of the query and key heads of this rank's tokens; direction -1
-// rotates back.                                                                       // in place
-void rotate_heads(Tensor& qkv, const HeadShape& shape, std::size_t rotated, double base,
+// Rotates the last columns of the query and key heads of this rank's tokens, two for each frequency
+// (radians a position); direction -1 rotates back.                                    // in place
+void rotate_heads(Tensor& qkv, const HeadShape& shape, std::span<const double> frequencies,
                   int direction);
 
 // Queries (Q, heads dim), and per key/value head its key's own columns and its value, packed; the

@@ -28,14 +28,13 @@ float inverse_root(const HeadShape& s) { return 1.0F / std::sqrt(static_cast<flo
 
 }  // namespace
 
-void rotate_heads(Tensor& qkv, const HeadShape& s, std::size_t rotated, double base,
+void rotate_heads(Tensor& qkv, const HeadShape& s, std::span<const double> frequencies,
                   int direction) {
-  const std::size_t half = rotated / 2;
+  const std::size_t half = frequencies.size(), rotated = 2 * half;
   std::vector<float> cosine(s.sequence * half), sine(s.sequence * half);
   for (std::size_t p = 0; p < s.sequence; ++p) {
     for (std::size_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(p) *
-                           std::pow(base, -static_cast<double>(i) / static_cast<double>(half));
+      const double angle = static_cast<double>(p) * frequencies[i];
       cosine[p * half + i] = static_cast<float>(std::cos(angle));
       sine[p * half + i] = static_cast<float>(direction * std::sin(angle));
     }

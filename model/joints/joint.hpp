@@ -23,8 +23,9 @@ struct Where {
   int pp = 0, pp_size = 1;
   int micro_batch = -1;
   int layer = -1;
-  bool backward = false;     // the task of a stage that asks
-  bool recomputing = false;  // backward computes a forward again
+  bool backward = false;      // the task of a stage that asks
+  bool recomputing = false;   // backward computes a forward again
+  bool after_a_step = false;  // this job has taken a step before
   std::string module;
 };
 
@@ -46,6 +47,7 @@ class Joint<R(const Where&, Args...)> {
     ++uses_;
     return ask_(where, std::forward<Args>(args)...);
   }
+  const Function& answer() const { return ask_; }
   bool reached() const { return replaced_ && uses_ > 0; }  // a replacement was asked
 
  private:

@@ -4,9 +4,14 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include "bounds/operation.hpp"
 #include "model/joints/joint.hpp"
+#include "model/rank/arrival.hpp"
 #include "model/sees.hpp"
 #include "model/spec/layout.hpp"
 #include "number/format.hpp"

@@ -1,5 +1,6 @@
 #include "model/layers/attention.hpp"
 
+#include <cmath>
 #include <numeric>
 
 #include "model/layers/context.hpp"
@@ -172,9 +173,20 @@ Tensor norm_heads_backward(Rank& rank, const std::string& name, const Tensor& qk
   return d;
 }
 
-// The columns of each query and key that turn.
-std::size_t rotated(const Rank& rank) {
-  return static_cast<std::size_t>(rank.c.shared_key > 0 ? rank.c.shared_key : rank.c.head_dim());
+// Rotates queries and keys by their positions, or back.
+void rotate(Rank& rank, const std::string& name, Tensor& qkv, int direction) {
+  const Where where = rank.at(name + ".rope");
+  const int columns = rank.c.shared_key > 0 ? rank.c.shared_key : rank.c.head_dim();
+  std::vector<double> frequencies(static_cast<std::size_t>(columns / 2));
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const double part = static_cast<double>(i) / static_cast<double>(frequencies.size());
+    frequencies[i] = rank.joints.rotation.frequency(where, std::pow(rank.c.rope_base, -part));
+  }
+  HeadShape shape = local_shape(rank);
+  auto& positions = shape.within.empty() ? shape.positions : shape.within;
+  positions = rank.joints.rotation.positions(where, std::move(positions));
+  rotate_heads(qkv, shape, frequencies, direction);
+  rank.round(qkv);
 }
 
 }  // namespace
@@ -194,8 +206,7 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
     norm_heads(rank, name, qkv);
   }
   if (!rank.gpt()) {
-    rotate_heads(qkv, local_shape(rank), rotated(rank), rank.c.rope_base, 1);
-    rank.round(qkv);
+    rotate(rank, name, qkv, 1);
     rank.tap(name + ".rope/out", qkv, Sharding::token_columns, rank.r.compute, rank.plain());
   }
   if (trades_heads(rank)) {
@@ -227,8 +238,7 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
     collect_slice(rank, sinks_of(name), sum_of_rows(s), Sharding::rows);
   }
   if (!rank.gpt()) {
-    rotate_heads(d, local_shape(rank), rotated(rank), rank.c.rope_base, -1);
-    rank.round(d);
+    rotate(rank, name, d, -1);
     rank.tap(name + ".rope/grad_in", d, Sharding::token_columns, rank.r.compute, rank.plain());
   }
   if (rank.c.qk_norm > 0) d = norm_heads_backward(rank, name, saved.unnormed, std::move(d));

@@ -148,6 +148,23 @@ Tensor gradient_of_weights(Rank& rank, const std::string& name, const Experts& s
 
 }  // namespace
 
+// Adds, for each choice of an expert that lives here, the part of its bias that its probability
+// takes away.
+static void add_rest_of_biases(Rank& rank, const std::string& name, const Routed& routed,
+                               Tensor& y) {
+  const std::size_t here = experts_here(rank) * static_cast<std::size_t>(rank.where.ep);
+  for (std::size_t t = 0; t < y.rows; ++t) {
+    for (std::size_t k = 0; k < routed.choices.cols; ++k) {
+      const auto e = static_cast<std::size_t>(routed.choices(t, k));
+      if (e < here || e >= here + experts_here(rank)) continue;
+      const Tensor& bias = rank.bias(name + ".experts." + std::to_string(e) + ".fc2");
+      for (std::size_t j = 0; j < y.cols; ++j) {
+        y(t, j) += (1 - routed.own.p(t, e)) * bias.values[j];
+      }
+    }
+  }
+}
+
 Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Experts& s) {
   s.routed = router_layer(rank, name + ".router", x);
   const Copies& copies = s.routed.copies;
@@ -159,6 +176,9 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
   }
   s.fc2 = from_experts(rank, parts);
   Tensor y = weigh_rows(s.fc2, copies, s.routed.own.p, s.routed.choices, first_token(rank));
+  if (rank.gpt() && !rank.joints.experts.gates_bias(rank.at(name))) {
+    add_rest_of_biases(rank, name, s.routed, y);
+  }
   rank.round(y);
   rank.tap(name + ".combine/out", y, Sharding::own_tokens, rank.r.compute, rank.plain());
   if (rank.c.shared == 0) return y;

@@ -26,6 +26,7 @@ Tensor log_sum_exp(Rank& rank, const std::string& loss, const Tensor& logits) {
     for (const float share : shares) lse.values[t] += share;
   }
   if (all) rank.mesh.tp.sum(lse.values, fp32);
+  rank.joints.loss.sums_of_exponentials(rank.at(loss), lse);
   for (std::size_t t = 0; t < logits.rows; ++t) {
     lse.values[t] = largest.values[t] + std::log(lse.values[t]);
   }

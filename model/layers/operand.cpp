@@ -52,9 +52,10 @@ class Caster {
   std::string id_of(const std::string& name) const {
     return of_step_ ? name : "m" + std::to_string(rank_.where.micro_batch) + "/" + name;
   }
-  void record(const std::string& name, const Tensor& x, Sharding sharding, const Format& format,
+  template <class X>
+  void record(const std::string& name, X&& x, Sharding sharding, const Format& format,
               const Evaluation& ran) const {
-    rank_.tap_step(id_of(name), x, sharding, format, ran);
+    rank_.tap_step(id_of(name), std::forward<X>(x), sharding, format, ran);
   }
   // The largest magnitude of a tensor of which each rank has a piece, and of that piece a share if
   // there are `shares`.

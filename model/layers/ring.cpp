@@ -45,8 +45,9 @@ Tensor ring_forward(Rank& rank, const std::string& name, const HeadShape& shape,
   const std::size_t sequences = saved.qkv.rows / shape.queries();
   std::vector<SoFar> all(sequences * shape.heads, SoFar(shape.queries(), shape.dim));
   const Where where = rank.at(name + ".core");
-  each_turn(rank, name, shape, saved.qkv, [&](int, const Tensor& kv, const Positions& keys) {
+  each_turn(rank, name, shape, saved.qkv, [&](int turn, const Tensor& kv, const Positions& keys) {
     for (std::size_t e = 0; e < all.size(); ++e) {
+      rank.joints.context.sums_so_far(where, turn, all[e].sum);
       const std::size_t s = e / shape.heads, h = e % shape.heads;
       Tensor p = attention_scores(rank.backend, saved.qkv, kv, block, s, h);
       rank.joints.attention.after_scores(where, static_cast<int>(h), static_cast<int>(s), p);

@@ -148,8 +148,11 @@ Tensor router_backward(Rank& rank, const std::string& name, const Routed& s, con
   rank.tap(name + "/probabilities_grad", dp, Sharding::own_tokens, fp32, rank.in_fp32());
   const float loss_scale =
       rank.r.loss_scaling ? rank.state.at("loss_scale/scale")->values[0] : 1.0F;
-  const Tensor d =
-      rating_gradient(s.own, dp, s.count, balance_of(rank.c), z_of(rank.c), loss_scale);
+  const auto weight = [&](std::string_view loss, double promised) {
+    return promised * rank.joints.router.loss_factor(rank.at(name), loss);
+  };
+  Tensor d = rating_gradient(s.own, dp, s.count, weight("balance", balance_of(rank.c)),
+                             weight("z", z_of(rank.c)), loss_scale);
   rank.tap(name + "/grad_out", d, Sharding::own_tokens, fp32, rank.in_fp32());
   Tensor dx = rank.multiply(view(d), view(rank.weight(name), true));
   rank.round(dx);

@@ -11,7 +11,8 @@ struct Sum {
   Communicator& copies;
   const std::vector<float>& outbox;
   std::size_t size;
-  std::vector<Tensor*> to;         // where the sums land, in the order of the bucket
+  std::vector<Tensor*> to;  // where the sums land, in the order of the bucket
+  Format wire;
   std::array<Tensor, pieces> own;  // pieces, as they left
 
   void leave(std::size_t i) {
@@ -19,6 +20,7 @@ struct Sum {
     own[i] = Tensor(1, last - first);
     std::copy_n(outbox.begin() + static_cast<std::ptrdiff_t>(first), last - first,
                 own[i].values.begin());
+    round_to_format(own[i].values, wire);
     for (int r = 0; r < copies.size(); ++r) {
       if (r != copies.rank()) copies.send(r, 0, own[i]);
     }
@@ -32,6 +34,7 @@ struct Sum {
         total = std::move(theirs);
       } else {
         add_to(total, theirs);
+        round_to_format(total.values, wire);
       }
     }
     const Slice piece = slice(size, pieces, static_cast<int>(i));
@@ -57,7 +60,7 @@ void Buckets::put(const std::string& gradient) {
     return;
   }
   if (!rank_.streams.on()) {  // the world's own sum
-    rank_.copies_of(gradient).sum(values, fp32);
+    rank_.copies_of(gradient).sum(values, rank_.joints.gradients.wire(rank_.at(gradient), fp32));
     landed_[gradient] = {};
     return;
   }
@@ -103,7 +106,8 @@ void Buckets::fill(Outbox& box) {
 }
 
 void Buckets::set_out(Outbox& box, Communicator& copies) {
-  const auto sum = std::make_shared<Sum>(Sum{copies, box.values, size_, {}, {}});
+  const Format wire = rank_.joints.gradients.wire(rank_.at(open_.front()), fp32);
+  const auto sum = std::make_shared<Sum>(Sum{copies, box.values, size_, {}, wire, {}});
   for (const std::string& gradient : open_) sum->to.push_back(&gradients_.at(gradient));
   Events landed;
   for (std::size_t i = 0; i < pieces; ++i) {

@@ -32,6 +32,7 @@ RankContext::RankContext(const Training& run, const Joints& decisions, Mesh grou
       step(run.step),
       where(place_in(mesh)),
       stages(stages_of(l, c)) {
+  where.after_a_step = stale != nullptr && !stale->main_grad.empty();
   for (std::size_t s = 0; s < stages.size(); ++s) {
     stages[s] = joints.pipeline.layers(where, static_cast<int>(s), l.stages(), stages[s]);
   }

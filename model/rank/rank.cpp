@@ -64,7 +64,8 @@ Rank::Rank(const Training& run, const Joints& decisions, const Backend& products
 Tensor Rank::own_tokens(Tensor x) const {
   if (!l.sp) return x;
   Tensor mine(x.rows / where.tp_size, x.cols, to_be_written);
-  std::copy_n(x.row(first(x.rows)), mine.size(), mine.values.begin());
+  const auto whose = static_cast<std::size_t>(joints.sequence.keeps_tokens_of(where, where.tp));
+  std::copy_n(x.row(whose * mine.rows), mine.size(), mine.values.begin());
   return mine;
 }
 
@@ -118,7 +119,9 @@ void Rank::round_stochastically(Tensor& x, const Placement& lies, const Format& 
 }
 
 void Rank::round(Tensor& x) {
-  if (!draws_results(r, l)) return round_to_format(x.values, r.compute);
+  if (!draws_results(r, l)) {
+    return round_to_format(x.values, joints.tensors.format(where, r.compute));
+  }
   plumb::round_stochastically(x.values, r.compute, draws_key(c, step, where), drawn_);
   drawn_ += x.size();
 }
@@ -133,8 +136,15 @@ void Rank::tap_leaf(const std::string& id, const Tensor& x, Sharding sharding,
   record.shards[recorded_as(id)] = {placed(x, sharding), x, format};
 }
 
+void Rank::tap_step(const std::string& id, Tensor& x, Sharding sharding, const Format& format,
+                    const Evaluation& ran) {
+  joints.tensors.made(where, id, x);
+  tap_step(id, std::as_const(x), sharding, format, ran);
+}
+
 void Rank::tap_step(const std::string& id, Tensor&& x, Sharding sharding, const Format& format,
                     const Evaluation& ran) {
+  joints.tensors.made(where, id, x);
   const Placement lies = placed(x, sharding);
   if (x.size() > 0 && records(id)) {
     record.shards[recorded_as(id)] = {lies, std::move(x), format};
@@ -156,6 +166,11 @@ void Rank::tap_step(const std::string& id, const Tensor& x, Sharding sharding, c
   tap_leaf(id, x, sharding, format);
   record.ran[recorded_as(id)] = ran;
   streams.progress();
+}
+
+void Rank::tap(const std::string& name, Tensor& x, Sharding sharding, const Format& format,
+               const Evaluation& ran) {
+  tap_step("m" + std::to_string(where.micro_batch) + "/" + name, x, sharding, format, ran);
 }
 
 void Rank::tap(const std::string& name, const Tensor& x, Sharding sharding, const Format& format,
@@ -195,6 +210,10 @@ const Tensor* Rank::so_far(const std::string& parameter) {
   const auto found = main_grad.find(parameter);
   if (found != main_grad.end()) return &found->second;
   const bool is_left = stale != nullptr && stale->main_grad.contains(parameter);
+  if (l.zero > 0 && where.after_a_step && joints.gradients.starts_from_parameter(at(parameter))) {
+    const auto gathered = state.find(parameter + "/param");
+    if (gathered != state.end() && l.zero < 3) return gathered->second.get();
+  }
   const bool from_zero = joints.gradients.starts_from_zero(at(parameter), is_left);
   return from_zero || !is_left ? nullptr : &stale->main_grad.at(parameter);
 }
@@ -214,6 +233,7 @@ void Rank::add_up(const std::string& id, const Tensor& part) {
 void Rank::collect(const std::string& parameter, Tensor gradient, Sharding sharding,
                    const Evaluation& ran) {
   tap(parameter + "/wgrad", gradient, sharding, fp32, ran);
+  joints.gradients.part(at(parameter), gradient);
   // (Adding zeros first could change the sign of a zero only.)
   if (const Tensor* before = so_far(parameter)) add_to(gradient, *before);
   main_grad[parameter] = std::move(gradient);

@@ -79,6 +79,9 @@ class Rank : public RankContext {
   // computes again is recorded as a replica beside that of forward.
   void tap(const std::string& name, const Tensor& x, Sharding sharding, const Format& format,
            const Evaluation& ran);
+  // The same, of a tensor that a joint may touch first.
+  void tap(const std::string& name, Tensor& x, Sharding sharding, const Format& format,
+           const Evaluation& ran);
   // Records what a module has made, before another takes it in: in a rewritten run x is then what
   // was made beforehand (model/plan/rewriting.hpp), of which this rank takes its own piece.
   void hand_on(const std::string& name, Tensor& x, Sharding sharding, const Format& format,
@@ -87,6 +90,8 @@ class Rank : public RankContext {
   const Values* rewritten = nullptr;
   // Records without the micro-batch in front.
   void tap_step(const std::string& id, const Tensor& x, Sharding sharding, const Format& format,
+                const Evaluation& ran);
+  void tap_step(const std::string& id, Tensor& x, Sharding sharding, const Format& format,
                 const Evaluation& ran);
   // Records a tensor that is not needed any more: it is not copied.
   void tap_step(const std::string& id, Tensor&& x, Sharding sharding, const Format& format,

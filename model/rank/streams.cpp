@@ -1,8 +1,10 @@
 #include "model/rank/streams.hpp"
 
 #include <cmath>
+#include <memory>
 #include <string>
 
+#include "model/spec/mesh.hpp"
 #include "number/philox.hpp"
 
 namespace plumb::model {
@@ -14,29 +16,55 @@ constexpr std::uint64_t far = std::uint64_t(1) << 40;
 
 class FlushingCommunicator final : public Communicator {
  public:
-  FlushingCommunicator(Communicator& group, Streams& streams) : group_(group), streams_(streams) {}
+  FlushingCommunicator(Communicator& group, std::string_view axis, Streams& streams,
+                       std::shared_ptr<const Came> came)
+      : group_(group), axis_(axis), streams_(streams), came_(std::move(came)) {}
 
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
-  void sum(std::span<float> x, const Format& wire) override { before().sum(x, wire); }
+  void sum(std::span<float> x, const Format& wire) override {
+    before().sum(x, wire);
+    came(Way::sum, -1, 1, x);
+  }
   void sum(double& x) override { before().sum(x); }
-  void max(std::span<float> x) override { before().max(x); }
-  Tensor gather_rows(const Tensor& x) override { return before().gather_rows(x); }
+  void max(std::span<float> x) override {
+    before().max(x);
+    came(Way::max, -1, 1, x);
+  }
+  Tensor gather_rows(const Tensor& x) override {
+    Tensor all = before().gather_rows(x);
+    came(Way::gather, -1, all.rows, all.values);
+    return all;
+  }
   std::vector<Tensor> exchange(const std::vector<Tensor>& to) override {
-    return before().exchange(to);
+    std::vector<Tensor> all = before().exchange(to);
+    for (int from = 0; from < size(); ++from) {
+      Tensor& x = all[static_cast<std::size_t>(from)];
+      if (from != rank()) came(Way::exchange, from, x.rows, x.values);
+    }
+    return all;
   }
   void send(int to, int tag, const Tensor& x) override { group_.send(to, tag, x); }
-  Tensor receive(int from, int tag) override { return before().receive(from, tag); }
+  Tensor receive(int from, int tag) override {
+    Tensor x = before().receive(from, tag);
+    came(Way::message, from, x.rows, x.values);
+    return x;
+  }
   bool has_arrived(int from, int tag) override { return before().has_arrived(from, tag); }
 
  private:
+  void came(Way way, int from, std::size_t rows, std::span<float> x) {
+    if (size() > 1 && !x.empty()) (*came_)({way, axis_, from, rows, x.size() / rows}, x);
+  }
   Communicator& before() {
     if (size() > 1) streams_.flush();
     return group_;
   }
 
   Communicator& group_;
+  std::string_view axis_;
   Streams& streams_;
+  std::shared_ptr<const Came> came_;
 };
 
 }  // namespace
@@ -104,9 +132,13 @@ void Streams::finish() {
   }
 }
 
-Groups flushing_before_waits(Groups& groups, Streams& streams) {
+Groups flushing_before_waits(Groups& groups, Streams& streams, Came came) {
+  const auto told = std::make_shared<const Came>(std::move(came));
   Groups all;
-  for (auto& group : groups) all.push_back(std::make_unique<FlushingCommunicator>(*group, streams));
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    all.push_back(
+        std::make_unique<FlushingCommunicator>(*groups[i], axes_of_mesh.at(i), streams, told));
+  }
   return all;
 }
 

@@ -17,7 +17,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <span>
 
+#include "model/rank/arrival.hpp"
 #include "model/sees.hpp"
 #include "world/world.hpp"
 
@@ -82,7 +84,9 @@ class Streams {
   std::array<Queue, 12> queues_;
 };
 
-// Wraps the groups of a rank: it flushes (give) before each wait.
-Groups flushing_before_waits(Groups& groups, Streams& streams);
+// Wraps the groups of a rank, called as a mesh names them: it flushes (give) before each wait, and
+// `came` is told of, and may touch, what others have sent (all but sums in double).
+using Came = std::function<void(const Arrival&, std::span<float>)>;
+Groups flushing_before_waits(Groups& groups, Streams& streams, Came came);
 
 }  // namespace plumb::model

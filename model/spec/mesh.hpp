@@ -8,6 +8,8 @@
 // TESTED   tests/model/layout_test.cpp
 #pragma once
 
+#include <array>
+#include <string_view>
 #include <vector>
 
 #include "model/sees.hpp"
@@ -28,7 +30,9 @@ Coordinates coordinates(const Layout& layout, int rank);
 struct Mesh {
   Communicator &tp, &cp, &dp, &pp, &model, &tokens, &ep, &expert_copies;
 };
-// How the world is divided for that, in the order that mesh_of expects.
+// The names of these, in the order that mesh_of expects, and how the world is divided for that.
+inline constexpr std::array<std::string_view, 8> axes_of_mesh = {"tp",    "cp",     "dp", "pp",
+                                                                 "model", "tokens", "ep", "copies"};
 std::vector<Division> divisions_of(const Layout& layout);
 Mesh mesh_of(Groups& groups);
 

@@ -14,9 +14,10 @@ namespace {
 Evaluation over_dp(const Rank& rank) { return {rank.where.dp_size, fp32, fp32}; }
 
 // Records a tensor that ZeRO keeps in shares from stage `from` on; below, every rank has it whole.
-void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x, int from,
+void tap(Rank& rank, const Parameter& p, const std::string& id, Tensor& x, int from,
          const Format& format, const Evaluation& ran) {
   if (rank.l.zero < from) return rank.tap_step(id, x, p.sharding, format, ran);
+  rank.joints.tensors.made(rank.where, id, x);
   rank.tap_share(id, x, p, format);
   rank.record.ran[id] = ran;
 }
@@ -24,12 +25,13 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, const Tensor& x,
 void tap(Rank& rank, const Parameter& p, const std::string& id, Tensor&& x, int from,
          const Format& format, const Evaluation& ran) {
   if (rank.l.zero < from) return rank.tap_step(id, std::move(x), p.sharding, format, ran);
-  tap(rank, p, id, std::as_const(x), from, format, ran);
+  tap(rank, p, id, x, from, format, ran);
 }
 
 // Returns the sum over the ranks that hold copies, or this rank's share of it.
 Tensor reduced(Rank& rank, const Parameter& p, const std::string& as) {
   Tensor gradient = rank.buckets.take(as);
+  rank.joints.gradients.summed(rank.at(as), gradient);
   const float factor = rank.joints.gradients.factor(rank.at(as));
   if (factor != 1) {
     for (float& g : gradient.values) g *= factor;
@@ -190,7 +192,8 @@ void keep_moment(Rank& rank, const Parameter& p, const std::string& kind, Tensor
 Tensor clipped(Rank& rank, const Parameter& p, float coefficient) {
   Tensor gradient = std::move(rank.reduced.at(p.name));
   if (rank.l.zero == 1) gradient = own_share(rank, gradient, p);
-  for (float& g : gradient.values) g *= coefficient;
+  const float factor = rank.joints.optimizer.clips_by(rank.at(p.name), coefficient);
+  for (float& g : gradient.values) g *= factor;
   tap(rank, p, p.name + "/clipped_grad", gradient, 1, fp32, rank.in_fp32());
   return gradient;
 }
@@ -233,6 +236,7 @@ void update(Rank& rank, float coefficient, bool skipped) {
 
 void finish_step(Rank& rank, Tensor loss) {
   if (rank.joints.loss.sums_over_batches(rank.at("loss"))) rank.mesh.dp.sum(loss.values, fp32);
+  loss.values[0] = rank.joints.loss.reported(rank.at("loss"), loss.values[0]);
   if (rank.ends()) rank.tap_step("loss/out", loss, Sharding::whole, fp32, over_dp(rank));
   for (auto& [id, total] : rank.added_up) {
     const auto& of = rank.joints.router;

@@ -43,6 +43,11 @@ Shared sliced(const Shared& whole, Sharding how, const Rank& rank) {
   return std::make_shared<const Tensor>(std::move(mine));
 }
 
+// What the step before has left, as this rank takes it up.
+Shared taken_up(Rank& rank, const Values& leaves, const std::string& id) {
+  return rank.joints.state.loads(rank.where, id, shared(leaves, id));
+}
+
 // The parameter itself is in shares under ZeRO-3 only, Adam's state under any.
 void load_like(Rank& rank, const StateEntry& k, const Parameter& p, const Shared& whole) {
   Shared mine = sliced(whole, p.sharding, rank);
@@ -67,7 +72,7 @@ void load_state(Rank& rank, const Values& leaves, const Values* own) {
       rank.tap_leaf(k.id + "@previous", *rank.state[k.id], how, k.format);
       continue;
     }
-    const Shared& whole = shared(leaves, k.id + "@previous");
+    const Shared whole = taken_up(rank, leaves, k.id + "@previous");
     if (k.like_it) {
       load_like(rank, k, of_name.at(k.parameter), whole);
     } else {
@@ -86,8 +91,10 @@ const Predicted after_next{"mtp_labels", "mtp_mask", "data/mtp_count"};
 
 Batch load_batch(Rank& rank, const Values& leaves, int m) {
   const std::string prefix = "m" + std::to_string(m) + "/data/";
+  const int sample = rank.joints.data.sample(rank.at("data"), m);
+  const std::string source = "m" + std::to_string(sample) + "/data/";
   const auto own = [&](const std::string& what) {
-    Tensor x = own_context(rank, leaf(leaves, prefix + what));
+    Tensor x = own_context(rank, leaf(leaves, source + what));
     rank.tap_leaf(prefix + what, x, Sharding::tokens, fp32);
     return x;
   };
@@ -146,10 +153,14 @@ Trace step_over_ranks(const Training& run, const Values& leaves, const std::vect
   if (waits != nullptr) waits->resize(trace.ranks.size());
   world.run(run.layout.world_size(), divisions, [&](int number, Groups& groups) {
     Streams streams(run.layout.overlap, number);
-    Groups own = flushing_before_waits(groups, streams);
+    const Where* where = nullptr;
+    Groups own = flushing_before_waits(groups, streams, [&](const Arrival& what, auto values) {
+      joints.arrivals.came(*where, what, values);
+    });
     const auto n = static_cast<std::size_t>(number);
     Rank rank(run, joints, backend, mesh_of(own), streams,
               stale == nullptr ? nullptr : &stale->at(n));
+    where = &rank.where;
     if (waits != nullptr) rank.waits = &waits->at(n);
     if (run.rewriting != Rewriting::none) rank.rewritten = &leaves;
     one_rank(rank, leaves, apart.empty() ? nullptr : &apart.at(n));
