@@ -42,6 +42,7 @@ nlohmann::json json_of(const Bug& bug) {
   }
   return {{"id", bug.id},
           {"title", bug.title},
+          {"kind", name_of(bug.kind)},
           {"story", bug.story},
           {"seen_in", bug.seen_in},
           {"paper", paper},
@@ -69,7 +70,8 @@ void tell(const Bug& bug) {
   if (const auto& [number, match] = bug.paper; number > 0) {
     fmt::print("paper: bug {} of TTrace ({})\n", number, name_of(match));
   }
-  fmt::print("needs: {}\ndose: {}\nhides when: {}\n", needs_of(bug), dose_of(bug), bug.hides_when);
+  fmt::print("kind: {}\nneeds: {}\ndose: {}\nhides when: {}\n", name_of(bug.kind), needs_of(bug),
+             dose_of(bug), bug.hides_when);
 }
 
 void print_json(const std::vector<const Bug*>& bugs) {

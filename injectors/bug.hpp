@@ -3,6 +3,7 @@
 // TESTED   tests/experiments/catch_test.cpp, tests/experiments/paper_test.cpp
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -51,9 +52,26 @@ struct InPaper {
   Match match = Match::confirmed;
 };
 
+// What kind of thing is wrong.
+enum class BugKind {
+  computation,    // what is computed
+  communication,  // what is exchanged, or with whom
+  missing_sum,    // a sum or an exchange that does not happen
+  stale_data,     // data of another time: races, buffers that are used again
+  scaling,        // a factor
+  sharding,       // which part of a tensor lies where
+  precision,      // the format or the number of bits
+  hardware,       // a unit, a memory or a wire that is broken
+};
+inline constexpr std::array<std::string_view, 8> bug_kinds = {
+    "computation", "communication", "missing-sum", "stale-data",
+    "scaling",     "sharding",      "precision",   "hardware"};
+inline std::string_view name_of(BugKind kind) { return bug_kinds[static_cast<std::size_t>(kind)]; }
+
 struct Bug {
   std::string_view id;     // stable for ever: results and tables refer to it
   std::string_view title;  // one line of the table
+  BugKind kind;
   std::string_view story;  // what was wrong and why nobody noticed, in a sentence or two
   std::string_view seen_in;
   InPaper paper = {};

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug amax_not_reduced_over_tp{
     .id = "amax-not-reduced-over-tp",
     .title = "Histories of largest magnitudes kept by each tensor-parallel rank alone",
+    .kind = BugKind::communication,
     .story =
         "The largest magnitude that a tensor's next scale is made from is that of all "
         "data-parallel ranks, but of one tensor-parallel slice. Ranks that share a tensor scale "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug bias_before_row_parallel_reduce{
     .id = "bias-before-row-parallel-reduce",
     .title = "Bias added on every rank before the row-parallel sum",
+    .kind = BugKind::computation,
     .story =
         "Each rank adds the replicated bias to its part, so that the sum holds it tp times. With "
         "biases that start at zero nothing shows until they have learnt something.",

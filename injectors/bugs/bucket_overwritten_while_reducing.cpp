@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug bucket_overwritten_while_reducing{
     .id = "bucket-overwritten-while-reducing",
     .title = "A bucket filled again while it is being reduced",
+    .kind = BugKind::stale_data,
     .story =
         "Two buffers take turns, and the third bucket is written into the first one's before "
         "that has been read: its sum has gradients of other parameters in it.",

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug capacity_of_local_tokens{
     .id = "capacity-of-local-tokens",
     .title = "Each sequence-parallel rank fills its share of an expert's capacity by itself",
+    .kind = BugKind::computation,
     .story =
         "A rank sees some of the tokens, and drops what is more than its share of an expert's "
         "capacity. As many copies stay as should, or fewer, but others: who is dropped depends on "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug clip_coefficient_max_not_min{
     .id = "clip-coefficient-max-not-min",
     .title = "Clip coefficient limited with max where min is meant",
+    .kind = BugKind::computation,
     .story =
         "Large gradients are never shrunk and small ones are blown up to the clipping norm; the "
         "gradients before clipping are right.",

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug clip_norm_misses_sharded_params{
     .id = "clip-norm-misses-sharded-params",
     .title = "Slices of a sharded parameter taken for replicas by the norm that clips",
+    .kind = BugKind::scaling,
     .story =
         "A parameter lacks the mark that tells its slices from replicas, so the norm of all "
         "gradients counts the first tensor-parallel rank's alone. The norm is too small by little, "

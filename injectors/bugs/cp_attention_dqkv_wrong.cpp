@@ -21,6 +21,7 @@ Tensor as_it_lies(const Tensor& x, std::size_t sequences) {
 extern const Bug cp_attention_dqkv_wrong{
     .id = "cp-attention-dqkv-wrong",
     .title = "Ring attention's backward reads the gradient of its output in another order",
+    .kind = BugKind::computation,
     .story =
         "The gradient of the output arrives as a view with its sequences and tokens exchanged. "
         "The other paths make it contiguous; the ring's reads the memory as it lies, so that "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug cp_expert_grad_not_reduced{
     .id = "cp-expert-grad-not-reduced",
     .title = "Gradients of experts not summed over context-parallel ranks",
+    .kind = BugKind::missing_sum,
     .story =
         "Each context-parallel rank sends its own tokens' copies to the experts, so an expert's "
         "gradient is a partial sum on each. Experts are reduced in a group of their own; one that "

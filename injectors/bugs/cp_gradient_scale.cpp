@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug cp_gradient_scale{
     .id = "cp-gradient-scale",
     .title = "Gradients come out as many times too large as there are contexts",
+    .kind = BugKind::scaling,
     .story =
         "The loss is multiplied by the context-parallel degree, because gradients are averaged "
         "over data- and context-parallel ranks alike afterwards. They were averaged over "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug cp_weight_grad_not_reduced{
     .id = "cp-weight-grad-not-reduced",
     .title = "Weight gradients not summed over context-parallel ranks",
+    .kind = BugKind::missing_sum,
     .story =
         "Each rank has some tokens of every sequence, so every weight gradient is a partial sum. A "
         "reduction over data-parallel ranks alone leaves each context with its own tokens' part.",

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug dp_gradient_scale{
     .id = "dp-gradient-scale",
     .title = "Gradients come out as many times too large as there are data-parallel ranks",
+    .kind = BugKind::scaling,
     .story =
         "The gradients of data-parallel ranks are added up, and the step that makes a mean of the "
         "sum is left out. Adam does not see a factor, so the loss looks normal; a run over other "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug dropout_mask_shared_across_shards{
     .id = "dropout-mask-shared-across-shards",
     .title = "Ranks with other tokens drop the same places of their shards",
+    .kind = BugKind::computation,
     .story =
         "Every tensor-parallel rank has the same random state, which is right where they hold the "
         "same tokens. Under sequence parallelism each holds others, and all draw the mask of the "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug embedding_mask_on_shifted_ids{
     .id = "embedding-mask-on-shifted-ids",
     .title = "Embedding mask made from ids that were shifted already",
+    .kind = BugKind::computation,
     .story =
         "The vocabulary-parallel lookup shifts ids into the rank's range first and compares the "
         "shifted ids with the global range. Rank 0 adds its row 0 for every foreign token, the "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug ep_gather_detaches_router{
     .id = "ep-gather-detaches-router",
     .title = "Scores of experts on other ranks get no gradient",
+    .kind = BugKind::missing_sum,
     .story =
         "What comes back from the experts of other ranks passes through a gather that "
         "gradients do not flow through. Forward and loss are right; the router learns from "

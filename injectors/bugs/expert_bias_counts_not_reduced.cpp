@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug expert_bias_counts_not_reduced{
     .id = "expert-bias-counts-not-reduced",
     .title = "Experts are balanced by what each data-parallel rank has counted",
+    .kind = BugKind::missing_sum,
     .story =
         "The bias by which a router's choice is balanced moves by the copies that each expert took "
         "in the step. They are not summed over the data-parallel ranks, so that each rank moves "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug expert_grad_ep_factor{
     .id = "expert-grad-ep-factor",
     .title = "Gradients of experts come out as many times too large as ranks share them",
+    .kind = BugKind::scaling,
     .story =
         "An expert's gradient already holds the tokens of all ranks that share the experts. "
         "Divided by the ranks that have the same expert instead of by all, it is too large by "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug expert_params_outside_optimizer_buffer{
     .id = "expert-params-outside-optimizer-buffer",
     .title = "Experts are never updated",
+    .kind = BugKind::stale_data,
     .story =
         "The gradients of experts lie in buffers that the sharded optimizer does not know. They are "
         "reduced, and clipped with the others, and nothing takes them: experts stay what they were "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug fp8_cast_of_local_norm_output{
     .id = "fp8-cast-of-local-norm-output",
     .title = "The norm's output is cast to FP8 and another tensor is multiplied",
+    .kind = BugKind::precision,
     .story =
         "Under sequence parallelism the output of a norm is gathered before the product. Where it "
         "is also returned, the local piece was cast and the gathered tensor, not cast, went to the "

@@ -28,6 +28,7 @@ std::string bitten(const Config& config) {
 extern const Bug fp8_sums_of_14_bits{
     .id = "fp8-sums-of-14-bits",
     .title = "One FP8 product is accumulated in 14 bits instead of FP32",
+    .kind = BugKind::precision,
     .story =
         "The matrix unit keeps 14 bits of the running sum of FP8 products, and nothing moves it to "
         "an FP32 accumulator in between. Each addition cuts toward zero, so the output shrinks by "

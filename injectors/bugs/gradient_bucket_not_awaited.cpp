@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug gradient_bucket_not_awaited{
     .id = "gradient-bucket-not-awaited",
     .title = "A gradient read before its bucket is summed",
+    .kind = BugKind::stale_data,
     .story =
         "Buckets of gradients are summed while backward goes on, and the optimizer does not "
         "wait for the one with the embedding, which set out last. What has not landed yet is "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug head_shared_norm_grad_not_reduced{
     .id = "head-shared-norm-grad-not-reduced",
     .title = "Gradients of QK-norm not summed over the ranks that share the heads",
+    .kind = BugKind::missing_sum,
     .story =
         "The norm of queries and keys has one weight for all heads, so every rank holds it whole "
         "and sees the part of its own heads. It was taken for replicated and finished only under "

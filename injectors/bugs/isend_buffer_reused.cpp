@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug isend_buffer_reused{
     .id = "isend-buffer-reused",
     .title = "A stage's output overwritten before it has left",
+    .kind = BugKind::stale_data,
     .story =
         "A stage sends what it made without waiting and puts the next micro-batch's output "
         "where that was. The stage after it gets rows of two micro-batches.",

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug label_smoothing_local_vocab{
     .id = "label-smoothing-local-vocab",
     .title = "Labels are smoothed over a rank's slice of the vocabulary",
+    .kind = BugKind::computation,
     .story =
         "The mean over the vocabulary that smoothing takes is that of the rank's own slice, and "
         "is divided by that slice's width: each tensor-parallel rank has another loss, and "

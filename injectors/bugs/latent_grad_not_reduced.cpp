@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug latent_grad_not_reduced{
     .id = "latent-grad-not-reduced",
     .title = "The gradient of the latent of keys and values stays each rank's own",
+    .kind = BugKind::missing_sum,
     .story =
         "Every rank has the latent whole and makes the keys and values of its heads from it, so "
         "its gradient is a sum over the ranks. The product before it is not sliced, and nobody "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug latent_norm_grad_not_reduced{
     .id = "latent-norm-grad-not-reduced",
     .title = "The gradient of the latent's norm not summed over sequence-parallel ranks",
+    .kind = BugKind::missing_sum,
     .story =
         "The list of weights that sequence parallelism leaves in parts was made of the norms "
         "before attention and MLP. The norm of the latent, within attention, sees a slice of the "

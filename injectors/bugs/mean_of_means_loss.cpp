@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug mean_of_means_loss{
     .id = "mean-of-means-loss",
     .title = "Mean of the micro-batches' means instead of the mean over all tokens",
+    .kind = BugKind::scaling,
     .story =
         "Each micro-batch divides by its own count of tokens and the means are averaged; tokens of "
         "short sequences weigh more. Equal counts hide it.",

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug mla_shared_key_grad_not_reduced{
     .id = "mla-shared-key-grad-not-reduced",
     .title = "The gradient of the key part that all heads share stays each rank's own",
+    .kind = BugKind::missing_sum,
     .story =
         "One rotated part of the key serves all heads: it is copied to the heads of each rank, "
         "and backward summed over these, but not over the ranks. The loss looks fine; the "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug moe_count_not_reduced_over_cp{
     .id = "moe-count-not-reduced-over-cp",
     .title = "Copies per expert are counted over each context's tokens only",
+    .kind = BugKind::missing_sum,
     .story =
         "The loss that balances the experts multiplies how many copies each expert takes with "
         "its mean probability. Each context-parallel rank counts its own tokens of every "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug moe_count_not_reduced_over_tp{
     .id = "moe-count-not-reduced-over-tp",
     .title = "Copies per expert are counted over each rank's tokens only",
+    .kind = BugKind::missing_sum,
     .story =
         "The loss that balances the experts multiplies how many copies each expert takes with "
         "its mean probability. Under sequence parallelism each rank counts its own tokens; "

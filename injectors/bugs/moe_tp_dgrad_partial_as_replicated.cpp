@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug moe_tp_dgrad_partial_as_replicated{
     .id = "moe-tp-dgrad-partial-as-replicated",
     .title = "The gradient of the experts' input stays a partial sum on each rank",
+    .kind = BugKind::missing_sum,
     .story =
         "Experts are sliced by columns, so the gradient of what they take in is a sum over "
         "the ranks. It was labelled as replicated, and nobody summed it: all below, the "

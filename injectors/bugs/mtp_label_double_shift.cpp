@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug mtp_label_double_shift{
     .id = "mtp-label-double-shift",
     .title = "The extra head's labels are shifted once too often",
+    .kind = BugKind::sharding,
     .story =
         "The labels of the extra head are rolled by one more than its inputs, so that it learns "
         "to predict the third token. At the start the loss is nearly what it should be, as any "

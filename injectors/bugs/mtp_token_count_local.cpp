@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug mtp_token_count_local{
     .id = "mtp-token-count-local",
     .title = "The extra head's loss is a mean over the micro-batch's own tokens",
+    .kind = BugKind::scaling,
     .story =
         "The main loss is divided by all counted tokens of the step, the extra head's by those of "
         "its micro-batch, and the sum by the number of micro-batches: short ones count too much. "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug norm_grad_tp_times_too_large{
     .id = "norm-grad-tp-times-too-large",
     .title = "Norm gradients that are whole summed over tensor-parallel ranks",
+    .kind = BugKind::scaling,
     .story =
         "Without sequence parallelism every tensor-parallel rank has all tokens, and so the whole "
         "gradient of a norm's weight. With context parallelism and FP8 it was summed over these "

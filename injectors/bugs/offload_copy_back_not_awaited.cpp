@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug offload_copy_back_not_awaited{
     .id = "offload-copy-back-not-awaited",
     .title = "Backward reads an offloaded activation that is not back yet",
+    .kind = BugKind::stale_data,
     .story =
         "What a layer took in waits on the host and is copied back while the layer after it "
         "goes backward. Without the wait the norm's backward sees in part what that buffer held "

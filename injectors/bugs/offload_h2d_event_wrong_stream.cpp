@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug offload_h2d_event_wrong_stream{
     .id = "offload-h2d-event-wrong-stream",
     .title = "An updated parameter used before it is back from the host",
+    .kind = BugKind::stale_data,
     .story =
         "The optimizer steps on the host. The event that the device waits for is recorded on "
         "the stream that copies to the host, not on the one that copies back: a parameter "

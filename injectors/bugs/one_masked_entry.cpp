@@ -35,6 +35,7 @@ Entry nearest_entry(const Tensor& scores, double wanted) {
 extern const Bug one_masked_entry{
     .id = "one-masked-entry",
     .title = "One (query, key) entry of one head masked by mistake",
+    .kind = BugKind::computation,
     .story =
         "In the last layer but one, on the last tensor-parallel rank, one head of one sequence "
         "drops one entry of the causal triangle. Any norm of a whole tensor drowns it.",

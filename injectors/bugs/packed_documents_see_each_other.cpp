@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug packed_documents_see_each_other{
     .id = "packed-documents-see-each-other",
     .title = "Under context parallelism the mask forgets where documents begin",
+    .kind = BugKind::computation,
     .story =
         "Several documents share a sequence and must not see each other. The path over contexts "
         "was given the causal mask alone, so that a document's first tokens attend to what "

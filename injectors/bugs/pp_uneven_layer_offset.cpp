@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug pp_uneven_layer_offset{
     .id = "pp-uneven-layer-offset",
     .title = "Stages begin where they would if all had as many layers",
+    .kind = BugKind::sharding,
     .story =
         "A stage's first layer was its number times the mean of layers to a stage, though the "
         "first stage has another count. Layers are left out and the model is silently smaller, or "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug receive_buffer_read_early{
     .id = "receive-buffer-read-early",
     .title = "A stage starts on a receive buffer that still holds the last micro-batch",
+    .kind = BugKind::stale_data,
     .story =
         "One buffer receives all that a stage takes in. Without the wait the stage computes "
         "with rows of the micro-batch before, where the new ones have not arrived.",

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug recompute_chunk_input_reused{
     .id = "recompute-chunk-input-reused",
     .title = "Every layer of a recomputed chunk takes the chunk's input",
+    .kind = BugKind::computation,
     .story =
         "The function that backward calls again loops over the layers of a chunk, but hands each "
         "of them what the first one took in; only the last layer of a chunk takes part.",

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug recompute_rng_not_restored{
     .id = "recompute-rng-not-restored",
     .title = "What backward computes again drops other elements",
+    .kind = BugKind::stale_data,
     .story =
         "The random state that forward had is not put back before a layer is computed again, so "
         "that the mask is another one and gradients belong to another network. Nothing is biased: "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug ring_mask_of_own_chunk{
     .id = "ring-mask-of-own-chunk",
     .title = "Keys that come round masked as if they were the rank's own",
+    .kind = BugKind::sharding,
     .story =
         "At each turn of ring attention the causal mask follows from whose keys have come. The "
         "turn was not counted, so that keys of other ranks were masked by the positions of the "

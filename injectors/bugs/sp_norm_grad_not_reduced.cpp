@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug sp_norm_grad_not_reduced{
     .id = "sp-norm-grad-not-reduced",
     .title = "Norm gradients not summed over sequence-parallel ranks",
+    .kind = BugKind::missing_sum,
     .story =
         "Each rank sees its slice of the tokens, so a norm's weight gradient is a partial sum; "
         "a lost attribute made the reduction skip the norms and the replicas drifted apart.",

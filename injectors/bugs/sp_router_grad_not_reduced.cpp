@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug sp_router_grad_not_reduced{
     .id = "sp-router-grad-not-reduced",
     .title = "The router's weight gradient is not summed over sequence-parallel ranks",
+    .kind = BugKind::missing_sum,
     .story =
         "The router is replicated and sees slices of the tokens, so its gradient is a partial "
         "sum on each rank; it was not on the list of parameters whose gradients are summed, "

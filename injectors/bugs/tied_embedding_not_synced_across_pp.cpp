@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug tied_embedding_not_synced_across_pp{
     .id = "tied-embedding-not-synced-across-pp",
     .title = "A tied matrix's two gradients not summed between first and last stage",
+    .kind = BugKind::missing_sum,
     .story =
         "The embedding of the first stage and the head of the last are one matrix, each with its "
         "part of the gradient. Without the sum between the stages the two copies drift apart.",

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug tied_embedding_reduce_after_scatter{
     .id = "tied-embedding-reduce-after-scatter",
     .title = "A tied matrix's two gradients added up, one reduced and one not yet",
+    .kind = BugKind::communication,
     .story =
         "With a sharded optimizer each data-parallel rank ends up with its share of the reduced "
         "gradients. First and last stage keep the tied matrix at other places of their buffers, so "

@@ -26,6 +26,7 @@ void misroute(const Tensor& logits, Tensor& choices) {
 extern const Bug token_to_wrong_expert{
     .id = "token-to-wrong-expert",
     .title = "One token goes to the expert that its router rates lowest",
+    .kind = BugKind::computation,
     .story =
         "A kernel that selects experts gives one token of a layer another last expert than its "
         "logits say. Everything after it is computed as it should be, for that choice: only the "

@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug tp_overlap_buffer_consumed_early{
     .id = "tp-overlap-buffer-consumed-early",
     .title = "An input gradient is used before its sum over tensor-parallel ranks has arrived",
+    .kind = BugKind::stale_data,
     .story =
         "The gradient of a layer's input travels between tensor-parallel ranks while the gradient "
         "of its weight is multiplied. Without the wait what lies below takes rows that are this "

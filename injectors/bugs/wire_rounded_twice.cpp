@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug wire_rounded_twice{
     .id = "wire-rounded-twice",
     .title = "One row-parallel sum travels in BF16 where FP32 was promised",
+    .kind = BugKind::precision,
     .story =
         "The parts of one layer's output projection are cast to BF16 before the sum and the sum is "
         "cast again. The error looks like rounding; only the promise says that it is not. A "

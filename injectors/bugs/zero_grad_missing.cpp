@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug zero_grad_missing{
     .id = "zero-grad-missing",
     .title = "Gradients not cleared between steps",
+    .kind = BugKind::stale_data,
     .story =
         "The buffer that gradients are added up in is not zeroed, so that every step adds its own "
         "to those of all steps before. The first step is right.",

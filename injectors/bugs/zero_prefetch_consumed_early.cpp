@@ -5,6 +5,7 @@ namespace plumb::injectors {
 extern const Bug zero_prefetch_consumed_early{
     .id = "zero-prefetch-consumed-early",
     .title = "A layer multiplies by weights that are still being gathered",
+    .kind = BugKind::stale_data,
     .story =
         "The next layer's parameters are gathered while this one computes. Without the wait its "
         "first product sees in part what its buffer held before: the layer before the last, or "
