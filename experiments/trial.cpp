@@ -1,6 +1,8 @@
 #include "experiments/trial.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <optional>
 #include <set>
 
@@ -20,6 +22,9 @@ Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
 
 namespace {
 
+// Two NaN of the same bits are equal; zeros of either sign are not.
+std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+
 // What the bug changes of the healthy run.
 void compare(const Candidate& healthy, const Merged& h, const Candidate& broken, const Merged& b,
              Trial& trial) {
@@ -32,7 +37,7 @@ void compare(const Candidate& healthy, const Merged& h, const Candidate& broken,
   for (const auto& [id, tensor] : b.values) {
     const auto found = h.values.find(id);
     if (found == h.values.end() || found->second->size() != tensor->size()) continue;
-    if (found->second->values == tensor->values) continue;
+    if (std::ranges::equal(found->second->values, tensor->values, {}, bits, bits)) continue;
     trial.changed = true;
     const double effect = difference(tensor->values, found->second->values).relative();
     if (effect > trial.effect && !after_clipping.contains(id)) {
@@ -46,37 +51,47 @@ void compare(const Candidate& healthy, const Merged& h, const Candidate& broken,
 
 }  // namespace
 
-Runs runs_of(const Start& first, const Bug& bug, const Dose& dose, Rewriting rewriting) {
+Planted planted(const Bug& bug, const Dose& dose, const Config& config) {
+  return {[&bug, dose](Joints& joints, const Config& c) { bug.plant(joints, dose, c); },
+          bug.in_the_next_step, bug.bites_at(config)};
+}
+
+Runs runs_of(const Start& first, const Planted& wrong, Rewriting rewriting) {
   std::vector<StaleGradients> stale;
+  const auto broken_run = [&](const Start& start) {
+    Joints joints;
+    wrong.plant(joints, start.run.config);
+    return model::run_candidate(start, joints, "reference", threads(), &stale);
+  };
   Start start = first;
-  if (bug.in_the_next_step) {
-    run_candidate(first, &bug, dose, "reference", threads(), &stale);
+  if (wrong.in_the_next_step) {
+    broken_run(first);
     start = step_after(first, merge(run_reference(first)).values);
   }
   start = rewritten(std::move(start), rewriting);
   Trace reference = run_reference(start);
-  Candidate healthy = run_candidate(start);
-  Candidate broken = run_candidate(start, &bug, dose, "reference", threads(), &stale);
+  Candidate healthy = run_candidate(start, nullptr), broken = broken_run(start);
   return {std::move(start), std::move(reference), std::move(healthy), std::move(broken)};
 }
 
-Trial changes_of(const Runs& runs, const Bug& bug, const Merged& healthy, const Merged& broken) {
+Trial changes_of(const Runs& runs, const Planted& wrong, const Merged& healthy,
+                 const Merged& broken) {
   Trial seen;
   compare(runs.healthy, healthy, runs.broken, broken, seen);
-  seen.bites_at = bug.bites_at(runs.start.run.config);
+  seen.bites_at = wrong.bites_at;
   return seen;
 }
 
-std::vector<Trial> run_trials(const Start& first, const Bug& bug, const Dose& dose,
+std::vector<Trial> run_trials(const Start& first, const Planted& wrong,
                               const std::vector<CheckOptions>& ways, Rewriting rewriting) {
-  const Runs runs = runs_of(first, bug, dose, rewriting);
+  const Runs runs = runs_of(first, wrong, rewriting);
   std::optional<Trace> perturbed;  // of the step that is judged, where that is not `first`
   const auto asks = [](const CheckOptions& options) { return options.perturbed != nullptr; };
-  const bool another = bug.in_the_next_step || rewriting != Rewriting::none;
+  const bool another = wrong.in_the_next_step || rewriting != Rewriting::none;
   if (another && std::ranges::any_of(ways, asks)) perturbed = run_perturbed(runs.start, 1);
   const Merged r = merge_verified(runs.reference);
   const Merged h = merge_verified(runs.healthy.trace), b = merge_verified(runs.broken.trace);
-  const Trial seen = changes_of(runs, bug, h, b);
+  const Trial seen = changes_of(runs, wrong, h, b);
   const Reference trusted(runs.reference, r);
   std::vector<Trial> trials(ways.size(), seen);
   for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -87,6 +102,11 @@ std::vector<Trial> run_trials(const Start& first, const Bug& bug, const Dose& do
     trials[i].blamed_right = trials[i].broken.blamed == seen.bites_at;
   }
   return trials;
+}
+
+std::vector<Trial> run_trials(const Start& first, const Bug& bug, const Dose& dose,
+                              const std::vector<CheckOptions>& ways, Rewriting rewriting) {
+  return run_trials(first, planted(bug, dose, first.run.config), ways, rewriting);
 }
 
 Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options,

@@ -4,6 +4,7 @@
 // TESTED   tests/experiments/catch_test.cpp
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,14 @@ struct Trial {
   std::string bites_at;
 };
 
+// What is wrong in a run: decisions that are replaced, and where that shows first.
+struct Planted {
+  std::function<void(Joints&, const Config&)> plant;
+  bool in_the_next_step = false;  // the first step is right
+  std::string bites_at = {};      // empty: nobody says
+};
+Planted planted(const Bug& bug, const Dose& dose, const Config& config);
+
 // The runs that are judged, all from one start: of the step before, a bug that shows late has left
 // its state alone.
 struct Runs {
@@ -39,10 +48,10 @@ struct Runs {
   Trace reference;
   Candidate healthy, broken;
 };
-Runs runs_of(const Start& first, const Bug& bug, const Dose& dose,
-             Rewriting rewriting = Rewriting::none);
+Runs runs_of(const Start& first, const Planted& wrong, Rewriting rewriting = Rewriting::none);
 // What the bug changed, without verdicts.
-Trial changes_of(const Runs& runs, const Bug& bug, const Merged& healthy, const Merged& broken);
+Trial changes_of(const Runs& runs, const Planted& wrong, const Merged& healthy,
+                 const Merged& broken);
 
 // A bug that shows late gets a step before, after which reference and candidates start alike.
 // `rewriting`: of the step that is judged (model/plan/rewriting.hpp); a rule `perturbation` is then
@@ -51,6 +60,9 @@ Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const Chec
                 Rewriting rewriting = Rewriting::none);
 // The same runs, judged in several ways.
 std::vector<Trial> run_trials(const Start& start, const Bug& bug, const Dose& dose,
+                              const std::vector<CheckOptions>& ways,
+                              Rewriting rewriting = Rewriting::none);
+std::vector<Trial> run_trials(const Start& start, const Planted& wrong,
                               const std::vector<CheckOptions>& ways,
                               Rewriting rewriting = Rewriting::none);
 

@@ -268,17 +268,19 @@ bool Joint::shapes_fit() {
   return true;
 }
 
-// A file may claim any size. Believed is only a whole that all ranks could hold together if each
-// held as much as the one with the largest shard.
+// A file may claim any size. Believed is only a whole that is at most twice as large as what all
+// ranks could hold together if each held as much as the one with the largest shard: of shares that
+// are too short the holes are found.
 bool Joint::enough() {
   std::size_t largest = 0;
   for (const auto& [rank, shard] : shards_)
     largest = std::max(largest, shard->rows() * shard->cols());
   const double most = static_cast<double>(largest) * static_cast<double>(ranks_);
-  if (static_cast<double>(rows()) * static_cast<double>(cols()) <= most) return true;
-  before_.push_back(found("the whole is said to be " + size_of(rows(), cols()) + ", more than " +
-                          std::to_string(ranks_) + (ranks_ == 1 ? " rank" : " ranks") +
-                          " with at most " + std::to_string(largest) + " elements can hold"));
+  if (static_cast<double>(rows()) * static_cast<double>(cols()) <= 2 * most) return true;
+  before_.push_back(found("the whole is said to be " + size_of(rows(), cols()) +
+                          ", more than twice what " + std::to_string(ranks_) +
+                          (ranks_ == 1 ? " rank" : " ranks") + " with at most " +
+                          std::to_string(largest) + " elements can hold"));
   return false;
 }
 

@@ -206,7 +206,9 @@ void Corpus::write_cases() const {
 
 void Corpus::make_one(const Pair& pair, const Effort& effort,
                       const std::function<void(std::uintmax_t)>& size_told) {
-  const Runs runs = runs_of(start_of(asked_, pair, effort), *pair.bug, {});
+  const Start start = start_of(asked_, pair, effort);
+  const Planted wrong = planted(*pair.bug, {}, start.run.config);
+  const Runs runs = runs_of(start, wrong);
   const Merged healthy = merge_verified(runs.healthy.trace),
                broken = merge_verified(runs.broken.trace);
   const std::uintmax_t of_reference = bytes_of(runs.reference);
@@ -219,7 +221,7 @@ void Corpus::make_one(const Pair& pair, const Effort& effort,
   take_away_left(references / "reference");
   take_away_left(cases / pair.healthy);
   write_beside(asked_, pair, runs, references);
-  const Trial changes = changes_of(runs, *pair.bug, healthy, broken);
+  const Trial changes = changes_of(runs, wrong, healthy, broken);
   const bool first_is_healthy = pair.healthy < pair.buggy;  // as drawn: times of files tell nothing
   for (const bool buggy : {!first_is_healthy, first_is_healthy}) {
     const Candidate& ran = buggy ? runs.broken : runs.healthy;

@@ -1,0 +1,61 @@
+#include "experiments/joint_faults.hpp"
+
+#include "model/plan/verify.hpp"
+
+namespace plumb::experiments {
+namespace {
+
+using enum Family;
+
+const Place all_places[] = {
+    {{.families = {gpt}, .layout = "tp2"}},
+    {{.families = {llama}, .layout = "tp2,sp"}},
+    {{.families = {gpt}, .layout = "dp2,zero1"}},
+    {{.families = {gpt}, .layout = "dp2,pp2,zero1"}},
+    {{.families = {llama}, .layout = "cp2:ring"}},
+    {{.families = {llama}, .layout = "cp2:allgather"}},
+    {{.families = {llama}, .layout = "recompute:uniform2"}},
+    {{.families = {llama}, .layout = "tp2", .settings = {{"qk_norm", "1"}}}},
+    {{.families = {llama}, .layout = "cp2", .settings = {{"documents", "3"}}}},
+    {{.families = {gpt}, .layout = "tp2,sp", .settings = {{"dropout", "0.1"}}}},
+    {{.families = {gpt}, .layout = "tp2", .settings = {{"label_smoothing", "0.1"}}}},
+    {{.families = {gpt}, .layout = "dp2", .settings = {{"mtp", "1"}}}},
+    {{.families = {gpt}, .layout = "dp2,overlap:1"}},
+    {{.families = {gpt}, .layout = "tp2", .recipe = "fp8-current"}},
+    {{.families = {gpt}, .layout = "tp2,sp", .recipe = "fp8-current"}},
+    {{.families = {gpt}, .layout = "tp2", .recipe = "fp16"}},
+    {{.families = {gpt}, .layout = "tp2,sp", .experts = true}},
+    {{.families = {gpt}, .layout = "dp2,ep2", .experts = true}},
+    {{.families = {gpt}, .layout = "tp2,sp", .experts = true, .settings = {{"capacity", "1.0"}}}},
+    {{.families = {gpt},
+      .layout = "dp2",
+      .experts = true,
+      .settings = {{"balance_bias", "0.001"}}}},
+    {{.families = {gpt}, .layout = "tp2"}, true},
+    {{.families = {gpt}, .layout = "dp2,zero1"}, true},
+};
+
+}  // namespace
+
+std::span<const Place> places_of_joints() { return all_places; }
+
+std::optional<Shown> Search::first_change(const GenericFault& fault,
+                                          const std::function<Start(const Needs&)>& start) {
+  for (const Place& place : all_places) {
+    if (not_asked_.contains({fault.joint, &place})) continue;
+    const Planted wrong{[&](Joints& joints, const Config&) { fault.plant(joints); },
+                        place.in_the_next_step};
+    Runs runs = runs_of(start(place.needs), wrong);
+    if (!runs.broken.reached) {
+      not_asked_.insert({fault.joint, &place});
+      continue;
+    }
+    Merged healthy = merge_verified(runs.healthy.trace), broken = merge_verified(runs.broken.trace);
+    Trial trial = changes_of(runs, wrong, healthy, broken);
+    if (!trial.changed) continue;
+    return Shown{&place, std::move(runs), std::move(healthy), std::move(broken), std::move(trial)};
+  }
+  return {};
+}
+
+}  // namespace plumb::experiments
