@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "experiments/equal_alarms.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/said.hpp"
 #include "experiments/small.hpp"
@@ -51,23 +52,10 @@ std::vector<Cell> cells() {
   return all;
 }
 
-// Of a rule of sizes under a margin of 1; what a rule has for a margin is a factor of all ratios.
-double times(const std::string& rule) { return rule == "perturbation" ? CheckOptions().margin : 1; }
-
 Table::Row row_of(const std::vector<std::string>& key, const std::string& rule, const Trial& t) {
-  const Said said = said_by(rule, t);
-  const Standing healthy = standing(t.healthy, t.bites_at), broken = standing(t.broken, t.bites_at);
   Table::Row row = key;
-  for (const std::string& text :
-       {rule, yes(t.reached), yes(t.changed), yes(said.structure), yes(!said.broken.empty()),
-        said.blamed.empty() ? "-" : said.blamed, yes(said.blamed == t.bites_at),
-        yes(module_of(said.blamed) == module_of(t.bites_at)), yes(said.false_alarm)}) {
-    row.push_back(text);
-  }
-  for (const double ratio : {healthy.largest, broken.largest, healthy.finite, broken.finite,
-                             broken.before, broken.there}) {
-    row.push_back(rule == structure_alone ? "-" : cell(times(rule) * ratio));
-  }
+  row.push_back(rule);
+  for (const std::string& text : cells_of(rule, t)) row.push_back(text);
   return row;
 }
 
@@ -120,75 +108,37 @@ void run(Table& rows, const Effort& effort) {
   }
 }
 
-// A row, as rates need it.
-struct Outcome {
-  int bug = 0;
-  bool structure = false, detected = false, blamed = false, accused = false;
-  bool structure_blames = false;  // where the bug bites
-  double healthy = 0, broken = 0, before = 0, there = 0;
+constexpr std::size_t keys_of_a_run = 7;
+
+// By number of the bug in the paper's table.
+struct OfBug {
+  int bug;
+  Outcome outcome;
 };
-
-// `blames`: keys of runs in which structure alone blames where the bug bites.
-Outcome outcome_of(const Table& rows, const Table::Row& row, const std::set<Table::Row>& blames) {
-  const auto is = [&](const char* name) { return row[rows.column(name)] == "1"; };
-  const auto number = [&](const char* name) { return std::stod(row[rows.column(name)]); };
-  Outcome o;
-  o.bug = std::stoi(row[0]);
-  o.structure = is("structure");
-  o.detected = is("detected");
-  o.blamed = is("blamed_right");
-  o.accused = is("false_alarm");
-  o.structure_blames = blames.contains({row.begin(), row.begin() + 7});
-  o.healthy = number("healthy_ratio");
-  o.broken = number("broken_ratio");
-  o.before = number("ratio_before");
-  o.there = number("ratio_where_it_bites");
-  return o;
+std::vector<Outcome> outcomes(const std::vector<OfBug>& all) {
+  std::vector<Outcome> bare;
+  for (const OfBug& one : all) bare.push_back(one.outcome);
+  return bare;
 }
 
-// The same under another margin.
-Outcome at_margin(Outcome o, double margin) {
-  o.detected = o.broken > margin;
-  o.blamed = o.there > margin && o.before <= margin;
-  o.accused = o.healthy > margin;
-  return o;
-}
-
-// The least margin at which no more than `allowed` healthy runs are accused. Infinite: there is none.
-double margin_for(const std::vector<Outcome>& all, std::size_t allowed) {
-  std::vector<double> ratios;
-  for (const Outcome& o : all) ratios.push_back(o.healthy);
-  std::ranges::sort(ratios, std::greater());
-  return allowed < ratios.size() ? ratios[allowed] : 0;
-}
-
-std::size_t accused_of(const std::vector<Outcome>& all) {
-  return static_cast<std::size_t>(std::ranges::count_if(all, &Outcome::accused));
-}
-
-// The default rules have structure's blame already.
-bool blamed_with_structure(const Outcome& o, bool by_default) {
-  return o.structure && !by_default ? o.structure_blames : o.blamed;
-}
-
-void add_rates(Table& out, const Table::Row& key, const std::vector<Outcome>& all) {
+void add_rates(Table& out, const Table::Row& key, const std::vector<OfBug>& all) {
   const bool by_default = key[2] == default_rules;
   std::size_t detected = 0, with_structure = 0, blamed = 0, blamed_too = 0;
   std::set<int> bugs, missed, not_blamed, not_even_so;
-  for (const Outcome& o : all) {
-    const bool found = o.detected || o.structure, right = blamed_with_structure(o, by_default);
+  for (const auto& [bug, o] : all) {
+    const bool found = o.found(), right = o.blamed_with_structure(by_default);
     detected += o.detected ? 1 : 0;
     with_structure += found ? 1 : 0;
     blamed += o.blamed ? 1 : 0;
     blamed_too += right ? 1 : 0;
-    bugs.insert(o.bug);
-    if (!found) missed.insert(o.bug);
-    if (!o.blamed) not_blamed.insert(o.bug);
-    if (!right) not_even_so.insert(o.bug);
+    bugs.insert(bug);
+    if (!found) missed.insert(bug);
+    if (!o.blamed) not_blamed.insert(bug);
+    if (!right) not_even_so.insert(bug);
   }
   Table::Row row = key;
-  for (const std::size_t n : {all.size(), accused_of(all), detected, with_structure, blamed,
-                              blamed_too, bugs.size(), bugs.size() - missed.size(),
+  for (const std::size_t n : {all.size(), accused_of(outcomes(all)), detected, with_structure,
+                              blamed, blamed_too, bugs.size(), bugs.size() - missed.size(),
                               bugs.size() - not_blamed.size(), bugs.size() - not_even_so.size()}) {
     row.push_back(std::to_string(n));
   }
@@ -196,23 +146,19 @@ void add_rates(Table& out, const Table::Row& key, const std::vector<Outcome>& al
 }
 
 // Of a cell, by rule.
-using Outcomes = std::map<std::string, std::vector<Outcome>>;
+using Outcomes = std::map<std::string, std::vector<OfBug>>;
 
 std::map<std::pair<std::string, std::string>, Outcomes> by_cell(const Table& rows) {
-  const std::size_t of_rule = rows.column("rule"), right = rows.column("blamed_right");
-  std::set<Table::Row> blames;
-  for (const Table::Row& row : rows.rows()) {
-    if (row[of_rule] == structure_alone && row[right] == "1") {
-      blames.insert({row.begin(), row.begin() + 7});
-    }
-  }
+  const std::size_t of_rule = rows.column("rule");
+  const std::set<Table::Row> blames = blamed_by_structure(rows, keys_of_a_run);
   std::map<std::pair<std::string, std::string>, Outcomes> cells;
   for (const Table::Row& row : rows.rows()) {
     if (row[of_rule] == structure_alone) continue;
     const std::string recipe = row[rows.column("recipe")].substr(0, 3) == "fp8" ? "fp8" : "bf16";
     for (const std::string& r : {std::string("all"), recipe}) {
       for (const std::string& w : {std::string("all"), row[rows.column("weights")]}) {
-        cells[{r, w}][row[of_rule]].push_back(outcome_of(rows, row, blames));
+        cells[{r, w}][row[of_rule]].push_back(
+            {std::stoi(row[0]), outcome_of(rows, row, blames, keys_of_a_run)});
       }
     }
   }
@@ -228,14 +174,14 @@ Table rates(const Table& rows) {
             4);
   for (const auto& [of, by_rule] : by_cell(rows)) {
     if (!by_rule.contains(default_rules)) continue;
-    const std::size_t ours = accused_of(by_rule.at(default_rules));
+    const std::size_t ours = accused_of(outcomes(by_rule.at(default_rules)));
     for (const std::string& rule : rules) {
       if (!by_rule.contains(rule)) continue;
-      std::vector<Outcome> all = by_rule.at(rule);
-      add_rates(out, {of.first, of.second, rule, "as given", cell(times(rule))}, all);
+      std::vector<OfBug> all = by_rule.at(rule);
+      add_rates(out, {of.first, of.second, rule, "as given", cell(given_margin(rule))}, all);
       if (rule == default_rules) continue;
-      const double margin = margin_for(all, ours);
-      for (Outcome& o : all) o = at_margin(o, margin);
+      const double margin = margin_for(outcomes(all), ours);
+      for (OfBug& o : all) o.outcome = at_margin(o.outcome, margin);
       add_rates(out, {of.first, of.second, rule, "our false alarms", cell(margin)}, all);
     }
   }

@@ -48,7 +48,7 @@ extern const Claim b4_planted_bugs_are_caught{
     .reading =
         "Default rules; every family, random and trained weights, five seeds; the bugs that "
         "the catalogue had then.",
-    .rows = {{"detection-rate", " gpt random .* 1 assert-close$"}},
+    .rows = {{"detection-rate", " gpt random .* 1 structure$"}},
     .picture = "detection-rate.svg",
     .judge = judge,
 };
