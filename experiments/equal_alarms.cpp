@@ -5,13 +5,13 @@
 
 namespace plumb::experiments {
 
-const std::vector<std::string> columns_of_outcomes = {"reached",        "changed",
-                                                      "structure",      "detected",
-                                                      "blamed",         "blamed_right",
-                                                      "module_right",   "false_alarm",
-                                                      "healthy_ratio",  "broken_ratio",
-                                                      "healthy_finite", "broken_finite",
-                                                      "ratio_before",   "ratio_where_it_bites"};
+const std::vector<std::string> columns_of_judgements = {"reached",        "changed",
+                                                        "structure",      "detected",
+                                                        "blamed",         "blamed_right",
+                                                        "module_right",   "false_alarm",
+                                                        "healthy_ratio",  "broken_ratio",
+                                                        "healthy_finite", "broken_finite",
+                                                        "ratio_before",   "ratio_where_it_bites"};
 
 double given_margin(const std::string& rule) {
   return rule == "perturbation" ? CheckOptions().margin : 1;
@@ -46,11 +46,11 @@ std::set<Table::Row> blamed_by_structure(const Table& rows, std::size_t keys) {
   return blames;
 }
 
-Outcome outcome_of(const Table& rows, const Table::Row& row, const std::set<Table::Row>& blames,
-                   std::size_t keys) {
+Judgement judgement_of(const Table& rows, const Table::Row& row, const std::set<Table::Row>& blames,
+                       std::size_t keys) {
   const auto is = [&](const char* name) { return row[rows.column(name)] == "1"; };
   const auto number = [&](const char* name) { return std::stod(row[rows.column(name)]); };
-  Outcome o;
+  Judgement o;
   o.structure = is("structure");
   o.detected = is("detected");
   o.blamed = is("blamed_right");
@@ -64,20 +64,20 @@ Outcome outcome_of(const Table& rows, const Table::Row& row, const std::set<Tabl
   return o;
 }
 
-Outcome at_margin(Outcome o, double margin) {
+Judgement at_margin(Judgement o, double margin) {
   o.detected = o.broken > margin;
   o.blamed = o.there > margin && o.before <= margin;
   o.accused = o.healthy > margin;
   return o;
 }
 
-std::size_t accused_of(const std::vector<Outcome>& all) {
-  return static_cast<std::size_t>(std::ranges::count_if(all, &Outcome::accused));
+std::size_t accused_of(const std::vector<Judgement>& all) {
+  return static_cast<std::size_t>(std::ranges::count_if(all, &Judgement::accused));
 }
 
-double margin_for(const std::vector<Outcome>& all, std::size_t allowed) {
+double margin_for(const std::vector<Judgement>& all, std::size_t allowed) {
   std::vector<double> ratios;
-  for (const Outcome& o : all) ratios.push_back(o.healthy);
+  for (const Judgement& o : all) ratios.push_back(o.healthy);
   std::ranges::sort(ratios, std::greater());
   return allowed < ratios.size() ? ratios[allowed] : 0;
 }

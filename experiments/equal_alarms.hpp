@@ -16,7 +16,7 @@
 namespace plumb::experiments {
 
 // One trial under one rule.
-struct Outcome {
+struct Judgement {
   bool structure = false, detected = false, blamed = false, accused = false;
   bool structure_blames = false;                          // where the bug bites
   double healthy = 0, broken = 0, before = 0, there = 0;  // as Standing, of both runs
@@ -29,9 +29,9 @@ struct Outcome {
   }
 };
 
-// The cells of a row that outcomes are made from, after the key and `rule`, and their names. Ratios
+// The cells of a row that judgements are made from, after the key and `rule`, and their names. Ratios
 // are those under a margin of 1.
-extern const std::vector<std::string> columns_of_outcomes;
+extern const std::vector<std::string> columns_of_judgements;
 Table::Row cells_of(const std::string& rule, const Trial& trial);
 
 // What a rule has for a margin as it is given: a factor of its tolerance.
@@ -39,13 +39,13 @@ double given_margin(const std::string& rule);
 
 // Keys of runs, the first `keys` cells, in which structure alone blames where the bug bites.
 std::set<Table::Row> blamed_by_structure(const Table& rows, std::size_t keys);
-Outcome outcome_of(const Table& rows, const Table::Row& row, const std::set<Table::Row>& blames,
-                   std::size_t keys);
+Judgement judgement_of(const Table& rows, const Table::Row& row, const std::set<Table::Row>& blames,
+                       std::size_t keys);
 
 // The same under another margin.
-Outcome at_margin(Outcome outcome, double margin);
-std::size_t accused_of(const std::vector<Outcome>& all);
+Judgement at_margin(Judgement judgement, double margin);
+std::size_t accused_of(const std::vector<Judgement>& all);
 // The least margin at which no more than `allowed` healthy runs are accused. Infinite: there is none.
-double margin_for(const std::vector<Outcome>& all, std::size_t allowed);
+double margin_for(const std::vector<Judgement>& all, std::size_t allowed);
 
 }  // namespace plumb::experiments

@@ -40,9 +40,9 @@ void bit(std::span<float> x, Memory&) {
 }
 
 constexpr Corruption all_corruptions[] = {
-    {"zeros", zeros, true},     {"twice", twice, false}, {"swapped", swapped, true},
-    {"shifted", shifted, true}, {"stale", stale, true},  {"coarse", coarse, false},
-    {"bit", bit, false},
+    {"bit", bit, false},       {"stale", stale, true},     {"zeros", zeros, true},
+    {"twice", twice, false},   {"swapped", swapped, true}, {"shifted", shifted, true},
+    {"coarse", coarse, false},
 };
 
 // Joints whose numbers are names: of experts, of tokens.

@@ -9,9 +9,9 @@
 //   a place                  zero
 //   places                   swapped: the first and the last change places
 //   a slice or a stage       short: one less at its end
-//   numbers                  zeros, twice, swapped (halves change places), shifted (by one place),
-//                            stale (what the same rank was given there before), coarse (E5M2), bit
-//                            (one of the middle number)
+//   numbers                  bit (one of the middle number), stale (what the same rank was given
+//                            there before), zeros, twice, swapped (halves change places), shifted
+//                            (by one place), coarse (E5M2)
 //
 // A fault is planted wherever its joint is asked: of all ranks, layers and micro-batches. Where
 // numbers are whole (choices of experts, labels), only kinds that leave them so.

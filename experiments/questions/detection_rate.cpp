@@ -64,29 +64,29 @@ void run(Table& rows, const Effort& effort) {
   }
 }
 
-void add_rates(Table& out, const Table::Row& key, const std::vector<Outcome>& all) {
+void add_rates(Table& out, const Table::Row& key, const std::vector<Judgement>& all) {
   const bool by_default = key[2] == default_rules;
   const auto count = [&](const auto& is) { return std::to_string(std::ranges::count_if(all, is)); };
   Table::Row row = key;
   row.insert(row.end(),
-             {std::to_string(all.size()), count([](const Outcome& o) { return o.accused; }),
-              count([](const Outcome& o) { return o.detected; }),
-              count([](const Outcome& o) { return o.found(); }),
-              count([](const Outcome& o) { return o.blamed; }),
-              count([&](const Outcome& o) { return o.blamed_with_structure(by_default); })});
+             {std::to_string(all.size()), count([](const Judgement& o) { return o.accused; }),
+              count([](const Judgement& o) { return o.detected; }),
+              count([](const Judgement& o) { return o.found(); }),
+              count([](const Judgement& o) { return o.blamed; }),
+              count([&](const Judgement& o) { return o.blamed_with_structure(by_default); })});
   out.add(row);
 }
 
 // By rule, of one kind of bug and one kind of weights.
-using Outcomes = std::map<std::string, std::vector<Outcome>>;
+using Judgements = std::map<std::string, std::vector<Judgement>>;
 
-std::map<std::pair<std::string, std::string>, Outcomes> by_cell(const Table& rows) {
+std::map<std::pair<std::string, std::string>, Judgements> by_cell(const Table& rows) {
   const std::size_t of_rule = rows.column("rule");
   const std::set<Table::Row> blames = blamed_by_structure(rows, keys_of_a_run);
-  std::map<std::pair<std::string, std::string>, Outcomes> cells;
+  std::map<std::pair<std::string, std::string>, Judgements> cells;
   for (const Table::Row& row : rows.rows()) {
     if (row[of_rule] == structure_alone) continue;
-    const Outcome o = outcome_of(rows, row, blames, keys_of_a_run);
+    const Judgement o = judgement_of(rows, row, blames, keys_of_a_run);
     for (const std::string& kind : {std::string("all"), row[rows.column("kind")]}) {
       for (const std::string& weights : {std::string("all"), row[rows.column("weights")]}) {
         cells[{kind, weights}][row[of_rule]].push_back(o);
@@ -104,15 +104,15 @@ Table rates(const Table& rows) {
             4);
   const auto cells = by_cell(rows);
   for (const auto& [of, by_rule] : cells) {
-    const Outcomes& of_all = cells.at({"all", of.second});
+    const Judgements& of_all = cells.at({"all", of.second});
     if (!of_all.contains(default_rules)) continue;
     for (const std::string& rule : rules) {
       if (!by_rule.contains(rule)) continue;
-      std::vector<Outcome> all = by_rule.at(rule);
+      std::vector<Judgement> all = by_rule.at(rule);
       add_rates(out, {of.first, of.second, rule, "as given", cell(given_margin(rule))}, all);
       if (rule == default_rules) continue;
       const double margin = margin_for(of_all.at(rule), accused_of(of_all.at(default_rules)));
-      for (Outcome& o : all) o = at_margin(o, margin);
+      for (Judgement& o : all) o = at_margin(o, margin);
       add_rates(out, {of.first, of.second, rule, "our false alarms", cell(margin)}, all);
     }
   }
@@ -122,7 +122,7 @@ Table rates(const Table& rows) {
 std::vector<std::string> columns() {
   std::vector<std::string> all = {"bug",    "kind", "family", "weights",
                                   "recipe", "seed", "rule",   "effect"};
-  all.insert(all.end(), columns_of_outcomes.begin(), columns_of_outcomes.end());
+  all.insert(all.end(), columns_of_judgements.begin(), columns_of_judgements.end());
   return all;
 }
 

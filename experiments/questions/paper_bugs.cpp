@@ -113,11 +113,11 @@ constexpr std::size_t keys_of_a_run = 7;
 // By number of the bug in the paper's table.
 struct OfBug {
   int bug;
-  Outcome outcome;
+  Judgement judgement;
 };
-std::vector<Outcome> outcomes(const std::vector<OfBug>& all) {
-  std::vector<Outcome> bare;
-  for (const OfBug& one : all) bare.push_back(one.outcome);
+std::vector<Judgement> judgements(const std::vector<OfBug>& all) {
+  std::vector<Judgement> bare;
+  for (const OfBug& one : all) bare.push_back(one.judgement);
   return bare;
 }
 
@@ -137,7 +137,7 @@ void add_rates(Table& out, const Table::Row& key, const std::vector<OfBug>& all)
     if (!right) not_even_so.insert(bug);
   }
   Table::Row row = key;
-  for (const std::size_t n : {all.size(), accused_of(outcomes(all)), detected, with_structure,
+  for (const std::size_t n : {all.size(), accused_of(judgements(all)), detected, with_structure,
                               blamed, blamed_too, bugs.size(), bugs.size() - missed.size(),
                               bugs.size() - not_blamed.size(), bugs.size() - not_even_so.size()}) {
     row.push_back(std::to_string(n));
@@ -146,19 +146,19 @@ void add_rates(Table& out, const Table::Row& key, const std::vector<OfBug>& all)
 }
 
 // Of a cell, by rule.
-using Outcomes = std::map<std::string, std::vector<OfBug>>;
+using Judgements = std::map<std::string, std::vector<OfBug>>;
 
-std::map<std::pair<std::string, std::string>, Outcomes> by_cell(const Table& rows) {
+std::map<std::pair<std::string, std::string>, Judgements> by_cell(const Table& rows) {
   const std::size_t of_rule = rows.column("rule");
   const std::set<Table::Row> blames = blamed_by_structure(rows, keys_of_a_run);
-  std::map<std::pair<std::string, std::string>, Outcomes> cells;
+  std::map<std::pair<std::string, std::string>, Judgements> cells;
   for (const Table::Row& row : rows.rows()) {
     if (row[of_rule] == structure_alone) continue;
     const std::string recipe = row[rows.column("recipe")].substr(0, 3) == "fp8" ? "fp8" : "bf16";
     for (const std::string& r : {std::string("all"), recipe}) {
       for (const std::string& w : {std::string("all"), row[rows.column("weights")]}) {
         cells[{r, w}][row[of_rule]].push_back(
-            {std::stoi(row[0]), outcome_of(rows, row, blames, keys_of_a_run)});
+            {std::stoi(row[0]), judgement_of(rows, row, blames, keys_of_a_run)});
       }
     }
   }
@@ -174,14 +174,14 @@ Table rates(const Table& rows) {
             4);
   for (const auto& [of, by_rule] : by_cell(rows)) {
     if (!by_rule.contains(default_rules)) continue;
-    const std::size_t ours = accused_of(outcomes(by_rule.at(default_rules)));
+    const std::size_t ours = accused_of(judgements(by_rule.at(default_rules)));
     for (const std::string& rule : rules) {
       if (!by_rule.contains(rule)) continue;
       std::vector<OfBug> all = by_rule.at(rule);
       add_rates(out, {of.first, of.second, rule, "as given", cell(given_margin(rule))}, all);
       if (rule == default_rules) continue;
-      const double margin = margin_for(outcomes(all), ours);
-      for (OfBug& o : all) o.outcome = at_margin(o.outcome, margin);
+      const double margin = margin_for(judgements(all), ours);
+      for (OfBug& o : all) o.judgement = at_margin(o.judgement, margin);
       add_rates(out, {of.first, of.second, rule, "our false alarms", cell(margin)}, all);
     }
   }
