@@ -12,14 +12,12 @@ extern const Bug autocast_not_applied{
     .seen_in = "lightning-thunder #725",
     .needs = {.layout = "tp2"},
     .hides_when = "recipes that compute in FP32",
-    .bites_at =
-        [](const Config& c) {
-          return std::string(c.family == Family::gpt ? "m0/embedding/out"
-                                                     : "m0/layers.0.norm1/out");
-        },
+    .bites_at = [](const Config&) { return std::string("m0/embedding/out"); },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.tensors.format.replace([](const Where&, const Format&) { return fp32; });
+          joints.tensors.format.replace([](const Where& where, Format promised) {
+            return where.micro_batch >= 0 ? fp32 : promised;
+          });
         },
 };
 

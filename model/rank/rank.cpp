@@ -126,6 +126,10 @@ void Rank::round(Tensor& x) {
   drawn_ += x.size();
 }
 
+Format Rank::format_of(const Format& promised) const {
+  return promised == r.compute ? joints.tensors.format(where, promised) : promised;
+}
+
 bool Rank::records(const std::string& id) const {
   return traced_ || id == "loss/out" || id == "clip/grad_norm" || next_state_.contains(id);
 }
@@ -133,7 +137,7 @@ bool Rank::records(const std::string& id) const {
 void Rank::tap_leaf(const std::string& id, const Tensor& x, Sharding sharding,
                     const Format& format) {
   if (x.size() == 0 || !records(id)) return;  // no size: experts that no token chose
-  record.shards[recorded_as(id)] = {placed(x, sharding), x, format};
+  record.shards[recorded_as(id)] = {placed(x, sharding), x, format_of(format)};
 }
 
 void Rank::tap_step(const std::string& id, Tensor& x, Sharding sharding, const Format& format,
@@ -147,7 +151,7 @@ void Rank::tap_step(const std::string& id, Tensor&& x, Sharding sharding, const 
   joints.tensors.made(where, id, x);
   const Placement lies = placed(x, sharding);
   if (x.size() > 0 && records(id)) {
-    record.shards[recorded_as(id)] = {lies, std::move(x), format};
+    record.shards[recorded_as(id)] = {lies, std::move(x), format_of(format)};
   }
   record.ran[recorded_as(id)] = ran;
   streams.progress();

@@ -138,6 +138,8 @@ class Rank : public RankContext {
   std::uint64_t drawn_ = 0;           // elements that this rank has rounded by chance
   std::set<std::string> next_state_;  // ids of what the next step starts from
 
+  // The format that a tensor is recorded in: of activations the one that they were rounded to.
+  Format format_of(const Format& promised) const;
   // Is it the gradient of a matrix of first and last stage, here as one of them?
   bool is_of_both_ends(const std::string& gradient) const;
   // The tensor that a micro-batch's gradient is added to; null: zeros.

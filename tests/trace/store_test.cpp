@@ -68,6 +68,21 @@ TEST_F(Store, BringsEveryBitBack) {
   EXPECT_TRUE(touched(*trace.graph, *back.graph).empty());
 }
 
+// A run that did not round has such numbers; a file must not round for it.
+TEST_F(Store, BringsBackNumbersThatTheirFormatDoesNotHave) {
+  std::map<std::string, Shard> shards;
+  shards["rounded"] = {whole(1, 2), Tensor(1, 2, 1.5F), bf16};
+  shards["unrounded"] = {whole(1, 2), Tensor(1, 2, 1.00001F), bf16};
+  write_shards(folder_ / "few", shards);
+
+  const auto back = read_shards(folder_ / "few");
+
+  for (const auto& [id, shard] : shards) {
+    EXPECT_EQ(back.at(id).values, shard.values) << id;
+    EXPECT_EQ(back.at(id).format, bf16) << id;
+  }
+}
+
 // Writes a trace whose graph `damage` has changed, and returns what is said when it is read.
 template <class Damage>
 std::string said_of(const Trace& sound, const fs::path& folder, const Damage& damage) {

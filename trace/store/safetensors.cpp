@@ -17,10 +17,12 @@ using nlohmann::json;
 constexpr std::uint64_t most_values = std::uint64_t(1) << 33;
 constexpr std::uint64_t most_parts = 4096;  // as many as ranks
 
-bool two_bytes(const Shard& shard) { return shard.format == bf16; }
-
-std::uint64_t bytes_of(const Shard& shard) {
-  return shard.values.size() * (two_bytes(shard) ? 2 : 4);
+// Numbers that BF16 does not have are stored as they are, whatever the shard says of them.
+bool two_bytes(const Shard& shard) {
+  if (!(shard.format == bf16)) return false;
+  std::uint32_t below = 0;  // bits that BF16 has no room for
+  for (const float x : shard.values.values) below |= std::bit_cast<std::uint32_t>(x) & 0xffffU;
+  return below == 0;
 }
 
 json placement_to_json(const Shard& shard) {
@@ -37,10 +39,10 @@ json placement_to_json(const Shard& shard) {
           {"format", std::string(shard.format.name)}};
 }
 
-void write_values(std::ostream& out, const Shard& shard) {
-  if (!two_bytes(shard)) {
+void write_values(std::ostream& out, const Shard& shard, bool in_two_bytes) {
+  if (!in_two_bytes) {
     out.write(reinterpret_cast<const char*>(shard.values.values.data()),
-              static_cast<std::streamsize>(bytes_of(shard)));
+              static_cast<std::streamsize>(4 * shard.values.size()));
     return;
   }
   std::vector<std::uint16_t> packed(shard.values.size());
@@ -49,7 +51,7 @@ void write_values(std::ostream& out, const Shard& shard) {
         static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(shard.values.values[e]) >> 16);
   }
   out.write(reinterpret_cast<const char*>(packed.data()),
-            static_cast<std::streamsize>(bytes_of(shard)));
+            static_cast<std::streamsize>(2 * packed.size()));
 }
 
 class Reader {
@@ -184,12 +186,15 @@ void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards,
   json header = json::object();
   json metadata = json::object();
   std::uint64_t offset = 0;
+  std::vector<bool> in_two_bytes;
   for (const auto& [id, shard] : shards) {
-    header[id] = {{"dtype", two_bytes(shard) ? "BF16" : "F32"},
+    in_two_bytes.push_back(two_bytes(shard));
+    const std::uint64_t end = offset + shard.values.size() * (in_two_bytes.back() ? 2 : 4);
+    header[id] = {{"dtype", in_two_bytes.back() ? "BF16" : "F32"},
                   {"shape", {shard.values.rows, shard.values.cols}},
-                  {"data_offsets", {offset, offset + bytes_of(shard)}}};
+                  {"data_offsets", {offset, end}}};
     metadata[id] = says(id, shard);
-    offset += bytes_of(shard);
+    offset = end;
   }
   header["__metadata__"] = metadata;
   std::string text = header.dump();
@@ -197,7 +202,8 @@ void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards,
   const std::uint64_t length = text.size();
   out.write(reinterpret_cast<const char*>(&length), 8);
   out.write(text.data(), static_cast<std::streamsize>(length));
-  for (const auto& [id, shard] : shards) write_values(out, shard);
+  auto two = in_two_bytes.begin();
+  for (const auto& [id, shard] : shards) write_values(out, shard, *two++);
 }
 
 void write_shards(const std::filesystem::path& file, const std::map<std::string, Shard>& shards) {

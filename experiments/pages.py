@@ -1,0 +1,234 @@
+#!/usr/bin/python3
+"""Two pages of docs/ that are made of rows and cards: the scoreboard and the catalogue of bugs.
+
+    pages.py PLUMB          writes docs/scoreboard.md and docs/bugs.md
+    pages.py PLUMB --check  says whether they are those of these rows and cards
+
+PLUMB is the program: it prints the cards (`plumb bugs --json`).
+"""
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).parent.parent
+RESULTS = pathlib.Path(__file__).parent / "results"
+OURS, STRUCTURE = "twins;replay", "structure"
+RULES = {OURS: "twins and replay (default)", "perturbation": "perturbation (the paper's)",
+         "depth-law": "depth-law (its adopter's)", "flat": "flat 8.29 % (the paper's constant)",
+         "assert-close": "assert_close (PyTorch's)"}
+KINDS = {"computation": "something else is computed", "communication": "something else is exchanged, or with others",
+         "missing-sum": "a sum or an exchange does not happen", "stale-data": "data of another time: races, reused buffers",
+         "scaling": "a factor", "sharding": "another part of a tensor", "precision": "a format, a number of bits",
+         "hardware": "a unit, a memory or a wire is broken"}
+RARE = 0.02  # the false-positive rate below which TrainCheck's figures are given
+
+
+def rows(name):
+    with open(next(RESULTS.glob(f"*/{name}.csv")), encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def provenance(name):
+    path = next(RESULTS.glob(f"*/{name}.json"))
+    says = json.loads(path.read_text(encoding="utf-8"))
+    return f"`{says['command']}`, commit {says['commit'][:12]}, device `{path.parent.name}`"
+
+
+def table(head, lines):
+    return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head)] +
+                     ["| " + " | ".join(str(cell) for cell in line) + " |" for line in lines])
+
+
+def wrapped(text):
+    return "\n".join(textwrap.wrap(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False))
+
+
+def share(n, of):
+    return f"{n} of {of}"
+
+
+def rate_of(rates, kind, weights, rule, at):
+    for r in rates:
+        if (r["kind"], r["weights"], r["rule"], r["at"]) == (kind, weights, rule, at):
+            return r
+    return None
+
+
+def by_rule(rates):
+    lines = []
+    for rule, name in RULES.items():
+        given, equal = rate_of(rates, "all", "all", rule, "as given"), rate_of(rates, "all", "all", rule,
+                                                                              "our false alarms")
+        n = given["trials"]
+        lines.append([name, share(given["detected_or_structure"], n), share(given["blamed_right_with_structure"], n),
+                      share(given["healthy_accused"], n)] +
+                     ([share(equal["detected_or_structure"], n), share(equal["blamed_right_with_structure"], n),
+                       equal["healthy_accused"], equal["margin"]] if equal else ["the same", "the same", "", ""]))
+    return table(["rule", "found, as given", "blamed exactly", "healthy runs accused", "found at our false alarms",
+                  "blamed exactly", "accused", "at the margin"], lines)
+
+
+def by_kind(rates):
+    lines = []
+    for kind, what in KINDS.items():
+        line = [f"{kind}: {what}"]
+        for rule in RULES:
+            r = rate_of(rates, kind, "all", rule, "as given" if rule == OURS else "our false alarms")
+            line.append(share(r["detected_or_structure"], r["trials"]))
+        lines.append(line)
+    return table(["kind"] + [name.split(" (")[0] for name in RULES.values()], lines)
+
+
+def missed(trials):
+    """Bugs that the default rules have not found, or blamed elsewhere, in some trial."""
+    of = {}
+    for r in trials:
+        if r["rule"] != OURS:
+            continue
+        found = r["detected"] == "1" or r["structure"] == "1"
+        n = of.setdefault(r["bug"], [0, 0, 0])
+        n[0] += 1
+        n[1] += not found
+        n[2] += found and r["blamed_right"] != "1"
+    bad = [[f"`{bug}`", n[0], n[1], n[2]] for bug, n in of.items() if n[1] or n[2]]
+    if not bad:
+        return "The default rules found every bug in every trial, and blamed the tensor where it bites."
+    return table(["bug", "trials", "not found", "found, another tensor blamed"], bad)
+
+
+def margins(rates):
+    """At false-alarm rates of each rule's own, is any below the rate that others publish theirs at?"""
+    n = rate_of(rates, "all", "all", OURS, "as given")
+    return float(n["healthy_accused"]) / float(n["trials"])
+
+
+def of_joints(trials):
+    lines = []
+    for kind in dict.fromkeys(r["kind"] for r in trials):
+        shown = [r for r in trials if r["kind"] == kind and r["changed"] == "1"]
+        count = lambda column: sum(r[column] == "1" for r in shown)
+        lines.append([kind, len(shown), count("twins_replay"), count("perturbation"), count("flat"),
+                      count("assert_close"), count("accused")])
+    total = ["all"] + [sum(line[i] for line in lines) for i in range(1, len(lines[0]))]
+    return table(["kind of fault", "runs in which a bit changed", "default", "perturbation", "flat 8.29 %", "assert_close",
+                  "healthy runs that the default rules accuse"], lines + [total])
+
+
+def of_hardware(rates):
+    of = {}
+    for r in rates:
+        n = of.setdefault((r["kind"], r["dose"]), {})
+        for column in list(r)[3:]:
+            n[column] = n.get(column, 0) + int(r[column])
+    lines = [[kind, dose, n["changed"], n["default_found"], n["default_blamed_right"], n["perturbation_found"],
+              n["flat_found"], n["assert_close_found"]] for (kind, dose), n in of.items()]
+    return table(["what", "dose", "runs in which a bit changed", "default", "blamed exactly", "perturbation", "flat 8.29 %",
+                  "assert_close"], lines)
+
+
+def scoreboard():
+    trials, rates = rows("detection-rate"), rows("detection-rate-rates")
+    bugs = len({r["bug"] for r in trials})
+    alarms = margins(rates)
+    joints = rows("joint-faults")
+    silent = sorted({f"{r['joint']}/{r['kind']}" for r in joints if r["changed"] == "1" and r["twins_replay"] != "1"})
+    parts = [
+        "# Scoreboard: which rule finds which bug",
+        wrapped("""This page is made of committed rows by `experiments/pages.py`; a test holds it against them. No rate of
+        detection stands here without the rate of false alarms of the same rule on the same runs without the bug."""),
+        "## Known bugs",
+        wrapped(f"""{bugs} bugs ([the catalogue](bugs.md)), every family that each can bite in, random and trained weights,
+        {len({r['seed'] for r in trials})} seeds: {len([r for r in trials if r['rule'] == OURS])} runs with a bug, and as
+        many without. *Found* is by the rule or by structure, which needs no rule (replicas that differ, tensors that are
+        missing, numbers that are none); *blamed exactly* is the tensor where the bug bites. The last four columns move
+        each rule's tolerance by one factor, until it accuses no more of the healthy runs than the default rules do.
+        Rows: {provenance("detection-rate")}."""),
+        by_rule(rates),
+        "![Which rule notices which bug](../experiments/results/" +
+        next(RESULTS.glob("*/detection-rate.svg")).parent.name + "/detection-rate.svg)",
+        "Found, by kind of bug, where each rule accuses no more healthy runs than the default ones:",
+        by_kind(rates),
+        missed(trials),
+        "## Faults that nobody reported",
+        wrapped(f"""At each of {len({r['joint'] for r in joints})} joints of the model every kind of wrong answer that its
+        type allows (`injectors/generic.hpp`): in the first setting in which a bit changes, on random and on trained
+        weights. Structure counts for every rule. Rows: {provenance("joint-faults")}."""),
+        of_joints(joints),
+        "Not found by the default rules: " + (", ".join(f"`{s}`" for s in silent) + "." if silent else "none."),
+        "## Hardware",
+        wrapped(f"""One tensor of one rank, drawn from all that forward and backward make in BF16 under tp2. Bits are those
+        of a word of BF16: 0 to 6 its fraction, 7 to 14 its exponent, 15 its sign. A rule of sizes counts as finding what
+        it does not accuse the healthy run of as well. Rows: {provenance("hardware-corruption")}."""),
+        of_hardware(rows("hardware-corruption-rates")),
+        "## Beside published figures",
+        table(["who", "bugs", "found", "false alarms"],
+              [["TTrace (arXiv 2506.09280)", "14, real", "14 of 14", "none given"],
+               ["TrainCheck (OSDI'25, arXiv 2506.14813)", "20, real", "18 of 20", "< 2 % with 5 to 6 programs to learn from"],
+               ["signals of curves (TrainCheck's baseline)", "the same 20", "2 of 20", "none given"],
+               ["plumb, default rules", f"{bugs}, planted after reports",
+                share(rate_of(rates, "all", "all", OURS, "as given")["detected_or_structure"],
+                      rate_of(rates, "all", "all", OURS, "as given")["trials"]) + " runs",
+                f"{100 * alarms:.2g} % of healthy runs"]]),
+        wrapped("""The others ran on real programs, each bug once; ours are planted into one small model whose promise is
+        known, each in several runs. So the rows say what a rule can see, and not that every program can be judged as well
+        as that model."""),
+        "## Make it again",
+        wrapped("""All rows of this page on two cores; each command goes on where it was stopped or killed, and says how
+        many rows and how much time are left."""),
+        "```\nmpirun -n 2 plumb experiment detection-rate --world mpi -o mine\n"
+        "mpirun -n 2 plumb experiment joint-faults --world mpi -o mine\n"
+        "mpirun -n 2 plumb experiment hardware-corruption --world mpi -o mine\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def seen_by(trials):
+    of = {}
+    for r in trials:
+        found = r["detected"] == "1" or r["structure"] == "1"
+        n = of.setdefault(r["bug"], {}).setdefault(r["rule"], [0, 0])
+        n[0] += found
+        n[1] += 1
+    return of
+
+
+def catalogue(bugs):
+    seen = seen_by(rows("detection-rate"))
+    parts = ["# Catalogue of bugs that can be planted",
+             wrapped("""Each is a card of `injectors/bugs/`. This page is made of the cards and of the rows of
+             [the scoreboard](scoreboard.md) by `experiments/pages.py`. *Seen by* counts runs in which a rule, as it is
+             given, or structure finds the bug; rules of sizes also accuse healthy runs (scoreboard). Try one:
+             `plumb catch ID`.""")]
+    for kind, what in KINDS.items():
+        parts.append(f"## {kind}: {what}")
+        for bug in [b for b in bugs if b["kind"] == kind]:
+            needs = bug["needs"]
+            wants = ", ".join([needs["layout"], needs["recipe"]] + needs["families"] +
+                              [f"{k} {v}" for k, v in needs["settings"].items()])
+            n = seen.get(bug["id"], {})
+            counts = "; ".join(f"{RULES[rule].split(' (')[0]} {share(*n[rule])}" for rule in RULES if rule in n)
+            paper = f" Bug {bug['paper']['bug']} of TTrace's table ({bug['paper']['match']})." if bug["paper"] else ""
+            dose = "" if bug["dose"] == "none" else f" Dose: {bug['dose']}."
+            parts += [f"### {bug['id']}", wrapped(f"**{bug['title']}.** {bug['story']}{paper}"),
+                      wrapped(f"Reported: {bug['seen_in']}. Bites in: {wants}. Hides: {bug['hides_when']}.{dose} Seen by: "
+                              f"{counts or 'no rows yet'}.")]
+    return "\n\n".join(parts) + "\n"
+
+
+def main():
+    program = sys.argv[1]
+    bugs = json.loads(subprocess.run([program, "bugs", "--json"], check=True, capture_output=True).stdout)["bugs"]
+    pages = {ROOT / "docs" / "scoreboard.md": scoreboard(), ROOT / "docs" / "bugs.md": catalogue(bugs)}
+    old = [str(path.relative_to(ROOT)) for path, text in pages.items()
+           if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if "--check" in sys.argv:
+        sys.exit("not of these rows and cards: " + ", ".join(old) + "; write them: ./run plots" if old else 0)
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
