@@ -36,6 +36,8 @@ struct Needs {
   std::string_view recipe = "bf16";
   bool experts = false;  // the families with a mixture of experts
   std::vector<Setting> settings = {};
+  int micro_batches = 1;  // of each rank, at least
+  int sequences = 1;      // of a micro-batch, at least
   // Sets the settings that the model lacks, and its layers to those that the layout counts out.
   void complete(Config& config) const;
   std::string family(Family base) const { return name_of(base) + (experts ? "-moe" : ""); }

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "injectors/bug.hpp"
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 
 namespace plumb::injectors {
 namespace {
@@ -16,6 +18,41 @@ bool uneven(const Layout& layout, const Config& config) {
   return std::ranges::adjacent_find(stages, [](const Stage& a, const Stage& b) {
            return a.last - a.first != b.last - b.first;
          }) != stages.end();
+}
+
+bool has_at_least(const Layout& l, const Layout& needed) {
+  const auto along = [&](int Layout::*axis) { return l.*axis >= needed.*axis; };
+  return along(&Layout::tp) && along(&Layout::dp) && along(&Layout::pp) && along(&Layout::vpp) &&
+         along(&Layout::cp) && along(&Layout::ep) && along(&Layout::zero) &&
+         along(&Layout::recompute) && (l.sp || !needed.sp) &&
+         (l.overlap > 0 || needed.overlap == 0) &&
+         (l.offload_activations || !needed.offload_activations) &&
+         (l.offload_optimizer || !needed.offload_optimizer);
+}
+
+bool is_delayed(const Recipe& recipe) {
+  return recipe.operands && recipe.operands->activations.scaling == Scaling::delayed;
+}
+
+// Does the card say how contexts see each other, as in cp2:ring?
+bool says_context(std::string_view layout) {
+  const std::size_t cp = layout.find("cp");
+  return cp != layout.npos && layout.find(':', cp) < layout.find(',', cp);
+}
+
+// "2 micro-batches", where a run has fewer than a card needs.
+void refuse_fewer(const Needs& needs, const Training& run,
+                  const std::function<void(const std::string&)>& no) {
+  const int here = run.config.micro_batches / run.layout.dp;
+  if (here < needs.micro_batches) {
+    no("needs " +
+       how_many(static_cast<std::size_t>(needs.micro_batches), "micro-batch", "micro-batches") +
+       " on each rank; say --micro-batches " + std::to_string(needs.micro_batches * run.layout.dp));
+  }
+  if (run.config.sequences < needs.sequences) {
+    no("needs " + std::to_string(needs.sequences) +
+       " sequences in a micro-batch; say --sequences " + std::to_string(needs.sequences));
+  }
 }
 
 }  // namespace
@@ -40,14 +77,7 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   }
   const Layout needed = parse_layout(std::string(bug.needs.layout));
   const Layout& l = run.layout;
-  if ((needed.tp > 1 && l.tp == 1) || (needed.dp > 1 && l.dp == 1) || (needed.sp && !l.sp) ||
-      (needed.ep > 1 && l.ep == 1) || (needed.pp > 1 && l.pp == 1) ||
-      (needed.cp > 1 && l.cp == 1) ||
-      (needed.context == Context::ring && l.context != Context::ring) ||
-      needed.recompute > l.recompute || needed.zero > l.zero ||
-      (needed.overlap > 0 && l.overlap == 0) ||
-      (needed.offload_activations && !l.offload_activations) ||
-      (needed.offload_optimizer && !l.offload_optimizer)) {
+  if (!has_at_least(l, needed) || (says_context(bug.needs.layout) && l.context != needed.context)) {
     no("needs at least the layout " + std::string(bug.needs.layout) + "; this one is " +
        name_of(l));
   }
@@ -63,6 +93,7 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
     if (setting_named(name).unit != Size::Unit::flag) option.append(" ").append(value);
     no("needs " + std::string(name) + "; say " + option);
   }
+  refuse_fewer(bug.needs, run, no);
   const Recipe recipe = find_recipe(std::string(bug.needs.recipe));
   if (recipe.wire == fp32 && recipe.compute == bf16 && !(run.recipe.wire == fp32)) {
     no("needs a recipe that promises an FP32 wire, such as " + recipe.id + "; say --recipe " +
@@ -70,6 +101,10 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
   }
   if (recipe.operands && !run.recipe.operands) {
     no("needs a recipe with short operands, such as " + recipe.id + "; say --recipe " + recipe.id);
+  }
+  if (is_delayed(recipe) && !is_delayed(run.recipe)) {
+    no("needs a recipe whose scales come from histories, such as " + recipe.id + "; say --recipe " +
+       recipe.id);
   }
   if (magnitude > 0 && bug.dose.empty()) no("has no dose; leave --dose out");
 }

@@ -29,7 +29,7 @@ extern const Bug cp_attention_dqkv_wrong{
         "why: that mechanism is likely, from TransformerEngine's later change.",
     .seen_in = "Megatron-LM #1464, #1465, TransformerEngine #1557, PR 1539",
     .paper = {13},
-    .needs = {.layout = "cp2:ring"},
+    .needs = {.layout = "cp2:ring", .sequences = 2},
     .hides_when = "no ring; micro-batches of one sequence",
     .bites_at =
         [](const Config& c) {

@@ -11,7 +11,7 @@ extern const Bug fp8_weight_cache_wrong_scale{
         "its products back is not kept with it: the next scale, here of twice the range, is taken "
         "from the second micro-batch on.",
     .seen_in = "TransformerEngine #1047, #2119",
-    .needs = {.layout = "tp2", .recipe = "fp8-delayed"},
+    .needs = {.layout = "tp2", .recipe = "fp8-delayed", .micro_batches = 2},
     .hides_when = "one micro-batch, or scales that do not change",
     .bites_at = [](const Config& c) { return "m1/layers.0" + c.queries() + "/out"; },
     .plant =

@@ -10,7 +10,7 @@ extern const Bug isend_buffer_reused{
         "A stage sends what it made without waiting and puts the next micro-batch's output "
         "where that was. The stage after it gets rows of two micro-batches.",
     .seen_in = "Megatron-LM #4047",
-    .needs = {.layout = "pp2,overlap:5"},
+    .needs = {.layout = "pp2,overlap:5", .micro_batches = 2},
     .hides_when = "one stage, one micro-batch, or sends that end at once",
     .bites_at =
         [](const Config& c) {

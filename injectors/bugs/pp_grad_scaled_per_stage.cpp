@@ -11,7 +11,7 @@ extern const Bug pp_grad_scaled_per_stage{
         "wherever a stage receives a gradient. Layers of earlier stages learn more slowly, unless "
         "the optimizer forgives a factor.",
     .seen_in = "DeepSpeed #8154",
-    .needs = {.layout = "pp2"},
+    .needs = {.layout = "pp2", .micro_batches = 2},
     .hides_when = "one stage, or one micro-batch",
     .bites_at =
         [](const Config& c) {

@@ -10,7 +10,7 @@ extern const Bug receive_buffer_read_early{
         "One buffer receives all that a stage takes in. Without the wait the stage computes "
         "with rows of the micro-batch before, where the new ones have not arrived.",
     .seen_in = "made up here: the receiver's side of Megatron-LM #4047",
-    .needs = {.layout = "pp2,overlap:5"},
+    .needs = {.layout = "pp2,overlap:5", .micro_batches = 2},
     .hides_when = "one stage, one micro-batch, or transfers that end at once",
     .bites_at =
         [](const Config& c) {

@@ -10,7 +10,7 @@ extern const Bug seq_aux_loss_inverse_mbs{
         "The loss is a mean over all tokens of a micro-batch, and its gradient is divided by the "
         "tokens as often as the micro-batch has sequences.",
     .seen_in = "Megatron-LM #5798",
-    .needs = {.layout = "tp2", .experts = true},
+    .needs = {.layout = "tp2", .experts = true, .sequences = 2},
     .hides_when = "micro-batches of one sequence",
     .bites_at =
         [](const Config& c) {

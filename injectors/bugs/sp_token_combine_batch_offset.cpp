@@ -27,7 +27,7 @@ extern const Bug sp_token_combine_batch_offset{
         "tokens of the ranks before: right for one sequence. With more, tokens of a rank change "
         "places.",
     .seen_in = "torchtitan #3604",
-    .needs = {.layout = "tp2,sp", .experts = true},
+    .needs = {.layout = "tp2,sp", .experts = true, .sequences = 2},
     .hides_when = "micro-batches of one sequence",
     .bites_at = [](const Config&) { return std::string("m0/layers.0.mlp.combine/out"); },
     .plant =

@@ -12,7 +12,7 @@ extern const Bug wgrad_only_first_microbatch{
         "The flag that says a gradient has been added to its buffer is not taken back between "
         "micro-batches, so that those of later ones are thrown away.",
     .seen_in = "AMD Primus #1046; DeepSpeed #7981, #7967, #6550",
-    .needs = {.layout = "tp2"},
+    .needs = {.layout = "tp2", .micro_batches = 2},
     .hides_when = "one micro-batch a rank",
     .bites_at = first_main_grad,
     .plant =

@@ -108,6 +108,14 @@ TEST_F(Options, ABugsNeedsAreThoseOfTrainAndCatch) {
   train("--layout tp2 --bug sp-norm-grad-not-reduced", "needs at least the layout tp2,sp");
   refused("catch sp-norm-grad-not-reduced --layout tp2", "needs at least the layout tp2,sp");
   refused("catch one-masked-entry --layout dp2", "needs at least the layout");
+  refused("catch ulysses-a2a-reshape --layout cp2", "needs at least the layout cp2:ulysses");
+  refused("catch cp-allgather-wrong-dim --layout cp2:ring",
+          "needs at least the layout cp2:allgather");
+  refused("catch wgrad-only-first-microbatch --layout dp2,tp2",
+          "needs 2 micro-batches on each rank; say --micro-batches 4");
+  refused("catch seq-aux-loss-inverse-mbs --sequences 1", "needs 2 sequences in a micro-batch");
+  refused("catch amax-not-reduced-over-tp --recipe fp8-current",
+          "needs a recipe whose scales come from histories, such as fp8-delayed");
   refused("catch bias-before-row-parallel-reduce --family llama", "needs the family");
   train("--layout tp2,sp --bug dropout-mask-shared-across-shards", "say --dropout 0.1");
 }
