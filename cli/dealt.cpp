@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
+
+#include "number/philox.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -39,11 +42,15 @@ Dealt::Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& wo
   } else {
     rows.read(receive(0), "what rank 0 has");
   }
-  int next = 0;
+  std::vector<std::string> left;
   for (const Table::Row& key : work) {
-    if (rows.settled(key)) continue;
-    if (next != ranks.rank()) others_.insert(fmt::format("{}", fmt::join(key, " ")));
-    next = (next + 1) % ranks.size();
+    if (!rows.settled(key)) left.push_back(fmt::format("{}", fmt::join(key, " ")));
+  }
+  std::ranges::sort(left, {},
+                    [](const std::string& key) { return std::pair(key_of(0, key), key); });
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const auto whose = static_cast<int>(i % static_cast<std::size_t>(ranks.size()));
+    if (whose != ranks.rank()) others_.insert(left[i]);
   }
   rows.tell_of_groups([this](const std::vector<Table::Row>& group) {
     if (writes()) return collect();

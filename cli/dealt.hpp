@@ -1,8 +1,8 @@
 // cli/dealt.hpp: the rows of an experiment, dealt to the ranks of an MPI job. Rank 0 writes them all.
 //
 // CLAIM    The file is, byte by byte, that of one process, also after the job was killed and went on.
-// COSTS    What is dealt is fixed at the start: the i-th key that is left goes to rank i modulo their
-//          number. A rank that is done early waits.
+// COSTS    What is dealt is fixed at the start: the keys that are left, in the order of their hashes (so
+//          that no rank gets all of a kind), go round the ranks. A rank that is done early waits.
 // TESTED   tests/cli/mpi_test.cpp
 #pragma once
 

@@ -12,7 +12,7 @@ extern const Bug rmsnorm_dweight_low_precision_accum{
         "micro-batch gives is rounded once, at its end: the least that such a kernel does.",
     .seen_in = "Liger-Kernel #950, #1329",
     .needs = {.layout = "tp2"},
-    .hides_when = "recipes that compute in FP32",
+    .hides_when = "recipes whose gradients are in BF16",
     .bites_at = [](const Config&) { return std::string("m0/final_norm.weight/wgrad"); },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {

@@ -12,7 +12,7 @@ extern const Bug wgrad_rounded_before_accumulate{
         "the buffer has the bits, and what goes into it has not.",
     .seen_in = "TransformerEngine #1618; Megatron-LM #6624; miles #1721",
     .needs = {.layout = "tp2"},
-    .hides_when = "recipes that compute in FP32",
+    .hides_when = "recipes whose gradients are in BF16",
     .bites_at = first_main_grad,
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
