@@ -89,39 +89,15 @@ function(house_sources)
   set(libraries "${libraries}" PARENT_SCOPE)
 endfunction()
 
-# `group`: one of 1, 2, 4 ... groups, of six to twelve sources each on average.
-function(house_group name count group)
-  string(MD5 digest ${name})
-  string(SUBSTRING ${digest} 0 4 digits)
-  math(EXPR number "0x${digits}")
-  set(groups 1)
-  while(count GREATER 12)
-    math(EXPR count "${count} / 2")
-    math(EXPR groups "${groups} * 2")
-  endwhile()
-  math(EXPR number "${number} % ${groups}")
-  set(${group} ${number} PARENT_SCOPE)
-endfunction()
-
-# Most of what a compiler does here is to read the same headers once more. So the release preset compiles some eight
+# Most of what a compiler does here is to read the same headers once more. So the release preset compiles eight
 # sources as one (CMAKE_UNITY_BUILD); those that match APART, where each file says `run` or `judge` of its own, stay
 # alone, and the headers PARSED_ONCE are kept parsed for them. The other presets compile each source by itself.
-# Which sources stand together follows from their names alone, so that a new one moves no other: names that would clash
-# do so at once, and little is compiled again.
 macro(house_compiled target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
-  set(together ${sources})
-  list(FILTER together INCLUDE REGEX "[.]cpp$")
   if(arg_APART)
-    list(FILTER together EXCLUDE REGEX "${arg_APART}")
+    list(FILTER sources INCLUDE REGEX "${arg_APART}")
+    set_source_files_properties(${sources} DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}
+      PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
-  list(LENGTH together count)
-  foreach(source IN LISTS together)
-    file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR} ${source})
-    house_group(${name} ${count} group)
-    set_source_files_properties(${source} DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}
-      PROPERTIES UNITY_GROUP ${group})
-  endforeach()
   if(arg_PARSED_ONCE)
     target_precompile_headers(${target} PRIVATE ${arg_PARSED_ONCE})
   endif()
