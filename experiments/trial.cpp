@@ -23,7 +23,10 @@ Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
 namespace {
 
 // Two NaN of the same bits are equal; zeros of either sign are not.
-std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+  return std::ranges::equal(a.values, b.values, {}, bits, bits);
+}
 
 // What the bug changes of the healthy run.
 void compare(const Candidate& healthy, const Merged& h, const Candidate& broken, const Merged& b,
@@ -37,7 +40,7 @@ void compare(const Candidate& healthy, const Merged& h, const Candidate& broken,
   for (const auto& [id, tensor] : b.values) {
     const auto found = h.values.find(id);
     if (found == h.values.end() || found->second->size() != tensor->size()) continue;
-    if (std::ranges::equal(found->second->values, tensor->values, {}, bits, bits)) continue;
+    if (same_bits(*found->second, *tensor)) continue;
     trial.changed = true;
     const double effect = difference(tensor->values, found->second->values).relative();
     if (effect > trial.effect && !after_clipping.contains(id)) {
@@ -49,11 +52,23 @@ void compare(const Candidate& healthy, const Merged& h, const Candidate& broken,
                   b.not_finite.size() != h.not_finite.size();
 }
 
+// The first tensor, in the order of the promise, that has other bits; empty: none.
+std::string first_change(const Graph& promise, const Merged& h, const Merged& b) {
+  for (const Node& node : promise.nodes) {
+    for (const std::string& id : node.outputs) {
+      const auto one = h.values.find(id), other = b.values.find(id);
+      if (one == h.values.end() || other == b.values.end()) continue;
+      if (!same_bits(*one->second, *other->second)) return id;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Planted planted(const Bug& bug, const Dose& dose, const Config& config) {
   return {[&bug, dose](Joints& joints, const Config& c) { bug.plant(joints, dose, c); },
-          bug.in_the_next_step, bug.bites_at(config)};
+          bug.in_the_next_step, bug.bites_at ? bug.bites_at(config) : std::string()};
 }
 
 Runs runs_of(const Start& first, const Planted& wrong, Rewriting rewriting) {
@@ -78,7 +93,8 @@ Trial changes_of(const Runs& runs, const Planted& wrong, const Merged& healthy,
                  const Merged& broken) {
   Trial seen;
   compare(runs.healthy, healthy, runs.broken, broken, seen);
-  seen.bites_at = wrong.bites_at;
+  seen.bites_at = wrong.bites_at.empty() ? first_change(*runs.healthy.trace.graph, healthy, broken)
+                                         : wrong.bites_at;
   return seen;
 }
 

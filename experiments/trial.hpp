@@ -37,7 +37,7 @@ struct Trial {
 struct Planted {
   std::function<void(Joints&, const Config&)> plant;
   bool in_the_next_step = false;  // the first step is right
-  std::string bites_at = {};      // empty: nobody says
+  std::string bites_at = {};      // empty: the first tensor that has other bits
 };
 Planted planted(const Bug& bug, const Dose& dose, const Config& config);
 

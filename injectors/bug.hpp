@@ -81,7 +81,10 @@ struct Bug {
   Needs needs;                    // the smallest layout and recipe in which it can bite
   std::string_view hides_when;
   std::string_view dose = "";  // the meaning of Dose::magnitude, with its default; empty: none
-  std::string (*bites_at)(const Config&);  // canonical id of the first tensor that goes wrong
+  double largest_dose = 1;
+  // Canonical id of the first tensor that goes wrong. Null: it depends on the data, and is the first
+  // in the order of the promise that has other bits than the healthy run's.
+  std::string (*bites_at)(const Config&);
   void (*plant)(Joints&, const Dose&, const Config&);  // the bug: one joint, replaced
 };
 

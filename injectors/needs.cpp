@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -107,6 +109,9 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
        recipe.id);
   }
   if (magnitude > 0 && bug.dose.empty()) no("has no dose; leave --dose out");
+  if (magnitude > bug.largest_dose) {
+    no(fmt::format("takes a --dose of at most {}: {}", bug.largest_dose, bug.dose));
+  }
 }
 
 }  // namespace plumb::injectors

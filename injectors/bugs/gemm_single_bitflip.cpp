@@ -15,6 +15,7 @@ extern const Bug gemm_single_bitflip{
     .needs = {.layout = "tp2"},
     .hides_when = "bits below the last that the format keeps",
     .dose = "bit (24)",
+    .largest_dose = 31,
     .bites_at = [](const Config&) { return std::string("m0/layers.1.mlp.fc1/out"); },
     .plant =
         [](Joints& joints, const Dose& dose, const Config&) {

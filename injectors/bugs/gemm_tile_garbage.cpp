@@ -23,6 +23,7 @@ extern const Bug gemm_tile_garbage{
     .needs = {.layout = "dp2,ep2", .experts = true},
     .hides_when = "never by itself: it came at step 77",
     .dose = "values (64)",
+    .largest_dose = 1e6,
     .bites_at =
         [](const Config& c) {
           return "m0/layers." + std::to_string(c.blocks() - 1) + ".mlp.experts.fc1/grad_in";

@@ -15,6 +15,7 @@ extern const Bug resident_weight_bitflip{
     .needs = {.layout = "dp2"},
     .hides_when = "one copy: then nothing disagrees with it",
     .dose = "bit (23)",
+    .largest_dose = 31,
     .bites_at = [](const Config&) { return std::string("layers.1.mlp.fc1.weight/param@previous"); },
     .plant =
         [](Joints& joints, const Dose& dose, const Config&) {

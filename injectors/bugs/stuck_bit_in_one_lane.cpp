@@ -15,6 +15,7 @@ extern const Bug stuck_bit_in_one_lane{
     .needs = {.layout = "dp2"},
     .hides_when = "bits below the last that the format keeps",
     .dose = "bit (18)",
+    .largest_dose = 31,
     .bites_at = [](const Config& c) { return "m1/layers.0" + c.queries() + "/out"; },
     .plant =
         [](Joints& joints, const Dose& dose, const Config&) {

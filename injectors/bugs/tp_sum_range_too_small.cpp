@@ -25,7 +25,7 @@ extern const Bug tp_sum_range_too_small{
     .seen_in = "made up here: a compressed sum whose range is measured once",
     .needs = {.layout = "tp2"},
     .hides_when = "activations within the range",
-    .dose = "range, as a share of the largest (0.97)",
+    .dose = "share (0.97)",
     .bites_at =
         [](const Config& c) {
           return "m0/layers." + std::to_string(c.layers - 1) + ".attn.proj/out";

@@ -93,7 +93,9 @@ TEST_F(Options, NoneIsDroppedSilently) {
   train("--dose 0.1", "--dose requires --bug");
   refused("catch one-masked-entry --healthy --dose 0.1", "excludes");
   refused("catch clip-coefficient-max-not-min --dose 0.1", "has no dose");
-  for (const std::string dose : {"nan", "-5", "0", "3.7"}) {
+  refused("catch one-masked-entry --dose 3.7", "takes a --dose of at most 1: probability (0.03)");
+  refused("catch gemm-single-bitflip --dose 40", "takes a --dose of at most 31: bit (24)");
+  for (const std::string dose : {"nan", "-5", "0", "3e9"}) {
     train("--bug one-masked-entry --layout tp2 --dose " + dose, "--dose: expected a number from");
   }
   refused("check a b --perturbed c", "--perturbed is of the rule perturbation");
