@@ -23,7 +23,7 @@ void swapped(std::span<float> x, Memory&) {
                    x.end() - static_cast<std::ptrdiff_t>(half));
 }
 void shifted(std::span<float> x, Memory&) {
-  if (!x.empty()) std::ranges::rotate(x, x.begin() + 1);
+  if (!x.empty()) std::rotate(x.begin(), x.begin() + 1, x.end());
 }
 void stale(std::span<float> x, Memory& before) {
   Memory now(x.begin(), x.end());
