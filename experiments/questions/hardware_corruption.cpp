@@ -14,7 +14,7 @@
 namespace plumb::experiments {
 namespace {
 
-constexpr int draws = 20;
+constexpr int draws = 10;
 const std::vector<std::string> rules{default_rules, "perturbation", "flat", "assert-close"};
 
 // One way to be wrong: `touch` changes x, a tensor of BF16, with numbers drawn from `key`.

@@ -46,7 +46,7 @@ Table::Row row_of(const Table::Row& key, const std::optional<Shown>& shown) {
 
 void run(Table& rows, const Effort& effort) {
   Search search;
-  for (int seed = 1; seed <= 2 * effort.scale; ++seed) {
+  for (int seed = 1; seed <= effort.scale; ++seed) {
     for (const std::string weights : {"random", "trained"}) {
       const auto start = [&](const Needs& needs) {
         Config config = small_model(needs.family(needs.families.front()));
