@@ -5,7 +5,7 @@ using namespace plumb::injectors;
 extern const Bug query_gradient_not_summed{
     .id = "query-gradient-not-summed",
     .title = "Input gradient of one attention not summed over tensor-parallel ranks",
-    .kind = injectors::BugKind::missing_sum,
+    .kind = BugKind::missing_sum,
     .story =
         "Each rank has the queries and keys of its heads, so the gradient of what they are made of "
         "is a partial sum. In the second layer each rank goes on with its own part.",
