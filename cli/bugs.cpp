@@ -52,7 +52,9 @@ nlohmann::json json_of(const Bug& bug) {
            {{"layout", bug.needs.layout},
             {"recipe", bug.needs.recipe},
             {"families", families},
-            {"settings", settings}}}};
+            {"settings", settings},
+            {"micro_batches", bug.needs.micro_batches},
+            {"sequences", bug.needs.sequences}}}};
 }
 
 void list(const std::vector<const Bug*>& bugs) {
