@@ -145,7 +145,8 @@ def scoreboard():
         many without. *Found* is by the rule or by structure, which needs no rule (replicas that differ, tensors that are
         missing, numbers that are none); *blamed exactly* is the tensor where the bug bites. The last four columns move
         each rule's tolerance by one factor, until it accuses no more of the healthy runs than the default rules do.
-        Rows: {provenance("detection-rate")}."""),
+        Rows: {provenance("detection-rate")}; that is the last run that added some, and
+        [experiments](../experiments/README.md) says which commit made which."""),
         by_rule(rates),
         "![Which rule notices which bug](../experiments/results/" +
         next(RESULTS.glob("*/detection-rate.svg")).parent.name + "/detection-rate.svg)",
