@@ -129,8 +129,7 @@ Start ModelOptions::start(const std::string& layout_if_none,
 }
 
 CLI::Option* add_dose(CLI::App& verb, double& dose) {
-  return verb
-      .add_option("--dose", dose, "how strong the bug is, where it has a dose (plumb bugs)")
+  return verb.add_option("--dose", dose, "how strong the bug is, where it has a dose (plumb bugs)")
       ->check(numbers(1e-6, 1e6));
 }
 
