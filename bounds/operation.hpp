@@ -59,6 +59,9 @@ struct Evaluation {
   Format output = fp32;       // the format of the result
   TokenSharding tokens = {};  // which tokens each part has, where parts are of tokens
   bool by_chance = false;     // roundings to `output` are stochastic, and nobody knows the draws
+  // Ranks add parts in an order that nobody knows: a ring, a tree, a switch. It is evaluated in rank
+  // order; bounds hold for every order, with each sum rounded to the wire or not.
+  bool any_rank_order = false;
   bool operator==(const Evaluation&) const = default;
 };
 // The evaluation that bounds an evaluation: by chance a number loses up to a whole spacing of its
@@ -242,6 +245,7 @@ const Operation& known_operation(std::string_view id);
 
 // The sum of parts as an Evaluation promises it: every part and every running sum rounded to the
 // wire format, in rank order. One part is returned as it is. Used by every operation with a sum.
+// Errors of an evaluation in any rank order are those of any (bounds/tolerance.hpp).
 template <class T>
 Matrix<T> sum_in_rank_order(std::vector<Matrix<T>>&& parts, const Evaluation& how,
                             Roundings<T>& roundings);

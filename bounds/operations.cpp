@@ -5,6 +5,7 @@
 #include "bounds/operation.hpp"
 #include "bounds/proof/error_moments.hpp"
 #include "bounds/proof/running_error.hpp"
+#include "bounds/tolerance.hpp"
 #include "number/catalogue.hpp"
 #include "number/philox.hpp"
 
@@ -139,6 +140,9 @@ template <class T>
 Matrix<T> sum_in_rank_order(std::vector<Matrix<T>>&& parts, const Evaluation& how,
                             Roundings<T>& roundings) {
   if (parts.size() == 1) return std::move(parts[0]);
+  if constexpr (std::is_same_v<T, RunningError>) {
+    if (how.any_rank_order) return sum_in_any_rank_order(std::move(parts), how.wire, roundings);
+  }
   roundings.before_parts(parts, how.wire);
   roundings.round(parts[0], how.wire);
   Matrix<T> total = std::move(parts[0]);

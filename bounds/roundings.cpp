@@ -4,7 +4,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
+#include "bounds/operation.hpp"
 #include "number/philox.hpp"
 
 namespace plumb::bounds {
@@ -120,8 +123,34 @@ void RealRoundings::round_as(Matrix<float>& x, const Format& to, const TensorCas
 }
 
 void TwinRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format& wire) {
+  if (moves_.orders && parts.size() > 2) reorder(parts);
+  if (moves_.amounts && parts.size() > 1) move_amounts(parts, wire);
+}
+
+void TwinRoundings::reorder(std::vector<Matrix<float>>& parts) const {
+  constexpr std::uint64_t of_orders = 0xD1B54A32D192ED03ULL;
   const std::size_t n = parts.size();
-  if (n < 2) return;
+  std::uint64_t drawn = 0;
+  const auto below = [&](std::size_t end) {
+    return static_cast<std::size_t>(uniform(key_ ^ of_orders, drawn++) * static_cast<double>(end));
+  };
+  const std::size_t slices = below(2) == 0 ? 1 : n;
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  std::vector<float> before(n);
+  for (std::size_t s = 0; s < slices; ++s) {
+    for (std::size_t left = n; left > 1; --left) std::swap(order[left - 1], order[below(left)]);
+    const auto [first, last] =
+        slice(parts[0].size(), static_cast<int>(slices), static_cast<int>(s));
+    for (std::size_t e = first; e < last; ++e) {
+      for (std::size_t p = 0; p < n; ++p) before[p] = parts[p].values[e];
+      for (std::size_t p = 0; p < n; ++p) parts[p].values[e] = before[order[p]];
+    }
+  }
+}
+
+void TwinRoundings::move_amounts(std::vector<Matrix<float>>& parts, const Format& wire) const {
+  const std::size_t n = parts.size();
   const std::size_t transfers = n == 2 ? 1 : n, size = parts[0].size();
   const std::size_t row = parts[0].cols == 1 ? size : parts[0].cols;
   const Transfer transfer(wire);

@@ -52,13 +52,25 @@ class RealRoundings : public Roundings<float> {
 // part joins a large one. Each element of a vector has its own amount. Elements that no rounding
 // touches (parts and sums are numbers of the wire format) are left alone. `key` names the run and
 // the place.
+//
+// Where nobody knows the order in which ranks add, it also draws one: for all elements, or for each of
+// as many slices as there are parts, as rings do (twins.md M8).
 class TwinRoundings : public RealRoundings {
  public:
-  explicit TwinRoundings(std::uint64_t key) : key_(key) {}
+  struct Moves {
+    bool amounts = true;  // between neighbouring parts
+    bool orders = false;  // of the parts
+  };
+  explicit TwinRoundings(std::uint64_t key, Moves moves = {true, false})
+      : key_(key), moves_(moves) {}
   void before_parts(std::vector<Matrix<float>>& parts, const Format& wire) override;
 
  private:
+  void reorder(std::vector<Matrix<float>>& parts) const;
+  void move_amounts(std::vector<Matrix<float>>& parts, const Format& wire) const;
+
   std::uint64_t key_;
+  Moves moves_;
 };
 
 // The same of an evaluation by chance: results are rounded stochastically, with draws of their own
@@ -66,7 +78,8 @@ class TwinRoundings : public RealRoundings {
 class ChanceRoundings final : public TwinRoundings {
  public:
   // `draws`: the key of the random bits.
-  ChanceRoundings(std::uint64_t key, std::uint64_t draws) : TwinRoundings(key), draws_(draws) {}
+  ChanceRoundings(std::uint64_t key, std::uint64_t draws, Moves moves = {true, false})
+      : TwinRoundings(key, moves), draws_(draws) {}
   void round(Matrix<float>& x, const Format& to) override;
   void before_parts(std::vector<Matrix<float>>& parts, const Format& wire) override;
 

@@ -140,6 +140,55 @@ void RunningErrorRoundings::round_as(Matrix<RunningError>& x, const Format& to,
   }
 }
 
+RunningError added_in_any_order(const std::vector<Matrix<RunningError>>& parts, std::size_t element,
+                                const Format& wire) {
+  RunningError sum;
+  double largest = 0;  // of any partial sum
+  std::size_t numbers = 0;
+  for (const Matrix<RunningError>& part : parts) {
+    const RunningError& x = part.values[element];
+    if (x.most() == 0) continue;
+    ++numbers;
+    sum.carry(term<"any_rank_order.parts">(1), x);
+    sum.err_surely(RunningError::lost(sum.value, x.value, sum.value + x.value), Share::sums);
+    sum.value += x.value;
+    largest += x.most();
+  }
+  largest *= outward;
+  const bool short_wire = wire != fp32 && wire != fp64;
+  const double range = short_wire ? wire.largest() : fp32.largest();
+  for (std::size_t k = 1; k < numbers; ++k) {
+    double c = term<"any_rank_order.sums">(RunningError::half_spacing_fp32(largest));
+    if (arithmetic_in_force.flushes) c += term<"any_rank_order.flush">(smallest_normal_fp32);
+    sum.err_surely(c, Share::sums);
+    largest += c;
+    if (short_wire) {
+      c = term<"any_rank_order.wire">(half_spacing(largest, wire));
+      sum.err_surely(c, Share::wire);
+      largest += c;
+    }
+    if (!(largest <= range)) sum.err_surely(std::numeric_limits<double>::infinity(), Share::wire);
+  }
+  return sum;
+}
+
+Matrix<RunningError> sum_in_any_rank_order(std::vector<Matrix<RunningError>>&& parts,
+                                           const Format& wire, Roundings<RunningError>& roundings) {
+  roundings.before_parts(parts, wire);
+  for (Matrix<RunningError>& part : parts) roundings.round(part, wire);
+  Matrix<RunningError> total = parts[0];
+  for (std::size_t p = 1; p < parts.size(); ++p) {
+    for (std::size_t e = 0; e < total.size(); ++e) total.values[e] += parts[p].values[e];
+    roundings.round(total, wire);
+  }
+  for (std::size_t e = 0; e < total.size(); ++e) {
+    const auto numbers = std::ranges::count_if(
+        parts, [&](const Matrix<RunningError>& part) { return part.values[e].most() != 0; });
+    if (numbers > 2) total.values[e] = added_in_any_order(parts, e, wire);
+  }
+  return total;
+}
+
 bool repeats(const Matrix<double>& x) {
   std::size_t pairs = 0;
   std::size_t along = 0;
@@ -160,6 +209,10 @@ std::vector<Refusal> refusals_before(const ToleranceCall& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (finite(call[i])) continue;
     return {{Why::not_finite, "input " + std::to_string(i) + " holds an infinity or a NaN"}};
+  }
+  if (call.mode == Mode::moments && call.how.any_rank_order && call.how.parts > 2) {
+    return {{Why::unsupported,
+             "moments of a sum need its order, and nobody knows the one in which these ranks add"}};
   }
   if (call.mode == Mode::probabilistic && !(call.delta > 0 && call.delta < 1)) {
     throw std::invalid_argument("a probabilistic tolerance needs 0 < delta < 1");

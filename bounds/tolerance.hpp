@@ -80,6 +80,22 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proo
                                            std::initializer_list<std::size_t> summed,
                                            std::initializer_list<std::size_t> squared = {});
 
+// The sum of an element over the parts, in an order that nobody knows.
+//   CLAIM   With n parts that are not zero and M_0 = sum of |x_p| + their errors, any tree of n - 1
+//           additions is off by the parts' errors and E = sum of h(M_{k-1}), k = 1 .. n - 1, where
+//           h is half an FP32 spacing and half one of the wire, and M_k = M_{k-1} + h(M_{k-1}).
+//   PROOF   Let E_j be the first j terms of E. A sum made by j additions is off by E_j at most: its
+//           operands were made by a and b of them, a + b + 1 = j; they are off by E_a + E_b, and
+//           E_a + E_b <= E_(a+b), as h grows. So what the last addition rounds is at most
+//           M_0 + E_(j-1) = M_(j-1). An addition of zero rounds nothing.
+//   SOURCES theory.md D4
+RunningError added_in_any_order(const std::vector<Matrix<RunningError>>& parts, std::size_t element,
+                                const Format& wire);
+// The same of parts that travel: each is rounded to the wire first. Two numbers have one order: they
+// are added as promised.
+Matrix<RunningError> sum_in_any_rank_order(std::vector<Matrix<RunningError>>&& parts,
+                                           const Format& wire, Roundings<RunningError>& roundings);
+
 // The refusals of a tolerance with a proof of its own. Empty when all is well.
 std::vector<Refusal> refusals_before(const ToleranceCall& call);
 // Do more than an eighth of the non-zero elements equal the one before or above?

@@ -8,8 +8,7 @@
 //                alone rounded to `wire`; one rank sends nothing. At the end one rounding to the
 //                output format
 //   tolerance    as the evaluation goes; ring without a rotation: the largest over rotations;
-//                any_order of n terms x^: (R - 1) u sum |x^| for the sums, whatever their order
-//                [JR13], theory.md D1
+//                any_order: what any tree of FP32 additions may lose, bounds/tolerance.hpp
 #include <cmath>
 #include <stdexcept>
 
@@ -100,22 +99,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
 std::vector<Matrix<RunningError>> in_any_order(const Call<RunningError>& call) {
   const std::vector<Matrix<RunningError>> parts = sent(call);
   Matrix<RunningError> y(parts[0].rows, parts[0].cols);
-  for (std::size_t e = 0; e < y.size(); ++e) {
-    RunningError& sum = y.values[e];
-    double size = 0, value = 0, lost = 0;
-    for (const Matrix<RunningError>& part : parts) {
-      const RunningError& x = part.values[e];
-      sum.carry(term<"all_reduce.sent">(1), x);
-      size += x.most();
-      lost += RunningError::lost(value, x.value, value + x.value);
-      value += x.value;
-    }
-    sum.value = value;
-    // Sums of FP32 numbers do not underflow [Hig02 2.8]; 2^-40 covers FP64's own roundings of size.
-    const double steps = static_cast<double>(parts.size()) - 1;
-    sum.err_surely(term<"all_reduce.any_order">(steps * 0x1p-24 * size * (1 + 0x1p-40)) + lost,
-                   Share::sums);
-  }
+  for (std::size_t e = 0; e < y.size(); ++e) y.values[e] = added_in_any_order(parts, e, fp32);
   for (std::size_t k = 1; k < parts.size(); ++k) {  // as often as the evaluation rounds
     call.roundings.round(y, k + 1 == parts.size() ? call.how.wire : fp32);
   }

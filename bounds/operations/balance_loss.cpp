@@ -20,7 +20,8 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> balanced(const Call<T>& call) {
-  const Evaluation in_fp32{call.how.parts, call.how.wire, fp32, call.how.tokens};
+  Evaluation in_fp32 = call.how;
+  in_fp32.output = fp32;
   const Matrix<T> sums = column_sums(call[0], in_fp32, call.roundings, call.sums);
   Sum<T> loss(call.sums);
   for (std::size_t e = 0; e < sums.rows; ++e) {

@@ -174,6 +174,35 @@ TEST(TwinRoundings, LeaveElementsAloneThatNoRoundingTouches) {
   EXPECT_NE(wide, before);
 }
 
+// In one order for all elements or in one for each slice; what is added up stays the same.
+TEST(TwinRoundings, DrawAnOrderWhereNobodyKnowsOne) {
+  std::vector<Matrix<float>> parts;
+  for (int p = 0; p < 4; ++p) parts.emplace_back(8, 5, static_cast<float>(p));
+  int as_one = 0, in_slices = 0;
+  std::set<float> first;  // the part that an element begins with
+  for (std::uint64_t key = 1; key <= 64; ++key) {
+    auto drawn = parts;
+    TwinRoundings(key, {.amounts = false, .orders = true}).before_parts(drawn, fp32);
+    std::set<std::vector<float>> orders;
+    for (std::size_t e = 0; e < drawn[0].size(); ++e) {
+      std::vector<float> order;
+      for (const auto& part : drawn) order.push_back(part.values[e]);
+      orders.insert(order);
+      first.insert(order.front());
+      std::ranges::sort(order);
+      EXPECT_EQ(order, (std::vector<float>{0, 1, 2, 3}));
+    }
+    ++(orders.size() == 1 ? as_one : in_slices);
+    EXPECT_LE(orders.size(), 4U);
+  }
+  EXPECT_GT(as_one, 16);
+  EXPECT_GT(in_slices, 16);
+  EXPECT_EQ(first.size(), 4U);
+  auto two = std::vector<Matrix<float>>(parts.begin(), parts.begin() + 2);
+  TwinRoundings(1, {.amounts = false, .orders = true}).before_parts(two, fp32);
+  EXPECT_EQ(two[0], parts[0]);
+}
+
 TEST(TwinRoundings, LeaveOnePartAndZerosAlone) {
   auto alone = parts_of(1);
   const auto before = alone;
