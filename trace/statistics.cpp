@@ -149,8 +149,10 @@ Draws::Field Draws::field(std::optional<std::size_t> without) const {
   for (const double a : f.rows) f.scale += a;
   const double row_mean = mean_of(f.rows);
   const double column_mean = mean_of(f.columns);
-  for (double& a : f.rows) a = (a * n + row_mean) / (n + 1);
-  for (double& b : f.columns) b = (b * n + column_mean) / (n + 1);
+  // The same share for a draw and for a candidate: where nobody errs its field is all that it has.
+  const double share = 1 / std::max(static_cast<double>(draws_.size()), 2.0);
+  for (double& a : f.rows) a += share * (row_mean - a);
+  for (double& b : f.columns) b += share * (column_mean - b);
   return f;
 }
 

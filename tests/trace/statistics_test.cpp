@@ -35,6 +35,18 @@ TEST(Statistics, OfADifferenceByHand) {
   EXPECT_DOUBLE_EQ(draws.relative_noise(), std::sqrt(1.0 / 4));
 }
 
+// Each draw errs by one ulp in a row of its own, and so does a run that is one more of them.
+TEST(Statistics, OfACandidateAndOfADrawAreAlikeWhereNoOtherErrs) {
+  const Tensor reference(64, 1, 1.0F);
+  std::vector<Tensor> runs(5, reference);
+  for (std::size_t k = 0; k < runs.size(); ++k) runs[k](k, 0) += 0x1p-23F;
+  const Draws draws(reference, fp32, {runs[0], runs[1], runs[2], runs[3]});
+  const Sample candidate = draws.of(runs[4]), draw = draws.of_draw(0);
+  for (const Statistic of : {Statistic::norm, Statistic::mismatch, Statistic::row}) {
+    EXPECT_DOUBLE_EQ(candidate[at(of)], draw[at(of)]) << name_of(of);
+  }
+}
+
 // Of rows that end within eight elements.
 TEST(Statistics, OnlyScaleKnowsTheSign) {
   const Tensor reference(3, 19, 1.0F);
