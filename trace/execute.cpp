@@ -104,12 +104,12 @@ void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
   const bool moves = node.how.parts == 1 || node.how.wire != fp32;
   Node other = node;
   if (!moves) other.how.tokens.key = key | 1;
+  const TwinRoundings::Moves drawn{moves || node.how.by_chance, node.how.any_rank_order};
   if (node.how.by_chance) {
-    ChanceRoundings roundings(key, draw_key(seed, k, node.outputs.front() + "/chance"));
+    ChanceRoundings roundings(key, draw_key(seed, k, node.outputs.front() + "/chance"), drawn);
     return run<float>(other, values, roundings);
   }
-  if (!moves) return make(other, values);
-  TwinRoundings roundings(key);
+  TwinRoundings roundings(key, drawn);
   run<float>(other, values, roundings);
 }
 

@@ -72,6 +72,13 @@ Graph in_any_order(Graph graph) {
   return graph;
 }
 
+Graph in_any_rank_order(Graph graph) {
+  for (Node& node : graph.nodes) {
+    node.how.any_rank_order = node.how.parts > 2 && !traits_of(node).shaped_by_parts;
+  }
+  return graph;
+}
+
 static constexpr std::string_view mark = "@rewritten";
 
 std::string rewritten_id(const std::string& id) { return id + std::string(mark); }

@@ -47,6 +47,10 @@ std::set<std::string> touched(const Graph& one, const Graph& other);
 // seen.
 Graph in_any_order(Graph graph);
 
+// Returns the promise that a run keeps whose ranks add in an order that nobody knows. Two ranks have
+// one order.
+Graph in_any_rank_order(Graph graph);
+
 // A tensor under this name is taken in, by whoever takes the one before the mark, in its place: a
 // leaf (model/plan/rewriting.hpp).
 std::string rewritten_id(const std::string& id);

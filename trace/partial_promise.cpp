@@ -32,10 +32,6 @@ std::string why_left_out(const MadeBy& promised, const MadeBy* ran) {
   if (ran->op != promised.op || ran->inputs != promised.inputs || ran->output != promised.output) {
     return "the two runs say otherwise how it was made, " + promised.op + " and " + ran->op;
   }
-  if (ran->parts > 2) {
-    return "its sum is shared by " + std::to_string(ran->parts) +
-           " ranks, in an order that nobody says";
-  }
   return "";
 }
 
@@ -112,6 +108,7 @@ PartialPromise::PartialPromise(const Told& reference, const Told& candidate)
       node.outputs.resize(outputs_of(promised));
       node.how.output = format->second.format;
       node.how.parts = ran->parts;
+      node.how.any_rank_order = ran->parts > 2;  // nobody says in which
       node.how.wire = ran->wire.value_or(format->second.format);
       nodes_.push_back(std::move(node));
     }

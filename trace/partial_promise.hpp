@@ -8,10 +8,10 @@
 // candidate's ranks share is made as the operation promises it. A node that the reference does not
 // keep either is no node: what its producer says of it is wrong. So no candidate is accused by it.
 //
-// ASSUMES  slices of a sum are contiguous, in the order of ranks
-// REFUSES  (left out, with a reason)  what only one run names or both name otherwise; sums of more
-//          than two ranks, whose order nobody says; operations whose outputs a format or the ranks
-//          shape; inputs that are not there
+// ASSUMES  slices of a sum are contiguous, in the order of ranks; in which order more than two of them
+//          are added nobody says, and bounds are those of any (Evaluation::any_rank_order)
+// REFUSES  (left out, with a reason)  what only one run names or both name otherwise; operations whose
+//          outputs a format or the ranks shape; inputs that are not there
 // COSTS    for each node one operation in FP32, one in FP64 where bits differ; memory of the tensors
 //          of one node, for each thread
 // TESTED   tests/trace/partial_promise_test.cpp

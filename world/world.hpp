@@ -65,6 +65,9 @@ class World {
   // done. Throws what the lowest failing rank threw; where ranks are processes, one that fails says
   // why and ends all. Throws Failure if the job has another number of ranks.
   virtual void run(int size, std::span<const Division> divisions, const Body& body) = 0;
+  // Does sum() add in rank order, as it is promised? If not, what it makes is judged as the sum in
+  // an order that nobody knows.
+  virtual bool adds_in_rank_order() const { return true; }
   // This process's rank; 0 where it has all ranks. Rank 0 prints and writes.
   virtual int rank() const = 0;
   virtual bool has_all() const = 0;

@@ -145,6 +145,7 @@ Trace step_over_ranks(const Training& run, const Values& leaves, const std::vect
                       std::vector<StaleGradients>* stale, std::vector<Waits>* waits) {
   Trace trace{manifest_of(run), {}, {}};
   if (run.traced) trace.graph = plan(run);
+  if (run.traced && !world.adds_in_rank_order()) trace.graph = in_any_rank_order(*trace.graph);
   // Its products may differ from the promised chain in their last bits, whole or sliced.
   if (!backend.slice_invariant) trace.manifest.settings["any_order"] = backend.name;
   trace.ranks.resize(static_cast<std::size_t>(run.layout.world_size()));

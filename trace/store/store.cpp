@@ -35,12 +35,13 @@ fs::path step_folder(const fs::path& folder, int step) {
 
 json to_json(const Evaluation& how) {
   json j{how.parts, std::string(how.wire.name), std::string(how.output.name)};
-  if (how.tokens.ranks > 1 || how.tokens.groups > 1 || how.by_chance) {
+  if (how.tokens.ranks > 1 || how.tokens.groups > 1 || how.by_chance || how.any_rank_order) {
     j.push_back(how.tokens.ranks);
     j.push_back(how.tokens.sequence);
     if (how.tokens.ring) j.push_back("ring");
     if (how.tokens.groups > 1) j.push_back(how.tokens.groups);
     if (how.by_chance) j.push_back("by_chance");
+    if (how.any_rank_order) j.push_back("any_rank_order");
   }
   return j;
 }
@@ -63,7 +64,12 @@ Evaluation evaluation_from(const json& j, const fs::path& file) {
     if (j[i].is_number()) {
       how.tokens.groups = static_cast<int>(whole_number(j[i], most_ranks));
     } else {
-      (j[i] == "by_chance" ? how.by_chance : how.tokens.ring) = true;
+      bool* says = j[i] == "by_chance"        ? &how.by_chance
+                   : j[i] == "any_rank_order" ? &how.any_rank_order
+                   : j[i] == "ring"           ? &how.tokens.ring
+                                              : nullptr;
+      if (says == nullptr) damaged(file, "says of a sum '" + j[i].get<std::string>() + "'");
+      *says = true;
     }
   }
   // Each of 2 ranks chunks of a sequence has the same number of rows, one at least.
