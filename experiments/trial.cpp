@@ -22,12 +22,6 @@ Candidate run_candidate(const Start& start, const Bug* bug, const Dose& dose,
 
 namespace {
 
-// Two NaN of the same bits are equal; zeros of either sign are not.
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
-  return std::ranges::equal(a.values, b.values, {}, bits, bits);
-}
-
 // What the bug changes of the healthy run.
 void compare(const Candidate& healthy, const Merged& h, const Candidate& broken, const Merged& b,
              Trial& trial) {
@@ -65,6 +59,11 @@ std::string first_change(const Graph& promise, const Merged& h, const Merged& b)
 }
 
 }  // namespace
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+  return std::ranges::equal(a.values, b.values, {}, bits, bits);
+}
 
 Planted planted(const Bug& bug, const Dose& dose, const Config& config) {
   return {[&bug, dose](Joints& joints, const Config& c) { bug.plant(joints, dose, c); },

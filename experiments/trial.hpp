@@ -49,6 +49,8 @@ struct Runs {
   Candidate healthy, broken;
 };
 Runs runs_of(const Start& first, const Planted& wrong, Rewriting rewriting = Rewriting::none);
+// Two NaN of the same bits are equal; zeros of either sign are not.
+bool same_bits(const Tensor& a, const Tensor& b);
 // What the bug changed, without verdicts.
 Trial changes_of(const Runs& runs, const Planted& wrong, const Merged& healthy,
                  const Merged& broken);
