@@ -87,6 +87,9 @@ void refuse_contradictions(const BoundCommand& asked, const CLI::App& verb) {
   if (asked.all && verb.count("--parts") > 0) {
     throw Failure("--parts is of one operation whose sum ranks share; leave it out of --all");
   }
+  if (asked.any_rank_order && asked.parts < 3) {
+    throw Failure("--any-rank-order is of three ranks or more (--parts); two have one order");
+  }
   if (!asked.all && verb.count("SHAPE") == 0) {
     throw Failure("bound needs an operation and its shape, e.g. bound gemm 64x4096x64, or --all");
   }
@@ -122,6 +125,8 @@ void add_bound(CLI::App& app, Verb& chosen) {
   verb->add_option("--parts", asked.parts, "ranks that share the sum")
       ->capture_default_str()
       ->check(whole_numbers(1, 64));
+  verb->add_flag("--any-rank-order", asked.any_rank_order,
+                 "these ranks add in an order that nobody knows, as rings, trees and switches do");
   verb->add_flag("--explain", asked.explain, "the terms of the largest bound, and what they are");
   verb->add_flag("--json", asked.as_json, "as JSON (bounds/bound-table.schema.json)");
   verb->footer(

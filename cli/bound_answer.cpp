@@ -43,6 +43,12 @@ void refuse_idle_parts(const BoundCommand& asked, const Recipe& recipe, Example 
 
 }  // namespace
 
+Evaluation BoundCommand::how(const Format& wire, const Format& output) const {
+  Evaluation how{parts, wire, output};
+  how.any_rank_order = any_rank_order;
+  return how;
+}
+
 double largest_of(const Matrix<double>& m) {
   double largest = 0;
   for (const double x : m.values) largest = std::max(largest, std::fabs(x));
@@ -58,7 +64,7 @@ Answer answer_to(const BoundCommand& asked, const std::string& op, const std::st
   const Format output = find_operation(op)->traits.one_product
                             ? product_of(recipe, product_named(asked.product)).output
                             : recipe.compute;
-  e.how = {asked.parts, recipe.wire, own_format ? e.how.output : output};
+  e.how = asked.how(recipe.wire, own_format ? e.how.output : output);
   const std::vector<Matrix<double>> values = value_of(e);
   Answer answer{op, shape, mode, 0, largest_of(values[0]), 0, 0, {}, {}};
   answer.refused = why_not(recipe, op);
@@ -74,6 +80,10 @@ Answer answer_to(const BoundCommand& asked, const std::string& op, const std::st
   if (mode == Mode::moments) answer.largest_bias = largest_of(tolerance->bias[0]);
   if (!tolerance->terms.empty()) answer.terms = tolerance->terms[0];
   answer.sums = assumptions(machine_from(asked.on.machine), *find_operation(op), mode);
+  if (asked.parts > 1) {
+    answer.sums += answer.sums.empty() ? "" : ", ";
+    answer.sums += asked.any_rank_order ? "ranks in any order" : "ranks one after the other";
+  }
   return answer;
 }
 

@@ -20,7 +20,11 @@ struct BoundCommand {
   std::string op, shape, recipe = "bf16", product = "fprop";
   double delta = 1e-9;
   int parts = 1;
+  bool any_rank_order = false;
   bool all = false, explain = false, as_json = false;
+
+  // Of a sum that the ranks share.
+  Evaluation how(const Format& wire, const Format& output) const;
 };
 
 // Of a product whose operands the recipe casts. The bound itself is of the whole, casts and product.

@@ -120,7 +120,7 @@ Answer answer_to_product(const BoundCommand& asked, const std::string& shape, Mo
                   product,
                   sample_of(sizes, run_of(product.a), run_of(product.b), products),
                   machine_from(asked.on.machine),
-                  {asked.parts, recipe.wire, product.output},
+                  asked.how(recipe.wire, product.output),
                   mode};
   Answer answer{"gemm", shape, mode, 0, 0, 0, 0, {}, {}};
   if (mode == Mode::probabilistic) answer.delta = asked.delta;

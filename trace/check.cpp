@@ -64,6 +64,11 @@ class Check {
     refuse_rules_without_ground(reference_, candidate_, says_how(), options_);
     if (asks("perturbation")) refuse_no_perturbed(r_, pairs_, order_, options_);
     look_at_structure();
+    if (candidate_.graph && has_any_rank_order(*candidate_.graph)) {
+      verdict_.notes.push_back(
+          "the candidate's ranks add in an order that nobody knows: where more than two do, twins "
+          "draw one, and bounds hold for every one");
+    }
     for (const std::string& rule : options_.rules) apply(rule);
     replay_what_was_followed();
     Judged out;
@@ -192,6 +197,12 @@ class Check {
         seen.ratios.size(), how_many(lines_.size(), "tensor"),
         options_.replay.machine == nullptr ? "the operations alone"
                                            : "the machine " + options_.replay.machine->id));
+    if (const std::size_t n = told_->in_any_rank_order(); n > 0) {
+      verdict_.notes.push_back(fmt::format(
+          "of {} more than two ranks share the sum; the bounds hold for every order in which they "
+          "may add",
+          how_many(n, "call")));
+    }
     if (std::ranges::any_of(options_.rules, [](const auto& rule) { return rule != "replay"; }))
       return;
     for (const auto& [id, line] : lines_) {

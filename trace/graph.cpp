@@ -79,6 +79,10 @@ Graph in_any_rank_order(Graph graph) {
   return graph;
 }
 
+bool has_any_rank_order(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& n) { return n.how.any_rank_order; });
+}
+
 static constexpr std::string_view mark = "@rewritten";
 
 std::string rewritten_id(const std::string& id) { return id + std::string(mark); }

@@ -50,6 +50,8 @@ Graph in_any_order(Graph graph);
 // Returns the promise that a run keeps whose ranks add in an order that nobody knows. Two ranks have
 // one order.
 Graph in_any_rank_order(Graph graph);
+// Does one of its sums have ranks that add so?
+bool has_any_rank_order(const Graph& graph);
 
 // A tensor under this name is taken in, by whoever takes the one before the mark, in its place: a
 // leaf (model/plan/rewriting.hpp).

@@ -127,6 +127,11 @@ const Node* PartialPromise::node_of(const std::string& id) const {
   return found == node_of_.end() ? nullptr : &nodes_[found->second];
 }
 
+std::size_t PartialPromise::in_any_rank_order() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(nodes_, [](const Node& n) { return n.how.any_rank_order; }));
+}
+
 bool PartialPromise::keeps(const Node& node, const Run& run, const ReplayOptions& options) const {
   Graph graph;
   graph.nodes.push_back(node);

@@ -47,6 +47,8 @@ class PartialPromise {
   const Node* node_of(const std::string& id) const;
   // "id: reason", of those that cannot be replayed.
   const std::vector<std::string>& left_out() const { return left_out_; }
+  // How many calls have a sum that more than two ranks share.
+  std::size_t in_any_rank_order() const;
 
   // The same as replay() of a whole promise.
   Replayed replayed(const std::function<bool(const std::string&)>& wanted,

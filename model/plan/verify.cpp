@@ -126,8 +126,7 @@ void verify(const Trace& trace, const Merged& merged) {
                   std::to_string(run.layout.world_size()) + " ranks, the manifest says " +
                   std::to_string(trace.manifest.world_size) + "; trace again");
   }
-  const bool any_order = std::ranges::any_of(
-      trace.graph->nodes, [](const Node& node) { return node.how.any_rank_order; });
+  const bool any_order = has_any_rank_order(*trace.graph);
   same_nodes(*trace.graph, any_order ? in_any_rank_order(plan(run)) : plan(run));
   for (const StateEntry& k : state_entries(run.config, run.recipe)) {
     const std::string id = k.id + "@previous";

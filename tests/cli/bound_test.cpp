@@ -105,6 +105,20 @@ TEST(Bound, PartsAreRefusedWhereRanksShareNoSum) {
   }
 }
 
+TEST(Bound, OfRanksInAnyOrderIsWiderAndSaysSo) {
+  const std::string product = "gemm 8x64x8 --parts 4", any_order = product + " --any-rank-order";
+  const Said promised = plumb("bound " + product), any = plumb("bound " + any_order);
+  EXPECT_NE(promised.out.find("ranks one after the other"), std::string::npos) << promised.out;
+  EXPECT_NE(any.out.find("ranks in any order"), std::string::npos) << any.out;
+  const auto largest = [](const std::string& command) {
+    return table_as_its_schema_says(command)[0]["largest_bound"].get<double>();
+  };
+  EXPECT_GT(largest(any_order), largest(product));
+  refused("bound gemm 8x64x8 --parts 2 --any-rank-order", "two have one order");
+  refused("bound gemm 8x64x8 --any-rank-order", "two have one order");
+  refused("bound " + any_order + " --mode moments", "moments of a sum need its order");
+}
+
 TEST(Bound, OutsideAMatrixUnitAsksForAnotherCard) {
   refused("bound softmax 4x4 --machine h100", "runs outside of it, take the machine ieee");
   refused("bound gemm 4x4x4 --machine abacus", "known: a100, ");
