@@ -103,6 +103,9 @@ Effort Making::lent(const Table& rows) {
       if (writes()) talk(what);
     });
   };
+  lent.kept = [this](const std::string& name, const std::function<Trace()>& make) {
+    return kept_state(asked_.cache + "/" + name, make);
+  };
   lent.progress = [this, &rows](const std::string& what) {
     if (!writes()) return;
     if (dealt_) dealt_->collect();

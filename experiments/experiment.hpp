@@ -19,6 +19,9 @@ struct Effort {
   int scale = 1;  // multiplies seeds and runs
   // Returns the state of a trained model of the config's family (made once and cached).
   std::function<Start(const Recipe&, const Layout&, const Config& config)> trained;
+  // Returns the state of that name in the folder of trained states, made and kept there if there is
+  // none. Another process that makes the same is waited for. Absent: states are made anew.
+  std::function<Trace(const std::string& name, const std::function<Trace()>& make)> kept = {};
   std::function<void(const std::string&)> progress;
   std::function<bool()> out_of_time;  // a question stops between rows when this says so
 };

@@ -1,9 +1,12 @@
 #include "experiments/small.hpp"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "model/data/text.hpp"
 #include "model/run/training.hpp"
+#include "number/philox.hpp"
 
 namespace plumb::experiments {
 namespace {
@@ -35,16 +38,31 @@ Config small_model_like(const Config& of) {
   return config;
 }
 
-const Trace& trained_small(const Config& of, const Effort& effort) {
-  static std::map<std::map<std::string, std::string>, Trace> known;
-  const Config config = small_model_like(of);
-  const auto found = known.find(settings_of(config));
+const Trace& trained_once(const Config& config, int steps, const Effort& effort) {
+  static std::map<std::string, Trace> known;
+  std::string settings = std::to_string(steps) + " steps";
+  for (const auto& [name, value] : settings_of(config)) settings += " " + name + "=" + value;
+  const auto found = known.find(settings);
   if (found != known.end()) return found->second;
-  Start start = start_of(config, find_recipe("bf16"), {}, default_text());
-  start = trained(std::move(start), default_text(), steps, [&](int step, double) {
-    effort.progress("training a small " + family_of(of) + " once: step " + std::to_string(step));
-  });
-  return known.emplace(settings_of(config), run_reference(start)).first->second;
+  const auto make = [&] {
+    Start start = start_of(config, find_recipe("bf16"), {}, default_text());
+    start = trained(std::move(start), default_text(), steps, [&](int step, double) {
+      effort.progress("training a small " + family_of(config) + " once: step " +
+                      std::to_string(step));
+    });
+    return run_reference(start);
+  };
+  const std::string name = fmt::format("small-{}-{:016x}", family_of(config),
+                                       key_of(static_cast<std::uint64_t>(steps), settings));
+  Trace state = effort.kept ? effort.kept(name, make) : make();
+  if (settings_of(config_from(state.manifest.settings)) != settings_of(config)) {
+    throw Failure("the state '" + name + "' is of another model; delete it");
+  }
+  return known.emplace(settings, std::move(state)).first->second;
+}
+
+const Trace& trained_small(const Config& of, const Effort& effort) {
+  return trained_once(small_model_like(of), steps, effort);
 }
 
 Start small_start(const Config& config, const Recipe& recipe, const Layout& layout,

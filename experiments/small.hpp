@@ -11,7 +11,11 @@ namespace plumb::experiments {
 // 4 layers, d = 64, 4 micro-batches of 8 sequences of 32 tokens.
 Config small_model(const std::string& family);
 
-// The state after 600 steps of a family in bf16; recipes cast it. Made once a process.
+// The state of such a config after so many steps in bf16: read, or made and kept, once a process.
+// Throws Failure if what is kept under its name is of another model.
+const Trace& trained_once(const Config& config, int steps, const Effort& effort);
+
+// The state after 600 steps of a family in bf16; recipes cast it.
 const Trace& trained_small(const std::string& family, const Effort& effort);
 // The small model with the choices that `of` has: an extra head, norms of queries and keys ...
 Config small_model_like(const Config& of);

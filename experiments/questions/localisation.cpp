@@ -4,10 +4,10 @@
 #include <map>
 
 #include "experiments/experiment.hpp"
+#include "experiments/small.hpp"
 #include "model/data/text.hpp"
 #include "model/plan/plan.hpp"
 #include "model/plan/rewriting.hpp"
-#include "model/run/training.hpp"
 #include "model/spec/manifest.hpp"
 
 namespace plumb::experiments {
@@ -115,20 +115,11 @@ Config small(const Bug& bug, int seed) {
 }
 
 // Returns the state after so many steps of such a model in bf16; the recipes cast it.
-const Trace& trained_small(Config config, const Effort& effort) {
+const Trace& trained_for(Config config, const Effort& effort) {
   config.seed = 7;
   config.micro_batches = 4;
   config.documents = 0;
-  std::string name;
-  for (const auto& [setting, value] : settings_of(config)) name += setting + "=" + value + " ";
-  static std::map<std::string, Trace> known;
-  const auto found = known.find(name);
-  if (found != known.end()) return found->second;
-  Start start = start_of(config, find_recipe("bf16"), {}, default_text());
-  start = trained(std::move(start), default_text(), steps, [&](int step, double) {
-    effort.progress("training a small " + family_of(config) + ": step " + std::to_string(step));
-  });
-  return known.emplace(name, run_reference(start)).first->second;
+  return trained_once(config, steps, effort);
 }
 
 void judge_all(Table& rows, const std::vector<std::string>& key, const Start& start,
@@ -155,7 +146,7 @@ void run(Table& rows, const Effort& effort) {
         const Layout layout = parse_layout(std::string(bug->needs.layout));
         const Recipe recipe = find_recipe(std::string(bug->needs.recipe));
         const Config config = small(*bug, seed);
-        const Trace* loaded = weights == "trained" ? &trained_small(config, effort) : nullptr;
+        const Trace* loaded = weights == "trained" ? &trained_for(config, effort) : nullptr;
         const Start start = start_of(config, recipe, layout, default_text(), loaded);
         judge_all(rows, key, start, *bug);
         effort.progress(key[0] + " " + key[1] + " " + weights + " seed " + key[4]);
