@@ -122,7 +122,7 @@ TEST(OrderedBound, IsNeverExceeded) {
   for (const std::string& name : all_orders) {
     for (const Rounding rounding : all_roundings) {
       for (const char* kind : input_kinds) {
-        for (int i = 0; i < 4 * effort(2); ++i) {
+        for (int i = 0; i < effort(4); ++i) {
           Draw draw(kind, static_cast<unsigned>(i) + 1);
           const std::size_t n = draw.between(0, 300);
           const Products p =
