@@ -1,8 +1,6 @@
 #include "experiments/other_orders.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <numeric>
 
 #include "bounds/collective.hpp"
 #include "bounds/operation.hpp"

@@ -1,5 +1,6 @@
 // Which rule accuses a run for what nobody would call a bug: another order of sums over ranks, other
 // kernels, activations made again, micro-batches dealt otherwise?
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
