@@ -55,7 +55,9 @@ const Trace& trained_once(const Config& config, int steps, const Effort& effort)
   const std::string name = fmt::format("small-{}-{:016x}", family_of(config),
                                        key_of(static_cast<std::uint64_t>(steps), settings));
   Trace state = effort.kept ? effort.kept(name, make) : make();
-  if (settings_of(config_from(state.manifest.settings)) != settings_of(config)) {
+  Config its_own = config_from(state.manifest.settings);
+  its_own.rate = config.rate;  // that of the last step
+  if (settings_of(its_own) != settings_of(config)) {
     throw Failure("the state '" + name + "' is of another model; delete it");
   }
   return known.emplace(settings, std::move(state)).first->second;
