@@ -3,6 +3,7 @@
 
 #include "experiments/other_orders.hpp"
 #include "experiments/trial.hpp"
+#include "model/plan/verify.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
@@ -35,7 +36,7 @@ TEST_P(OtherOrders, OfRanksAreNotAccused) {
     EXPECT_TRUE(std::ranges::any_of(v.notes, [](const std::string& note) {
       return note.find("an order that nobody knows") != note.npos;
     }));
-    const Merged a = merge(plain), b = merge(other);
+    const Merged a = merge(plain), b = merge_verified(other);
     for (const auto& [id, tensor] : a.values) {
       other_bits += b.values.at(id)->values != tensor->values ? 1 : 0;
     }

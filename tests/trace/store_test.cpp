@@ -118,11 +118,17 @@ TEST_F(Store, BringsBackHowTermsLieOnRanks) {
   const TokenSharding deals[] = {
       {4, 16}, {4, 16, 0, true}, {1, 0, 0, false, 2}, {4, 16, 0, true, 2}};
   for (std::size_t i = 0; i < std::size(deals); ++i) trace.graph->nodes[i].how.tokens = deals[i];
+  trace.graph->nodes[4].how.by_chance = true;
+  trace.graph->nodes[5].how.any_rank_order = true;
   write_trace(trace, folder_ / "t");
   const Trace back = read_trace(folder_ / "t");
-  for (std::size_t i = 0; i < std::size(deals); ++i) {
+  for (std::size_t i = 0; i < std::size(deals) + 2; ++i) {
     EXPECT_EQ(back.graph->nodes[i].how, trace.graph->nodes[i].how) << i;
   }
+  std::string graph = bytes(folder_ / "t" / "graph.json");
+  graph.replace(graph.find("any_rank_order"), 14, "any_rank_other");
+  put(folder_ / "t" / "graph.json", graph);
+  EXPECT_THROW(read_trace(folder_ / "t"), Failure);
 }
 
 TEST_F(Store, RefusesPartsThatAreNone) {
