@@ -1,7 +1,9 @@
 #include "experiments/faults.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
 
 #include "bounds/operations/attention.hpp"
 #include "number/philox.hpp"
@@ -105,10 +107,42 @@ std::optional<Values> masked_entry(const Training& run, const Values& healthy, d
   return Values{{id, kept(std::move(o))}};
 }
 
-std::optional<Values> scaled_projection(const Training& run, const Values& healthy, double size) {
-  return everywhere(run, healthy, layer(run) + ".attn.proj/out", true, [size](Tensor& x, int) {
+// Faults of one kind in any tensor.
+std::optional<Values> scaled(const Training& run, const Values& healthy, const std::string& name,
+                             bool activation, double size) {
+  return everywhere(run, healthy, name, activation, [size](Tensor& x, int) {
     for (float& v : x.values) v = static_cast<float>(v * (1 + size));
   });
+}
+
+std::optional<Values> zeroed(const Training& run, const Values& healthy, const std::string& name,
+                             bool activation, double size) {
+  return everywhere(run, healthy, name, activation, [size](Tensor& x, int m) {
+    for (std::size_t e = 0; e < x.size(); ++e) {
+      if (uniform(77 + static_cast<std::uint64_t>(m), e) < size) x.values[e] = 0;
+    }
+  });
+}
+
+// A share of one row is the last micro-batch's; in the first.
+std::optional<Values> stale(const Training& run, const Values& healthy, const std::string& name,
+                            bool activation, double size) {
+  Tensor x = *healthy.at(micro(0) + name);
+  const Tensor& before = *healthy.at(micro(run.config.micro_batches - 1) + name);
+  const std::size_t row = x.rows / 3;
+  for (std::size_t j = 0; j < x.cols; ++j) {
+    x(row, j) = static_cast<float>((1 - size) * x(row, j) + size * before(row, j));
+  }
+  if (activation) round_in_place(x.values, run.recipe.compute);
+  return Values{{micro(0) + name, kept(std::move(x))}};
+}
+
+std::optional<Values> scaled_projection(const Training& run, const Values& healthy, double size) {
+  return scaled(run, healthy, layer(run) + ".attn.proj/out", true, size);
+}
+
+std::optional<Values> zeroed_activations(const Training& run, const Values& healthy, double size) {
+  return zeroed(run, healthy, layer(run) + ".mlp.act/out", true, size);
 }
 
 std::optional<Values> mixed_token(const Training& run, const Values& healthy, double size) {
@@ -123,15 +157,21 @@ std::optional<Values> mixed_token(const Training& run, const Values& healthy, do
 }
 
 std::optional<Values> stale_row(const Training& run, const Values& healthy, double size) {
-  const std::string name = layer(run) + ".attn.core/out";
-  Tensor x = *healthy.at(micro(0) + name);
-  const Tensor& before = *healthy.at(micro(run.config.micro_batches - 1) + name);
-  const std::size_t row = x.rows / 3;
-  for (std::size_t j = 0; j < x.cols; ++j) {
-    x(row, j) = static_cast<float>((1 - size) * x(row, j) + size * before(row, j));
-  }
-  round_in_place(x.values, run.recipe.compute);
-  return Values{{micro(0) + name, kept(std::move(x))}};
+  return stale(run, healthy, layer(run) + ".attn.core/out", true, size);
+}
+
+std::string backward(const Training& run) { return layer(run) + ".mlp.act/grad_in"; }
+
+std::optional<Values> scaled_backward(const Training& run, const Values& healthy, double size) {
+  return scaled(run, healthy, backward(run), true, size);
+}
+
+std::optional<Values> zeroed_backward(const Training& run, const Values& healthy, double size) {
+  return zeroed(run, healthy, backward(run), true, size);
+}
+
+std::optional<Values> stale_backward_row(const Training& run, const Values& healthy, double size) {
+  return stale(run, healthy, backward(run), true, size);
 }
 
 std::string gradient(const Training& run) { return layer(run) + ".mlp.fc1.weight/wgrad"; }
@@ -158,31 +198,51 @@ std::optional<Values> tokens_left_out(const Training& run, const Values& healthy
 }
 
 std::optional<Values> scaled_gradient(const Training& run, const Values& healthy, double size) {
-  return everywhere(run, healthy, gradient(run), false, [size](Tensor& x, int) {
-    for (float& v : x.values) v = static_cast<float>(v * (1 - size));
-  });
+  return scaled(run, healthy, gradient(run), false, -size);
 }
 
 std::optional<Values> zeroed_elements(const Training& run, const Values& healthy, double size) {
-  return everywhere(run, healthy, gradient(run), false, [size](Tensor& x, int m) {
-    for (std::size_t e = 0; e < x.size(); ++e) {
-      if (uniform(77 + static_cast<std::uint64_t>(m), e) < size) x.values[e] = 0;
-    }
-  });
+  return zeroed(run, healthy, gradient(run), false, size);
+}
+
+std::optional<Values> stale_gradient_row(const Training& run, const Values& healthy, double size) {
+  return stale(run, healthy, gradient(run), false, size);
 }
 
 constexpr std::array faults{
-    Fault{"masked-entry", "one attention entry is masked (its probability)", masked_entry},
-    Fault{"scaled-projection", "output of the attention projection times 1 + s", scaled_projection},
-    Fault{"mixed-token", "one token's embedding mixed with another's (share)", mixed_token},
-    Fault{"stale-row", "one row of the attention output is another batch's (share)", stale_row},
-    Fault{"tokens-left-out", "a weight gradient misses tokens (share of them)", tokens_left_out},
-    Fault{"scaled-gradient", "a weight gradient times 1 - s", scaled_gradient},
-    Fault{"zeroed-elements", "elements of a weight gradient are zero (share)", zeroed_elements},
+    Fault{"masked-entry", "activation", "element",
+          "one attention entry is masked (its probability)", masked_entry},
+    Fault{"zeroed-activations", "activation", "element",
+          "elements of the MLP's activations are zero (share)", zeroed_activations},
+    Fault{"mixed-token", "activation", "row", "one token's embedding mixed with another's (share)",
+          mixed_token},
+    Fault{"stale-row", "activation", "row",
+          "one row of the attention output is another batch's (share)", stale_row},
+    Fault{"scaled-projection", "activation", "scale",
+          "output of the attention projection times 1 + s", scaled_projection},
+    Fault{"zeroed-backward", "backward", "element",
+          "elements of the gradient into the MLP's activation are zero (share)", zeroed_backward},
+    Fault{"stale-backward-row", "backward", "row",
+          "one row of that gradient is another batch's (share)", stale_backward_row},
+    Fault{"scaled-backward", "backward", "scale", "that gradient times 1 + s", scaled_backward},
+    Fault{"zeroed-elements", "weight gradient", "element",
+          "elements of a weight gradient are zero (share)", zeroed_elements},
+    Fault{"tokens-left-out", "weight gradient", "row",
+          "a weight gradient misses tokens (share of them)", tokens_left_out},
+    Fault{"stale-gradient-row", "weight gradient", "row",
+          "one row of a weight gradient is another batch's (share)", stale_gradient_row},
+    Fault{"scaled-gradient", "weight gradient", "scale", "a weight gradient times 1 - s",
+          scaled_gradient},
 };
 
 }  // namespace
 
 std::span<const Fault> all_faults() { return faults; }
+
+const Fault& find_fault(std::string_view name) {
+  const auto found = std::ranges::find(faults, name, &Fault::name);
+  if (found == faults.end()) throw std::invalid_argument("no fault " + std::string(name));
+  return *found;
+}
 
 }  // namespace plumb::experiments

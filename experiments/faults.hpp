@@ -16,12 +16,16 @@ namespace plumb::experiments {
 
 struct Fault {
   std::string_view name;
-  std::string_view what;  // with the meaning of `size`
+  std::string_view tensor;  // activation, backward (a gradient of one) or weight gradient
+  std::string_view kind;    // scale, row or element: how much of the tensor is wrong
+  std::string_view what;    // with the meaning of `size`
   // The tensors that are wrong, given the healthy values of the same run. Absent: no fault of that
   // size exists.
   std::optional<Values> (*made)(const Training& run, const Values& healthy, double size);
 };
 
 std::span<const Fault> all_faults();
+// Throws std::invalid_argument if there is none of that name.
+const Fault& find_fault(std::string_view name);
 
 }  // namespace plumb::experiments

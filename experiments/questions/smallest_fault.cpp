@@ -1,15 +1,14 @@
-// How small a fault does each rule still see? Seven faults on trained weights, powers of two; every
-// rule as `plumb check` applies it, twins at the family-wise level 1e-3 (trace/twins.md).
+// How small a fault does each rule still see? Faults of each kind in each kind of tensor on trained
+// weights, powers of two; every rule as `plumb check` applies it. Beside them healthy runs of the same
+// models: what a rule sees is held against whom it accuses (experiments/doses.hpp).
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
-#include <span>
 
+#include "experiments/doses.hpp"
+#include "experiments/equal_alarms.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/faults.hpp"
-#include "experiments/learn.hpp"
-#include "model/data/text.hpp"
+#include "experiments/said.hpp"
 #include "model/plan/plan.hpp"
 #include "model/spec/manifest.hpp"
 #include "trace/check.hpp"
@@ -18,30 +17,15 @@
 namespace plumb::experiments {
 namespace {
 
-constexpr double level = 1e-3;
+constexpr double level = 1e-3;  // of false alarms in a run, of the default rules
 constexpr int smallest_exponent = -14;
-
-// A check, and the columns of the table that it answers: one for each of its rules.
-struct Asked {
-  int twins;
-  bool stored;  // spreads of 25 earlier batches
-  double margin;
-  std::span<const std::string_view> rules;
-};
-constexpr std::string_view all_of_them[] = {"twins", "replay", "perturbation", "flat"};
-constexpr std::string_view twins_alone[] = {"twins"};
-constexpr std::string_view twins_and_perturbation[] = {"twins", "perturbation"};
-constexpr Asked checks[] = {
-    {4, false, 2, all_of_them}, {2, true, 2, twins_alone}, {4, true, 4, twins_and_perturbation}};
-constexpr std::size_t columns = 7;
-using Answers = std::array<bool, columns>;
+constexpr int faulty_batches = 4, healthy_batches = 24;
 
 // A step of a trained model: what every rule is given, made once.
 class Scene {
  public:
-  Scene(const Start& start, const StoredSpreads& stored)
+  explicit Scene(const Start& start)
       : start_(start),
-        stored_(stored),
         reference_(run_reference(start)),
         perturbed_(run_perturbed(start, 1)),
         merged_(merge(reference_)),
@@ -52,21 +36,19 @@ class Scene {
   const Training& run() const { return start_.run; }
   const Values& healthy() const { return healthy_; }
 
-  // Which of the rules that are asked find fault with these values?
-  Answers alarmed(const Answers& asked, const Values& wrong) const {
+  // What the rules say of the run with these values in place of its own: the cells after the key.
+  Table::Row said_of(const Values& wrong) const {
     Merged seen = merged_;
     const Values values =
         wrong.empty() ? healthy_ : with_replaced(*candidate_.graph, healthy_, wrong);
     for (const auto& [id, tensor] : values) seen.values[id] = tensor;
-    Answers answers{};
-    std::size_t column = 0;
-    for (const Asked& check : checks) {
-      const std::span here(answers.data() + column, check.rules.size());
-      std::copy_n(asked.data() + column, here.size(), here.data());
-      answer(check, seen, here);
-      column += here.size();
+    const Verdict ours = verdict(seen, default_rules);
+    Table::Row cells{yes(!ours.findings.empty()), cell(standing(ours, "").largest),
+                     yes(finds(ours, "twins")), yes(finds(ours, "replay"))};
+    for (const std::string& rule : rules_of_sizes) {
+      cells.push_back(cell(given_margin(rule) * standing(verdict(seen, rule), "").largest));
     }
-    return answers;
+    return cells;
   }
 
  private:
@@ -74,31 +56,22 @@ class Scene {
     return plan(run.config, run.recipe, run.layout, run.step);
   }
 
-  // `answers`: which rules are asked; then which of them accuse.
-  void answer(const Asked& asked, const Merged& seen, std::span<bool> answers) const {
+  Verdict verdict(const Merged& seen, const std::string& rule) const {
     CheckOptions options;
-    options.rules.clear();
-    for (std::size_t r = 0; r < answers.size(); ++r) {
-      if (answers[r]) options.rules.emplace_back(asked.rules[r]);
-    }
-    if (options.rules.empty()) return;
+    if (rule != default_rules) options.rules = {rule};
     options.false_alarm = level;
     options.seed = start_.run.config.seed;
-    options.twins = asked.twins;
-    options.margin = asked.margin;
-    options.spreads = asked.stored ? &stored_ : nullptr;
     options.perturbed = &perturbed_;
-    const Verdict verdict = check(trusted_, candidate_, seen, options);
-    for (std::size_t r = 0; r < answers.size(); ++r) {
-      answers[r] = answers[r] && std::ranges::any_of(verdict.findings, [&](const Finding& f) {
-                     const std::string rule = rule_of(f.statistic);
-                     return rule == asked.rules[r] || rule == "structure";
-                   });
-    }
+    return check(trusted_, candidate_, seen, options);
+  }
+
+  static bool finds(const Verdict& verdict, const std::string& rule) {
+    return std::ranges::any_of(verdict.findings, [&](const Finding& f) {
+      return rule_of(f.statistic) == rule || f.statistic == "structure";
+    });
   }
 
   const Start& start_;
-  const StoredSpreads& stored_;
   Trace reference_, perturbed_;
   Merged merged_;
   Reference trusted_;
@@ -106,73 +79,75 @@ class Scene {
   Values healthy_;
 };
 
-// The smallest power of two from which upwards a rule sees every fault that exists: a rule that
-// misses one is not asked again.
-std::vector<std::string> smallest(const Scene& scene, const Fault& fault) {
-  Answers every;
-  every.fill(true);
-  const Answers accuses = scene.alarmed(every, {});
-  Answers goes_on{};
-  for (std::size_t r = 0; r < columns; ++r) goes_on[r] = !accuses[r];
-  std::array<double, columns> least{};
-  for (int e = 0; e >= smallest_exponent; --e) {
-    if (std::ranges::none_of(goes_on, std::identity())) break;
-    const auto wrong = fault.made(scene.run(), scene.healthy(), std::ldexp(1.0, e));
-    if (!wrong) continue;
-    goes_on = scene.alarmed(goes_on, *wrong);
-    for (std::size_t r = 0; r < columns; ++r) {
-      if (goes_on[r]) least[r] = std::ldexp(1.0, e);
-    }
-  }
-  std::vector<std::string> cells;
-  for (std::size_t r = 0; r < columns; ++r) {
-    cells.push_back(accuses[r] ? "accuses" : least[r] == 0 ? "-" : cell(least[r]));
-  }
-  return cells;
+// A fault that rounding undoes is none.
+bool changes_a_bit(const Values& healthy, const std::optional<Values>& wrong) {
+  return wrong && std::ranges::any_of(*wrong, [&](const auto& tensor) {
+           return !same_bits(*tensor.second, *healthy.at(tensor.first));
+         });
 }
 
-// Returns the keys of whole rows that are not there yet.
-std::vector<std::vector<std::string>> missing(const Table& rows, Family family,
-                                              const std::string& recipe, int seed) {
-  std::vector<std::vector<std::string>> keys;
-  for (const Fault& fault : all_faults()) {
-    std::vector<std::string> key{std::string(fault.name), name_of(family), recipe,
-                                 std::to_string(seed)};
-    if (!rows.settled(key)) keys.push_back(std::move(key));
+// The rows of one fault, the largest first; of none, the one row of the healthy run.
+std::vector<Table::Row> rows_of(const Scene& scene, const Table::Row& key) {
+  std::vector<Table::Row> group;
+  const auto add = [&](double size, const std::optional<Values>& wrong, bool exists) {
+    Table::Row row = key;
+    row.push_back(cell(size));
+    const Table::Row said =
+        exists ? scene.said_of(*wrong) : Table::Row(columns_of_doses().size() - row.size(), "-");
+    row.insert(row.end(), said.begin(), said.end());
+    group.push_back(std::move(row));
+  };
+  if (key[0] == no_fault) {
+    add(0, Values(), true);
+    return group;
+  }
+  const Fault& fault = find_fault(key[0]);
+  for (int e = 0; e >= smallest_exponent; --e) {
+    const double size = std::ldexp(1.0, e);
+    const std::optional<Values> wrong = fault.made(scene.run(), scene.healthy(), size);
+    add(size, wrong, changes_a_bit(scene.healthy(), wrong));
+  }
+  return group;
+}
+
+// Keys of what is not there yet in one batch, without the size.
+std::vector<Table::Row> missing(const Table& rows, const Table::Row& model, int seed, int scale) {
+  std::vector<std::pair<std::string, double>> wanted{{no_fault, 0}};
+  if (seed <= faulty_batches * scale) {
+    for (const Fault& fault : all_faults()) {
+      wanted.emplace_back(fault.name, std::ldexp(1.0, smallest_exponent));
+    }
+  }
+  std::vector<Table::Row> keys;
+  for (const auto& [fault, last] : wanted) {
+    const Table::Row key{fault, model[0], model[1], std::to_string(seed)};
+    Table::Row of_last = key;
+    of_last.push_back(cell(last));
+    if (!rows.settled(of_last)) keys.push_back(key);
   }
   return keys;
 }
 
-void one_model(Table& rows, const Effort& effort, Family family, const Recipe& recipe) {
-  const Layout layout = parse_layout("dp2,tp2");
-  StoredSpreads stored;
-  for (int seed = 1; seed <= 4 * effort.scale; ++seed) {
-    auto wanted = missing(rows, family, recipe.id, seed);
-    if (wanted.empty()) continue;
-    Config config = config_of(name_of(family));
-    config.seed = static_cast<std::uint64_t>(seed);
-    const Start start = effort.trained(recipe, layout, config);
-    if (stored.learnt.tensors().empty()) {
-      stored.learnt = learn(start, default_text(), 25, 8, [&](int batch) {
-        effort.progress(name_of(family) + " " + recipe.id + ": learning batch " +
-                        std::to_string(batch) + " of 25");
-      });
-    }
-    const Scene scene(start, stored);
-    for (std::vector<std::string>& row : wanted) {
-      if (effort.out_of_time()) return;
-      effort.progress(row[0] + " " + row[1] + " " + row[2] + " seed " + row[3]);
-      const auto& fault = *std::ranges::find(all_faults(), row[0], &Fault::name);
-      for (std::string& c : smallest(scene, fault)) row.push_back(std::move(c));
-      rows.add(row);
-    }
+void one_batch(Table& rows, const Effort& effort, Family family, const Recipe& recipe, int seed) {
+  const auto wanted = missing(rows, {name_of(family), recipe.id}, seed, effort.scale);
+  if (wanted.empty()) return;
+  Config config = config_of(name_of(family));
+  config.seed = static_cast<std::uint64_t>(seed);
+  const Start start = effort.trained(recipe, parse_layout("dp2,tp2"), config);
+  const Scene scene(start);
+  for (const Table::Row& key : wanted) {
+    if (effort.out_of_time()) return;
+    effort.progress(key[0] + " " + key[1] + " " + key[2] + " seed " + key[3]);
+    rows.add_group(rows_of(scene, key));
   }
 }
 
 void run(Table& rows, const Effort& effort) {
-  for (const Family family : {Family::llama, Family::gpt}) {
-    for (const char* recipe : {"bf16", "fp8-current"}) {
-      one_model(rows, effort, family, find_recipe(recipe));
+  for (int seed = 1; seed <= healthy_batches * effort.scale; ++seed) {
+    for (const Family family : {Family::llama, Family::gpt}) {
+      for (const char* recipe : {"bf16", "fp8-current"}) {
+        one_batch(rows, effort, family, find_recipe(recipe), seed);
+      }
     }
   }
 }
@@ -182,10 +157,10 @@ void run(Table& rows, const Effort& effort) {
 extern const Experiment smallest_fault{
     .name = "smallest-fault",
     .question = "How small a fault does each rule still see, on trained weights?",
-    .columns = {"fault", "family", "recipe", "seed", "twins-4", "replay", "perturbation-2", "flat",
-                "stored-2", "stored-4", "perturbation-4"},
-    .keys = 4,
+    .columns = columns_of_doses(),
+    .keys = 5,
     .run = run,
+    .rates = rates_of_doses,
 };
 
 }  // namespace plumb::experiments
