@@ -7,6 +7,7 @@
 
 #include "experiments/curves.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/tiny.hpp"
 #include "model/data/text.hpp"
 #include "model/run/training.hpp"
 #include "model/step/apart.hpp"
@@ -39,29 +40,8 @@ constexpr Watched runs[] = {
     {"gpt-moe", "tp2,sp", "sp-router-grad-not-reduced"},
 };
 
-// 2 layers, d = 32, 4 micro-batches of 4 sequences of 16 tokens: thousands of steps in a minute.
-Config tiny_model(const std::string& family) {
-  Config c = config_of(family);
-  c.layers = 2;
-  c.width = 32;
-  c.heads = 4;
-  c.kv_heads = 4;
-  c.hidden = c.experts > 0 ? 32 : 64;
-  c.sequence = 16;
-  c.micro_batches = 4;
-  return c;
-}
-
 std::vector<std::string> key_of(const Watched& run, int step) {
   return {run.family, run.bug, run.layout, std::to_string(step)};
-}
-
-double number_in(const Trace& step, const std::string& id) {
-  for (const RankRecord& rank : step.ranks) {
-    const auto found = rank.shards.find(id);
-    if (found != rank.shards.end()) return static_cast<double>(found->second.values.values[0]);
-  }
-  throw Failure("the step did not record '" + id + "'");
 }
 
 // By the default rules; who reads curves has none. At the rate that the first step of many has.

@@ -1,0 +1,114 @@
+// In which step does a check see the bugs that the first step does not show? Steps of one run with the
+// bug, each checked from the state that a right run has reached (--every-step with --resync).
+#include <array>
+#include <map>
+
+#include "experiments/experiment.hpp"
+#include "experiments/said.hpp"
+#include "experiments/small.hpp"
+#include "model/plan/verify.hpp"
+
+namespace plumb::experiments {
+namespace {
+
+constexpr int seeds = 5, steps = 4;
+
+Table::Row key_of(const Bug& bug, const std::string& family, const std::string& weights, int seed,
+                  int step) {
+  return {std::string(bug.id),
+          family,
+          weights,
+          std::string(bug.needs.recipe),
+          std::string(bug.needs.layout),
+          std::to_string(seed),
+          std::to_string(step)};
+}
+
+// The verdicts of one step. The ranks of the broken run keep what they left in the step before.
+Table::Row said_of(const Start& start, const Bug& bug, std::vector<StaleGradients>& stale,
+                   const Merged& reference_values, const Trace& reference) {
+  const Planted wrong = planted(bug, {}, start.run.config);
+  Runs runs{start, reference, run_candidate(start, nullptr),
+            run_candidate(start, &bug, {}, "reference", threads(), &stale)};
+  const Merged h = merge_verified(runs.healthy.trace), b = merge_verified(runs.broken.trace);
+  const Trial seen = changes_of(runs, wrong, h, b);
+  const Reference trusted(runs.reference, reference_values);
+  const CheckOptions options;
+  const Verdict healthy = check(trusted, runs.healthy.trace, h, options);
+  const Verdict broken = check(trusted, runs.broken.trace, b, options);
+  return {yes(seen.changed), yes(!broken.findings.empty()),
+          broken.blamed.empty() ? "-" : broken.blamed, yes(broken.blamed == seen.bites_at),
+          yes(!healthy.findings.empty())};
+}
+
+std::vector<Table::Row> rows_of(const Bug& bug, const std::string& family,
+                                const std::string& weights, int seed, const Effort& effort) {
+  Config config = small_model(family);
+  config.micro_batches = 2;
+  config.seed = static_cast<std::uint64_t>(seed);
+  bug.needs.complete(config);
+  Start start = small_start(config, find_recipe(std::string(bug.needs.recipe)),
+                            parse_layout(std::string(bug.needs.layout)), weights, effort);
+  std::vector<StaleGradients> stale;
+  std::vector<Table::Row> rows;
+  for (int step = 1; step <= steps; ++step) {
+    const Trace reference = run_reference(start);
+    const Merged values = merge_verified(reference);
+    Table::Row row = key_of(bug, family, weights, seed, step);
+    const Table::Row said = said_of(start, bug, stale, values, reference);
+    row.insert(row.end(), said.begin(), said.end());
+    rows.push_back(std::move(row));
+    start = step_after(std::move(start), values.values);
+  }
+  return rows;
+}
+
+void run(Table& rows, const Effort& effort) {
+  for (int seed = 1; seed <= seeds * effort.scale; ++seed) {
+    for (const Bug* bug : all_bugs()) {
+      if (!bug->in_the_next_step) continue;
+      for (const Family base : bug->needs.families) {
+        const std::string family = bug->needs.family(base);
+        for (const std::string weights : {"random", "trained"}) {
+          if (effort.out_of_time()) return;
+          if (rows.settled(key_of(*bug, family, weights, seed, steps))) continue;
+          effort.progress(std::string(bug->id) + " " + family + " " + weights + " seed " +
+                          std::to_string(seed));
+          rows.add_group(rows_of(*bug, family, weights, seed, effort));
+        }
+      }
+    }
+  }
+}
+
+Table rates(const Table& rows) {
+  Table out({"bug", "step", "runs", "changed", "found", "blamed_right", "healthy_accused"}, 2);
+  std::map<std::pair<std::string, std::string>, std::array<std::size_t, 5>> counts;
+  for (const Table::Row& row : rows.rows()) {
+    auto& count = counts[{row[0], row[6]}];
+    ++count[0];
+    const char* names[] = {"changed", "found", "blamed_right", "false_alarm"};
+    for (std::size_t i = 0; i < 4; ++i) count[i + 1] += row[rows.column(names[i])] == "1";
+  }
+  for (const auto& [of, count] : counts) {
+    Table::Row row{of.first, of.second};
+    for (const std::size_t n : count) row.push_back(std::to_string(n));
+    out.add(row);
+  }
+  return out;
+}
+
+}  // namespace
+
+extern const Experiment late_bugs{
+    .name = "late-bugs",
+    .question = "In which step does a check see the bugs that the first step does not show?",
+    .columns = {"bug", "family", "weights", "recipe", "layout", "seed", "step", "changed", "found",
+                "blamed", "blamed_right", "false_alarm"},
+    .keys = 7,
+    .run = run,
+    .trained_states = trained_small_states,
+    .rates = rates,
+};
+
+}  // namespace plumb::experiments
