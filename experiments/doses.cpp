@@ -105,8 +105,11 @@ void accuse_above(Batches& batches, double margin) {
 void add_rate(Table& out, const ModelOfRows& model, const std::string& fault,
               const std::string& rule, const std::string& at, const std::string& margin,
               const Batches& broken, const std::vector<Ranked>& healthy) {
-  std::vector<std::optional<double>> sizes;
-  for (const auto& [seed, runs] : broken) sizes.push_back(least_seen(runs));
+  std::vector<std::optional<double>> sizes, exist;
+  for (const auto& [seed, runs] : broken) {
+    sizes.push_back(least_seen(runs));
+    exist.push_back(runs.begin()->first);
+  }
   const auto found = middle(sizes);
   const Fault& of = find_fault(fault);
   out.add(
@@ -114,7 +117,7 @@ void add_rate(Table& out, const ModelOfRows& model, const std::string& fault,
        margin, std::to_string(healthy.size()), std::to_string(accused(healthy)),
        std::to_string(sizes.size()),
        std::to_string(std::ranges::count_if(sizes, [](const auto& s) { return s.has_value(); })),
-       found ? cell(*found) : "-", cell(area(all_of(broken), healthy))});
+       found ? cell(*found) : "-", cell(*middle(exist)), cell(area(all_of(broken), healthy))});
 }
 
 void add_rates(Table& out, const ModelOfRows& model, const std::string& rule,
@@ -139,7 +142,7 @@ void add_rates(Table& out, const ModelOfRows& model, const std::string& rule,
 
 Table rates_of_doses(const Table& rows) {
   Table out({"fault", "tensor", "kind", "family", "recipe", "rule", "at", "margin", "healthy",
-             "healthy_accused", "batches", "seen_in", "smallest", "area"},
+             "healthy_accused", "batches", "seen_in", "smallest", "smallest_tried", "area"},
             7);
   const auto ours = by_model(rows, default_rules);
   std::vector<std::string> rules{default_rules, "twins", "replay"};

@@ -18,7 +18,7 @@ namespace plumb::experiments {
 namespace {
 
 constexpr double level = 1e-3;  // of false alarms in a run, of the default rules
-constexpr int smallest_exponent = -14;
+constexpr int smallest_exponent = -20;
 constexpr int faulty_batches = 4, healthy_batches = 24;
 
 // A step of a trained model: what every rule is given, made once.

@@ -57,6 +57,7 @@ TEST(Doses, RulesOfSizesAreHeldAtOurFalseAlarms) {
   };
   EXPECT_EQ(rate(default_rules, "as given", "smallest"), "0.25");
   EXPECT_EQ(rate("twins", "as given", "smallest"), "0.25");
+  EXPECT_EQ(rate("twins", "as given", "smallest_tried"), "0.25");
   EXPECT_EQ(rate("replay", "as given", "smallest"), "-");
   EXPECT_EQ(rate("perturbation", "as given", "margin"), "2");
   EXPECT_EQ(rate("perturbation", "as given", "healthy_accused"), "1");
