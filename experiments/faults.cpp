@@ -181,8 +181,8 @@ std::optional<Values> tokens_left_out(const Training& run, const Values& healthy
   if (count == 0) return {};
   std::string name = layer(run) + ".norm2/out", of = layer(run) + ".mlp.act/grad_in";
   // The copies that a sum over tokens takes, if it takes any.
-  if (const auto& casts = run.recipe.operands; casts && casts->wgrad) {
-    const std::string fc1 = layer(run) + ".mlp.fc1";
+  const std::string fc1 = layer(run) + ".mlp.fc1";
+  if (const auto* casts = run.recipe.casts_of(run.config, fc1, Product::wgrad)) {
     name = casts->activations.copy_of(fc1 + "/operand", Contracted::rows);
     of = casts->gradients.copy_of(fc1 + "/grad_operand", Contracted::rows);
   }

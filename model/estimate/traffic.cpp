@@ -214,7 +214,7 @@ class Sender {
     for (const Parameter& p : parameters(c)) {
       if (!here(p)) continue;
       const double share = slice_of(p) / copies_of(p);
-      const bool casts = l.zero >= 3 && r.operands && r.operands->gathers_casts && is_multiplied(p);
+      const bool casts = l.zero >= 3 && is_cast(p) && r.operands->gathers_casts;
       if (casts) {
         add("casts of parameters", axis_of(p), copies_of(p), "gather", r.operands->weights.format,
             1, share);
@@ -227,7 +227,7 @@ class Sender {
   // How often a step gathers a parameter that lies in shares. The short copy of a matrix is made
   // once.
   double uses_of(const Parameter& p) const {
-    const bool cast = r.operands && is_multiplied(p);
+    const bool cast = is_cast(p);
     if (!p.name.starts_with("layers.")) {
       const bool looked_up = p.name == "embedding.weight" || p.name == "position.weight";
       const double reads = looked_up && at.pp == 0 ? lookups() : batches();
@@ -239,8 +239,8 @@ class Sender {
     return batches() * (forwards() + (l.recompute == 0 || asked_again ? 1 : 0));
   }
 
-  bool is_multiplied(const Parameter& p) const {
-    for (const Parameter& m : multiplied(c)) {
+  bool is_cast(const Parameter& p) const {
+    for (const Parameter& m : multiplied_as_casts(c, r)) {
       if (m.name == p.name) return true;
     }
     return false;

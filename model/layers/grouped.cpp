@@ -14,7 +14,7 @@ Tensor forward_product(Rank& rank, const Grouped& layer, const Tensor& x) {
   Tensor y(x.rows, rank.factor(layer.of(0), Product::fprop).cols);
   for (std::size_t e = 0; e < layer.experts(); ++e) {
     const View<float> a = own_rows(layer, x, e), w = view(rank.factor(layer.of(e), Product::fprop));
-    Tensor own = rank.multiply(a, w, Product::fprop);
+    Tensor own = rank.multiply(a, w, layer.name(), Product::fprop);
     rank.joints.linear.after_product(rank.at(layer.name()), a, w, own);
     std::copy(own.values.begin(), own.values.end(), y.row(layer.begin[e]));
   }
@@ -36,7 +36,7 @@ Tensor backward_product(Rank& rank, const Grouped& layer, const Tensor& d) {
   Tensor dx(d.rows, rank.factor(layer.of(0), Product::dgrad).rows);
   for (std::size_t e = 0; e < layer.experts(); ++e) {
     const View<float> w = view(rank.factor(layer.of(e), Product::dgrad), true);
-    const Tensor own = rank.multiply(own_rows(layer, d, e), w, Product::dgrad);
+    const Tensor own = rank.multiply(own_rows(layer, d, e), w, layer.name(), Product::dgrad);
     std::copy(own.values.begin(), own.values.end(), dx.row(layer.begin[e]));
   }
   return dx;
@@ -49,7 +49,8 @@ void collect_gradients(Rank& rank, const Grouped& layer, const Tensor& x, const 
     const std::string name = layer.of(e);
     View<float> own = own_rows(layer, x, e);
     own = {own.data, own.cols, own.rows, own.stride, true};
-    collect_slice(rank, name + ".weight", rank.multiply(own, own_rows(layer, d, e), Product::wgrad),
+    collect_slice(rank, name + ".weight",
+                  rank.multiply(own, own_rows(layer, d, e), layer.name(), Product::wgrad),
                   of_weights);
     if (!rank.gpt()) continue;
     Tensor sum(dy.cols, 1);

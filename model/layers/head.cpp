@@ -109,7 +109,7 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
   const std::string name = head.of + "head", of_loss = head.of + "loss";
   const std::string tied = rank.gpt() ? "embedding" : "head";
   const Tensor& w = rank.factor(tied, Product::fprop);  // (V / tp, D)
-  Tensor logits = rank.multiply(view(h.by_columns()), view(w, true), Product::fprop);
+  Tensor logits = rank.multiply(view(h.by_columns()), view(w, true), name, Product::fprop);
   rank.round(logits);
   rank.hand_on(name + "/out", logits, Sharding::token_columns, rank.r.compute, rank.plain());
 
@@ -134,14 +134,14 @@ Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const
 
   const Operand d = gradient_operand(rank, name, std::move(logits), Sharding::token_columns);
   Evaluation ran = rank.plain();
-  Tensor dh =
-      rank.multiply(view(d.by_columns()), view(rank.factor(tied, Product::dgrad)), Product::dgrad);
+  Tensor dh = rank.multiply(view(d.by_columns()), view(rank.factor(tied, Product::dgrad)), name,
+                            Product::dgrad);
   dh = rank.joints.linear.sums_input_gradient(rank.at(name))
            ? summed_over_ranks(rank, std::move(dh), rank.r.wire, ran)
            : rank.own_tokens(std::move(dh));
   rank.round(dh);
   rank.hand_on(name + "/grad_in", dh, Sharding::own_tokens, rank.r.compute, ran);
-  dw = rank.multiply(view(d.by_rows(), true), view(h.by_rows()), Product::wgrad);
+  dw = rank.multiply(view(d.by_rows(), true), view(h.by_rows()), name, Product::wgrad);
   return dh;
 }
 

@@ -19,7 +19,7 @@ Tensor summed_over_ranks(Rank& rank, Tensor part, const Format& wire, Evaluation
 // x W, after the joint.
 static Tensor forward_product(Rank& rank, const std::string& name, const Operand& x) {
   const View<float> a = view(x.by_columns()), w = view(rank.factor(name, Product::fprop));
-  Tensor y = rank.multiply(a, w, Product::fprop);
+  Tensor y = rank.multiply(a, w, name, Product::fprop);
   rank.joints.linear.after_product(rank.at(name), a, w, y);
   return y;
 }
@@ -30,7 +30,8 @@ Tensor all_tokens(Rank& rank, Tensor x) {
 }
 
 Operand column_operand(Rank& rank, const std::string& name, Tensor all) {
-  if (!rank.r.operands || rank.joints.linear.takes_cast(rank.at(name), rank.l.sp)) {
+  if (rank.r.casts_of(rank.c, name) == nullptr ||
+      rank.joints.linear.takes_cast(rank.at(name), rank.l.sp)) {
     return input_operand(rank, name, std::move(all), Sharding::tokens);
   }
   input_operand(rank, name, all, Sharding::tokens);
@@ -64,7 +65,7 @@ Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Te
   Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
   const Operand d = gradient_operand(rank, name, std::move(dy), Sharding::token_columns);
   Tensor part = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
-                              Product::dgrad);
+                              name, Product::dgrad);
   const bool sums = rank.joints.linear.sums_input_gradient(rank.at(name));
   std::optional<SumOfParts> under_way;  // while gradients of parameters are made
   Tensor dx;
@@ -74,7 +75,7 @@ Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Te
     dx = summed_input_gradient(rank, name, std::move(part), sums);
   }
   collect_slice(rank, name + ".weight",
-                rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
+                rank.multiply(view(x.by_rows(), true), view(d.by_rows()), name, Product::wgrad),
                 Sharding::columns);
   if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Sharding::rows);
   if (!under_way) return dx;
@@ -95,11 +96,11 @@ Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, con
   Tensor d_bias = rank.gpt() ? sum_of_rows(all) : Tensor();
   const Operand d = gradient_operand(rank, name, std::move(all), Sharding::tokens);
   Tensor dx = rank.own_tokens(rank.multiply(
-      view(d.by_columns()), view(rank.factor(name, Product::dgrad), true), Product::dgrad));
+      view(d.by_columns()), view(rank.factor(name, Product::dgrad), true), name, Product::dgrad));
   rank.round(dx);
   rank.hand_on(name + "/grad_in", dx, Sharding::own_tokens, rank.r.compute, rank.plain());
   collect_slice(rank, name + ".weight",
-                rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
+                rank.multiply(view(x.by_rows(), true), view(d.by_rows()), name, Product::wgrad),
                 Sharding::whole);
   if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Sharding::whole);
   return dx;
@@ -126,11 +127,11 @@ Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tenso
   const Operand d =
       gradient_operand(rank, name, all_tokens(rank, std::move(dy)), Sharding::tokens);  // (T, D)
   Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
-                            Product::dgrad);
+                            name, Product::dgrad);
   rank.round(dx);
   rank.tap(name + "/grad_in", dx, Sharding::token_columns, rank.r.compute, rank.plain());
   collect_slice(rank, name + ".weight",
-                rank.multiply(view(x.by_rows(), true), view(d.by_rows()), Product::wgrad),
+                rank.multiply(view(x.by_rows(), true), view(d.by_rows()), name, Product::wgrad),
                 Sharding::rows);
   if (rank.gpt()) collect_replicated(rank, name + ".bias", std::move(d_bias));
   return dx;

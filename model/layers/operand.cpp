@@ -192,17 +192,17 @@ class Caster {
 }  // namespace
 
 Operand input_operand(Rank& rank, const std::string& name, Tensor x, Sharding sharding) {
-  if (!rank.r.operands) return {std::move(x), {}};
-  const OperandCasts& casts = *rank.r.operands;
-  return Caster(rank, false, sharding, casts.activations)(name + "/operand", std::move(x),
-                                                          casts.of_activations());
+  const OperandCasts* casts = rank.r.casts_of(rank.c, name);
+  if (casts == nullptr) return {std::move(x), {}};
+  return Caster(rank, false, sharding, casts->activations)(name + "/operand", std::move(x),
+                                                           casts->of_activations());
 }
 
 Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Sharding sharding) {
-  if (!rank.r.operands) return {std::move(dy), {}};
-  const OperandCasts& casts = *rank.r.operands;
-  return Caster(rank, false, sharding, casts.gradients)(name + "/grad_operand", std::move(dy),
-                                                        casts.of_gradients());
+  const OperandCasts* casts = rank.r.casts_of(rank.c, name);
+  if (casts == nullptr) return {std::move(dy), {}};
+  return Caster(rank, false, sharding, casts->gradients)(name + "/grad_operand", std::move(dy),
+                                                         casts->of_gradients());
 }
 
 // Makes the scales that this step takes from the histories.
@@ -236,7 +236,7 @@ void weight_operands(Rank& rank) {
   if (!rank.r.operands) return;
   delayed_scales(rank);
   const OperandCast& how = rank.r.operands->weights;
-  for (const Parameter& p : multiplied(rank.c)) {
+  for (const Parameter& p : multiplied_as_casts(rank.c, rank.r)) {
     const Taken taken = rank.r.operands->of_weight(p.name);
     if (!rank.holds(p) || !taken.any()) continue;
     const std::string name = p.name + "/operand";

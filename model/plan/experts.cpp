@@ -78,7 +78,7 @@ std::string grouped(Promise& p, const Grouped& layer, const std::string& x) {
   for (int e = 0; p.gpt() && e < p.c.experts; ++e) inputs.push_back(Promise::bias(layer.of(e)));
   const std::string y = p.at(layer.name(), "out");
   p.node("grouped_gemm", inputs, {y}, rows ? p.across_tp() : p.plain(),
-         summed(p, Product::fprop, {{"experts", p.c.experts}, {"transpose_b", 0}}));
+         summed(p, layer.name(), Product::fprop, {{"experts", p.c.experts}, {"transpose_b", 0}}));
   return y;
 }
 
@@ -96,9 +96,9 @@ std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
     biases.push_back(p.at(layer.of(e) + ".bias", "wgrad"));
   }
   p.node("grouped_gemm", inputs, {dx}, columns ? p.across_tp() : p.plain(),
-         summed(p, Product::dgrad, {{"experts", p.c.experts}, {"transpose_b", 1}}));
+         summed(p, layer.name(), Product::dgrad, {{"experts", p.c.experts}, {"transpose_b", 1}}));
   p.node("grouped_wgrad", {seen_input(p, layer.name(), x).by_rows, d.by_rows, routing}, weights,
-         p.over_contexts(), summed(p, Product::wgrad, experts_of(p)));
+         p.over_contexts(), summed(p, layer.name(), Product::wgrad, experts_of(p)));
   if (p.gpt()) {
     p.node("grouped_column_sum", {dy, routing}, biases, p.over_contexts(), experts_of(p));
   }

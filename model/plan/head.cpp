@@ -27,7 +27,7 @@ void head_and_loss(Promise& p, const std::string& of, const std::string& h) {
   p.node("gemm",
          {input_operand(p, head, h, {}).by_columns, seen_weight(p, p.head(), Product::fprop)},
          {p.at(head, "out")}, p.plain(),
-         summed(p, Product::fprop, {{"transpose_a", 0}, {"transpose_b", 1}}));
+         summed(p, head, Product::fprop, {{"transpose_a", 0}, {"transpose_b", 1}}));
   Ids inputs = targets(p, of);
   inputs.insert(inputs.begin(), p.at(head, "out"));
   p.node("cross_entropy", inputs, {p.at(loss, "lse"), p.at(loss, "out")}, p.over_vocabulary(),
@@ -45,12 +45,13 @@ std::string head_and_loss_grad(Promise& p, const std::string& of, const std::str
   const SeenAs d = gradient_operand(p, head, d_logits, {Sharding::columns, p.c.vocabulary()});
   const std::string dh = p.at(head, "grad_in");
   p.node("gemm", {d.by_columns, seen_weight(p, p.head(), Product::dgrad)}, {dh}, p.across_tp(),
-         summed(p, Product::dgrad, {{"transpose_a", 0}, {"transpose_b", 0}}));
+         summed(p, head, Product::dgrad, {{"transpose_a", 0}, {"transpose_b", 0}}));
   const std::string part = p.c.mtp == 0 ? "head.weight"
                            : of.empty() ? "head.loss.weight"
                                         : "head.mtp.weight";
   p.node("gemm", {d.by_rows, seen_input(p, head, h).by_rows}, {p.at(part, "wgrad")},
-         p.over_contexts(), summed(p, Product::wgrad, {{"transpose_a", 1}, {"transpose_b", 0}}));
+         p.over_contexts(),
+         summed(p, head, Product::wgrad, {{"transpose_a", 1}, {"transpose_b", 0}}));
   return dh;
 }
 

@@ -11,7 +11,7 @@ std::string linear(Promise& p, const std::string& name, const std::string& x, Sh
   if (p.gpt()) inputs.push_back(Promise::bias(name));
   const std::string y = p.at(name, "out");
   p.node("gemm", inputs, {y}, sharding == Sharding::rows ? p.across_tp() : p.plain(),
-         summed(p, Product::fprop, {{"transpose_a", 0}, {"transpose_b", 0}}));
+         summed(p, name, Product::fprop, {{"transpose_a", 0}, {"transpose_b", 0}}));
   return y;
 }
 
@@ -27,9 +27,10 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
   const std::string dx = p.at(name, "grad_in");
   p.node("gemm", {d.by_columns, seen_weight(p, name, Product::dgrad)}, {dx},
          columns ? p.across_tp() : p.plain(),
-         summed(p, Product::dgrad, {{"transpose_a", 0}, {"transpose_b", 1}}));
+         summed(p, name, Product::dgrad, {{"transpose_a", 0}, {"transpose_b", 1}}));
   p.node("gemm", {seen_input(p, name, x).by_rows, d.by_rows}, {p.at(name + ".weight", "wgrad")},
-         p.over_contexts(), summed(p, Product::wgrad, {{"transpose_a", 1}, {"transpose_b", 0}}));
+         p.over_contexts(),
+         summed(p, name, Product::wgrad, {{"transpose_a", 1}, {"transpose_b", 0}}));
   if (p.gpt()) {
     p.node("column_sum", {dy}, {p.at(name + ".bias", "wgrad")},
            of_slices ? p.over_contexts() : p.over_tokens());

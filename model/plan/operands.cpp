@@ -81,45 +81,46 @@ SeenAs seen(const OperandCast& how, const Taken& taken, const std::string& x,
 
 SeenAs input_operand(Promise& p, const std::string& name, const std::string& x,
                      const SlicedAxis& sliced) {
-  if (!p.r.operands) return {x, x};
-  const OperandCasts& casts = *p.r.operands;
-  cast(p, x, sliced, p.at(name, "operand"), casts.activations, casts.of_activations());
+  const OperandCasts* casts = p.r.casts_of(p.c, name);
+  if (casts == nullptr) return {x, x};
+  cast(p, x, sliced, p.at(name, "operand"), casts->activations, casts->of_activations());
   return seen_input(p, name, x);
 }
 
 SeenAs seen_input(const Promise& p, const std::string& name, const std::string& x) {
-  if (!p.r.operands) return {x, x};
-  const OperandCasts& casts = *p.r.operands;
-  return seen(casts.activations, casts.of_activations(), x, p.at(name, "operand"));
+  const OperandCasts* casts = p.r.casts_of(p.c, name);
+  if (casts == nullptr) return {x, x};
+  return seen(casts->activations, casts->of_activations(), x, p.at(name, "operand"));
 }
 
 SeenAs gradient_operand(Promise& p, const std::string& name, const std::string& dy,
                         const SlicedAxis& sliced) {
-  if (!p.r.operands) return {dy, dy};
-  const OperandCasts& casts = *p.r.operands;
+  const OperandCasts* casts = p.r.casts_of(p.c, name);
+  if (casts == nullptr) return {dy, dy};
   const std::string id = p.at(name, "grad_operand");
-  cast(p, dy, sliced, id, casts.gradients, casts.of_gradients());
-  return seen(casts.gradients, casts.of_gradients(), dy, id);
+  cast(p, dy, sliced, id, casts->gradients, casts->of_gradients());
+  return seen(casts->gradients, casts->of_gradients(), dy, id);
 }
 
 std::string seen_weight(const Promise& p, const std::string& module, Product product) {
-  if (!p.r.operands || !p.r.operands->take(product)) return Promise::weight(module);
-  return p.r.operands->weights.copy_of(module + ".weight/operand", axis_of_weight(module, product));
+  const OperandCasts* casts = p.r.casts_of(p.c, module, product);
+  if (casts == nullptr) return Promise::weight(module);
+  return casts->weights.copy_of(module + ".weight/operand", axis_of_weight(module, product));
 }
 
-Attributes summed(const Promise& p, Product product, Attributes attributes) {
-  const int chain = p.r.chain_of(product);
+Attributes summed(const Promise& p, const std::string& name, Product product,
+                  Attributes attributes) {
+  const int chain = p.r.chain_of(p.c, name, product);
   if (chain > 0) attributes["chain"] = chain;
   return attributes;
 }
 
 void weight_operands(Promise& p) {
-  if (!p.r.operands) return;
   for (const auto& [id, how, weight] : delayed_operands(p.c, p.r)) {
     p.node("amax_scale", {id + "_history@previous"}, {id + "_scale"}, Promise::in_fp32(),
            {{"largest", how->format.largest()}});
   }
-  for (const Parameter& each : multiplied(p.c)) {
+  for (const Parameter& each : multiplied_as_casts(p.c, p.r)) {
     cast(p, each.name + "/param@previous",
          {each.sharding, each.sharding == Sharding::rows ? each.rows : each.cols, false},
          each.name + "/operand", p.r.operands->weights, p.r.operands->of_weight(each.name));

@@ -37,7 +37,8 @@ SeenAs gradient_operand(Promise& p, const std::string& name, const std::string& 
 SeenAs seen_input(const Promise& p, const std::string& name, const std::string& x);  // cast before
 std::string seen_weight(const Promise& p, const std::string& module, Product product);
 // Returns the attributes of such a product, with the chains in which the recipe sums it.
-Attributes summed(const Promise& p, Product product, Attributes attributes);
+Attributes summed(const Promise& p, const std::string& name, Product product,
+                  Attributes attributes);
 void weight_operands(Promise& p);  // once a step: all micro-batches multiply the same
 
 // norm.cpp

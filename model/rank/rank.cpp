@@ -199,8 +199,9 @@ Tensor Rank::multiply(View<float> a, View<float> b) const {
   return product;
 }
 
-Tensor Rank::multiply(View<float> a, View<float> b, Product product) const {
-  const auto chain = static_cast<std::size_t>(r.chain_of(product));
+Tensor Rank::multiply(View<float> a, View<float> b, const std::string& module,
+                      Product product) const {
+  const auto chain = static_cast<std::size_t>(r.chain_of(c, module, product));
   if (chain == 0 || chain >= a.cols) return multiply(a, b);
   Tensor sum = multiply(columns(a, 0, chain), plumb::rows(b, 0, chain));
   for (std::size_t first = chain; first < a.cols; first += chain) {

@@ -57,9 +57,10 @@ class Rank : public RankContext {
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
   // The copy of a weight that a product takes (model/layers/operand.hpp).
   const Tensor& factor(const std::string& module, Product product) {
-    if (!r.operands || !r.operands->take(product)) return weight(module);
+    const OperandCasts* casts = r.casts_of(c, module, product);
+    if (casts == nullptr) return weight(module);
     const Contracted axis = axis_of_weight(module, product);
-    return *state.at(r.operands->weights.copy_of(module + ".weight/operand", axis));
+    return *state.at(casts->weights.copy_of(module + ".weight/operand", axis));
   }
   const Tensor& bias(const std::string& module) { return param(module + ".bias"); }
   // Returns this rank's tokens of the residual stream, from those of its context.
@@ -122,7 +123,7 @@ class Rank : public RankContext {
   void round(Tensor& x);
   // op(a) op(b) in FP32; in a linear layer, in the chains that the recipe has for that product.
   Tensor multiply(View<float> a, View<float> b) const;
-  Tensor multiply(View<float> a, View<float> b, Product product) const;
+  Tensor multiply(View<float> a, View<float> b, const std::string& module, Product product) const;
 
   // Adds a micro-batch's part to the step's sum, once, even where backward computes it again.
   void add_up(const std::string& id, const Tensor& part);

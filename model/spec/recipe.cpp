@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "model/spec/ownership.hpp"
 #include "model/spec/recipe_card.hpp"
 #include "model/spec/recipe_json.hpp"
 #include "number/outcome.hpp"
@@ -70,7 +71,8 @@ OperandCast cast_of(const RecipeCard& all, const char* field) {
 
 OperandCasts casts_of(const RecipeCard& card) {
   const RecipeCard all = card.inner(
-      "operands", {"activations", "weights", "gradients", "products", "promotion", "gathered"},
+      "operands",
+      {"activations", "weights", "gradients", "products", "promotion", "gathered", "plain_layers"},
       R"({"activations": X, "weights": X, "gradients": X}, where X is like )" +
           std::string(an_operand));
   OperandCasts casts{cast_of(all, "activations"), cast_of(all, "weights"),
@@ -83,6 +85,9 @@ OperandCasts casts_of(const RecipeCard& card) {
   if (casts.gathers_casts && !of_shares) {
     all.refuse("gathered",
                "choose scaling = 'tensor' or 'delayed' of the weights, or 'parameters'");
+  }
+  if (all.has("plain_layers")) {
+    std::tie(casts.plain_first, casts.plain_last) = all.two_counts("plain_layers");
   }
   if (all.has("promotion")) casts.chain = all.size("promotion", 1 << 20);
   if (!all.has("products")) return casts;
@@ -131,8 +136,8 @@ void read_update(const RecipeCard& card, Recipe& recipe) {
   }
 }
 
-// Returns the layer whose product takes that weight.
-std::string layer_of(const Parameter& weight) {
+// Returns the module whose product takes that weight.
+std::string module_of(const Parameter& weight) {
   const std::string module = weight.name.substr(0, weight.name.rfind('.'));
   if (weight.expert >= 0) {
     const std::string of = ".experts.", number = std::to_string(weight.expert) + ".";
@@ -154,10 +159,35 @@ Taken OperandCasts::of_weight(const std::string& parameter) const {
   return columns ? Taken{fprop, dgrad} : Taken{dgrad, fprop};
 }
 
+const OperandCasts* Recipe::casts_of(const Config& config, const std::string& name) const {
+  if (!operands) return nullptr;
+  const int layer = model::layer_of(name);
+  const bool first = layer >= 0 && layer < operands->plain_first;
+  const bool last = layer < config.layers && layer >= config.layers - operands->plain_last;
+  return layer >= 0 && (first || last) ? nullptr : &*operands;
+}
+
+const OperandCasts* Recipe::casts_of(const Config& config, const std::string& name,
+                                     Product product) const {
+  const OperandCasts* casts = casts_of(config, name);
+  return casts != nullptr && casts->take(product) ? casts : nullptr;
+}
+
+int Recipe::chain_of(const Config& config, const std::string& name, Product product) const {
+  const OperandCasts* casts = casts_of(config, name, product);
+  return casts != nullptr ? casts->chain : 0;
+}
+
+std::vector<Parameter> multiplied_as_casts(const Config& config, const Recipe& recipe) {
+  std::vector<Parameter> all = multiplied(config);
+  std::erase_if(all,
+                [&](const Parameter& p) { return recipe.casts_of(config, p.name) == nullptr; });
+  return all;
+}
+
 std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe& recipe) {
   std::vector<DelayedOperand> all;
-  if (!recipe.operands) return all;
-  for (const Parameter& weight : multiplied(config)) {
+  for (const Parameter& weight : multiplied_as_casts(config, recipe)) {
     // All experts' rows are one tensor, which every rank with some of it scales alike.
     const std::string of_rows =
         weight.expert < 0 ? weight.name
@@ -170,7 +200,7 @@ std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe&
     const OperandCasts& casts = *recipe.operands;
     add(weight.name + "/operand", casts.weights, casts.of_weight(weight.name));
     if (weight.expert > 0) continue;
-    std::vector<std::string> layers{layer_of(weight)};
+    std::vector<std::string> layers{module_of(weight)};
     if (config.mtp > 0 && layers.front() == "head") layers.push_back("mtp.head");
     for (const std::string& layer : layers) {
       add(layer + "/operand", casts.activations, casts.of_activations());

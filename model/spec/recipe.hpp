@@ -59,6 +59,8 @@ struct OperandCasts {
   int chain = 0;
   // ZeRO-3 gathers the casts of weights, which each rank makes of its share, not the parameters.
   bool gathers_casts = false;
+  // So many of the first layers, and of the last, take their operands as computed. The head is none.
+  int plain_first = 0, plain_last = 0;
 
   bool take(Product product) const {
     return product == Product::fprop ? fprop : product == Product::dgrad ? dgrad : wgrad;
@@ -80,10 +82,14 @@ struct Recipe {
   // The operands of linear layers and the head, where they are not as wide as `compute`.
   // Attention's products always take `compute`.
   std::optional<OperandCasts> operands;
+  // How a module or a parameter of that name (layers.0.mlp.fc1, head.weight) has its operands cast;
+  // null: not at all.
+  const OperandCasts* casts_of(const Config& config, const std::string& name) const;
+  // The same for one product of it.
+  const OperandCasts* casts_of(const Config& config, const std::string& name,
+                               Product product) const;
   // Terms of each chain in such a product; 0: all.
-  int chain_of(Product product) const {
-    return operands && operands->take(product) ? operands->chain : 0;
-  }
+  int chain_of(const Config& config, const std::string& name, Product product) const;
   // true: Adam updates FP32 masters, of which parameters are casts. false: Adam updates the
   // parameters themselves, and only its result is rounded, to nearest or stochastically.
   bool masters = true;
@@ -97,6 +103,9 @@ struct Recipe {
 
   std::string card;  // the JSON that it was read from; empty for those shipped
 };
+
+// Parameters that take part in products as casts (model/spec/config.hpp: multiplied).
+std::vector<Parameter> multiplied_as_casts(const Config& config, const Recipe& recipe);
 
 // Tensors that the recipe scales by their history.
 struct DelayedOperand {

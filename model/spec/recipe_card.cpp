@@ -96,6 +96,17 @@ std::pair<int, int> RecipeCard::two_sizes(const char* field) const {
   return {said[0], said[1]};
 }
 
+std::pair<int, int> RecipeCard::two_counts(const char* field) const {
+  const std::string instead = "write two whole numbers from 0 to 4096, such as [1, 2]: the first " +
+                              std::string("layer and the last two");
+  const json& said = value(field, instead);
+  const auto is_count = [](const json& x) { return x == 0 || is_whole(x, 4096); };
+  if (!said.is_array() || said.size() != 2 || !is_count(said[0]) || !is_count(said[1])) {
+    refuse(field, instead);
+  }
+  return {said[0], said[1]};
+}
+
 RecipeCard RecipeCard::inner(const char* field, const Names& known,
                              const std::string& example) const {
   const json& said = value(field, "write an object, such as " + example);

@@ -35,6 +35,8 @@ class RecipeCard {
   int size(const char* field, int most) const;
   // Returns the sizes [1, 32] of a block, across and along the axis that a product sums over.
   std::pair<int, int> two_sizes(const char* field) const;
+  // Returns two counts, [1, 0], of layers.
+  std::pair<int, int> two_counts(const char* field) const;
   RecipeCard inner(const char* field, const Names& known, const std::string& example) const;
   // Has it no other field, whatever is known? `when`: why just these.
   void only(const Names& fields, const std::string& when) const;

@@ -32,6 +32,13 @@ std::string products_of(const Recipe& recipe) {
   return names;
 }
 
+std::string plain_layers_of(const Recipe& recipe) {
+  const int first = recipe.operands ? recipe.operands->plain_first : 0;
+  const int last = recipe.operands ? recipe.operands->plain_last : 0;
+  if (first + last == 0) return "none";
+  return "the first " + std::to_string(first) + " and the last " + std::to_string(last);
+}
+
 std::string gathered_of(const Recipe& recipe) {
   return recipe.operands && recipe.operands->gathers_casts ? "casts" : "parameters";
 }
@@ -56,6 +63,7 @@ std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe)
           {"weights in products", seen(&OperandCasts::weights)},
           {"gradients in products", seen(&OperandCasts::gradients)},
           {"products that take these", products_of(recipe)},
+          {"layers whose products take none", plain_layers_of(recipe)},
           {"sums of these products", sums_of(recipe)},
           {"what ZeRO-3 gathers of weights", gathered_of(recipe)},
           {"masters", recipe.masters ? "fp32" : "none"},

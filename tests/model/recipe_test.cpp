@@ -252,14 +252,39 @@ TEST(Recipe, NamesTheProductsThatTakeShortCopies) {
 
 TEST(Recipe, SaysHowLongTheChainsOfItsSumsAre) {
   nlohmann::json card = good();
-  EXPECT_EQ(recipe_from_json(card.dump(), "r.json").chain_of(Product::fprop), 0);
+  const Config config = config_of("gpt");
+  const auto chain = [&](const Recipe& recipe, Product product) {
+    return recipe.chain_of(config, "layers.0.mlp.fc1", product);
+  };
+  EXPECT_EQ(chain(recipe_from_json(card.dump(), "r.json"), Product::fprop), 0);
   card["operands"]["promotion"] = 32;
   card["operands"]["products"] = {"dgrad", "fprop"};
+  card["operands"]["plain_layers"] = {0, 1};
   const Recipe recipe = recipe_from_json(card.dump(), "r.json");
-  EXPECT_EQ(recipe.chain_of(Product::fprop), 32);
-  EXPECT_EQ(recipe.chain_of(Product::wgrad), 0);
-  EXPECT_EQ(find_recipe("fp8-block").chain_of(Product::wgrad), 128);
-  EXPECT_EQ(find_recipe("bf16").chain_of(Product::fprop), 0);
+  EXPECT_EQ(chain(recipe, Product::fprop), 32);
+  EXPECT_EQ(chain(recipe, Product::wgrad), 0);
+  EXPECT_EQ(recipe.chain_of(config, "layers.3.mlp.fc1", Product::fprop), 0);  // the last of four
+  EXPECT_EQ(chain(find_recipe("fp8-block"), Product::wgrad), 128);
+  EXPECT_EQ(chain(find_recipe("bf16"), Product::fprop), 0);
+}
+
+TEST(Recipe, SaysWhichLayersTakeNoCasts) {
+  nlohmann::json card = good();
+  card["operands"]["plain_layers"] = {1, 2};
+  const Recipe recipe = recipe_from_json(card.dump(), "r.json");
+  const Config config = config_of("gpt");  // four layers
+  std::vector<int> cast;
+  for (int layer = 0; layer < config.layers; ++layer) {
+    if (recipe.casts_of(config, "layers." + std::to_string(layer) + ".attn.qkv") != nullptr)
+      cast.push_back(layer);
+  }
+  EXPECT_EQ(cast, std::vector<int>{1});
+  EXPECT_NE(recipe.casts_of(config, "embedding.weight"), nullptr);
+  are_refused({
+      {"/operands/plain_layers", 1, ": operands says plain_layers = 1; write two whole numbers"},
+      {"/operands/plain_layers", {1, -1}, ": operands says plain_layers = [1,-1]; write two"},
+      {"/operands/plain_layers", {1}, ": operands says plain_layers = [1]; write two whole"},
+  });
 }
 
 TEST(Recipe, SaysWhetherZeroGathersCasts) {
