@@ -178,6 +178,9 @@ class Sender {
   }
   int copies_of(const Parameter& p) const { return p.expert < 0 ? l.dp : l.expert_copies(); }
   std::string axis_of(const Parameter& p) const { return p.expert < 0 ? "dp" : "expert_copies"; }
+  static std::string axis_of_shares(const Parameter& p) {
+    return p.expert < 0 ? "sharers" : "expert_sharers";
+  }
   bool tied(const Parameter& p) const {
     return c.family == Family::gpt && p.name == "embedding.weight";
   }
@@ -203,7 +206,7 @@ class Sender {
       add("gradients of tokens", axis, ranks, "sum", fp32, n * batches() * visits, size);
       add("gradients of micro-batches", axis_of(p), copies_of(p), "sum", fp32, n, size);
       if (tied(p)) {
-        const double sent = l.zero >= 2 ? size / l.dp : size;
+        const double sent = l.zero >= 2 ? size / l.sharers_of(false) : size;
         add("gradient of the tied matrix", "pp", l.pp, "send", fp32, 1, sent);
       }
     }
@@ -213,13 +216,14 @@ class Sender {
     if (l.zero == 0) return;
     for (const Parameter& p : parameters(c)) {
       if (!here(p)) continue;
-      const double share = slice_of(p) / copies_of(p);
+      const int sharers = l.sharers_of(p.expert >= 0);
+      const std::string axis = l.sharers == 0 ? axis_of(p) : axis_of_shares(p);
+      const double share = slice_of(p) / sharers;
       const bool casts = l.zero >= 3 && is_cast(p) && r.operands->gathers_casts;
       if (casts) {
-        add("casts of parameters", axis_of(p), copies_of(p), "gather", r.operands->weights.format,
-            1, share);
+        add("casts of parameters", axis, sharers, "gather", r.operands->weights.format, 1, share);
       }
-      add("parameters", axis_of(p), copies_of(p), "gather", r.compute,
+      add("parameters", axis, sharers, "gather", r.compute,
           l.zero < 3 ? 1 : uses_of(p) - (casts ? 1 : 0), share);
     }
   }
@@ -292,10 +296,10 @@ Holdings holdings(const Config& c, const Recipe& r, const Layout& l, int rank) {
     if (!holds(c, l, coordinates(l, rank), stages_of(l, c), p)) continue;
     const double size = static_cast<double>(p.rows) * p.cols;
     const double slice = p.sharding == Sharding::whole ? size : size / l.tp;
-    const int copies = p.expert < 0 ? l.dp : l.expert_copies();
-    all.parameters += l.zero >= 3 ? slice / copies : slice;
-    all.gradients += l.zero >= 2 ? slice / copies : slice;
-    const double kept = l.zero >= 1 ? slice / copies : slice;
+    const int sharers = l.sharers_of(p.expert >= 0);
+    all.parameters += l.zero >= 3 ? slice / sharers : slice;
+    all.gradients += l.zero >= 2 ? slice / sharers : slice;
+    const double kept = l.zero >= 1 ? slice / sharers : slice;
     all.masters += r.masters ? kept : 0;
     all.moments += 2 * kept;
   }

@@ -30,7 +30,7 @@ class Caster {
   // Casts a weight in shares: each rank casts its own, and the casts are gathered.
   Tensor of_shares(const std::string& name, const Parameter& p) const {
     Tensor share = *rank_.state.at(p.name + "/param");
-    cast(name, share, &rank_.copies_of(p.name));
+    cast(name, share, &rank_.sharers_of(p.name));
     Tensor x = gathered(rank_, share, p);
     record(name, x, held_, fp32, {1, fp32, how_.format});
     return x;

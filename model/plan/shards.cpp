@@ -354,8 +354,8 @@ class Planner {
   // Of the elements of the slice, row by row, the contiguous share of this data-parallel rank.
   void share(const Parameter& p, Placement& lies) const {
     const Block slice = lies.pieces.front().global;
-    const int ranks = p.expert < 0 ? l_.dp : l_.expert_copies();
-    const int rank = p.expert < 0 ? at_.dp : at_.dp % l_.expert_copies();
+    const int ranks = l_.sharers_of(p.expert >= 0);
+    const int rank = (p.expert < 0 ? at_.dp : at_.dp % l_.expert_copies()) % ranks;
     const auto [first, last] = bounds::slice(slice.rows * slice.cols, ranks, rank);
     lies.pieces.clear();
     for (std::size_t e = first; e < last;) {

@@ -43,6 +43,14 @@ struct RankContext {
   Communicator& copies_of(const std::string& parameter) const {
     return of_expert(parameter) ? mesh.expert_copies : mesh.dp;
   }
+  // Of these, the ranks among which its shares lie under ZeRO, and the number of their group.
+  Communicator& sharers_of(const std::string& parameter) const {
+    if (l.sharers == 0) return copies_of(parameter);
+    return of_expert(parameter) ? mesh.expert_sharers : mesh.sharers;
+  }
+  int replica_of_shares(const std::string& parameter) const {
+    return copies_of(parameter).rank() / l.sharers_of(of_expert(parameter));
+  }
   static bool of_expert(const std::string& parameter) {
     return parameter.find(".experts.") != std::string::npos;
   }

@@ -58,16 +58,16 @@ void Gathering::set_out(Room& room, const Parameter& p) {
     return;
   }
   if (room.whole.size() == 0) room.whole = Tensor(shape.rows, shape.cols);
-  Communicator& copies = rank_.copies_of(p.name);
-  rank_.streams.issue(Stream::shares_out, [&copies, &share] {
-    for (int r = 0; r < copies.size(); ++r) {
-      if (r != copies.rank()) copies.send(r, 1, share);
+  Communicator& sharers = rank_.sharers_of(p.name);
+  rank_.streams.issue(Stream::shares_out, [&sharers, &share] {
+    for (int r = 0; r < sharers.size(); ++r) {
+      if (r != sharers.rank()) sharers.send(r, 1, share);
     }
   });
   const auto end = std::make_shared<std::size_t>(0);  // of the elements that have arrived
-  for (int r = 0; r < copies.size(); ++r) {
-    const auto land = [&copies, &share, end, r, &to = room.whole.values] {
-      const Tensor theirs = r == copies.rank() ? share : copies.receive(r, 1);
+  for (int r = 0; r < sharers.size(); ++r) {
+    const auto land = [&sharers, &share, end, r, &to = room.whole.values] {
+      const Tensor theirs = r == sharers.rank() ? share : sharers.receive(r, 1);
       // A wrong share leaves holes, and nothing is written beyond the end.
       const std::size_t n = std::min(theirs.size(), to.size() - *end);
       std::copy_n(theirs.values.begin(), n, to.begin() + static_cast<std::ptrdiff_t>(*end));

@@ -19,8 +19,8 @@ void add_row(const Block& global, const Block& local, std::vector<Piece>& pieces
 }  // namespace
 
 Slice share_of(const RankContext& rank, const Parameter& p, std::size_t n) {
-  const Communicator& copies = rank.copies_of(p.name);
-  return rank.joints.zero.share(rank.where, n, slice(n, copies.size(), copies.rank()));
+  const Communicator& sharers = rank.sharers_of(p.name);
+  return rank.joints.zero.share(rank.where, n, slice(n, sharers.size(), sharers.rank()));
 }
 
 LocalShape local_shape(const RankContext& rank, const Parameter& p) {
@@ -40,7 +40,7 @@ Tensor own_share(const RankContext& rank, const Tensor& slice, const Parameter& 
 
 Tensor gathered(const RankContext& rank, const Tensor& share, const Parameter& p) {
   const LocalShape shape = local_shape(rank, p);
-  Tensor slice = rank.copies_of(p.name).gather_rows(share);
+  Tensor slice = rank.sharers_of(p.name).gather_rows(share);
   slice.rows = shape.rows;
   slice.cols = shape.cols;
   slice.values.resize(shape.rows * shape.cols, 0);  // a wrong share leaves holes, not reads beyond

@@ -83,8 +83,8 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
   const std::string name = head.substr(0, head.find_first_of("0123456789-"));
   const std::string digits = head.substr(name.size());
   if (!seen.insert(name).second) refuse(part);
-  const bool varies =
-      name == "pp" || name == "cp" || name == "recompute" || name == "offload" || name == "overlap";
+  const bool varies = name == "pp" || name == "cp" || name == "zero" || name == "recompute" ||
+                      name == "offload" || name == "overlap";
   if (!varies && head != part) refuse(part);
   const auto degree = [&] { return number(digits, part, 1, 4096); };
   if (name == "dp") {
@@ -103,6 +103,7 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
     layout.vpp = degree();
   } else if (name == "zero") {
     layout.zero = number(digits, part, 0, 3);
+    if (head != part) layout.sharers = number(variant, part, 1, 4096);
   } else if (head == "sp") {
     layout.sp = true;
   } else if (head == "offload" &&
@@ -170,6 +171,7 @@ std::string name_of(const Layout& l) {
   if (l.vpp > 1) name += ",vpp" + std::to_string(l.vpp);
   if (l.ep > 1) name += ",ep" + std::to_string(l.ep);
   if (l.zero > 0) name += ",zero" + std::to_string(l.zero);
+  if (l.zero > 0 && l.sharers > 0) name += ":" + std::to_string(l.sharers);
   if (l.selective) name += ",recompute:selective";
   if (l.recompute > 0) name += ",recompute:uniform" + std::to_string(l.recompute);
   if (l.offload_activations || l.offload_optimizer) name += ",offload";
@@ -183,7 +185,9 @@ std::string name_of(const Layout& l) {
 std::vector<std::string> idle_parts(const Layout& l) {
   std::vector<std::string> idle;
   if (l.sp && l.tp == 1) idle.emplace_back("sp slices tokens among tp ranks, and there is one");
-  if (l.zero > 0 && l.dp * l.cp == 1) {
+  if (l.zero > 0 && l.sharers == 1) {
+    idle.push_back("zero" + std::to_string(l.zero) + ":1 shares among one rank, which is no share");
+  } else if (l.zero > 0 && l.dp * l.cp == 1) {
     idle.push_back("zero" + std::to_string(l.zero) +
                    " shares among dp and cp ranks, and there is one");
   }
@@ -217,6 +221,11 @@ void check_layout(const Layout& l, const Config& c, int most) {
   }
   divides(l.ep, c.experts, "ep", "experts");
   divides(l.ep, l.dp, "ep", "data-parallel ranks, which share the experts");
+  if (l.sharers > 0) {
+    const std::string zero = "zero" + std::to_string(l.zero) + ":";
+    divides(l.sharers, l.dp, zero, "data-parallel ranks, which have shares of the state");
+    divides(l.sharers, l.expert_copies(), zero, "data-parallel ranks that have the same experts");
+  }
   if (l.cp > 1) divides(2 * l.cp, c.sequence, "twice cp: ", "tokens of a sequence");
   if (l.cp > 1 && l.context == Context::ulysses) {
     divides(l.tp * l.cp, c.kv_heads, "ulysses over tp x cp = ", "key/value heads");

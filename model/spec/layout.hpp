@@ -1,7 +1,7 @@
 // model/spec/layout.hpp: how a run is spread over ranks, and how it goes through a step.
 //
 // Grammar: parts, each once, in any order:
-// "dp2,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1,recompute:selective,offload,
+// "dp4,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1:2,recompute:selective,offload,
 // overlap:7".
 //
 // TESTED   tests/model/layout_test.cpp
@@ -31,6 +31,9 @@ struct Layout {
   // The state that data-parallel ranks hold in shares: 1 optimizer state, 2 also summed gradients,
   // 3 also parameters. Each has a contiguous share of every tensor's elements.
   int zero = 0;
+  // Among how many neighbouring data-parallel ranks a share is one of; such groups have replicas of
+  // each other. 0: among all that have the parameter.
+  int sharers = 0;
   // Each of cp ranks has two chunks of every sequence, of 2 cp: c and 2 cp - 1 - c (zigzag).
   int cp = 1;
   Context context = Context::allgather;
@@ -47,6 +50,9 @@ struct Layout {
   int world_size() const { return dp * tp * pp * cp; }
   int stages() const { return pp * vpp; }
   int expert_copies() const { return dp / ep; }  // data-parallel ranks that have the same experts
+  int sharers_of(bool expert) const {
+    return sharers > 0 ? sharers : expert ? expert_copies() : dp;
+  }
   bool operator==(const Layout&) const = default;
 };
 

@@ -17,18 +17,23 @@ std::vector<Division> divisions_of(const Layout& l) {
     };
   };
   using C = Coordinates;
+  const int copies = l.expert_copies(), sharers = l.sharers_of(false);
+  const int expert_sharers = l.sharers_of(true);
   return {along([](C& c) { c.tp = 0; }),
           along([](C& c) { c.cp = 0; }),
           along([](C& c) { c.dp = 0; }),
           along([](C& c) { c.pp = 0; }),
           along([](C& c) { c.tp = c.pp = 0; }),
           along([](C& c) { c.tp = c.cp = 0; }),
-          along([copies = l.expert_copies()](C& c) { c.dp %= copies; }),
-          along([copies = l.expert_copies()](C& c) { c.dp -= c.dp % copies; })};
+          along([copies](C& c) { c.dp %= copies; }),
+          along([copies](C& c) { c.dp -= c.dp % copies; }),
+          along([sharers](C& c) { c.dp -= c.dp % sharers; }),
+          along([copies, expert_sharers](C& c) { c.dp -= c.dp % copies % expert_sharers; })};
 }
 
 Mesh mesh_of(Groups& g) {
-  return {*g.at(0), *g.at(1), *g.at(2), *g.at(3), *g.at(4), *g.at(5), *g.at(6), *g.at(7)};
+  return {*g.at(0), *g.at(1), *g.at(2), *g.at(3), *g.at(4),
+          *g.at(5), *g.at(6), *g.at(7), *g.at(8), *g.at(9)};
 }
 
 }  // namespace plumb::model

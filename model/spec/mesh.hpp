@@ -26,13 +26,14 @@ Coordinates coordinates(const Layout& layout, int rank);
 
 // The groups of a rank along each axis; `model`: along tp and pp, where slices of one copy of the
 // model lie; `tokens`: along cp and tp, where slices of the tokens lie. Data-parallel ranks are
-// divided further: `ep` have all experts together, `expert_copies` the same ones.
+// divided further: `ep` have all experts together, `expert_copies` the same ones; `sharers` have all
+// shares of a parameter together under ZeRO, `expert_sharers` those of an expert's.
 struct Mesh {
-  Communicator &tp, &cp, &dp, &pp, &model, &tokens, &ep, &expert_copies;
+  Communicator &tp, &cp, &dp, &pp, &model, &tokens, &ep, &expert_copies, &sharers, &expert_sharers;
 };
 // The names of these, in the order that mesh_of expects, and how the world is divided for that.
-inline constexpr std::array<std::string_view, 8> axes_of_mesh = {"tp",    "cp",     "dp", "pp",
-                                                                 "model", "tokens", "ep", "copies"};
+inline constexpr std::array<std::string_view, 10> axes_of_mesh = {
+    "tp", "cp", "dp", "pp", "model", "tokens", "ep", "copies", "sharers", "expert_sharers"};
 std::vector<Division> divisions_of(const Layout& layout);
 Mesh mesh_of(Groups& groups);
 

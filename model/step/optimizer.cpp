@@ -87,18 +87,19 @@ void reduce_gradients(Rank& rank) {
 
 // The norm of all gradients: slices and shares are summed over the ranks, replicas counted once.
 float gradient_norm(Rank& rank) {
+  const bool shares = rank.l.zero >= 2;
   double squares = 0, of_experts = 0;
   for (const Parameter& p : parameters(rank.c)) {
     if (!rank.holds(p)) continue;
     const bool first = p.sharding != Sharding::whole || rank.where.tp == 0;
     const bool once = !rank.on_both_ends(p) || rank.begins();
+    if (shares && rank.replica_of_shares(p.name) > 0) continue;
     if (!rank.joints.optimizer.in_norm(rank.at(p.name), first && once)) continue;
     (p.expert < 0 ? squares : of_experts) += sum_of_squares(rank.reduced.at(p.name).values);
   }
   const auto over = [&](const char* axis) {
     return rank.joints.optimizer.norm_over(rank.at("clip"), axis);
   };
-  const bool shares = rank.l.zero >= 2;
   if (shares && over("dp")) rank.mesh.dp.sum(squares);
   if (over(shares ? "dp" : "ep")) (shares ? rank.mesh.dp : rank.mesh.ep).sum(of_experts);
   squares += of_experts;

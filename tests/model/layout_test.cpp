@@ -19,34 +19,16 @@ TEST(Layout, ReadsItsGrammar) {
   for (const char* text :
        {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2:ring", "cp2", "dp4,ep2",
         "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective,overlap:7", "offload",
-        "offload:activations", "offload:optimizer,tp2"}) {
+        "offload:activations", "offload:optimizer,tp2", "dp4,zero3:2"}) {
     EXPECT_EQ(parse_layout(name_of(parse_layout(text))), parse_layout(text)) << text;
   }
-  for (const char* bad : {"tp",
-                          "tp0",
-                          "tp-1",
-                          "tp2,tp2",
-                          "xp2",
-                          "sp2",
-                          "tp9999",
-                          "2",
-                          "tp2 dp2",
-                          "pp2:",
-                          "pp2:a",
-                          "tp2:3+1",
-                          "cp2:star",
-                          "zero4",
-                          "zero",
-                          "recompute:much",
-                          "recompute:uniform",
-                          "recompute3",
-                          "pp2:3+0",
-                          "overlap",
-                          "overlap:0",
-                          "overlap:a",
-                          "overlap2:1",
-                          "offload:",
-                          "offload:weights",
+  for (const char* bad : {"tp",         "tp0",        "tp-1",           "tp2,tp2",
+                          "xp2",        "sp2",        "tp9999",         "2",
+                          "tp2 dp2",    "pp2:",       "pp2:a",          "tp2:3+1",
+                          "cp2:star",   "zero4",      "zero",           "zero3:",
+                          "zero3:0",    "tp2:2",      "recompute:much", "recompute:uniform",
+                          "recompute3", "pp2:3+0",    "overlap",        "overlap:0",
+                          "overlap:a",  "overlap2:1", "offload:",       "offload:weights",
                           "offload2"}) {
     EXPECT_THROW(parse_layout(bad), Failure) << bad;
   }
@@ -56,11 +38,12 @@ TEST(Layout, MustDivideTheModel) {
   Config c = config_of("llama");  // 8 heads, 4 KV heads, 4 layers
   c.micro_batches = 4;
   for (const char* good : {"dp4,tp4,sp", "pp4", "pp3", "pp2,vpp2", "pp2:3+1", "dp4,tp4,pp4",
-                           "cp4:ulysses", "cp4:ring,tp2", "cp32,sp,tp2"}) {
+                           "cp4:ulysses", "cp4:ring,tp2", "cp32,sp,tp2", "dp4,zero3:2"}) {
     EXPECT_NO_THROW(check_layout(parse_layout(good), c)) << good;
   }
-  for (const char* bad : {"tp3", "tp8", "dp3", "pp5", "pp2:3+2", "pp2:4", "vpp2", "pp4,vpp2",
-                          "pp2,vpp2:1+1", "dp8,tp4,pp4", "cp3", "cp64", "cp4:ulysses,tp2"}) {
+  for (const char* bad :
+       {"tp3", "tp8", "dp3", "pp5", "pp2:3+2", "pp2:4", "vpp2", "pp4,vpp2", "pp2,vpp2:1+1",
+        "dp8,tp4,pp4", "cp3", "cp64", "cp4:ulysses,tp2", "dp4,zero1:3", "zero3:2"}) {
     EXPECT_THROW(check_layout(parse_layout(bad), c), Failure) << bad;
   }
 }
@@ -72,7 +55,7 @@ TEST(Layout, ExpertsAreDividedAmongDataParallelRanks) {
                            "dp2,ep2,cp4:ring,tp2,sp"}) {
     EXPECT_NO_THROW(check_layout(parse_layout(good), c)) << good;
   }
-  for (const char* bad : {"ep2", "cp2,ep2", "dp3,ep3", "dp3,ep2"}) {
+  for (const char* bad : {"ep2", "cp2,ep2", "dp3,ep3", "dp3,ep2", "dp6,ep3,zero1:3"}) {
     EXPECT_THROW(check_layout(parse_layout(bad), c), Failure) << bad;
   }
   c.experts = 0;
@@ -82,6 +65,17 @@ TEST(Layout, ExpertsAreDividedAmongDataParallelRanks) {
   for (int rank = 0; rank < 6; ++rank) {
     EXPECT_EQ(divisions[6](rank), rank % 3);
     EXPECT_EQ(divisions[7](rank), rank - rank % 3);
+  }
+}
+
+// Of eight ranks, four of which have the same experts, pairs have all shares of a parameter.
+TEST(Layout, SharesLieAmongNeighbours) {
+  const std::vector<Division> hybrid = divisions_of(parse_layout("dp8,ep2,zero3:2"));
+  const std::vector<Division> plain = divisions_of(parse_layout("dp8,ep2,zero3"));
+  for (int rank = 0; rank < 8; ++rank) {
+    for (const std::size_t axis : {8U, 9U}) EXPECT_EQ(hybrid[axis](rank), rank / 2 * 2);
+    EXPECT_EQ(plain[8](rank), 0);
+    EXPECT_EQ(plain[9](rank), rank / 4 * 4);
   }
 }
 

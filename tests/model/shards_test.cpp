@@ -50,6 +50,7 @@ const std::vector<const char*> dense{"dp1,tp1",
                                      "cp2:ulysses,dp2",
                                      "dp2,cp2:ring,tp2,sp",
                                      "dp4,zero3",
+                                     "dp4,zero2:2",
                                      "dp2,pp2,tp2,sp,zero3,recompute:selective",
                                      "pp2:1+1,recompute,zero1,dp2",
                                      "dp2,zero2,tp2,offload,overlap:3"};

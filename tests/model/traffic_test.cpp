@@ -65,8 +65,11 @@ class CountingWorld final : public World {
  public:
   std::vector<Counts> counts;
   void run(int size, std::span<const Division> divisions, const Body& body) override {
-    constexpr const char* axes[] = {"tp",    "cp",     "dp", "pp",
-                                    "model", "tokens", "ep", "expert_copies"};
+    constexpr const char* axes[] = {"tp",      "cp",
+                                    "dp",      "pp",
+                                    "model",   "tokens",
+                                    "ep",      "expert_copies",
+                                    "sharers", "expert_sharers"};
     counts.resize(static_cast<std::size_t>(size));
     threads().run(size, divisions, [&](int rank, Groups& groups) {
       Groups counting;
@@ -96,9 +99,10 @@ class Traffic : public testing::TestWithParam<std::tuple<const char*, const char
 
 TEST_P(Traffic, IsWhatRunsSend) {
   const auto [family, recipe] = GetParam();
-  for (const char* layout : {"tp2", "dp2,tp2,sp", "pp2", "cp2", "cp2:ulysses,recompute:selective",
-                             "cp2:ring", "cp2:ring,tp2,recompute:selective", "dp2,tp2,zero2",
-                             "dp2,zero3", "dp2,pp2,zero3,recompute", "dp2,cp2,tp2,pp2,sp,zero1"}) {
+  for (const char* layout :
+       {"tp2", "dp2,tp2,sp", "pp2", "cp2", "cp2:ulysses,recompute:selective", "cp2:ring",
+        "cp2:ring,tp2,recompute:selective", "dp2,tp2,zero2", "dp2,zero3", "dp2,pp2,zero3,recompute",
+        "dp4,zero3:2", "dp2,cp2,tp2,pp2,sp,zero1"}) {
     const Training run = small_run(family, recipe, layout);
     CountingWorld world;
     train_step(run, leaves_of_run(run), Joints(), find_backend("reference"), world);
