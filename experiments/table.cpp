@@ -214,4 +214,33 @@ std::map<std::string, std::string> provenance_of(std::string_view json) {
 
 std::string cell(double x) { return fmt::format("{:.4g}", x); }
 
+Table counted(const Table& rows, const std::vector<std::string>& keys, const std::string& all,
+              const std::vector<std::string>& columns, std::vector<std::string> names) {
+  std::vector<std::string> head = keys;
+  head.push_back(all);
+  if (names.empty()) names = columns;
+  head.insert(head.end(), names.begin(), names.end());
+  std::vector<Table::Row> order;
+  std::map<Table::Row, std::vector<std::size_t>> counts;
+  for (const Table::Row& row : rows.rows()) {
+    Table::Row key;
+    for (const std::string& name : keys) key.push_back(row[rows.column(name)]);
+    if (!counts.contains(key)) order.push_back(key);
+    std::vector<std::size_t>& n = counts[key];
+    n.resize(1 + columns.size());
+    ++n[0];
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const std::string& text = row[rows.column(columns[i])];
+      n[1 + i] += text != "0" && text != "-";
+    }
+  }
+  Table out(std::move(head), keys.size());
+  for (Table::Row row : order) {
+    const std::vector<std::size_t>& n = counts[row];
+    std::ranges::transform(n, std::back_inserter(row), [](auto x) { return std::to_string(x); });
+    out.add(row);
+  }
+  return out;
+}
+
 }  // namespace plumb::experiments

@@ -93,6 +93,12 @@ class Table {
   std::shared_ptr<const FileLock> lock_;
 };
 
+// Rows with the same cells in `keys` as one: these, how many there are (a column of the name `all`), and
+// in how many each of the columns is neither 0 nor "-". Columns are named as `names` says, by default as
+// they are.
+Table counted(const Table& rows, const std::vector<std::string>& keys, const std::string& all,
+              const std::vector<std::string>& columns, std::vector<std::string> names = {});
+
 // The table of a text whose first line names its columns; all of them are keys. Throws Failure as
 // Table::read does.
 Table table_of(std::string_view csv, const std::string& name);

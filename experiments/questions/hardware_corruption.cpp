@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
 
 #include "experiments/experiment.hpp"
 #include "experiments/said.hpp"
@@ -175,30 +174,11 @@ std::vector<std::string> columns() {
   return all;
 }
 
-// By kind, dose and weights.
 Table rates(const Table& rows) {
-  Table out(
-      {"kind", "dose", "weights", "trials", "changed", "default_found", "default_blamed_right",
-       "default_accused", "perturbation_found", "perturbation_accused", "flat_found",
-       "flat_accused", "assert_close_found", "assert_close_accused"},
-      3);
-  const std::vector<std::string>& sums = out.columns();
-  std::vector<Table::Row> order;
-  std::map<Table::Row, std::vector<int>> counts;
-  for (const Table::Row& row : rows.rows()) {
-    const Table::Row key = {row[0], row[1], row[rows.column("weights")]};
-    if (!counts.contains(key)) order.push_back(key);
-    std::vector<int>& n = counts[key];
-    n.resize(sums.size() - 3);
-    ++n[0];
-    for (std::size_t i = 4; i < sums.size(); ++i) n[i - 3] += row[rows.column(sums[i])] == "1";
-  }
-  for (const Table::Row& key : order) {
-    Table::Row row = key;
-    for (const int n : counts[key]) row.push_back(std::to_string(n));
-    out.add(row);
-  }
-  return out;
+  return counted(rows, {"kind", "dose", "weights"}, "trials",
+                 {"changed", "default_found", "default_blamed_right", "default_accused",
+                  "perturbation_found", "perturbation_accused", "flat_found", "flat_accused",
+                  "assert_close_found", "assert_close_accused"});
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 // In which step does a check see the bugs that the first step does not show? Steps of one run with the
 // bug, each checked from the state that a right run has reached (--every-step with --resync).
-#include <array>
-#include <map>
-
 #include "experiments/experiment.hpp"
 #include "experiments/said.hpp"
 #include "experiments/small.hpp"
@@ -82,20 +79,8 @@ void run(Table& rows, const Effort& effort) {
 }
 
 Table rates(const Table& rows) {
-  Table out({"bug", "step", "runs", "changed", "found", "blamed_right", "healthy_accused"}, 2);
-  std::map<std::pair<std::string, std::string>, std::array<std::size_t, 5>> counts;
-  for (const Table::Row& row : rows.rows()) {
-    auto& count = counts[{row[0], row[6]}];
-    ++count[0];
-    const char* names[] = {"changed", "found", "blamed_right", "false_alarm"};
-    for (std::size_t i = 0; i < 4; ++i) count[i + 1] += row[rows.column(names[i])] == "1";
-  }
-  for (const auto& [of, count] : counts) {
-    Table::Row row{of.first, of.second};
-    for (const std::size_t n : count) row.push_back(std::to_string(n));
-    out.add(row);
-  }
-  return out;
+  return counted(rows, {"bug", "step"}, "runs", {"changed", "found", "blamed_right", "false_alarm"},
+                 {"changed", "found", "blamed_right", "healthy_accused"});
 }
 
 }  // namespace

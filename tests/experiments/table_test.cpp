@@ -143,5 +143,17 @@ TEST_F(TableOnDisk, RefusesRowsOfAnotherShapeAndFilesOfAnotherTable) {
   EXPECT_THROW(other.keep_in(folder_ / "x.csv"), Failure);
 }
 
+TEST(Table, CountsRowsThatShareCells) {
+  Table rows({"bug", "seed", "found", "left"}, 2);
+  for (const Table::Row& row :
+       {Table::Row{"b", "1", "1", "-"}, {"a", "1", "0", "3"}, {"b", "2", "1", "0"}}) {
+    rows.add(row);
+  }
+  const Table counts =
+      counted(rows, {"bug"}, "runs", {"found", "left"}, {"found", "with_some_left"});
+  EXPECT_EQ(counts.columns(), (Table::Row{"bug", "runs", "found", "with_some_left"}));
+  EXPECT_EQ(counts.rows(), (std::vector<Table::Row>{{"b", "2", "2", "0"}, {"a", "1", "0", "1"}}));
+}
+
 }  // namespace
 }  // namespace plumb
