@@ -33,6 +33,7 @@ const Place all_places[] = {
       .settings = {{"balance_bias", "0.001"}}}},
     {{.families = {gpt}, .layout = "tp2"}, true},
     {{.families = {gpt}, .layout = "dp2,zero1"}, true},
+    {{.families = {gpt}, .layout = "pp2:1+3", .recipe = "fp8-current-ends"}},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ DataflowOrder::DataflowOrder(const Graph& graph) : promised_(true) {
       phase_.emplace(id, node.phase);
     }
   }
+  for (const std::string& id : leaves_of(graph)) given_.insert(id);
 }
 
 DataflowOrder::DataflowOrder(const Abouts& about) : promised_(false) {
@@ -26,7 +27,7 @@ DataflowOrder::DataflowOrder(const Abouts& about) : promised_(false) {
 std::size_t DataflowOrder::operator()(const std::string& id) const {
   const auto found = place_.find(id);
   if (found != place_.end()) return found->second;
-  return promised_ ? 0 : std::numeric_limits<std::size_t>::max();
+  return promised_ && given_.contains(id) ? 0 : std::numeric_limits<std::size_t>::max();
 }
 
 Phase DataflowOrder::phase_of(const std::string& id) const {

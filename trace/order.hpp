@@ -19,7 +19,7 @@ class DataflowOrder {
   explicit DataflowOrder(const Graph& graph);
   explicit DataflowOrder(const Abouts& about);
 
-  // The place of a tensor. Of a promise leaves come first; else what has no order comes last.
+  // The place of a tensor. Leaves of a promise come first; what has no order comes last.
   std::size_t operator()(const std::string& id) const;
   bool knows(const std::string& id) const { return place_.contains(id); }
   // Leaves, and everything of which nobody says more, count as forward.

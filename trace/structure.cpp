@@ -21,13 +21,24 @@ bool found_left_out(const Trace& candidate, const Run& merged, const std::string
          !why_not_whole(merged.findings, id).empty();
 }
 
+// The tensors that a run has made without having promised them. Empty where nothing is promised.
+std::set<std::string> unpromised(const Trace& candidate, const Run& merged) {
+  std::set<std::string> ids;
+  if (!candidate.graph) return ids;
+  for (const auto& [id, tensor] : merged.values) ids.insert(id);
+  for (const std::string& id : leaves_of(*candidate.graph)) ids.erase(id);
+  for (const Node& node : candidate.graph->nodes) {
+    for (const std::string& id : node.outputs) ids.erase(id);
+  }
+  return ids;
+}
+
 void refuse_unmatched(const Run& reference, const Trace& candidate, const Run& merged,
-                      const std::string& allow) {
-  const Pattern allowed(allow, "--allow-unmatched");
+                      const std::set<std::string>& found, const Pattern& allowed) {
   std::vector<std::string> unmatched;
   const auto look = [&](const Run& here, const Run& there) {
     for (const auto& [id, tensor] : here.values) {
-      if (there.values.contains(id) || allowed.matches(id)) continue;
+      if (there.values.contains(id) || allowed.matches(id) || found.contains(id)) continue;
       if (&there == &merged && found_left_out(candidate, merged, id)) continue;
       unmatched.push_back(id + "'" + why_not_whole(there.findings, id));
     }
@@ -116,9 +127,16 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
                                         const Run& merged, const Pairs& pairs,
                                         const std::string& allow_unmatched,
                                         const Abouts& of_reference) {
-  refuse_unmatched(reference, candidate, merged, allow_unmatched);
-  std::vector<Finding> findings = merged.findings;
   const Pattern allowed(allow_unmatched, "--allow-unmatched");
+  std::set<std::string> more = unpromised(candidate, merged);
+  std::erase_if(more, [&](const std::string& id) {
+    return reference.values.contains(id) || allowed.matches(id);
+  });
+  refuse_unmatched(reference, candidate, merged, more, allowed);
+  std::vector<Finding> findings = merged.findings;
+  for (const std::string& id : more) {
+    findings.push_back({id, "structure", infinite, "was made, and nothing like it is promised"});
+  }
   std::erase_if(findings, [&](const Finding& finding) {
     return allowed.matches(finding.id) && found_left_out(candidate, merged, finding.id);
   });

@@ -30,8 +30,7 @@ Tensor all_tokens(Rank& rank, Tensor x) {
 }
 
 Operand column_operand(Rank& rank, const std::string& name, Tensor all) {
-  if (rank.r.casts_of(rank.c, name) == nullptr ||
-      rank.joints.linear.takes_cast(rank.at(name), rank.l.sp)) {
+  if (rank.casts_of(name) == nullptr || rank.joints.linear.takes_cast(rank.at(name), rank.l.sp)) {
     return input_operand(rank, name, std::move(all), Sharding::tokens);
   }
   input_operand(rank, name, all, Sharding::tokens);

@@ -192,14 +192,14 @@ class Caster {
 }  // namespace
 
 Operand input_operand(Rank& rank, const std::string& name, Tensor x, Sharding sharding) {
-  const OperandCasts* casts = rank.r.casts_of(rank.c, name);
+  const OperandCasts* casts = rank.casts_of(name);
   if (casts == nullptr) return {std::move(x), {}};
   return Caster(rank, false, sharding, casts->activations)(name + "/operand", std::move(x),
                                                            casts->of_activations());
 }
 
 Operand gradient_operand(Rank& rank, const std::string& name, Tensor dy, Sharding sharding) {
-  const OperandCasts* casts = rank.r.casts_of(rank.c, name);
+  const OperandCasts* casts = rank.casts_of(name);
   if (casts == nullptr) return {std::move(dy), {}};
   return Caster(rank, false, sharding, casts->gradients)(name + "/grad_operand", std::move(dy),
                                                          casts->of_gradients());
@@ -236,7 +236,8 @@ void weight_operands(Rank& rank) {
   if (!rank.r.operands) return;
   delayed_scales(rank);
   const OperandCast& how = rank.r.operands->weights;
-  for (const Parameter& p : multiplied_as_casts(rank.c, rank.r)) {
+  for (const Parameter& p : multiplied(rank.c)) {
+    if (rank.casts_of(p.name) == nullptr) continue;
     const Taken taken = rank.r.operands->of_weight(p.name);
     if (!rank.holds(p) || !taken.any()) continue;
     const std::string name = p.name + "/operand";

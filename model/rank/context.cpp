@@ -52,4 +52,20 @@ void RankContext::wait(const Event& event, Wait what, const std::string& of) {
   if (joints.overlap.waits(at(of), what, streams.done(event))) streams.wait(event);
 }
 
+const OperandCasts* RankContext::casts_of(const std::string& name) const {
+  const int layer = layer_of(name);
+  if (layer < 0 || !r.operands || !r.operands->by_layer() || r.operands->keeps_histories()) {
+    return r.casts_of_layer(c, layer);
+  }
+  const auto stage = std::ranges::find_if(
+      stages, [layer](const Stage& s) { return layer >= s.first && layer < s.last; });
+  const int in_stage = stage == stages.end() ? layer : layer - stage->first;
+  return r.casts_of_layer(c, joints.linear.layer(at(name), in_stage, layer));
+}
+
+const OperandCasts* RankContext::casts_of(const std::string& name, Product product) const {
+  const OperandCasts* casts = casts_of(name);
+  return casts != nullptr && casts->take(product) ? casts : nullptr;
+}
+
 }  // namespace plumb::model

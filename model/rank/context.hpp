@@ -39,6 +39,10 @@ struct RankContext {
   bool begins() const { return where.pp == 0; }
   bool ends() const { return where.pp == where.pp_size - 1; }
   bool holds(const Parameter& p) const;
+  // How products of a module, or of a parameter, have their operands cast; null: not at all. The
+  // second: one product of it.
+  const OperandCasts* casts_of(const std::string& name) const;
+  const OperandCasts* casts_of(const std::string& name, Product product) const;
   // The ranks that hold the same slice of a parameter, for other micro-batches.
   Communicator& copies_of(const std::string& parameter) const {
     return of_expert(parameter) ? mesh.expert_copies : mesh.dp;

@@ -20,7 +20,7 @@ void Gathering::prefetch(int layer) {
   for (const Parameter& p : parameters_) {
     if (layer_of(p.name) != layer || !rank_.holds(p)) continue;
     // Short copies of these are made once a step, for all products.
-    const OperandCasts* casts = rank_.r.casts_of(rank_.c, p.name);
+    const OperandCasts* casts = rank_.casts_of(p.name);
     const bool copied = casts != nullptr && casts->all_of_weights();
     if (copied && p.cols > 1 && !p.name.ends_with(".router.weight")) continue;
     Room& room = rooms_[room_of(p.name)];

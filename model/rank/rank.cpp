@@ -201,7 +201,8 @@ Tensor Rank::multiply(View<float> a, View<float> b) const {
 
 Tensor Rank::multiply(View<float> a, View<float> b, const std::string& module,
                       Product product) const {
-  const auto chain = static_cast<std::size_t>(r.chain_of(c, module, product));
+  const OperandCasts* casts = casts_of(module, product);
+  const auto chain = static_cast<std::size_t>(casts != nullptr ? casts->chain : 0);
   if (chain == 0 || chain >= a.cols) return multiply(a, b);
   Tensor sum = multiply(columns(a, 0, chain), plumb::rows(b, 0, chain));
   for (std::size_t first = chain; first < a.cols; first += chain) {

@@ -57,7 +57,7 @@ class Rank : public RankContext {
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
   // The copy of a weight that a product takes (model/layers/operand.hpp).
   const Tensor& factor(const std::string& module, Product product) {
-    const OperandCasts* casts = r.casts_of(c, module, product);
+    const OperandCasts* casts = casts_of(module, product);
     if (casts == nullptr) return weight(module);
     const Contracted axis = axis_of_weight(module, product);
     return *state.at(casts->weights.copy_of(module + ".weight/operand", axis));

@@ -1,6 +1,7 @@
 #include "model/spec/recipe.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
@@ -159,9 +160,17 @@ Taken OperandCasts::of_weight(const std::string& parameter) const {
   return columns ? Taken{fprop, dgrad} : Taken{dgrad, fprop};
 }
 
+bool OperandCasts::keeps_histories() const {
+  return std::ranges::any_of(std::array{&activations, &weights, &gradients},
+                             [](const auto* cast) { return cast->scaling == Scaling::delayed; });
+}
+
 const OperandCasts* Recipe::casts_of(const Config& config, const std::string& name) const {
+  return casts_of_layer(config, model::layer_of(name));
+}
+
+const OperandCasts* Recipe::casts_of_layer(const Config& config, int layer) const {
   if (!operands) return nullptr;
-  const int layer = model::layer_of(name);
   const bool first = layer >= 0 && layer < operands->plain_first;
   const bool last = layer < config.layers && layer >= config.layers - operands->plain_last;
   return layer >= 0 && (first || last) ? nullptr : &*operands;

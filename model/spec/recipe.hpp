@@ -59,6 +59,8 @@ struct OperandCasts {
   int chain = 0;
   // ZeRO-3 gathers the casts of weights, which each rank makes of its share, not the parameters.
   bool gathers_casts = false;
+  bool by_layer() const { return plain_first + plain_last > 0; }
+  bool keeps_histories() const;
   // So many of the first layers, and of the last, take their operands as computed. The head is none.
   int plain_first = 0, plain_last = 0;
 
@@ -85,6 +87,7 @@ struct Recipe {
   // How a module or a parameter of that name (layers.0.mlp.fc1, head.weight) has its operands cast;
   // null: not at all.
   const OperandCasts* casts_of(const Config& config, const std::string& name) const;
+  const OperandCasts* casts_of_layer(const Config& config, int layer) const;  // -1: no layer
   // The same for one product of it.
   const OperandCasts* casts_of(const Config& config, const std::string& name,
                                Product product) const;

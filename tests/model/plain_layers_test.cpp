@@ -2,7 +2,11 @@
 // layers those of the whole model wherever they lie?
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "kernels/backend.hpp"
+#include "model/plan/verify.hpp"
 #include "model/run/start.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
@@ -17,7 +21,11 @@ namespace {
 Training run_of(const std::string& family, const std::string& recipe, const std::string& layout) {
   Training run = small_run(family, recipe);
   run.config.layers = 3;
-  run.recipe.operands.value().plain_first = run.recipe.operands.value().plain_last = 1;
+  std::ifstream file(PLUMB_SOURCE_DIR "/model/recipes/" + recipe + ".json");
+  nlohmann::json card = nlohmann::json::parse(file);
+  card["id"] = "mine";
+  card["operands"]["plain_layers"] = {1, 1};
+  run.recipe = recipe_from_json(card.dump(), "mine.json");
   run.layout = parse_layout(layout);
   return run;
 }
@@ -61,6 +69,32 @@ INSTANTIATE_TEST_SUITE_P(Of, PlainLayers,
                                          Case{"llama", "nvfp4", "cp2,pp2:2+1,recompute"},
                                          Case{"gpt-moe", "fp8-current", "dp2,ep2"},
                                          Case{"llama-moe", "fp8-delayed", "dp2,ep2,zero1"}));
+
+// By its number in a stage: layer 1 is then a first one, and layer 2 is not the last. What a rank made
+// without having promised it is a finding like what it left out.
+TEST(PlainLayersOfAModel, ThatAreCountedByStageAreSeen) {
+  const Training run = run_of("gpt", "fp8-current", "pp2:1+2");
+  const Start start{run, leaves_of_run(run)};
+  Joints joints;
+  joints.linear.layer.replace([](const Where&, int in_stage, int) { return in_stage; });
+  const Trace reference = run_reference(start), broken = run_candidate(start, joints).trace;
+  const Verdict verdict = check(reference, merge(reference), broken, merge_verified(broken), {});
+  EXPECT_EQ(verdict.blamed, "layers.1.attn.qkv.weight/operand_scale");
+  EXPECT_EQ(verdict.blamed_by, "structure");
+  const auto more =
+      std::ranges::find(verdict.findings, "layers.2.attn.qkv.weight/operand_scale", &Finding::id);
+  ASSERT_NE(more, verdict.findings.end());
+  EXPECT_EQ(more->statistic, "structure");
+}
+
+// Histories are kept for the promised layers, so where there are any nobody is asked.
+TEST(PlainLayersOfAModel, AreThePromisedOnesWhereScalesHaveHistories) {
+  const Training run = run_of("gpt", "fp8-delayed", "pp2:1+2");
+  const Start start{run, leaves_of_run(run)};
+  Joints joints;
+  joints.linear.layer.replace([](const Where&, int in_stage, int) { return in_stage; });
+  EXPECT_FALSE(run_candidate(start, joints).reached);
+}
 
 // What runs, and what does not: the head has its casts, and all layers may be left out.
 TEST(PlainLayersOfAModel, MayBeAllOfThem) {

@@ -35,6 +35,7 @@ TEST(Order, OfExecutionPutsWhatHasNoneLast) {
 TEST(Order, OfAPromisePutsLeavesFirst) {
   const DataflowOrder order(Graph{{{"add", {"x"}, {"y"}, {}, {}, Phase::backward}}});
   EXPECT_LT(order("x"), order("y"));
+  EXPECT_LT(order("y"), order("unpromised"));
   EXPECT_FALSE(order.made("x"));
   EXPECT_EQ(order.phase_of("y"), Phase::backward);
 }
