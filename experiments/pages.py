@@ -13,6 +13,8 @@ import subprocess
 import sys
 import textwrap
 
+from doses_plot import middle, size_of
+
 ROOT = pathlib.Path(__file__).parent.parent
 RESULTS = pathlib.Path(__file__).parent / "results"
 OURS, STRUCTURE = "twins;replay", "structure"
@@ -140,11 +142,35 @@ def of_benign(rates):
                  [[control] + n for control, n in of.items()] + [["all"] + total])
 
 
+def of_doses(rates):
+    """Of each fault the smallest size that a rule sees: the middle of families and recipes."""
+    shown = [(OURS, "as given"), ("twins", "as given"), ("perturbation", "as given"), ("perturbation", "our false alarms"),
+             ("depth-law", "our false alarms"), ("flat", "our false alarms"), ("assert-close", "our false alarms")]
+    lines = []
+    for fault in dict.fromkeys(r["fault"] for r in rates):
+        of = [r for r in rates if r["fault"] == fault]
+        sizes = [middle([size_of(r["smallest"]) for r in of if (r["rule"], r["at"]) == way]) for way in shown]
+        there = middle([size_of(r["smallest_tried"]) for r in of])
+        lines.append([f"{of[0]['tensor']}, {of[0]['kind']}: {fault}", f"{there:.2g}"] +
+                     ["none" if size is None else f"{size:.2g}" for size in sizes])
+    lines.sort()
+    return table(["fault", "smallest there is", "default", "twins alone", "perturbation as given",
+                  "perturbation at our false alarms", "depth-law", "flat 8.29 %", "assert_close"], lines)
+
+
+def of_late(rates):
+    lines = []
+    for step in dict.fromkeys(r["step"] for r in rates):
+        of = [r for r in rates if r["step"] == step]
+        lines.append([step] + [sum(int(r[column]) for r in of) for column in list(rates[0])[2:]])
+    return table(["step", "runs", "a bit changed", "found", "blamed exactly", "healthy runs accused"], lines)
+
+
 def scoreboard():
     trials, rates = rows("detection-rate"), rows("detection-rate-rates")
     bugs = len({r["bug"] for r in trials})
     alarms = margins(rates)
-    joints = rows("joint-faults")
+    joints, doses, late = rows("joint-faults"), rows("smallest-fault-rates"), rows("late-bugs-rates")
     silent = sorted({f"{r['joint']}/{r['kind']}" for r in joints if r["changed"] == "1" and r["twins_replay"] != "1"})
     parts = [
         "# Scoreboard: which rule finds which bug",
@@ -180,6 +206,20 @@ def scoreboard():
         two families, on random and trained weights. *Of other bits*: some tensor has other bits than the reference. Rules
         as they are given; one healthy run in a hundred may be accused. Rows: {provenance("benign-controls")}."""),
         of_benign(rows("benign-controls-rates")),
+        "## How small a fault is seen",
+        wrapped(f"""Faults of any size in one tensor of a healthy run, on trained weights (dp2,tp2; GPT and Llama; BF16 and
+        FP8; four batches): the smallest size from which upwards a rule sees every fault, in the middle of all. The rules of
+        others stand at the margin at which they accuse as few of
+        {next(r for r in doses if r["rule"] == OURS)["healthy"]} healthy runs of the same model in the same recipe as the
+        default rules do, which is none. None: not even the largest, 1. Rows: {provenance("smallest-fault")}."""),
+        of_doses(doses),
+        "![How small a fault does each rule still see?](../experiments/results/" +
+        next(RESULTS.glob("*/smallest-fault.svg")).parent.name + "/smallest-fault.svg)",
+        "## Bugs that begin late",
+        wrapped(f"""{len({r["bug"] for r in late})} bugs leave the first step of a job right: what goes wrong is kept from
+        step to step, or happens after an evaluation. Each step is checked from the state that a right run has reached
+        (`--every-step`, `--resync`). Rows: {provenance("late-bugs")}."""),
+        of_late(late),
         "## Beside published figures",
         table(["who", "bugs", "found", "false alarms"],
               [["TTrace (arXiv 2506.09280)", "14, real", "14 of 14", "none given"],
@@ -198,7 +238,9 @@ def scoreboard():
         "```\nmpirun -n 2 plumb experiment detection-rate --world mpi -o mine\n"
         "mpirun -n 2 plumb experiment joint-faults --world mpi -o mine\n"
         "mpirun -n 2 plumb experiment hardware-corruption --world mpi -o mine\n"
-        "mpirun -n 2 plumb experiment benign-controls --world mpi -o mine\n```",
+        "mpirun -n 2 plumb experiment benign-controls --world mpi -o mine\n"
+        "mpirun -n 2 plumb experiment smallest-fault --world mpi -o mine\n"
+        "mpirun -n 2 plumb experiment late-bugs --world mpi -o mine\n```",
     ]
     return "\n\n".join(parts) + "\n"
 

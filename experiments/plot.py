@@ -19,6 +19,7 @@ import sys
 
 import calibrate_plot
 import detection_plot
+import doses_plot
 import growth_plot
 import healthy_plot
 import paper_plot
@@ -34,6 +35,7 @@ PICTURES = {"bound-tightness": (tolerances_plot.ratios_of_bounds, tolerances_plo
             "error-growth": (growth_plot.profiles, growth_plot.growth),
             "calibrate-hardware": (calibrate_plot.recovered, calibrate_plot.calibrated),
             "detection-rate": (detection_plot.counts, detection_plot.detection),
+            "smallest-fault": (doses_plot.doses, doses_plot.smallest),
             "loss-curve": (paper_plot.curves, paper_plot.loss_curves),
             "paper-bugs": (paper_plot.counts, paper_plot.bugs),
             "healthy-layouts": (healthy_plot.shares, healthy_plot.layouts),

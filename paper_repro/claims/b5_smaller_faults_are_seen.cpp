@@ -9,7 +9,7 @@
 namespace plumb::paper_repro {
 namespace {
 
-constexpr const char* ours = "twins;replay";
+constexpr const char* ours = "twins,replay";
 constexpr const char* others[] = {"perturbation", "depth-law", "flat", "assert-close"};
 
 // The smallest size that is seen. None: the largest that was tried, which flatters whoever missed it.
