@@ -131,13 +131,29 @@ std::vector<Table::Row> rows_of(const Learning& of) {
   return rows;
 }
 
+// Of a run whose ranks do not have what they need for the next step.
+std::vector<Table::Row> no_rows_of(const Learning& of) {
+  std::vector<Table::Row> rows;
+  for (int step = together; step <= steps; step += together) {
+    Table::Row row = of.key(step);
+    row.insert(row.end(), {"-", "-"});
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 void run(Table& rows, const Effort& effort) {
   for (const Learning& each : all_runs()) {
     if (effort.out_of_time()) return;
     if (rows.settled(each.key(steps))) continue;
     const Table::Row key = each.key(steps);
     effort.progress(key[3] + " " + key[0] + " " + key[1] + " " + key[2]);
-    rows.add_group(rows_of(each));
+    try {
+      rows.add_group(rows_of(each));
+    } catch (const Failure& why) {
+      effort.progress(key[3] + ": its ranks cannot go on: " + why.what());
+      rows.add_group(no_rows_of(each));
+    }
   }
 }
 
