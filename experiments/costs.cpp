@@ -1,9 +1,10 @@
 #include "experiments/costs.hpp"
 
 #include <array>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <map>
+
+#include "trace/levels.hpp"
 
 namespace plumb::experiments {
 
@@ -54,7 +55,7 @@ std::optional<Cost> cost_of(const Learned& run, const std::vector<Learned>& all)
   if (healthy.size() < 2) return {};
   const auto [mean, deviation] = moments_of(healthy);
   const auto n = static_cast<double>(healthy.size());
-  const double most = quantile(complement(boost::math::students_t(n - 1), 0.01));
+  const double most = student_quantile(0.01, n - 1);
   Cost cost;
   cost.healthy = healthy.size();
   cost.loss = run.end - mean;
