@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <ranges>
 #include <set>
 
 #include "experiments/equal_alarms.hpp"
@@ -20,9 +19,8 @@ std::vector<std::string> columns_of_doses() {
 
 std::optional<double> least_seen(const BySize& runs) {
   std::optional<double> least;
-  for (const auto& [size, run] : std::views::reverse(runs)) {
-    if (!run.accuses) break;
-    least = size;
+  for (auto run = runs.rbegin(); run != runs.rend() && run->second.accuses; ++run) {
+    least = run->first;
   }
   return least;
 }

@@ -166,6 +166,21 @@ def of_late(rates):
     return table(["step", "runs", "a bit changed", "found", "blamed exactly", "healthy runs accused"], lines)
 
 
+COSTS = {"visible": "worse, and its curve tells within the first half of the run", "late": "worse, and its curve tells later",
+         "silent": "worse, and its curve never tells", "alarming": "not worse, and its curve tells",
+         "harmless": "not worse, and its curve does not tell", "cannot go on": "ranks lack what the next step needs"}
+
+
+def of_costs(rates):
+    """How many bugs end how, and which; healthy runs with bits of their own judged by the others."""
+    healthy = {(r["model"], r["recipe"], r["end"], r["above_healthy"]): r["kind"] for r in rates if r["bug"] == "none"}
+    lines = []
+    for kind, what in COSTS.items():
+        bugs = [f"`{r['bug']}`" for r in rates if r["bug"] != "none" and r["kind"] == kind]
+        lines.append([f"{kind}: {what}", len(bugs), list(healthy.values()).count(kind), ", ".join(bugs)])
+    return table(["the model at the end", "bugs", f"of {len(healthy)} healthy runs", "which"], lines)
+
+
 def scoreboard():
     trials, rates = rows("detection-rate"), rows("detection-rate-rates")
     bugs = len({r["bug"] for r in trials})
@@ -220,6 +235,12 @@ def scoreboard():
         step to step, or happens after an evaluation. Each step is checked from the state that a right run has reached
         (`--every-step`, `--resync`). Rows: {provenance("late-bugs")}."""),
         of_late(late),
+        "## What bugs cost who trains on",
+        wrapped(f"""Every bug for 2000 steps of a tiny model (2 layers, width 32), beside healthy runs of the same model in
+        other layouts over the same data. *Worse*: the loss of a right step over batches that it has not seen lies above
+        those of healthy runs by more than one of these in a hundred would. *Tells*: the curve that the run reports leaves
+        the band of theirs for good, by more than its width and a pixel. Rows: {provenance("training-cost")}."""),
+        of_costs(rows("training-cost-rates")),
         "## Beside published figures",
         table(["who", "bugs", "found", "false alarms"],
               [["TTrace (arXiv 2506.09280)", "14, real", "14 of 14", "none given"],
@@ -240,7 +261,8 @@ def scoreboard():
         "mpirun -n 2 plumb experiment hardware-corruption --world mpi -o mine\n"
         "mpirun -n 2 plumb experiment benign-controls --world mpi -o mine\n"
         "mpirun -n 2 plumb experiment smallest-fault --world mpi -o mine\n"
-        "mpirun -n 2 plumb experiment late-bugs --world mpi -o mine\n```",
+        "mpirun -n 2 plumb experiment late-bugs --world mpi -o mine\n"
+        "mpirun -n 2 plumb experiment training-cost --world mpi -o mine\n```",
     ]
     return "\n\n".join(parts) + "\n"
 
