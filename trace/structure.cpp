@@ -135,6 +135,7 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
   refuse_unmatched(reference, candidate, merged, more, allowed);
   std::vector<Finding> findings = merged.findings;
   for (const std::string& id : more) {
+    if (std::ranges::find(merged.findings, id, &Finding::id) != merged.findings.end()) continue;
     findings.push_back({id, "structure", infinite, "was made, and nothing like it is promised"});
   }
   std::erase_if(findings, [&](const Finding& finding) {

@@ -87,6 +87,21 @@ TEST(PlainLayersOfAModel, ThatAreCountedByStageAreSeen) {
   EXPECT_EQ(more->statistic, "structure");
 }
 
+// Also where nobody has held the pieces of ranks against the promise.
+TEST(PlainLayersOfAModel, ThatAreCastBesidesAreSeen) {
+  const Training run = run_of("gpt", "fp8-current", "pp2:1+2");
+  const Start start{run, leaves_of_run(run)};
+  Joints joints;
+  joints.linear.layer.replace(
+      [](const Where&, int, int promised) { return std::min(promised, 1); });
+  const Verdict verdict = check(run_reference(start), run_candidate(start, joints).trace, {});
+  EXPECT_EQ(verdict.exit_code(), 1);
+  const auto more = [](const Finding& f) {
+    return f.id == "layers.2.attn.qkv.weight/operand_scale" && f.statistic == "structure";
+  };
+  EXPECT_EQ(std::ranges::count_if(verdict.findings, more), 1);
+}
+
 // Histories are kept for the promised layers, so where there are any nobody is asked.
 TEST(PlainLayersOfAModel, AreThePromisedOnesWhereScalesHaveHistories) {
   const Training run = run_of("gpt", "fp8-delayed", "pp2:1+2");
