@@ -3,6 +3,7 @@
 #include "number/words.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -33,22 +34,44 @@ std::set<std::string> unpromised(const Trace& candidate, const Run& merged) {
   return ids;
 }
 
-void refuse_unmatched(const Run& reference, const Trace& candidate, const Run& merged,
-                      const std::set<std::string>& found, const Pattern& allowed) {
-  std::vector<std::string> unmatched;
-  const auto look = [&](const Run& here, const Run& there) {
-    for (const auto& [id, tensor] : here.values) {
-      if (there.values.contains(id) || allowed.matches(id) || found.contains(id)) continue;
-      if (&there == &merged && found_left_out(candidate, merged, id)) continue;
-      unmatched.push_back(id + "'" + why_not_whole(there.findings, id));
-    }
-  };
-  look(reference, merged);
-  look(merged, reference);
-  if (unmatched.empty()) return;
-  throw Failure(how_many(unmatched.size(), "tensor") + (unmatched.size() == 1 ? " is" : " are") +
-                " in one trace only, the first is '" + unmatched.front() +
-                "; trace both runs alike, or pass --allow-unmatched REGEX");
+// The tensors that `here` has and `there` lacks.
+std::vector<std::string> only_in(const Run& here, const Run& there, const Pattern& allowed,
+                                 const std::function<bool(const std::string&)>& found) {
+  std::vector<std::string> ids;
+  for (const auto& [id, tensor] : here.values) {
+    if (!there.values.contains(id) && !allowed.matches(id) && !found(id)) ids.push_back(id);
+  }
+  return ids;
+}
+
+// Of runs that promise nothing a tensor that is in one trace only is a finding: a gradient that
+// nobody makes is the mistake looked for. Where each has some that the other lacks, they may be the
+// same under two names: that is refused, as is a run that promises, for whose ids are ours.
+// `found`: the candidate's own tensors that are findings already.
+std::vector<Finding> in_one_only(const Run& reference, const Trace& candidate, const Run& merged,
+                                 const std::set<std::string>& found, const Pattern& allowed) {
+  const std::vector<std::string> lacks = only_in(reference, merged, allowed, [&](const auto& id) {
+    const bool no_whole = !why_not_whole(merged.findings, id).empty();
+    return found_left_out(candidate, merged, id) || (!candidate.graph && no_whole);
+  });
+  const std::vector<std::string> more =
+      only_in(merged, reference, allowed, [&](const auto& id) { return found.contains(id); });
+  const std::size_t count = lacks.size() + more.size();
+  if (count == 0) return {};
+  if (candidate.graph || (!lacks.empty() && !more.empty())) {
+    const std::string& first = lacks.empty() ? more.front() : lacks.front();
+    const Run& without = lacks.empty() ? reference : merged;
+    throw Failure(how_many(count, "tensor") + (count == 1 ? " is" : " are") +
+                  " in one trace only, the first is '" + first + "'" +
+                  why_not_whole(without.findings, first) +
+                  "; trace both runs alike, or pass --allow-unmatched REGEX");
+  }
+  std::vector<Finding> findings;
+  for (const std::string& id : lacks)
+    findings.push_back({id, "structure", infinite, "is not there, and the reference has it"});
+  for (const std::string& id : more)
+    findings.push_back({id, "structure", infinite, "is there, and the reference has none"});
+  return findings;
 }
 
 std::string in_words(const Evaluation& how) {
@@ -132,8 +155,8 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
   std::erase_if(more, [&](const std::string& id) {
     return reference.values.contains(id) || allowed.matches(id);
   });
-  refuse_unmatched(reference, candidate, merged, more, allowed);
-  std::vector<Finding> findings = merged.findings;
+  std::vector<Finding> findings = in_one_only(reference, candidate, merged, more, allowed);
+  findings.insert(findings.end(), merged.findings.begin(), merged.findings.end());
   for (const std::string& id : more) {
     if (std::ranges::find(merged.findings, id, &Finding::id) != merged.findings.end()) continue;
     findings.push_back({id, "structure", infinite, "was made, and nothing like it is promised"});

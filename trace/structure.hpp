@@ -22,8 +22,9 @@ std::set<std::string> shaped_by_layout(const Trace& candidate);
 // values that are not finite are no damage.
 bool left_out(const Graph& graph, const Wholes& values);
 
-// Findings of statistic "structure". Throws Failure if ids exist on one side only and do not match
-// `allow_unmatched`. `of_reference`: what its producer says of tensors.
+// Findings of statistic "structure". An id on one side only that `allow_unmatched` does not match is
+// one. Throws Failure instead where the candidate promises, and where each side has such ids: they
+// may be names of the same. `of_reference`: what its producer says of tensors.
 std::vector<Finding> structure_findings(const Run& reference, const Trace& candidate,
                                         const Run& merged, const Pairs& pairs,
                                         const std::string& allow_unmatched,

@@ -85,7 +85,7 @@ class CrossEntropy(torch.autograd.Function):
 
 
 def parallel(model):
-    for layer in model.layers:
+    for layer in model.layers.values():
         a, f = layer.attention, layer.feed_forward
         a.q, a.k, a.v, a.o = Columns(a.q, 0), Columns(a.k, 0), Columns(a.v, 0), Rows(a.o, 1)
         f.gate = Columns(f.gate, 0)

@@ -8,7 +8,7 @@ from model import asked_for, batch_of, finish, rank, ranks
 
 
 def shard(model, mesh):
-    for layer in model.layers:
+    for layer in model.layers.values():
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
 

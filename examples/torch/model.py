@@ -50,17 +50,17 @@ class Block(nn.Module):
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.words, self.layers = nn.Embedding(WORDS, WIDTH), nn.ModuleList(Block() for _ in range(LAYERS))
+        self.words, self.layers = nn.Embedding(WORDS, WIDTH), nn.ModuleDict({str(n): Block() for n in range(LAYERS)})
         self.norm, self.head = nn.RMSNorm(WIDTH, eps=1e-5), nn.Linear(WIDTH, WORDS, bias=False)
 
     def forward(self, ids):
-        x = self.words(ids)
-        for layer in self.layers:
+        x = ids if self.words is None else self.words(ids)
+        for layer in self.layers.values():
             x = layer(x)
-        return self.head(self.norm(x))
+        return x if self.head is None else self.head(self.norm(x))
 
 
-def asked_for(description):
+def asked_for(description, make=Model, cast=True):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--bf16", action="store_true", help="weights and activations in BF16 instead of FP32")
     parser.add_argument("--seed", type=int, default=0)
@@ -72,10 +72,10 @@ def asked_for(description):
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         dist.init_process_group("gloo")
     torch.manual_seed(asked.seed)
-    model = Model()
+    model = make()
     if asked.load:
         model.load_state_dict(torch.load(asked.load))
-    return asked, model.to(torch.bfloat16 if asked.bf16 else torch.float32)
+    return asked, model.to(torch.bfloat16 if asked.bf16 and cast else torch.float32)
 
 
 def ranks():

@@ -8,6 +8,8 @@ class on_import:
     """In this process, `by` in place of what the regular expression finds in the module's source, once."""
 
     def __init__(self, module, expression, by):
+        if module in sys.modules:
+            raise ImportError(f"{module} is imported already: rewrite it before")
         self.module, self.expression, self.by = module, expression, by
         sys.meta_path.insert(0, self)
 

@@ -14,13 +14,16 @@ import argparse
 import csv
 import json
 import math
+import multiprocessing
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import socket
 import subprocess
 import sys
+import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 MISTAKES = {  # and who is to blame
@@ -29,22 +32,43 @@ MISTAKES = {  # and who is to blame
     "data_parallel": {"sync": "head.weight/grad", "zero": "head.weight/grad", "twice": "m0/head/grad_out"},
     "fully_sharded": {"divide": "layers.0.attention.k.weight/grad", "ignored": "norm.weight/grad",
                       "labels": "m0/head/grad_out"},
+    "sharded_optimizer": {"counted": "m0/head/grad_out", "module": "head.weight/grad", "inner": "words.weight/param"},
+    "pipeline": {"layer": "layers.2.norm1.weight", "scale": "m0/head/grad_out", "order": "m0/head/grad_out"},
+    "hugging_face": {"theta": "m0/model.rotary_emb/out", "mean": "m0/input.2", "clip": "model.embed_tokens.weight/grad"},
     "megatron_core": {"mask": "m0/embedding.word_embeddings/out", "norm": "decoder.final_layernorm.weight/grad",
                       "stride": "m0/decoder.layers.0.mlp.linear_fc2/in"}}
 FIRST = r"^m0/(words/(in|out)|layers\.0\.(norm1/(in|out)|attention\.([qkv]/(in|out)|o/in)))"
 EXACT = {  # where nothing upstream is added over ranks: up to the first sum of a layer, and all but gradients of weights
     "tensor_parallel": FIRST, "by_hand": FIRST, "data_parallel": "/(in|out|grad_out)$",
-    "fully_sharded": "/(in|out|grad_out)$",
+    "fully_sharded": "/(in|out|grad_out)$", "sharded_optimizer": "/(in|out|grad_out)$", "pipeline": ".",
+    "hugging_face": r"^m\d/model\.(embed_tokens/(in|out)|rotary_emb/.*|layers\.0\.(input_layernorm/(in|out)|self_attn\."
+                    r"([qkv]_proj/(in|out)|o_proj/in)))$",
     "megatron_core": r"^m0/(embedding.*/(in|out)|decoder\.layers\.0\.(input_layernorm/(in|out)|self_attention\."
                      r"(linear_qkv/(in|out)|core_attention.*/(in|out)|linear_proj/in)))$"}
-NEEDS = {"megatron_core": "megatron.core"}
+NEEDS = {"megatron_core": "megatron.core", "hugging_face": "transformers"}
 TWINS = [f"reference-twin{k}" for k in range(1, 5)]
+
+
+FORKS = multiprocessing.get_context("forkserver")  # its server imports PyTorch once, its children are copies of it
+
+
+def one_process(folder, arguments, environment, said, errors):
+    """What `python ARGUMENTS` does in `folder`, by a process that has imported PyTorch already."""
+    for file, to in ((said, 1), (errors, 2)):
+        with open(file, "wb") as opened:
+            os.dup2(opened.fileno(), to)
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.path[:0] = [str(folder), str(HERE.parents[1] / "python")]
+    sys.argv = arguments
+    warnings.simplefilter("ignore")
+    runpy.run_path(arguments[0], run_name="__main__")
 
 
 def why_not(example):
     """What is missing here, or nothing."""
     for what, needed in ("PyTorch 2.4 or later with torch.distributed", "torch.distributed.tensor.parallel, torch.nn; "
-                         "torch.nn.RMSNorm"), ("Megatron's core", NEEDS.get(example)):
+                         "torch.nn.RMSNorm"), ("a package", NEEDS.get(example)):
         if needed:
             ran = subprocess.run([sys.executable, "-W", "ignore", "-c", "import " + needed], capture_output=True, text=True)
             if ran.returncode:
@@ -84,20 +108,26 @@ class Runs:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        started = []
+        started, out = [], self.folder / "out"
+        out.mkdir(exist_ok=True)
         for rank in range(ranks):
-            more = {"PLUMB_TRACE": str(trace), "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(
-                [str(HERE.parents[1] / "python"), os.environ.get("PYTHONPATH", "")])}
+            more = {"PLUMB_TRACE": str(trace)}
             if twins_of:
                 more["PLUMB_TWINS"] = str(twins_of)
             if ranks > 1:
                 more.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(ranks), RANK=str(rank),
                             LOCAL_RANK=str(rank))
-            started.append(subprocess.Popen(
-                [sys.executable, "-W", "ignore", f"{self.example}.py", *self.options], cwd=self.folder / program, text=True,
-                env={**os.environ, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-        said = [one.communicate(timeout=600) for one in started]
-        return said[0][0], "".join(error for _, error in said), [one.returncode for one in started]
+            files = [out / f"{kind}-{rank}" for kind in ("said", "errors")]
+            started.append(FORKS.Process(target=one_process, args=(
+                self.folder / program, [f"{self.example}.py", *map(str, self.options)], more, *files)))
+            started[-1].start()
+        for one in started:
+            one.join(600)
+            if one.exitcode is None:
+                one.kill()
+                one.join()
+        read = lambda kind, rank: (out / f"{kind}-{rank}").read_text(encoding="utf-8", errors="replace")
+        return "".join(read("said", rank) for rank in range(ranks)), "".join(read("errors", rank) for rank in range(ranks)), [one.exitcode for one in started]
 
     def check(self, reference, candidate, *more):
         report = self.folder / "report.jsonl"
@@ -236,11 +266,16 @@ def main():
     parser.add_argument("--rows", type=lambda name: pathlib.Path(name).resolve())
     parser.add_argument("--brief", action="store_true")
     asked = parser.parse_args()
+    os.environ.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
+    examples = [asked.only] if asked.only else list(MISTAKES)
+    FORKS.set_forkserver_preload([  # and not Megatron's core, of which mistakes replace an expression when it is imported
+        "torch.distributed.tensor.parallel", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo",
+        "torch._inductor", *["transformers.models.llama.modeling_llama"] * ("hugging_face" in examples)])
     trouble, ran, rows = 0, False, Rows(asked.rows)
     weights = "trained" if asked.trained else "random"
     if asked.rows:
         say_how(asked.rows, asked)
-    for example in [asked.only] if asked.only else MISTAKES:
+    for example in examples:
         missing = why_not(example)
         if missing:
             print(f"skipped {example}: {missing}")

@@ -13,7 +13,7 @@ def parallel(model, mesh):
     parallelize_module(model, mesh, {
         "words": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)), "norm": SequenceParallel(),
         "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())})
-    for layer in model.layers:
+    for layer in model.layers.values():
         parallelize_module(layer, mesh, {
             "norm1": SequenceParallel(),
             "norm2": SequenceParallel(),

@@ -126,6 +126,7 @@ torch = None
 _run = None  # what start() began, where the environment asks for it
 WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")
 BATCH_AXES = ("dp", "data", "fsdp", "hsdp", "replicate")  # axes over which a batch is dealt, by how names begin
+STAGE_AXES = ("pp", "pipe", "stage")  # axes whose ranks each have layers of their own, by how names begin
 MEGATRON = {  # what is dealt by heads, by its name in Megatron's core: no weight or attribute says it
     r"\.core_attention/(out|grad_out)$": "s b h[tp]", r"\.[qk]_layernorm/(in|out|grad_out)$": "s b n[tp] d",
     r"\.core_attention\.\w+/(in|out|grad_out)$": "b n[tp] q k"}
@@ -225,6 +226,11 @@ class _Run:
         self.rank, self.ranks = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if spread else (0, 1)
         self.mesh = self._axes(layout)
         self.batch = [axis for axis, size in self.mesh.items() if axis.startswith(BATCH_AXES) and size > 1]
+        self.stages = [axis for axis in self.mesh if axis.startswith(STAGE_AXES)]
+        self.at_axis, ranks = {}, 1  # this rank's place on each
+        for axis, size in reversed(self.mesh.items()):
+            self.at_axis[axis], ranks = self.rank // ranks % size, ranks * size
+        self.stage = tuple(self.at_axis[axis] for axis in self.stages)
         self.agree = {"model": re.sub("^FSDP", "", type(_unwrapped(model)).__name__), **agree}
         self.names = {p: _plain(name) for name, p in model.named_parameters()}
         self.named = {name: p for p, name in self.names.items()}
@@ -262,8 +268,9 @@ class _Run:
             yield
         self.just_traced = True
         self._write(self.out, {})
-        if self.rank == 0 and self.taken:
-            _write(os.path.join(self.out, "layout.json"), json.dumps(self.lies, indent=1).encode())
+        if self.taken and not any(at for axis, at in self.at_axis.items() if axis not in self.stages):
+            file = "layout.json" if self.rank == 0 else f"layout-{self.rank}.json"  # of the weights of each stage
+            _write(os.path.join(self.out, file), json.dumps(self.lies, indent=1).encode())
         self.reference = self.taken if self.before else None
 
     @contextlib.contextmanager
@@ -302,12 +309,12 @@ class _Run:
                      "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
-        self.backward, self.taking, self.stepped = 0, True, False
+        self.backward, self.root, self.taking, self.stepped = 0, None, True, False
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
             for key, x in self._states(p):
-                self._take(f"{name}/{key}/before", x, "forward", like=name, role="given")
-        undo = [self._patched_backward(), self._patched_optimizer(), self._patched_to_local()]
+                self._take(f"{name}/{key}/before", x, "forward", like=name, role="given", known=self._kept(p, name))
+        undo = [self._patched_backward(), self._patched_optimizer(), self._patched_to_local(), *self._patched_trials()]
         self._hook()
         try:
             yield
@@ -331,12 +338,13 @@ class _Run:
         def backward(tensors, *args, **kwargs):
             roots = _tensors_in(tensors)
             if roots and roots[0].numel() == 1:
-                self._loss(roots[0])
+                self.root = roots[0]
             self.backward += 1
             try:
                 return whole(tensors, *args, **kwargs)
             finally:
                 self.backward -= 1
+                self._loss(self.micro)  # of a model without a module inside
                 if self.cutting and not self.backward:
                     self.cutting.again(False)
                     self.cutting.join()
@@ -367,6 +375,23 @@ class _Run:
             kind.to_local = whole
         return undo
 
+    def _patched_trials(self):
+        """Before its first step a pipeline tries its stages, to see what shapes go from one to the other."""
+        pipelines, undo = sys.modules.get("torch.distributed.pipelining.stage"), []
+        trials = "_shape_inference", "_forward_metadata_inference", "_backward_metadata_inference"
+        for kind, name in [(kind, name) for kind in vars(pipelines or object).values() if isinstance(kind, type)
+                           for name in trials if name in vars(kind)]:
+            def tried(*args, whole=vars(kind)[name], **kwargs):
+                taking, self.taking = self.taking, False
+                try:
+                    return whole(*args, **kwargs)
+                finally:
+                    self.taking = taking
+
+            undo.append(lambda kind=kind, name=name, whole=vars(kind)[name]: setattr(kind, name, whole))
+            setattr(kind, name, tried)
+        return undo
+
     def _patched_optimizer(self):
         optimizer = self.optimizer
         if optimizer is None:
@@ -393,13 +418,13 @@ class _Run:
 
     def _hook(self):
         def begins(module, args, kwargs):
-            if not self.backward:
+            if not self.backward and self.taking:
                 self.micro += 1
                 self.calls = {}
-                for name, x in _numbered("input", _tensors_in([args, kwargs])):
+                for name, x in _numbered("input", [] if any(self.stage) else _tensors_in([args, kwargs])):
                     self._take(f"m{self.micro}/{name}", x, "forward", role="given")
 
-        self.handles = [self.model.register_forward_pre_hook(begins, with_kwargs=True)]
+        self.handles = [_unwrapped(self.model).register_forward_pre_hook(begins, with_kwargs=True)]
         for name, module in self.modules.items():
             if name:
                 leaf = next(module.children(), None) is None
@@ -408,6 +433,8 @@ class _Run:
 
     def _entering(self, name, leaf):
         def hook(module, args, kwargs):
+            if not self.taking:
+                return
             given = self._given(name, args, kwargs)
             if self.backward:  # a forward pass in a backward pass makes again what was thrown away
                 if leaf and self.cutting:
@@ -426,6 +453,8 @@ class _Run:
         turned = leaf and getattr(module, "reduce_scatter_embeddings", False)  # Megatron's, from (b, s, h) to (s, b, h)
 
         def hook(_, args, kwargs, out):
+            if not self.taking:
+                return
             given, outs = self._given(name, args, kwargs), _tensors_in(out)
             if self.backward:
                 if leaf and self.cutting:
@@ -473,9 +502,12 @@ class _Run:
     def _gradients_of(self, here, outs, name, turned=False):
         for each, x in _numbered(here + "/grad_out", outs):
             if x.requires_grad:
-                lies = getattr(x, "_plumb_lies", None)
-                x.register_hook(lambda g, each=each, lies=lies: self._take(
-                    each, g, "backward", of=name, known=lies, turned=turned))
+                lies, micro = getattr(x, "_plumb_lies", None), self.micro
+
+                def arrives(g, each=each, lies=lies, micro=micro):
+                    self._loss(micro)
+                    self._take(each, g, "backward", of=name, known=lies, turned=turned)
+                x.register_hook(arrives)
 
     # Which operation of plumb's catalogue a tensor is, where that is known for certain: plumb replays it.
 
@@ -537,9 +569,10 @@ class _Run:
             if x.requires_grad:
                 self._gradients_of(here, [x], None)
 
-    def _loss(self, x):
-        name = f"m{max(self.micro, 0)}/loss"
-        if name not in self.taken:
+    def _loss(self, micro):
+        """What backward was called on is the loss of the micro-batch whose gradients come first."""
+        name, x, self.root = f"m{max(micro, 0)}/loss", self.root, None
+        if x is not None and name not in self.taken:
             self._take(name, x, "forward", loss=True)
 
     def _gradients(self):
@@ -554,26 +587,56 @@ class _Run:
             for key, x in self._states(p):
                 of_state.append(f"{name}/{key}")
                 before = f"{of_state[-1]}/before"
+                kept = self._kept(p, name)
                 if before not in self.taken:
-                    self._take(before, torch.zeros_like(x), "forward", like=name, role="given")
-                self._take(of_state[-1], x, "reduce", like=name, later=2, made_from=[name + "/grad", before],
+                    self._take(before, torch.zeros_like(x), "forward", like=name, role="given", known=kept)
+                self._take(of_state[-1], x, "reduce", like=name, later=2, made_from=[name + "/grad", before], known=kept,
                            made_by=update and {**update, "output": len(of_state) - 1})
             self._take(name + "/param", p, "optimizer", like=name, later=3,
                        made_from=[name + "/grad", name, *of_state], made_by=update and {**update, "output": 2})
 
     def _states(self, p):
-        """What the optimizer keeps of a parameter that has its shape."""
-        states = {} if self.optimizer is None else self.optimizer.state.get(getattr(p, "main_param", p), {})
-        return [(key, x) for key, x in sorted(states.items(), key=lambda item: item[0])
+        """What the optimizer keeps of a parameter that has its shape; nothing of each, where another rank keeps it."""
+        if self.optimizer is None:
+            return []
+        p, states = getattr(p, "main_param", p), self._updates().state
+        own = states.get(p)
+        if own is None and self._keepers() is not None and p.dim():  # as the states of others are called
+            other = next(((q, state) for q, state in states.items() if state), (p, {}))
+            own = {key: x.new_empty((0, *p.shape[1:])) for key, x in other[1].items()
+                   if isinstance(x, torch.Tensor) and x.shape == other[0].shape}
+            return sorted(own.items())
+        return [(key, x) for key, x in sorted((own or {}).items(), key=lambda item: item[0])
                 if isinstance(x, torch.Tensor) and x.shape == p.shape]
+
+    def _updates(self):
+        """The optimizer that holds the states: within one that deals them to ranks (ZeroRedundancyOptimizer)."""
+        within = getattr(self.optimizer, "optim", None)
+        return within if isinstance(within, torch.optim.Optimizer) else self.optimizer
+
+    def _keepers(self):
+        """Which rank keeps a parameter's states, where only one does."""
+        return getattr(self.optimizer, "_param_to_rank", None)
+
+    def _kept(self, p, name):
+        """How such states lie: one rank has all, the others nothing."""
+        keepers = self._keepers()
+        if keepers is None or not p.dim() or len(self.batch) != 1:
+            return None
+        sizes = [0] * self.mesh[self.batch[0]]
+        sizes[keepers[p]] = p.shape[0]
+        return [shard(self.batch[0], 0, sizes=sizes), *(q for q in self.lies["weights"].get(name, [])
+                                                        if q["axis"] not in self.batch)]
 
     def _adam(self, p, name):
         """AdamW's update of a parameter, in one type (Adam's, where no weight decays)."""
-        optim, state = torch.optim, self.optimizer.state.get(p, {})
-        group = next((g for g in self.optimizer.param_groups if any(p is q for q in g["params"])), {})
+        optim, optimizer = torch.optim, self._updates()
+        state = optimizer.state.get(p) or next((state for state in optimizer.state.values() if self._keepers()), {})
+        group = next((of_rank for whole, of_rank in zip(self.optimizer.param_groups, optimizer.param_groups)
+                      if any(p is q for q in whole["params"])), {})
         decay = group.get("weight_decay", 0)
-        if (type(self.optimizer) is not optim.AdamW and (type(self.optimizer) is not optim.Adam or decay)
-                or any(group.get(other) for other in ("amsgrad", "maximize", "capturable")) or p.grad is None
+        if (type(optimizer) is not optim.AdamW and (type(optimizer) is not optim.Adam or decay)
+                or any(group.get(other) for other in ("amsgrad", "maximize", "capturable")) or p.grad is None or not state
                 or [key for key, _ in self._states(p)] != ["exp_avg", "exp_avg_sq"]
                 or {x.dtype for x in (p, p.grad, *dict(self._states(p)).values())} != {torch.float32}):
             return None
@@ -646,13 +709,13 @@ class _Run:
         for axis in self.mesh:
             if axis not in named and like is None and plain not in self.names.values() and axis in self.batch:
                 first.append(partial(axis) if loss or x.dim() == 0 else shard(axis, 0))
-            elif axis not in named:
+            elif axis not in named and axis not in self.stages:
                 placements = placements + [replicate(axis)]
         if shape is None:
             shape = list(x.shape)
             for p in placements:
                 if p["kind"] == "shard":
-                    shape[p["dim"]] *= self.mesh[p["axis"]]
+                    shape[p["dim"]] = sum(p["sizes"]) if "sizes" in p else shape[p["dim"]] * self.mesh[p["axis"]]
         for p in first:  # a local tensor is dealt by what no DTensor knows
             if p["kind"] == "shard":
                 shape[0] *= self.mesh[p["axis"]]
@@ -809,7 +872,14 @@ def _layout_of(layout):
     if not os.path.exists(file):
         raise ValueError(f"there is no {file}; make that trace with plumbline.trace first, or give twin() a layout")
     with open(file) as opened:
-        return json.load(opened)
+        lies = json.load(opened)
+    for name in sorted(os.listdir(layout)):  # weights of the other stages of a pipeline
+        if re.match(r"layout-\d+\.json$", name):
+            with open(os.path.join(layout, name)) as opened:
+                more = json.load(opened)
+            for kind in "weights", "inputs", "outputs", "tied":
+                lies[kind].update(more[kind])
+    return lies
 
 
 class _Split:
@@ -1045,7 +1115,7 @@ class _Cuts:
         self.cut.update(self.names[p] for p in (weight, bias) if p is not None)
         if not split:
             return function(*args, **kwargs)
-        name = self.names[weight]
+        name, as_now = self.names[weight], _autocast_as_now(x.device.type)
 
         def plain(x, w, b):
             now, more = [x, *args[1:]], dict(kwargs)
@@ -1058,7 +1128,8 @@ class _Cuts:
                     now[at] = p
             busy, self.busy = self.busy, True
             try:
-                return function(*now, **more)
+                with as_now():
+                    return function(*now, **more)
             finally:
                 self.busy = busy
 
@@ -1153,6 +1224,19 @@ class _Cuts:
             return (kept[0] * (g[:, None] if reduction == "none" else g)).to(x.dtype), None, None
 
         return _site().apply(forward, backward, x, None, None)
+
+
+def _autocast_as_now(device):
+    """For what is computed again in a backward pass, where autocast is off."""
+    try:
+        on, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    except (AttributeError, RuntimeError, TypeError):  # older than PyTorch 2.4: CUDA's and the processor's
+        cpu = device == "cpu"
+        on = torch.is_autocast_cpu_enabled() if cpu else torch.is_autocast_enabled()
+        dtype = torch.get_autocast_cpu_dtype() if cpu else torch.get_autocast_gpu_dtype()
+    if not on:
+        return contextlib.nullcontext
+    return lambda: torch.autocast(device, dtype, cache_enabled=False)
 
 
 def _terms(count, ways, split):

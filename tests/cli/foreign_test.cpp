@@ -151,6 +151,27 @@ TEST_F(Foreign, OddTwinsAreRefused) {
           "the reference has a promise (graph.json), of which plumb makes twins itself");
 }
 
+// A gradient that nobody makes is a mistake; a name that is spelt otherwise may be none.
+TEST_F(Foreign, ATensorThatOneRunLacksIsFoundUnlessNamesMayDiffer) {
+  const auto one_rank = [](const std::string& name, const std::vector<std::string>& ids) {
+    std::vector<Told> told;
+    for (const std::string& id : ids) told.push_back({f32(id, {2}, {1, 2}), {{"order", 1}}});
+    write_trace2(at(name), manifest2(1), {told});
+  };
+  one_rank("two", {"a", "b"});
+  one_rank("one", {"a"});
+  one_rank("other", {"a", "c"});
+  const std::string flat = " --rule flat", two = at("two") + " ", one = at("one") + " ";
+  const Said lacks = plumb("check " + two + one + flat), more = plumb("check " + one + two + flat);
+  EXPECT_EQ(lacks.code, 1) << lacks.out;
+  EXPECT_NE(lacks.out.find("is not there, and the reference has it"), lacks.out.npos) << lacks.out;
+  EXPECT_NE(lacks.out.find("blamed: b\n"), lacks.out.npos) << lacks.out;
+  EXPECT_EQ(more.code, 1) << more.out;
+  EXPECT_NE(more.out.find("is there, and the reference has none"), more.out.npos) << more.out;
+  EXPECT_NE(plumb("check " + two + one + flat + " --allow-unmatched b").code, 1);
+  refused("check " + two + at("other") + flat, "2 tensors are in one trace only, the first is 'b'");
+}
+
 TEST_F(Foreign, APlacementOfTheUserCounts) {
   write_bytes(at("o.json"), R"({"schema": "plumb-overrides/1", "tensors": [
       {"match": "^model.a$", "says": {"placements": [{"axis": "rank", "kind": "partial"}]}}]})");

@@ -216,6 +216,53 @@ class Capture(unittest.TestCase):
         self.assertIn("words.weight/grad", moved)
         self.assertNotIn("could not cut", said)
 
+    def test_twins_compute_under_autocast_as_the_run_did(self):
+        class Short(Model):
+            def forward(self, ids):
+                with torch.autocast("cpu", torch.bfloat16):
+                    return self.head(self.blocks[1].fc(self.blocks[0].fc(self.words(ids)))).transpose(0, 1)
+
+        layout = {"mesh": {"dp": 2}, "batch": ["dp"], "weights": {}, "inputs": {}, "outputs": {}}
+        torch.manual_seed(1)
+        _, _, folder, _ = steps(asked="1", twins=1, layout=layout, model=Short())
+        values, one = read(folder)[0], read(folder + "-twin1")[0]
+        self.assertEqual(values["m0/blocks.1.fc/in"].dtype, torch.bfloat16)
+        gradient, other = (of["blocks.1.fc.weight/grad"] for of in (values, one))
+        far = (gradient - other).norm() / gradient.norm()
+        self.assertTrue(1e-4 < far < 1e-2, far)  # BF16's last bits, not FP32's
+
+    def test_losses_are_of_the_micro_batch_whose_gradients_come_first(self):
+        model, folder = Model(), os.path.join(tempfile.mkdtemp(), "run")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        os.environ["PLUMB_TRACE"] = "1"
+        with contextlib.redirect_stderr(io.StringIO()):
+            plumb.start(model, folder)
+            with plumb.step(optimizer):
+                ids = torch.arange(32).reshape(2, 16) % 24
+                losses = [F.cross_entropy(model(micro).flatten(0, 1), micro.t().flatten()) for micro in ids.split(1)]
+                for loss in losses:  # as a pipeline does
+                    loss.backward()
+                optimizer.step()
+        os.environ["PLUMB_TRACE"] = ""
+        plumb.start(model)
+        values, _ = read(folder)
+        self.assertEqual([values["m0/loss"].item(), values["m1/loss"].item()], [loss.item() for loss in losses])
+
+    def test_a_stage_of_a_pipeline_has_no_replicas_and_only_the_first_an_input(self):
+        model, folder = Model(), os.path.join(tempfile.mkdtemp(), "run")
+        os.environ["PLUMB_TRACE"] = "1"
+        with contextlib.redirect_stderr(io.StringIO()):
+            plumb.start(model, folder, layout={"pp": 1, "tp": 1})
+            run = plumb._run
+            run.ranks, run.mesh, run.stage = 4, {"pp": 2, "tp": 2}, (1,)
+            with plumb.step(None):
+                model(torch.arange(16).reshape(2, 8)).sum().backward()
+        os.environ["PLUMB_TRACE"] = ""
+        plumb.start(model)
+        values, says = read(folder)
+        self.assertNotIn("m0/input", values)
+        self.assertEqual(says["m0/blocks.0.fc/out"]["placements"], [plumb.replicate("tp")])
+
     def test_what_could_not_be_cut_is_told_and_left_as_the_reference_has_it(self):
         class Own(nn.Module):
             def __init__(self):
