@@ -12,6 +12,7 @@ and assert-close beside; a run that stands there is not made again.
 """
 import argparse
 import csv
+import itertools
 import json
 import math
 import multiprocessing
@@ -271,30 +272,28 @@ def main():
     FORKS.set_forkserver_preload([  # and not Megatron's core, of which mistakes replace an expression when it is imported
         "torch.distributed.tensor.parallel", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo",
         "torch._inductor", *["transformers.models.llama.modeling_llama"] * ("hugging_face" in examples)])
-    trouble, ran, rows = 0, False, Rows(asked.rows)
+    trouble, rows = 0, Rows(asked.rows)
     weights = "trained" if asked.trained else "random"
     if asked.rows:
         say_how(asked.rows, asked)
-    for example in examples:
-        missing = why_not(example)
-        if missing:
-            print(f"skipped {example}: {missing}")
+    missing = {example: why_not(example) for example in examples}
+    for example, reason in missing.items():
+        if reason:
+            print(f"skipped {example}: {reason}")
+    here = [example for example in examples if not missing[example]]
+    for seed, example, format in itertools.product(range(asked.seeds), here, asked.formats.split(",")):
+        key = (example, format, weights, seed)
+        mistakes = list(MISTAKES[example])[:1 if asked.brief else None]
+        if rows.has(*key, mistakes[-1]):
             continue
-        ran = True
-        for format in asked.formats.split(","):
-            for seed in range(asked.seeds):
-                key = (example, format, weights, seed)
-                mistakes = list(MISTAKES[example])[:1 if asked.brief else None]
-                if rows.has(*key, mistakes[-1]):
-                    continue
-                options = ["--seed", str(seed)] + (["--bf16"] if format == "bf16" else [])
-                if asked.trained:
-                    options += trained(asked.plumb, asked.folder, example)
-                line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes,
-                                     lambda run, seen: rows.add((*key, run), seen))
-                print(f"{example} {format} {weights} seed {seed}: {line}", *wrong, sep="\n  ", flush=True)
-                trouble += len(wrong)
-    return 1 if trouble else 0 if ran else 77
+        options = ["--seed", str(seed)] + (["--bf16"] if format == "bf16" else [])
+        if asked.trained:
+            options += trained(asked.plumb, asked.folder, example)
+        line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes,
+                             lambda run, seen, key=key: rows.add((*key, run), seen))
+        print(f"{example} {format} {weights} seed {seed}: {line}", *wrong, sep="\n  ", flush=True)
+        trouble += len(wrong)
+    return 1 if trouble else 0 if here else 77
 
 
 if __name__ == "__main__":
