@@ -43,14 +43,16 @@ class MasterAdamW(torch.optim.AdamW):
             p.copy_(p.main_param)
 
 
-def on_processors():
+def on_processors(*axes):
     """In place of a GPU, of its random numbers (nothing is dropped out) and, for one rank, of torchrun."""
     torch.set_num_threads(1)
-    torch.cuda.current_device = lambda: "cpu"
+    torch.cuda.current_device, torch.cuda.synchronize = lambda: "cpu", lambda: None
+    zeros = torch.zeros
+    torch.zeros = lambda *shape, device=None, **how: zeros(*shape, device="cpu" if device == "cuda" else device, **how)
     CudaRNGStatesTracker.fork = lambda self, name=None: contextlib.nullcontext()
     alone = {} if "WORLD_SIZE" in os.environ else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
     dist.init_process_group("gloo", **alone)
-    parallel_state.initialize_model_parallel(tensor_model_parallel_size=ranks())
+    parallel_state.initialize_model_parallel(**{axis: dist.get_world_size() for axis in axes})
 
 
 def built(bf16):
@@ -91,15 +93,19 @@ def train_step(model, optimizer, ids, targets):
     return loss.item()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(description):
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--bf16", action="store_true", help="weights and activations in BF16 instead of FP32")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--load", help="begin with the weights of this file")
     parser.add_argument("--save", help="write the weights of one process to this file at the end")
-    asked = parser.parse_args()
-    on_processors()
+    return parser.parse_args()
+
+
+def main():
+    asked = options(__doc__)
+    on_processors("tensor_model_parallel_size")
     torch.manual_seed(asked.seed)
     model = built(asked.bf16)
     if asked.load:

@@ -37,16 +37,19 @@ MISTAKES = {  # and who is to blame
     "pipeline": {"layer": "layers.2.norm1.weight", "scale": "m0/head/grad_out", "order": "m0/head/grad_out"},
     "hugging_face": {"theta": "m0/model.rotary_emb/out", "mean": "m0/input.2", "clip": "model.embed_tokens.weight/grad"},
     "megatron_core": {"mask": "m0/embedding.word_embeddings/out", "norm": "decoder.final_layernorm.weight/grad",
-                      "stride": "m0/decoder.layers.0.mlp.linear_fc2/in"}}
+                      "stride": "m0/decoder.layers.0.mlp.linear_fc2/in"},
+    "megatron_pipeline": {"stages": "decoder.layers.2.input_layernorm.weight", "scale": "m0/output_layer/grad_out",
+                          "ahead": "m0/output_layer/grad_out"}}
 FIRST = r"^m0/(words/(in|out)|layers\.0\.(norm1/(in|out)|attention\.([qkv]/(in|out)|o/in)))"
 EXACT = {  # where nothing upstream is added over ranks: up to the first sum of a layer, and all but gradients of weights
     "tensor_parallel": FIRST, "by_hand": FIRST, "data_parallel": "/(in|out|grad_out)$",
     "fully_sharded": "/(in|out|grad_out)$", "sharded_optimizer": "/(in|out|grad_out)$", "pipeline": ".",
+    "megatron_pipeline": ".",
     "hugging_face": r"^m\d/model\.(embed_tokens/(in|out)|rotary_emb/.*|layers\.0\.(input_layernorm/(in|out)|self_attn\."
                     r"([qkv]_proj/(in|out)|o_proj/in)))$",
     "megatron_core": r"^m0/(embedding.*/(in|out)|decoder\.layers\.0\.(input_layernorm/(in|out)|self_attention\."
                      r"(linear_qkv/(in|out)|core_attention.*/(in|out)|linear_proj/in)))$"}
-NEEDS = {"megatron_core": "megatron.core", "hugging_face": "transformers"}
+NEEDS = {"megatron_core": "megatron.core", "megatron_pipeline": "megatron.core", "hugging_face": "transformers"}
 TWINS = [f"reference-twin{k}" for k in range(1, 5)]
 
 
@@ -89,7 +92,7 @@ class Runs:
     def program(self, name, *patches):
         into = self.folder / name
         into.mkdir()
-        for file in HERE / "model.py", HERE / "rewrite.py", HERE / f"{self.example}.py":
+        for file in HERE.glob("*.py"):
             shutil.copy(file, into)
         shutil.copy(HERE.parents[1] / "model/data/devils_dictionary.txt", into / "text.txt")
         for patch in patches:

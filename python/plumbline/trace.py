@@ -200,6 +200,17 @@ def _plain(name):
     return name
 
 
+def _numbers_of_layers(model):
+    """Layers that a stage of a pipeline counts from 0 are called by their number in the whole model, where they say it
+    (Megatron's layer_number, from 1)."""
+    numbers = {}
+    for name, module in model.named_modules():
+        above, _, number = _plain(name).rpartition(".")
+        if number.isdigit() and isinstance(getattr(module, "layer_number", None), int):
+            numbers[f"{above}.{number}."] = f"{above}.{module.layer_number - 1}."
+    return lambda name: next((number + name[len(own):] for own, number in numbers.items() if name.startswith(own)), name)
+
+
 def _tensors_in(x):
     """Every tensor of what a module takes or returns."""
     if isinstance(x, torch.Tensor):
@@ -218,13 +229,13 @@ def _numbered(name, tensors):
 class _Run:
     def __init__(self, model, out, layout, places, steps, only, skip, average, limit, agree):
         self.model, self.out, self.steps, self.average, self.limit = model, str(out), steps, average, limit
-        if any(hasattr(p, "tensor_model_parallel") for p in model.parameters()):
-            places = {**places, **MEGATRON}
-        self.places = {re.compile(match): says for match, says in places.items()}
         self.only, self.skip = re.compile(only or ""), skip and re.compile(skip)
         spread = torch.distributed.is_available() and torch.distributed.is_initialized()
         self.rank, self.ranks = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if spread else (0, 1)
         self.mesh = self._axes(layout)
+        if any(hasattr(p, "tensor_model_parallel") for p in model.parameters()) and "tp" in self.mesh:
+            places = {**places, **MEGATRON}
+        self.places = {re.compile(match): says for match, says in places.items()}
         self.batch = [axis for axis, size in self.mesh.items() if axis.startswith(BATCH_AXES) and size > 1]
         self.stages = [axis for axis in self.mesh if axis.startswith(STAGE_AXES)]
         self.at_axis, ranks = {}, 1  # this rank's place on each
@@ -232,9 +243,10 @@ class _Run:
             self.at_axis[axis], ranks = self.rank // ranks % size, ranks * size
         self.stage = tuple(self.at_axis[axis] for axis in self.stages)
         self.agree = {"model": re.sub("^FSDP", "", type(_unwrapped(model)).__name__), **agree}
-        self.names = {p: _plain(name) for name, p in model.named_parameters()}
+        whole = _numbers_of_layers(model)
+        self.names = {p: whole(_plain(name)) for name, p in model.named_parameters()}
         self.named = {name: p for p, name in self.names.items()}
-        self.modules = {_plain(name + ".").rstrip("."): module for name, module in model.named_modules()}
+        self.modules = {whole(_plain(name + ".")).rstrip("."): module for name, module in model.named_modules()}
         self.own = {name: [self.names[p] for p in module.parameters(recurse=False)]
                     for name, module in self.modules.items()}
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
@@ -426,10 +438,16 @@ class _Run:
 
         self.handles = [_unwrapped(self.model).register_forward_pre_hook(begins, with_kwargs=True)]
         for name, module in self.modules.items():
-            if name:
+            if name and not self._of_stages(name):
                 leaf = next(module.children(), None) is None
                 self.handles.append(module.register_forward_pre_hook(self._entering(name, leaf), with_kwargs=True))
                 self.handles.append(module.register_forward_hook(self._leaving(name, module, leaf), with_kwargs=True))
+
+    def _of_stages(self, name):
+        """Is it a module whose layers lie on several stages, and is this not the last, whose output is the module's?"""
+        last = tuple(self.mesh[axis] - 1 for axis in self.stages)
+        numbered = re.compile(re.escape(name) + r"\.(.*\.)?\d+$")
+        return self.stage != last and not re.search(r"(^|\.)\d+(\.|$)", name) and any(map(numbered.match, self.modules))
 
     def _entering(self, name, leaf):
         def hook(module, args, kwargs):
@@ -701,6 +719,9 @@ class _Run:
         rule = next((says for match, says in self.places.items() if match.search(plain)), None)
         if rule is not None:
             placements, shape = _from_dims(rule, x.dim()) if isinstance(rule, str) else list(rule), None
+            for p in placements:
+                if p["axis"] not in self.mesh:
+                    raise ValueError(f"places say that {plain} lies on '{p['axis']}', and the layout has {list(self.mesh)}")
         elif own is None and known is not None:
             placements, shape = known, None
         elif own is None:

@@ -263,6 +263,21 @@ class Capture(unittest.TestCase):
         self.assertNotIn("m0/input", values)
         self.assertEqual(says["m0/blocks.0.fc/out"]["placements"], [plumb.replicate("tp")])
 
+    def test_layers_that_say_their_number_in_the_whole_model_have_it(self):
+        model = Model()
+        for n, block in enumerate(model.blocks):
+            block.layer_number = 4 + n
+        _, _, folder, _ = steps(asked="1", count=2, model=model)
+        names = set(read(folder)[0])
+        self.assertLessEqual({"m0/blocks.3.fc/out", "blocks.4.norm.weight/grad", "m0/blocks.4/out"}, names)
+        self.assertFalse([name for name in names if "blocks.0" in name])
+
+    def test_a_place_on_an_axis_that_the_layout_lacks_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "places say that head/out lies on 'cp', and the layout has"):
+            steps(asked="1", count=1, places={"head/out": "b s h[cp]"})
+        os.environ["PLUMB_TRACE"] = ""
+        plumb.start(None)
+
     def test_what_could_not_be_cut_is_told_and_left_as_the_reference_has_it(self):
         class Own(nn.Module):
             def __init__(self):
