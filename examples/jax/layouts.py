@@ -13,11 +13,14 @@ class OneDevice:
     """All terms are here."""
 
     def product(self, name, a, b, axis):
-        return jnp.matmul(a, b, preferred_element_type=jnp.float32).astype(a.dtype)
+        return self.added(name, jnp.matmul(a, b, preferred_element_type=jnp.float32), a.dtype, axis)
 
     def total(self, name, terms, dtype, axis):
         """Over the first dimension of FP32 numbers."""
-        return terms.sum(0).astype(dtype)
+        return self.added(name, terms.sum(0), dtype, axis)
+
+    def added(self, name, part, dtype, axis):
+        return part.astype(dtype)
 
     def largest(self, x, axis):
         return x
@@ -28,22 +31,19 @@ class OneDevice:
 
 
 class Mesh(OneDevice):
-    """Inside of jax.shard_map: some of the terms are here."""
+    """Inside of jax.shard_map: some of the terms are here, the rest where the axis leads to."""
 
-    def __init__(self, mistake=None):
-        self.mistake = mistake
+    def __init__(self, wire=None, mistake=None):
+        self.wire, self.mistake = wire, mistake  # the format in which parts travel, if not that of the result
 
-    def product(self, name, a, b, axis):
-        part = super().product(name, a, b, axis)
+    def added(self, name, part, dtype, axis):
         if self.mistake == "axis" and name == "layers.1.down out":
             axis = "dp"
+        if self.mistake == "norm" and name == "layers.1.norm2 weight":
+            axis = None
         if self.mistake == "twice" and name.endswith(" weight"):
-            part = part / WAYS
-        return part if axis is None else lax.psum(part, axis)
-
-    def total(self, name, terms, dtype, axis):
-        part = super().total(name, terms, dtype, axis)
-        return part if self.mistake == "norm" and name == "layers.1.norm2 weight" else lax.psum(part, axis)
+            part = part / WAYS  # the loss is a mean over all tokens already
+        return part.astype(dtype) if axis is None else lax.psum(part.astype(self.wire or dtype), axis).astype(dtype)
 
     def largest(self, x, axis):
         return lax.pmax(x, axis)
@@ -56,19 +56,19 @@ class Mesh(OneDevice):
 class Twin(OneDevice):
     """Sums in as many parts, between which about an ulp moves before they are rounded (trace/twins.md, M2)."""
 
-    def __init__(self, number):
-        self.number = number  # which twin: may be traced by jax.jit, so that all are compiled once
+    def __init__(self, number, wire=None):
+        self.number, self.wire = number, wire  # the number may be traced by jax.jit, so that all are compiled once
 
     def product(self, name, a, b, axis):
         if axis is None:
             return super().product(name, a, b, axis)
         half = a.shape[-1] // WAYS
         parts = [jnp.matmul(a[:, k:k + half], b[k:k + half], preferred_element_type=jnp.float32) for k in (0, half)]
-        return self.joined(name, *parts, a.dtype)
+        return self.joined(name, *parts, self.wire or a.dtype).astype(a.dtype)
 
     def total(self, name, terms, dtype, axis):
         half = len(terms) // WAYS
-        return self.joined(name, terms[:half].sum(0), terms[half:].sum(0), dtype)
+        return self.joined(name, terms[:half].sum(0), terms[half:].sum(0), self.wire or dtype).astype(dtype)
 
     def joined(self, name, a, b, dtype):
         step = jnp.maximum(ulp(a, dtype), ulp(b, dtype))

@@ -8,15 +8,15 @@ BY_COLUMNS = r"(\.(q|k|v|attention|gate|up|gated)|^head)$"
 
 
 def shapes():
-    """Of weights, and how they lie."""
+    """Of weights, and how they lie, in the order of execution."""
     columns, rows, whole = P(None, "tp"), P("tp", None), P(None)
-    out = {"words": ((WORDS, WIDTH), rows), "norm": ((WIDTH,), whole), "head": ((WIDTH, WORDS), columns)}
+    out = {"words": ((WORDS, WIDTH), rows)}
     for n in range(LAYERS):
         out.update({f"layers.{n}.{name}": ((WIDTH, WIDTH), columns) for name in "qkv"})
         out.update({f"layers.{n}.{name}": ((WIDTH,), whole) for name in ("norm1", "norm2")})
         out.update({f"layers.{n}.{name}": ((WIDTH, HIDDEN), columns) for name in ("gate", "up")})
         out.update({f"layers.{n}.o": ((WIDTH, WIDTH), rows), f"layers.{n}.down": ((HIDDEN, WIDTH), rows)})
-    return out
+    return {**out, "norm": ((WIDTH,), whole), "head": ((WIDTH, WORDS), columns)}
 
 
 def with_own_gradient(forward, backward):

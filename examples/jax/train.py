@@ -1,6 +1,6 @@
 """Trains a small Llama for two steps, on one device or on four, and writes what it computed in the first as a trace.
 
-    train.py FOLDER [--mesh] [--twins N] [--bf16] [--seed N] [--mistake NAME]
+    train.py FOLDER [--mesh [--auto]] [--twins N] [--bf16 [--wire fp32]] [--seed N] [--mistake NAME]
 
 Without --mesh it runs on one device, and writes N twins to FOLDER-twin1 and so on.
 """
@@ -76,16 +76,20 @@ def adam(weights, grads, state, step, rate=1e-3):
     return {name: (w - rate * step_of(name)).astype(w.dtype) for name, w in weights.items()}, (m, v)
 
 
-def over_mesh(mesh, how, names):
-    """The step as each device runs it. Which sums are split is said by `how`, and nobody adds others."""
+def over_mesh(mesh, names, how=None):
+    """The step on four devices: by `how` each says what it adds over which axis, and nobody adds more. Without, XLA
+    deals out the step of one device, and says to nobody which sums it splits."""
     of_weights = {name: spec for name, (_, spec) in model.shapes().items()}
     of_made = {name: P("dp", "tp") if re.search(model.BY_COLUMNS, name) else P("dp", None) for name in names}
-    specs = (of_weights, of_made, P("dp", None), P("dp", None))
-    step = jax.jit(jax.shard_map(functools.partial(gradients, how=how), mesh=mesh, in_specs=specs,
-                                 out_specs=(P(), of_made, of_made, of_weights), check_vma=False))
+    given, results = (of_weights, of_made, P("dp", None), P("dp", None)), (P(), of_made, of_made, of_weights)
+    placed, found = (jax.tree.map(functools.partial(NamedSharding, mesh), specs, is_leaf=lambda x: isinstance(x, P))
+                     for specs in (given, results))
+    step = functools.partial(gradients, how=how or OneDevice())
+    if how is not None:
+        step = jax.shard_map(step, mesh=mesh, in_specs=given, out_specs=results, check_vma=False)
+    step = jax.jit(step, out_shardings=found)
 
-    def run(*args):  # what the step is given lies as it asks for
-        placed = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=lambda x: isinstance(x, P))
+    def run(*args):
         args = jax.device_put(args, placed)
         return args, step(*args)
 
@@ -97,8 +101,8 @@ def on_one():
     return lambda *args: (args, step(*args))
 
 
-def as_twins():
-    step = jax.jit(lambda number, *args: gradients(*args, how=Twin(number)))
+def as_twins(wire):
+    step = jax.jit(lambda number, *args: gradients(*args, how=Twin(number, wire)))
     return lambda number, *args: step(jnp.uint32(number), *args)
 
 
@@ -110,7 +114,7 @@ def said(weights, ids, targets, results):
         out[name] = x, {"role": "given"}
     for phase, found in (("forward", [(f"{name}/out", x) for name, x in made.items()] + [("loss", loss)]),
                          ("backward", [(f"{name}/grad_out", of_made[name]) for name in reversed(made)]),
-                         ("reduce", [(f"{name}.weight/grad", of_weights[name]) for name in reversed(weights)])):
+                         ("reduce", [(f"{name}.weight/grad", of_weights[name]) for name in reversed(model.shapes())])):
         for name, x in found:
             at += 1
             out[name] = x, {"order": at, "phase": phase}
@@ -133,25 +137,28 @@ def write(folder, tensors, mesh, agree):
         write_rank(folder, 1, rank, tensors)
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--mesh", action="store_true", help="four devices: data parallel by two, tensor parallel by two")
+    parser.add_argument("--auto", action="store_true", help="with --mesh: leave to XLA what is added over which axis")
     parser.add_argument("--twins", type=int, default=0)
     parser.add_argument("--bf16", action="store_true", help="weights and activations in BF16 instead of FP32")
+    parser.add_argument("--wire", choices=("fp32",), help="parts of sums travel in FP32, also with --bf16; twins of --auto need it")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--mistake", choices=MISTAKES)
-    asked = parser.parse_args()
-    mesh = jax.make_mesh((2, 2), ("dp", "tp")) if asked.mesh else None
+    asked = parser.parse_args(arguments)
+    mesh = jax.sharding.Mesh(np.reshape(jax.devices(), (2, 2)), ("dp", "tp")) if asked.mesh else None
     train(asked, mesh)
 
 
 def train(asked, mesh):
     weights = first_weights(asked.seed, jnp.bfloat16 if asked.bf16 else jnp.float32)
     state = ({name: jnp.zeros(w.shape) for name, w in weights.items()},) * 2
+    wire = jnp.float32 if asked.wire == "fp32" else None
     names = names_of(weights, *batch_of(asked.seed, 1))
     taps = {name: jnp.zeros(x.shape, x.dtype) for name, x in names.items()}
-    step = over_mesh(mesh, Mesh(asked.mistake), names) if mesh else on_one()
+    step = over_mesh(mesh, names, None if asked.auto else Mesh(wire, asked.mistake)) if mesh else on_one()
     agree = {"model": "llama", "seed": str(asked.seed), "format": "bf16" if asked.bf16 else "fp32"}
     in_order = lambda results: (results[0], {name: results[1][name] for name in names}, *results[2:])
     for number in (1, 2):
@@ -160,7 +167,7 @@ def train(asked, mesh):
         print(f"step {number}: loss {float(results[0])!r}")
         if number == 1:
             write(asked.folder, said(weights, ids, targets, in_order(results)), mesh, agree)
-            twin = as_twins() if asked.twins else None
+            twin = as_twins(wire) if asked.twins else None
             for k in range(1, asked.twins + 1):
                 of_twin = twin(k, weights, taps, ids, targets)
                 write(f"{asked.folder}-twin{k}", said(weights, ids, targets, in_order(of_twin)), None, agree)
