@@ -4,6 +4,8 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 WIDTH, HEADS, HIDDEN, LAYERS, WORDS, SEQUENCES, TOKENS = 128, 8, 256, 3, 256, 8, 64
+READS = {"q": "norm1", "k": "norm1", "v": "norm1", "o": "attention", "gate": "norm2", "up": "norm2", "down": "gated",
+         "head": "norm"}  # what linear layers take
 BY_COLUMNS = r"(\.(q|k|v|attention|gate|up|gated)|^head)$"
 
 

@@ -93,7 +93,8 @@ def judged(plumb, folder, format, seed, brief):
         runs.run(mistake, "--mesh", "--mistake", mistake)
         verdict = runs.judged("reference", mistake)
         right = verdict["exit_code"] == 1 and verdict["blamed"] == blamed
-        print(f"  {mistake}: {'right' if right else 'WRONG'} ({verdict['blamed']} by {verdict['blamed_by']})", flush=True)
+        print(f"  {mistake}: {'right' if right else 'WRONG'} ({verdict['blamed']} by {verdict['blamed_by']})",
+              flush=True)
         if not right:
             wrong.append(f"{mistake}: blamed is '{verdict['blamed']}', exit code {verdict['exit_code']}")
     return wrong

@@ -64,7 +64,8 @@ def gradients(weights, taps, ids, targets, how, order=None):
 def names_of(weights, ids, targets):
     """What is made, in the order of execution, and its shapes."""
     order = []
-    _, made, _, _ = jax.eval_shape(functools.partial(gradients, how=OneDevice(), order=order), weights, {}, ids, targets)
+    shapes_of = functools.partial(gradients, how=OneDevice(), order=order)
+    _, made, _, _ = jax.eval_shape(shapes_of, weights, {}, ids, targets)
     return {name: made[name] for name in order}
 
 
@@ -106,18 +107,33 @@ def as_twins(wire):
     return lambda number, *args: step(jnp.uint32(number), *args)
 
 
-def said(weights, ids, targets, results):
+def products(asked):
+    """Of linear layers and their weights' gradients: which product makes them, of what, and how many share its sum."""
+    shared = {"parts": 2, **({"wire": "fp32"} if asked.wire or asked.auto else {})} if asked.mesh else {}
+    out = {}
+    for name, (shape, spec) in model.shapes().items():
+        layer, _, key = name.rpartition(".")
+        if key in model.READS:
+            x = f"{layer}.{model.READS[key]}/out".lstrip(".")
+            product = lambda a, b, turned, **more: {
+                "op": "gemm", "inputs": [a, b], "attributes": {"transpose_a": turned, "transpose_b": 0}, **more}
+            out[f"{name}/out"] = product(x, f"{name}.weight", 0, **(shared if spec[0] == "tp" else {}))
+            out[f"{name}.weight/grad"] = product(x, f"{name}/grad_out", 1, **shared)
+    return out
+
+
+def said(asked, weights, ids, targets, results):
     """All tensors of a step, with what is said of them."""
     loss, made, of_made, of_weights = results
-    out, at = {}, 0
+    out, by = {}, products(asked)
     for name, x in (("ids", ids), ("targets", targets), *((f"{name}.weight", w) for name, w in weights.items())):
         out[name] = x, {"role": "given"}
     for phase, found in (("forward", [(f"{name}/out", x) for name, x in made.items()] + [("loss", loss)]),
                          ("backward", [(f"{name}/grad_out", of_made[name]) for name in reversed(made)]),
-                         ("reduce", [(f"{name}.weight/grad", of_weights[name]) for name in reversed(model.shapes())])):
+                         ("reduce", [(f"{name}.weight/grad", of_weights[name])
+                                     for name in reversed(model.shapes())])):
         for name, x in found:
-            at += 1
-            out[name] = x, {"order": at, "phase": phase}
+            out[name] = x, {"order": len(out) + 1, "phase": phase, **({"made_by": by[name]} if name in by else {})}
     return out
 
 
@@ -131,8 +147,9 @@ def write(folder, tensors, mesh, agree):
         for piece in jnp.asarray(x).addressable_shards:
             spec = [*getattr(x.sharding, "spec", ())] if mesh is not None else []
             says = {**says, "shape": list(x.shape), "partition_spec": spec + [None] * (x.ndim - len(spec))}
-            data = np.asarray(piece.data)
-            of_rank[devices.index(piece.device)][name] = stored(LETTERS[str(x.dtype)], data.shape, data.tobytes(), **says)
+            held = np.asarray(piece.data)
+            rank = devices.index(piece.device)
+            of_rank[rank][name] = stored(LETTERS[str(x.dtype)], held.shape, held.tobytes(), **says)
     for rank, tensors in enumerate(of_rank):
         write_rank(folder, 1, rank, tensors)
 
@@ -140,11 +157,11 @@ def write(folder, tensors, mesh, agree):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
-    parser.add_argument("--mesh", action="store_true", help="four devices: data parallel by two, tensor parallel by two")
+    parser.add_argument("--mesh", action="store_true", help="four devices: data and tensor parallel by two")
     parser.add_argument("--auto", action="store_true", help="with --mesh: leave to XLA what is added over which axis")
     parser.add_argument("--twins", type=int, default=0)
     parser.add_argument("--bf16", action="store_true", help="weights and activations in BF16 instead of FP32")
-    parser.add_argument("--wire", choices=("fp32",), help="parts of sums travel in FP32, also with --bf16; twins of --auto need it")
+    parser.add_argument("--wire", choices=("fp32",), help="parts of sums travel in FP32 also with --bf16: as of --auto")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--mistake", choices=MISTAKES)
     asked = parser.parse_args(arguments)
@@ -166,11 +183,11 @@ def train(asked, mesh):
         (weights, _, ids, targets), results = step(weights, taps, ids, targets)
         print(f"step {number}: loss {float(results[0])!r}")
         if number == 1:
-            write(asked.folder, said(weights, ids, targets, in_order(results)), mesh, agree)
+            write(asked.folder, said(asked, weights, ids, targets, in_order(results)), mesh, agree)
             twin = as_twins(wire) if asked.twins else None
             for k in range(1, asked.twins + 1):
                 of_twin = twin(k, weights, taps, ids, targets)
-                write(f"{asked.folder}-twin{k}", said(weights, ids, targets, in_order(of_twin)), None, agree)
+                write(f"{asked.folder}-twin{k}", said(asked, weights, ids, targets, in_order(of_twin)), None, agree)
         weights, state = jax.jit(adam)(weights, results[3], state, number)
 
 
