@@ -13,14 +13,14 @@ class OneDevice:
     """All terms are here."""
 
     def product(self, name, a, b, axis):
-        return self.added(name, jnp.matmul(a, b, preferred_element_type=jnp.float32), a.dtype, axis)
+        return self.added(name, jnp.matmul(a, b), axis)
 
     def total(self, name, terms, dtype, axis):
-        """Over the first dimension of FP32 numbers."""
-        return self.added(name, terms.sum(0), dtype, axis)
+        """Over the first dimension of FP32 numbers, in FP32."""
+        return self.added(name, terms.sum(0), axis).astype(dtype)
 
-    def added(self, name, part, dtype, axis):
-        return part.astype(dtype)
+    def added(self, name, part, axis):
+        return part
 
     def largest(self, x, axis):
         return x
@@ -31,19 +31,19 @@ class OneDevice:
 
 
 class Mesh(OneDevice):
-    """Inside of jax.shard_map: some of the terms are here, the rest where the axis leads to."""
+    """Inside of jax.shard_map: some of the terms are here. Parts travel in the type in which they are."""
 
-    def __init__(self, wire=None, mistake=None):
-        self.wire, self.mistake = wire, mistake  # the format in which parts travel, if not that of the result
+    def __init__(self, mistake=None):
+        self.mistake = mistake
 
-    def added(self, name, part, dtype, axis):
+    def added(self, name, part, axis):
         if self.mistake == "axis" and name == "layers.1.down out":
             axis = "dp"
         if self.mistake == "norm" and name == "layers.1.norm2 weight":
             axis = None
         if self.mistake == "twice" and name.endswith(" weight"):
             part = part / WAYS  # the loss is a mean over all tokens already
-        return part.astype(dtype) if axis is None else lax.psum(part.astype(self.wire or dtype), axis).astype(dtype)
+        return part if axis is None else lax.psum(part, axis)
 
     def largest(self, x, axis):
         return lax.pmax(x, axis)
@@ -56,19 +56,19 @@ class Mesh(OneDevice):
 class Twin(OneDevice):
     """Sums in as many parts, between which about an ulp moves before they are rounded (trace/twins.md, M2)."""
 
-    def __init__(self, number, wire=None):
-        self.number, self.wire = number, wire  # the number may be traced by jax.jit, so that all are compiled once
+    def __init__(self, number):
+        self.number = number  # may be traced by jax.jit, so that all are compiled once
 
     def product(self, name, a, b, axis):
         if axis is None:
             return super().product(name, a, b, axis)
         half = a.shape[-1] // WAYS
         parts = [jnp.matmul(a[:, k:k + half], b[k:k + half], preferred_element_type=jnp.float32) for k in (0, half)]
-        return self.joined(name, *parts, self.wire or a.dtype).astype(a.dtype)
+        return self.joined(name, *parts, a.dtype)
 
     def total(self, name, terms, dtype, axis):
         half = len(terms) // WAYS
-        return self.joined(name, terms[:half].sum(0), terms[half:].sum(0), self.wire or dtype).astype(dtype)
+        return self.joined(name, terms[:half].sum(0), terms[half:].sum(0), terms.dtype).astype(dtype)
 
     def joined(self, name, a, b, dtype):
         step = jnp.maximum(ulp(a, dtype), ulp(b, dtype))

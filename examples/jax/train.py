@@ -1,6 +1,6 @@
 """Trains a small Llama for two steps, on one device or on four, and writes what it computed in the first as a trace.
 
-    train.py FOLDER [--mesh [--auto]] [--twins N] [--bf16 [--wire fp32]] [--seed N] [--mistake NAME]
+    train.py FOLDER [--mesh [--auto]] [--twins N] [--bf16] [--seed N] [--mistake NAME]
 
 Without --mesh it runs on one device, and writes N twins to FOLDER-twin1 and so on.
 """
@@ -102,14 +102,14 @@ def on_one():
     return lambda *args: (args, step(*args))
 
 
-def as_twins(wire):
-    step = jax.jit(lambda number, *args: gradients(*args, how=Twin(number, wire)))
+def as_twins():
+    step = jax.jit(lambda number, *args: gradients(*args, how=Twin(number)))
     return lambda number, *args: step(jnp.uint32(number), *args)
 
 
 def products(asked):
     """Of linear layers and their weights' gradients: which product makes them, of what, and how many share its sum."""
-    shared = {"parts": 2, **({"wire": "fp32"} if asked.wire or asked.auto else {})} if asked.mesh else {}
+    shared = {"parts": 2} if asked.mesh else {}
     out = {}
     for name, (shape, spec) in model.shapes().items():
         layer, _, key = name.rpartition(".")
@@ -161,7 +161,6 @@ def main(arguments=None):
     parser.add_argument("--auto", action="store_true", help="with --mesh: leave to XLA what is added over which axis")
     parser.add_argument("--twins", type=int, default=0)
     parser.add_argument("--bf16", action="store_true", help="weights and activations in BF16 instead of FP32")
-    parser.add_argument("--wire", choices=("fp32",), help="parts of sums travel in FP32 also with --bf16: as of --auto")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--mistake", choices=MISTAKES)
     asked = parser.parse_args(arguments)
@@ -172,10 +171,9 @@ def main(arguments=None):
 def train(asked, mesh):
     weights = first_weights(asked.seed, jnp.bfloat16 if asked.bf16 else jnp.float32)
     state = ({name: jnp.zeros(w.shape) for name, w in weights.items()},) * 2
-    wire = jnp.float32 if asked.wire == "fp32" else None
     names = names_of(weights, *batch_of(asked.seed, 1))
     taps = {name: jnp.zeros(x.shape, x.dtype) for name, x in names.items()}
-    step = over_mesh(mesh, names, None if asked.auto else Mesh(wire, asked.mistake)) if mesh else on_one()
+    step = over_mesh(mesh, names, None if asked.auto else Mesh(asked.mistake)) if mesh else on_one()
     agree = {"model": "llama", "seed": str(asked.seed), "format": "bf16" if asked.bf16 else "fp32"}
     in_order = lambda results: (results[0], {name: results[1][name] for name in names}, *results[2:])
     for number in (1, 2):
@@ -184,7 +182,7 @@ def train(asked, mesh):
         print(f"step {number}: loss {float(results[0])!r}")
         if number == 1:
             write(asked.folder, said(asked, weights, ids, targets, in_order(results)), mesh, agree)
-            twin = as_twins(wire) if asked.twins else None
+            twin = as_twins() if asked.twins else None
             for k in range(1, asked.twins + 1):
                 of_twin = twin(k, weights, taps, ids, targets)
                 write(f"{asked.folder}-twin{k}", said(asked, weights, ids, targets, in_order(of_twin)), None, agree)
