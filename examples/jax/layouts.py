@@ -111,5 +111,5 @@ def ulp(x, dtype):
 def is_exact(a, b, dtype):
     """Are both, and their sum, numbers of this format?"""
     s = a + b
-    lost = (a - (s - (s - a))) + (b - (s - a))  # [Knuth's two-sum]
+    lost = (a - (s - (s - a))) + (b - (s - a))  # by the rounding of s
     return (lost == 0) & (s.astype(dtype) == s) & (a.astype(dtype) == a) & (b.astype(dtype) == b)
