@@ -16,11 +16,14 @@ python_test(foreign_trace ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/for
   $<TARGET_FILE:plumb> ${PROJECT_SOURCE_DIR})
 python_test(install bash ${PROJECT_SOURCE_DIR}/tests/python/install.sh
   ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:plumb_c> ${PROJECT_BINARY_DIR}/python)
-# With the PyTorch that `./run test torch` installs, or else with what is there.
+# With the PyTorch that `./run test torch` installs (the JAX of `./run test jax`), or else with what is there.
+function(installed_test package name)
+  python_test(${name} bash ${PROJECT_SOURCE_DIR}/tests/python/with_either.sh
+    ${PROJECT_BINARY_DIR}/${package}/bin/python ${PLUMB_PYTHON} ${ARGN})
+  set_tests_properties(python.${name} PROPERTIES LABELS "python;${package}" TIMEOUT 900)
+endfunction()
 function(torch_test name)
-  python_test(${name} bash ${PROJECT_SOURCE_DIR}/tests/python/with_torch.sh ${PROJECT_BINARY_DIR}/torch/bin/python
-    ${PLUMB_PYTHON} ${ARGN})
-  set_tests_properties(python.${name} PROPERTIES LABELS "python;torch" TIMEOUT 900)
+  installed_test(torch ${name} ${ARGN})
 endfunction()
 torch_test(capture ${PROJECT_SOURCE_DIR}/tests/python/capture_test.py)
 torch_test(own_functions ${PROJECT_SOURCE_DIR}/tests/python/own_functions_test.py)
@@ -30,6 +33,8 @@ foreach(example tensor_parallel by_hand data_parallel fully_sharded sharded_opti
   torch_test(torch_${example} ${PROJECT_SOURCE_DIR}/examples/torch/run.py $<TARGET_FILE:plumb>
     ${PROJECT_BINARY_DIR}/torch_examples --only ${example} --formats bf16)
 endforeach()
+installed_test(jax jax ${PROJECT_SOURCE_DIR}/examples/jax/run.py $<TARGET_FILE:plumb>
+  ${PROJECT_BINARY_DIR}/jax_examples --formats bf16)
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/kernel_in_python/test_*.py)
 foreach(example IN LISTS examples)
   get_filename_component(name ${example} NAME_WE)
