@@ -24,6 +24,27 @@
 namespace plumb::trace {
 namespace {
 
+// A tensor that differs and that no rule judged, and how far it is off.
+struct LeftOpen {
+  Unjudged what;
+  double relative = 0;
+};
+
+// Those without a reason first, of these the farthest: rounding rarely takes a tensor far.
+void tell_what_is_open(std::vector<LeftOpen> open, Verdict& v) {
+  std::ranges::stable_sort(open, [](const LeftOpen& a, const LeftOpen& b) {
+    return std::pair(!a.what.by_itself, -a.relative) < std::pair(!b.what.by_itself, -b.relative);
+  });
+  v.unjudged = open.size();
+  const auto unexplained = [](const LeftOpen& one) { return one.what.by_itself; };
+  v.unexplained = static_cast<std::size_t>(std::ranges::count_if(open, unexplained));
+  if (v.unexplained > 0) v.farthest = {open.front().what.id, open.front().relative};
+  std::vector<std::string> told;
+  for (const auto& [what, relative] : open)
+    told.push_back(fmt::format("{}: by {:.2g} of its size; {}", what.id, relative, what.why));
+  v.not_judged.insert(v.not_judged.begin(), told.begin(), told.end());
+}
+
 class Check {
  public:
   // `given_choices`: is the reference's record changed by the candidate's choices?
@@ -251,17 +272,16 @@ class Check {
     put_in_order(v);
     blame(v);
     by_hands(options_.threads, v.findings.size(), [&](std::size_t i) { say_where(v.findings[i]); });
+    std::vector<LeftOpen> open;
     for (auto& [id, line] : lines) {
       const auto left_out = unjudged_.find(id);
       if (left_out != unjudged_.end() && line.statistic.empty()) {
-        ++v.unjudged;
-        v.unexplained += left_out->second.by_itself ? 1 : 0;
-        const auto first = left_out->second.by_itself ? v.not_judged.begin() : v.not_judged.end();
-        v.not_judged.insert(first, id + ": " + left_out->second.why);
+        open.push_back({left_out->second, line.relative});
       } else {
         v.lines.push_back(std::move(line));
       }
     }
+    tell_what_is_open(std::move(open), v);
     std::stable_sort(v.lines.begin(), v.lines.end(),
                      [&](const Line& a, const Line& b) { return order_(a.id) < order_(b.id); });
     return v;
@@ -285,7 +305,9 @@ class Check {
       const bool rare = passes.value_or(told_.has_value());
       if (rare && accounts && !accounts->holds(f.id)) v.unsettled.insert(f.id);
       if (asserted_.contains(f.id))
-        f.detail = "differs, and no twin does; --exact says it is equal";
+        f.detail =
+            fmt::format("differs by {:.2g} of its size, and no twin does; --exact says it is equal",
+                        lines.at(f.id).relative);
       (rare ? v.undecided : v.findings).push_back(std::move(f));
     }
     for (const Finding& f : seen.undecidable) {

@@ -77,10 +77,11 @@ struct Verdict {
   std::set<std::string> unsettled;  // of these: nothing replays it, or what it is made from
   std::vector<std::string> not_judged;
   std::size_t unjudged = 0;  // tensors that no rule judged although they differ: given twins do not
-  std::size_t unexplained = 0;  // of these: differences that have no known reason
-  std::vector<Line> lines;      // in dataflow order
-  std::size_t tests = 0;        // of the twins rule
-  std::size_t vacuous = 0;      // tensors whose tolerance exceeds half their signal
+  std::size_t unexplained = 0;              // of these: differences that have no known reason
+  std::pair<std::string, double> farthest;  // of these: the largest difference, relative
+  std::vector<Line> lines;                  // in dataflow order
+  std::size_t tests = 0;                    // of the twins rule
+  std::size_t vacuous = 0;                  // tensors whose tolerance exceeds half their signal
   // Choices of experts, and those in which the candidate was followed: trace/decisions.hpp.
   std::size_t decisions = 0, forced = 0;
   std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp

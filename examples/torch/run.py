@@ -247,7 +247,7 @@ def judged(plumb, folder, example, options, mistakes, keep):
     return (f"{len(ratios)} of {verdict['tensors']} differ, {100 * share(.8, 1.25):.1f} % in [0.8, 1.25] (a twin by the "
             f"others: {100 * share(.8, 1.25, others):.1f}), {100 * share(.5, 2):.1f} % in [0.5, 2]; "
             f"{verdict['unjudged']} not judged; healthy "
-            f"{'acquitted' if not verdict['exit_code'] else 'ACCUSED'}; " + ", ".join(found)), wrong
+            f"{ {0: 'acquitted', 3: 'UNDECIDED'}.get(verdict['exit_code'], 'ACCUSED')}; " + ", ".join(found)), wrong
 
 
 def trained(plumb, folder, example):

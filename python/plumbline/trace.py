@@ -250,7 +250,7 @@ class _Run:
         self.own = {name: [self.names[p] for p in module.parameters(recurse=False)]
                     for name, module in self.modules.items()}
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
-        self.handles, self.before = [], None
+        self.handles, self.before, self.uncut = [], None, set()
 
     def _axes(self, layout):
         if hasattr(layout, "mesh_dim_names"):
@@ -273,9 +273,10 @@ class _Run:
         if self.at not in self.steps:
             yield
             return
-        self.optimizer = optimizer
+        self.optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer] * (optimizer is not None)
+        self.optimizer_of = {p: one for one in reversed(self.optimizers) for group in one.param_groups for p in group["params"]}
         if os.environ.get("PLUMB_TWINS"):
-            self.before = _State(self.model, optimizer)
+            self.before = _State(self.model, self.optimizers)
         with self._taken():
             yield
         self.just_traced = True
@@ -292,16 +293,17 @@ class _Run:
         if not self.just_traced or self.before is None:
             raise RuntimeError("no step was traced that a twin could repeat: set PLUMB_TWINS to the candidate's trace, "
                                "and make twins right behind the step")
-        after = _State(self.model, self.optimizer)
+        after = _State(self.model, self.optimizers)
         self.before.restore()
         self.cutting = _Cuts(_layout_of(layout), number, self)
         try:
             with self.cutting, self._taken():
                 yield
             uncut = self.cutting.not_cut()
-            if uncut:
+            if uncut and uncut != self.uncut:
                 _say(f"twin {number} could not cut the sums of {', '.join(sorted(uncut))}: what differs there is not "
                      "judged by twins")
+            self.uncut = uncut
             for name in self.taken:  # what no twin moves, nobody judges
                 if any(self._about(name, module) for module in uncut):
                     self.taken[name] = self.reference[name]
@@ -316,23 +318,25 @@ class _Run:
     @contextlib.contextmanager
     def _taken(self):
         self.taken, self.bytes, self.order, self.micro, self.calls, self.open = {}, 0, 0, -1, {}, {}
-        self.of_ids, self.dealt = set(), set()
+        self.of_ids, self.of_all, self.dealt, self.words = set(), set(), set(), 0
         self.lies = {"mesh": self.mesh, "batch": self.batch, "weights": {}, "inputs": {}, "outputs": {},
                      "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
-        self.backward, self.root, self.taking, self.stepped = 0, None, True, False
+        self.backward, self.root, self.taking, self.stepped = 0, None, True, []
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
             for key, x in self._states(p):
                 self._take(f"{name}/{key}/before", x, "forward", like=name, role="given", known=self._kept(p, name))
-        undo = [self._patched_backward(), self._patched_optimizer(), self._patched_to_local(), *self._patched_trials()]
+        undo = [self._patched_backward(), self._patched_to_local(), *map(self._patched_optimizer, self.optimizers),
+                *self._patched_trials()]
         self._hook()
         try:
             yield
-            if not self.stepped:
-                self._gradients()
-                self._after()
+            for optimizer in self.optimizers or [None]:
+                if optimizer not in self.stepped:
+                    self._gradients(optimizer)
+                    self._after(optimizer)
         finally:
             self.taking = False
             self.stop()
@@ -404,17 +408,14 @@ class _Run:
             setattr(kind, name, tried)
         return undo
 
-    def _patched_optimizer(self):
-        optimizer = self.optimizer
-        if optimizer is None:
-            return lambda: None
+    def _patched_optimizer(self, optimizer):
         own, whole = optimizer.__dict__.get("step"), optimizer.step
 
         def step(*args, **kwargs):
-            self._gradients()
+            self._gradients(optimizer)
             said = whole(*args, **kwargs)
-            self._after()
-            self.stepped = True
+            self._after(optimizer)
+            self.stepped.append(optimizer)
             return said
 
         optimizer.step = step
@@ -433,8 +434,10 @@ class _Run:
             if not self.backward and self.taking:
                 self.micro += 1
                 self.calls = {}
+                words = [x.numel() for x in _tensors_in([args, kwargs]) if not x.is_floating_point()]
+                self.words = words[0] if words else 0
                 for name, x in _numbered("input", [] if any(self.stage) else _tensors_in([args, kwargs])):
-                    self._take(f"m{self.micro}/{name}", x, "forward", role="given")
+                    self._take(f"m{max(self.micro, 0)}/{name}", x, "forward", role="given")
 
         self.handles = [_unwrapped(self.model).register_forward_pre_hook(begins, with_kwargs=True)]
         for name, module in self.modules.items():
@@ -461,8 +464,10 @@ class _Run:
             call = self.calls[name] = self.calls.get(name, 0) + 1
             if any(not x.is_floating_point() for x in given[:1]):
                 self.of_ids.add(name)  # an embedding, whatever it is called
+                if self.words and given[0].numel() % self.words:  # fewer than the batch has: positions, as each rank has them
+                    self.of_all.add(name)
             if leaf:
-                here = f"m{self.micro}/{name}" + (f"@{call}" if call > 1 else "")
+                here = f"m{max(self.micro, 0)}/{name}" + (f"@{call}" if call > 1 else "")
                 for each, x in _numbered(here + "/in", given):
                     self._take(each, x, "forward", of=name)
         return hook
@@ -482,12 +487,14 @@ class _Run:
                     self._gradients_of(here, outs, name, turned)
                 return
             call = self.calls[name]
-            here = f"m{self.micro}/{name}" + (f"@{call}" if call > 1 else "")
+            here = f"m{max(self.micro, 0)}/{name}" + (f"@{call}" if call > 1 else "")
             known = [self._known(x) for x in given] if leaf else [None]
             made_from = None if None in known else known + (
                 self.own[name] or [of for module, of in self.lies["tied"].items() if module == name])
             for each, x in _numbered(here + "/out", outs):
                 self._inherit(x, given)
+                if self.cutting and name in self.of_all:
+                    x._plumb_of_all = True
                 self._take(each, x, "forward", of=name, made_from=made_from, turned=turned,
                            made_by=self._made_by(name, module, here, given, outs) if leaf else None)
                 with contextlib.suppress(AttributeError, RuntimeError):
@@ -593,14 +600,20 @@ class _Run:
         if x is not None and name not in self.taken:
             self._take(name, x, "forward", loss=True)
 
-    def _gradients(self):
+    def _of(self, p):
+        """The optimizer of a parameter, the first for one that none has."""
+        return self.optimizer_of.get(getattr(p, "main_param", p), self.optimizers[0] if self.optimizers else None)
+
+    def _gradients(self, optimizer):
         for p, name in self.names.items():
-            if _gradient(p) is not None:
+            if _gradient(p) is not None and self._of(p) is optimizer:
                 self._take(name + "/grad", _gradient(p), "reduce", like=name, later=1,
                            made_by=self._gradient_made_by(p, name))
 
-    def _after(self):
-        for p, name in self.names.items() if self.optimizer is not None else ():
+    def _after(self, optimizer):
+        for p, name in self.names.items() if optimizer is not None else ():
+            if self._of(p) is not optimizer:
+                continue
             update, of_state = self._adam(p, name), []
             for key, x in self._states(p):
                 of_state.append(f"{name}/{key}")
@@ -615,11 +628,11 @@ class _Run:
 
     def _states(self, p):
         """What the optimizer keeps of a parameter that has its shape; nothing of each, where another rank keeps it."""
-        if self.optimizer is None:
+        if not self.optimizers:
             return []
-        p, states = getattr(p, "main_param", p), self._updates().state
+        keepers, p, states = self._keepers(p), getattr(p, "main_param", p), self._updates(p).state
         own = states.get(p)
-        if own is None and self._keepers() is not None and p.dim():  # as the states of others are called
+        if own is None and keepers is not None and p.dim():  # as the states of others are called
             other = next(((q, state) for q, state in states.items() if state), (p, {}))
             own = {key: x.new_empty((0, *p.shape[1:])) for key, x in other[1].items()
                    if isinstance(x, torch.Tensor) and x.shape == other[0].shape}
@@ -627,18 +640,18 @@ class _Run:
         return [(key, x) for key, x in sorted((own or {}).items(), key=lambda item: item[0])
                 if isinstance(x, torch.Tensor) and x.shape == p.shape]
 
-    def _updates(self):
+    def _updates(self, p):
         """The optimizer that holds the states: within one that deals them to ranks (ZeroRedundancyOptimizer)."""
-        within = getattr(self.optimizer, "optim", None)
-        return within if isinstance(within, torch.optim.Optimizer) else self.optimizer
+        within = getattr(self._of(p), "optim", None)
+        return within if isinstance(within, torch.optim.Optimizer) else self._of(p)
 
-    def _keepers(self):
+    def _keepers(self, p):
         """Which rank keeps a parameter's states, where only one does."""
-        return getattr(self.optimizer, "_param_to_rank", None)
+        return getattr(self._of(p), "_param_to_rank", None)
 
     def _kept(self, p, name):
         """How such states lie: one rank has all, the others nothing."""
-        keepers = self._keepers()
+        keepers = self._keepers(p)
         if keepers is None or not p.dim() or len(self.batch) != 1:
             return None
         sizes = [0] * self.mesh[self.batch[0]]
@@ -648,9 +661,9 @@ class _Run:
 
     def _adam(self, p, name):
         """AdamW's update of a parameter, in one type (Adam's, where no weight decays)."""
-        optim, optimizer = torch.optim, self._updates()
-        state = optimizer.state.get(p) or next((state for state in optimizer.state.values() if self._keepers()), {})
-        group = next((of_rank for whole, of_rank in zip(self.optimizer.param_groups, optimizer.param_groups)
+        optim, optimizer = torch.optim, self._updates(p)
+        state = optimizer.state.get(p) or next((state for state in optimizer.state.values() if self._keepers(p)), {})
+        group = next((of_rank for whole, of_rank in zip(self._of(p).param_groups, optimizer.param_groups)
                       if any(p is q for q in whole["params"])), {})
         decay = group.get("weight_decay", 0)
         if (type(optimizer) is not optim.AdamW and (type(optimizer) is not optim.Adam or decay)
@@ -728,7 +741,9 @@ class _Run:
             placements = self._by_weight(plain, x, of, like)
         named, first = {p["axis"] for p in placements}, []
         for axis in self.mesh:
-            if axis not in named and like is None and plain not in self.names.values() and axis in self.batch:
+            if axis not in named and of in self.of_all and axis in self.batch:
+                placements = placements + [partial(axis) if plain.endswith("/grad_out") else replicate(axis)]
+            elif axis not in named and like is None and plain not in self.names.values() and axis in self.batch:
                 first.append(partial(axis) if loss or x.dim() == 0 else shard(axis, 0))
             elif axis not in named and axis not in self.stages:
                 placements = placements + [replicate(axis)]
@@ -849,19 +864,18 @@ def _from_dims(text, dimensions):
 class _State:
     """All that a step changes, to go back to."""
 
-    def __init__(self, model, optimizer):
-        self.model, self.optimizer = model, optimizer
+    def __init__(self, model, optimizers):
+        self.model, self.optimizers = model, optimizers
         copied = lambda x: x.detach().clone() if isinstance(x, torch.Tensor) else x
         held = [*model.parameters(), *torch.nn.Module.buffers(model)]  # a name that Megatron's DDP takes for its own
         held += [p.main_grad for p in model.parameters() if hasattr(p, "main_grad")]
-        if optimizer is not None:  # of weights in FP32, where those of the model are rounded
-            held += [p for group in optimizer.param_groups for p in group["params"]]
+        held += [p for one in optimizers for group in one.param_groups for p in group["params"]]  # FP32 behind BF16
         self.held = [(x, x.detach().clone()) for x in {id(x): x for x in held}.values()]
         self.grads = [(p, None if p.grad is None else p.grad.detach().clone()) for p in model.parameters()]
-        self.states = None if optimizer is None else {
-            p: {key: copied(x) for key, x in state.items()} for p, state in optimizer.state.items()}
-        self.groups = None if optimizer is None else [
-            {key: x for key, x in group.items() if key != "params"} for group in optimizer.param_groups]
+        self.states = [{p: {key: copied(x) for key, x in state.items()} for p, state in one.state.items()}
+                       for one in optimizers]
+        self.groups = [[{key: x for key, x in group.items() if key != "params"} for group in one.param_groups]
+                       for one in optimizers]
         self.random = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
 
     def restore(self):
@@ -870,12 +884,11 @@ class _State:
                 x.copy_(was)
         for p, grad in self.grads:
             p.grad = None if grad is None else grad.clone()
-        if self.states is not None:
-            self.optimizer.state.clear()
-            for p, state in self.states.items():
-                self.optimizer.state[p] = {k: x.clone() if isinstance(x, torch.Tensor) else x
-                                           for k, x in state.items()}
-            for group, was in zip(self.optimizer.param_groups, self.groups):
+        for one, states, groups in zip(self.optimizers, self.states, self.groups):
+            one.state.clear()
+            for p, state in states.items():
+                one.state[p] = {k: x.clone() if isinstance(x, torch.Tensor) else x for k, x in state.items()}
+            for group, was in zip(one.param_groups, groups):
                 group.update(was)
         torch.set_rng_state(self.random[0])
         if self.random[1] is not None:
@@ -1039,6 +1052,7 @@ class _Cuts:
 
     def __enter__(self):
         cuts, functional = self, torch.nn.functional
+        spread = {torch.add, torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__, torch.Tensor.expand}
         of_weight = {functional.linear: 1, functional.embedding: 1, functional.layer_norm: 2}
         if hasattr(functional, "rms_norm"):
             of_weight[functional.rms_norm] = 2
@@ -1052,12 +1066,17 @@ class _Cuts:
                     return cuts.sum_of_words(function, args, kwargs)
                 if function is functional.cross_entropy:
                     return cuts.cross_entropy(args, kwargs)
+                if function in spread and torch.is_grad_enabled():
+                    return cuts.spread(function, args, kwargs)
                 place = of_weight.get(function)
                 weight = kwargs.get("weight", args[place] if place is not None and len(args) > place else None)
                 if place is None or not isinstance(weight, torch.nn.Parameter) or weight not in cuts.splits:
                     return function(*args, **kwargs)
                 return cuts.operation(function, place, weight, args, kwargs)
 
+        self.units = [module for name, module in self.run.modules.items() if self.is_unit(name, module)]
+        for module in self.units:
+            module.forward = lambda *args, own=module.forward, module=module, **kwargs: cuts.unit(module, own, args, kwargs)
         self.mode, self.apply = Mode(), torch.autograd.Function.__dict__["apply"]
         torch.autograd.Function.apply = classmethod(
             lambda kind, *args, **kwargs: cuts.function(kind, args, kwargs))
@@ -1066,7 +1085,91 @@ class _Cuts:
 
     def __exit__(self, *wrong):
         torch.autograd.Function.apply = self.apply
+        for module in self.units:
+            del module.forward
         return self.mode.__exit__(*wrong)
+
+    # Modules of which nothing is known but that a batch is dealt: their gradients are added by parts of the batch
+
+    def is_unit(self, name, module):
+        """A module without children (or PyTorch's attention) whose weights' gradients the layout splits by rows of a
+        batch alone, and that is none of those whose functions are known."""
+        nn = torch.nn
+        known = (nn.Linear, nn.Embedding, nn.LayerNorm, *([nn.RMSNorm] if hasattr(nn, "RMSNorm") else []))
+        weights = list(module.parameters())
+        if (isinstance(module, known) or not weights or "forward" in vars(module)
+                or next(module.children(), None) is not None and not isinstance(module, nn.MultiheadAttention)):
+            return False
+        inputs = self.layout["inputs"].get(name) or [shard(axis, 0) for axis in self.batch]
+        by_rows = all(q["dim"] == 0 and q["axis"] in self.batch for q in inputs if q["kind"] == "shard")
+        splits = [self.splits[p] for p in weights]
+        return by_rows and all(split.tokens > 1 and split.out is None and split.into is None for split in splits)
+
+    def unit(self, module, own, args, kwargs):
+        """What it computes, with another way back to its weights: each part of the batch by itself."""
+        weights = [p for p in module.parameters() if p.requires_grad]
+        rows = {x.shape[0] for x in _tensors_in([args, kwargs]) if x.dim()}
+        if self.busy or not torch.is_grad_enabled() or not weights or len(rows) != 1:
+            return own(*args, **kwargs)
+        as_now, ways = _autocast_as_now(weights[0].device.type), self.splits[weights[0]].tokens
+
+        def plain(first, last, alone=False):
+            """Of rows of the batch; `alone`: with zeros in place of all others."""
+            taken = {}  # what is one tensor stays one
+
+            def of(x):
+                if isinstance(x, torch.Tensor) and x.dim():
+                    if id(x) not in taken:
+                        rows = x.detach()
+                        taken[id(x)] = rows[first:last] if not alone else torch.cat(
+                            [rows[:first] * 0, rows[first:last], rows[last:] * 0])
+                    return taken[id(x)]
+                if isinstance(x, dict):
+                    return {key: of(each) for key, each in x.items()}
+                return type(x)(map(of, x)) if type(x) in (tuple, list) else x
+
+            busy, self.busy = self.busy, True
+            try:
+                with as_now():
+                    return own(*of(args), **of(kwargs))
+            finally:
+                self.busy = busy
+
+        busy, self.busy = self.busy, True
+        for p in weights:
+            p.requires_grad_(False)
+        try:
+            y = own(*args, **kwargs)
+        finally:
+            self.busy = busy
+            for p in weights:
+                p.requires_grad_(True)
+        outs, n = _tensors_in(y), rows.pop()
+        ends = [n * r // ways for r in range(ways + 1)]
+        with torch.no_grad():
+            alone = [_tensors_in(plain(a, b, alone=True))[0][a:b] for a, b in zip(ends, ends[1:])]
+        if n < ways or outs[0].dim() == 0 or outs[0].shape[0] != n or not torch.equal(torch.cat(alone), outs[0]):
+            return own(*args, **kwargs)  # a row depends on others, or on chance
+        self.cut.update(self.names[p] for p in weights)
+
+        def back(g, _, w, b, wanted):
+            short = outs[0].dtype != torch.float32
+            self.short.update({p: short for p in weights})
+            cuts = self.bounds(self.names[weights[0]], n, ways, short)
+            parts = []
+            for first, last in zip(cuts, cuts[1:]):
+                with torch.enable_grad():
+                    part = _tensors_in(plain(first, last))[0]
+                parts.append(torch.autograd.grad(part, weights, g[first:last], allow_unused=True))
+            for p, *grads in zip(weights, *parts):
+                self.keep(p, [torch.zeros_like(p) if grad is None else grad for grad in grads])
+            return g, None, None
+
+        for other in outs[1:]:  # the way back from these to the weights is lost
+            if other.requires_grad:
+                other.register_hook(lambda g: self.foreign.update(self.names[p] for p in weights))
+        first = _site().apply(lambda y, w, b: y.view_as(y), back, outs[0], weights[0], None)
+        return first if isinstance(y, torch.Tensor) else type(y)([first, *y[1:]])
 
     def function(self, kind, args, kwargs):
         """Of a program's own autograd functions, whose backward passes the mode does not see. One that returns what a
@@ -1098,6 +1201,50 @@ class _Cuts:
                 self.busy = False
             self.linear[whole, weight] = isinstance(z, torch.Tensor) and torch.equal(y, z)
         return self.linear[whole, weight]
+
+    # What each row of a batch has alike: positions, weights that are added. Its gradient is a sum over the batch
+
+    def spread(self, function, args, kwargs):
+        """y = x + p or p.expand(shape), where p has no batch and y has."""
+        args = list(args)
+        if function is torch.Tensor.expand:
+            sizes = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
+            sizes, x = list(sizes), args[0]
+            held = [1] * (len(sizes) - x.dim()) + list(x.shape)
+            shape = torch.Size(n if size == -1 else size for size, n in zip(sizes, held))
+            return self.alike(x, shape) if self.is_alike(x, shape) else function(*args, **kwargs)
+        for n, x in enumerate(args[:2]):
+            other = args[1 - n] if len(args) > 1 else None
+            if isinstance(x, torch.Tensor) and isinstance(other, torch.Tensor) and self.is_alike(x, other.shape):
+                args[n] = self.alike(x, other.shape)
+        return function(*args, **kwargs)
+
+    def is_alike(self, x, shape):
+        ways = math.prod(self.mesh[axis] for axis in self.batch)
+        split = self.splits.get(x) if isinstance(x, torch.nn.Parameter) else None
+        ours = getattr(x, "_plumb_of_all", False) if split is None else (
+            split.tokens == ways and split.out is None and split.into is None)
+        whole = [1] * (len(shape) - x.dim()) + list(x.shape)
+        return bool(ours and ways > 1 and len(whole) == len(shape) > 1 and shape[0] >= ways and whole[0] == 1 and x.requires_grad)
+
+    def alike(self, x, shape):
+        name = self.names.get(x) or x._plumb_made[0]
+        ways = math.prod(self.mesh[axis] for axis in self.batch)
+        if x in self.names:
+            self.cut.add(self.names[x])
+
+        def back(g, x, *_):
+            short = g.dtype != torch.float32
+            ends = self.bounds(name, g.shape[0], ways, short)
+            parts = [g[a:b].sum_to_size((1,) * (g.dim() - x.dim()) + x.shape).reshape(x.shape) for a, b in zip(ends, ends[1:])]
+            if named is not None:
+                self.short[named] = short
+                self.keep(named, parts)
+                return None, None, None
+            return (self.added(parts, g.dtype) if short else self.dithered(parts, name)), None, None
+
+        named = x if x in self.names else None
+        return _site().apply(lambda x, w, b: x.expand(shape), back, x, None, None)
 
     def words_dealt(self, width):
         """How many ranks share logits of so many words."""

@@ -71,13 +71,16 @@ TEST_F(Foreign, RunsAreJudgedByTheTwinsOfTheirProducer) {
 TEST_F(Foreign, WhatNoTwinMovesIsNotJudgedUnlessTheUserSaysSo) {
   const Said still = plumb(check("still"));
   EXPECT_EQ(still.code, 3) << still.out;  // though a/out was executed before, and judged
-  EXPECT_NE(still.out.find("INCONCLUSIVE, 1 tensor differs, and nothing says whether by rounding"),
+  EXPECT_NE(still.out.find(
+                "INCONCLUSIVE, 1 tensor differs by 4.3e-07 of its size (embed), and nothing says"),
             still.out.npos)
       << still.out;
-  EXPECT_NE(still.out.find("not judged: embed: differs though no twin moves it"), still.out.npos);
+  EXPECT_NE(still.out.find("not judged: embed: by 4.3e-07 of its size; differs though no twin"),
+            still.out.npos);
   const Said exact = plumb(check("still", "--exact '^embed$'"));
   EXPECT_EQ(exact.code, 1);
   EXPECT_NE(exact.out.find("blamed: embed\n"), exact.out.npos) << exact.out;
+  EXPECT_NE(exact.out.find("differs by 4.3e-07 of its size, and no twin does"), exact.out.npos);
   const Said json = plumb(check("still", "--json"));
   EXPECT_NE(json.out.find("\"unjudged\":1"), json.out.npos) << json.out;
   EXPECT_NE(json.out.find("\"unexplained\":1"), json.out.npos) << json.out;
@@ -149,6 +152,30 @@ TEST_F(Foreign, OddTwinsAreRefused) {
   refused("check " + at("own") + " " + at("own") + " --twins " + at("own") + " " + at("own") + " " +
               at("own"),
           "the reference has a promise (graph.json), of which plumb makes twins itself");
+}
+
+// Of a loss that four twins leave where it is one last bit says nothing; two are not a last bit.
+TEST_F(Foreign, OneLastBitOfASingleNumberBehindWhatTwinsMoveIsNoRiddle) {
+  const auto with_loss = [](const std::string& name, const std::vector<float>& x, float loss) {
+    write_trace2(
+        at(name), manifest2(1),
+        {{{f32("a", {16, 32}, x), {{"order", 1}}}, {f32("loss", {1}, {loss}), {{"order", 2}}}}});
+  };
+  const std::vector<float> x = gauss(1, 1, std::vector<float>(512, 0));
+  const float up = std::nextafter(5.0F, 6.0F), two_up = std::nextafter(up, 6.0F);
+  with_loss("ref1", x, 5);
+  with_loss("last", gauss(2, 1e-3F, x), up);
+  with_loss("more", gauss(2, 1e-3F, x), two_up);
+  std::string twins = " --twins";
+  for (unsigned k = 1; k <= 4; ++k) {
+    const std::string name = "loss-twin" + std::to_string(k);
+    with_loss(name, gauss(10 + k, 1e-3F, x), 5);
+    twins += " " + at(name);
+  }
+  const Said last = plumb("check " + at("ref1") + " " + at("last") + twins);
+  EXPECT_EQ(last.code, 0) << last.out;
+  EXPECT_NE(last.out.find("one last bit of a single number"), last.out.npos) << last.out;
+  EXPECT_EQ(plumb("check " + at("ref1") + " " + at("more") + twins).code, 3);
 }
 
 // A gradient that nobody makes is a mistake; a name that is spelt otherwise may be none.

@@ -263,6 +263,103 @@ class Capture(unittest.TestCase):
         self.assertNotIn("m0/input", values)
         self.assertEqual(says["m0/blocks.0.fc/out"]["placements"], [plumb.replicate("tp")])
 
+    def of_rows(self, model, x, ways=2, optimizers=None):
+        """A step of a model whose batch lies on ways ranks: the trace, a twin, and what was said."""
+        torch.manual_seed(1)
+        optimizers = optimizers or torch.optim.SGD(model.parameters(), lr=0.01)
+        folder, said = os.path.join(tempfile.mkdtemp(), "run"), io.StringIO()
+        os.environ.update(PLUMB_TRACE="1", PLUMB_TWINS="given below")
+
+        def step():
+            model(x).square().mean().backward()
+            for one in optimizers if isinstance(optimizers, list) else [optimizers]:
+                one.step()
+                for p in [p for group in one.param_groups for p in group["params"]]:
+                    p.grad /= 2  # nothing of it is looked at after the step
+            model.zero_grad()
+
+        with contextlib.redirect_stderr(said):
+            plumb.start(model, folder, layout={"dp": 1})
+            with plumb.step(optimizers):
+                step()
+            with plumb.twin(1, {"mesh": {"dp": ways}, "batch": ["dp"], "weights": {}, "inputs": {}, "outputs": {}}):
+                step()
+        os.environ["PLUMB_TRACE"] = ""
+        os.environ.pop("PLUMB_TWINS")
+        plumb.start(model)
+        return read(folder)[0], read(folder + "-twin1")[0], said.getvalue()
+
+    def moved(self, values, one):
+        far = {}
+        for name, x in values.items():
+            if not torch.equal(x, one[name]):
+                far[name] = ((x - one[name]).norm() / x.norm()).item()
+        self.assertLess(max(far.values(), default=0), 1e-5, far)
+        return set(far)
+
+    def test_twins_cut_whatever_takes_each_row_of_a_batch_by_itself(self):
+        class Vision(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8)
+                self.attention, self.place = nn.MultiheadAttention(8, 2, batch_first=True), nn.Parameter(torch.randn(1, 16, 8))
+                self.first = nn.Parameter(torch.randn(1, 1, 8))
+
+            def forward(self, x):
+                x = self.norm(self.conv(x)).flatten(2).transpose(1, 2) + self.place
+                x = torch.cat([self.first.expand(len(x), -1, -1), x], 1)
+                return self.attention(x, x, x)[0]
+
+        torch.manual_seed(1)
+        values, one, said = self.of_rows(Vision(), torch.randn(8, 3, 4, 4))
+        self.assertNotIn("could not cut", said)
+        moved = {name for name in self.moved(values, one) if name.endswith("/grad")}
+        self.assertEqual(moved, {name for name in values if name.endswith("/grad")})
+
+    def test_twins_cut_nothing_whose_rows_depend_on_each_other(self):
+        torch.manual_seed(1)
+        _, _, said = self.of_rows(nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 8)), torch.randn(8, 8))
+        self.assertIn("twin 1 could not cut the sums of 0.bias, 0.weight", said)
+
+    def test_positions_are_alike_on_all_ranks_and_their_gradients_sums_of_rows(self):
+        class Words(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.places = nn.Embedding(24, 8), nn.Embedding(12, 8)
+
+            def forward(self, ids):
+                return self.words(ids) + self.places(torch.arange(ids.shape[1]))
+
+        torch.manual_seed(1)
+        model, ids = Words(), torch.randint(24, (8, 12))
+        values, one, said = self.of_rows(model, ids)
+        self.assertNotIn("could not cut", said)
+        self.assertLessEqual({"m0/places/grad_out", "places.weight/grad"}, self.moved(values, one))
+        os.environ["PLUMB_TRACE"], folder = "1", os.path.join(tempfile.mkdtemp(), "run")
+        with contextlib.redirect_stderr(io.StringIO()):
+            plumb.start(model, folder, layout={"dp": 1})
+            run = plumb._run
+            run.ranks, run.mesh, run.batch = 2, {"dp": 2}, ["dp"]
+            with plumb.step():
+                model(ids).sum().backward()
+        os.environ["PLUMB_TRACE"] = ""
+        plumb.start(model)
+        says = read(folder)[1]
+        self.assertEqual(says["m0/places/out"]["placements"], [plumb.replicate("dp")])
+        self.assertEqual(says["m0/places/grad_out"]["placements"], [plumb.partial("dp")])
+        self.assertEqual(says["m0/words/out"]["placements"], [plumb.shard("dp", 0)])
+
+    def test_several_optimizers_each_have_their_gradients(self):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+        both = [torch.optim.SGD(model[0].parameters(), lr=0.01), torch.optim.AdamW(model[1].parameters())]
+        values, one, _ = self.of_rows(model, torch.randn(8, 8), optimizers=both)
+        self.assertLessEqual({"0.weight/grad", "1.weight/grad", "0.weight/param", "1.weight/exp_avg"}, set(values))
+        self.assertNotIn("0.weight/exp_avg", values)
+        self.assertTrue(torch.allclose(values["0.weight"] - values["0.weight/param"], 0.01 * values["0.weight/grad"], atol=1e-7))
+        self.assertTrue(torch.equal(values["1.weight/exp_avg/before"], torch.zeros(8, 8)))
+        self.moved(values, one)
+
     def test_layers_that_say_their_number_in_the_whole_model_have_it(self):
         model = Model()
         for n, block in enumerate(model.blocks):

@@ -62,8 +62,9 @@ TEST_F(TwinTraces, AccuseNothingThatNoTwinMovesNorWhatIsMadeFromIt) {
   EXPECT_TRUE(v.findings.empty()) << v.findings.front().id;
   EXPECT_EQ(v.exit_code(), 3);  // nothing before it could have failed
   EXPECT_GT(v.unjudged, 100U);
+  EXPECT_EQ(v.farthest.first, still);
   EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const std::string& why) {
-    return why.starts_with(still + ": differs though no twin moves it");
+    return why.starts_with(still + ": by 0.02 of its size; differs though no twin moves it");
   }));
   EXPECT_TRUE(std::ranges::none_of(v.lines, [&](const Line& l) { return l.id == still; }));
   EXPECT_NE(headline(v).find("that differ were not judged"), std::string::npos) << headline(v);

@@ -100,8 +100,10 @@ std::string why_inconclusive(const Verdict& v) {
            " in one row, by a rare rounding or by a fault";
   }
   if (v.unexplained > 0) {
-    return how_many(v.unexplained, "tensor") + (v.unexplained == 1 ? " differs" : " differ") +
-           ", and nothing says whether by rounding";
+    return fmt::format("{} by {}{:.2g} of {} size ({}), and nothing says whether by rounding",
+                       how_many(v.unexplained, "tensor differs", "tensors differ"),
+                       v.unexplained == 1 ? "" : "up to ", v.farthest.second,
+                       v.unexplained == 1 ? "its" : "their", v.farthest.first);
   }
   return "nothing that was judged could have failed";
 }
