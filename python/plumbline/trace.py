@@ -318,8 +318,8 @@ class _Run:
     @contextlib.contextmanager
     def _taken(self):
         self.taken, self.bytes, self.order, self.micro, self.calls, self.open = {}, 0, 0, -1, {}, {}
-        self.of_ids, self.of_all, self.dealt, self.words = set(), set(), set(), 0
-        self.lies = {"mesh": self.mesh, "batch": self.batch, "weights": {}, "inputs": {}, "outputs": {},
+        self.of_ids, self.of_all, self.dealt, self.words, self.takers = set(), set(), set(), 0, {}
+        self.lies = {"mesh": self.mesh, "batch": self.batch, "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
                      "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
@@ -338,7 +338,8 @@ class _Run:
                     self._gradients(optimizer)
                     self._after(optimizer)
         finally:
-            self.taking = False
+            self.lies["shared"] = [names for _, names in self.takers.values() if len(names) > 1]
+            self.taking, self.takers = False, {}
             self.stop()
             for one in undo:
                 one()
@@ -466,6 +467,8 @@ class _Run:
                 self.of_ids.add(name)  # an embedding, whatever it is called
                 if self.words and given[0].numel() % self.words:  # fewer than the batch has: positions, as each rank has them
                     self.of_all.add(name)
+            if leaf and given:
+                self._gathered(name, given[0])
             if leaf:
                 here = f"m{max(self.micro, 0)}/{name}" + (f"@{call}" if call > 1 else "")
                 for each, x in _numbered(here + "/in", given):
@@ -504,6 +507,12 @@ class _Run:
             elif not torch.is_grad_enabled():
                 self.open.setdefault(name, []).append(here)
         return hook
+
+    def _gathered(self, name, x):
+        """Modules that take one tensor, which is no module's output: what made it (a gather) adds up their gradients on
+        each rank, before ranks add theirs."""
+        if self._known(x) is None and f"{name}.weight" in self.named and self.named[f"{name}.weight"].dim() == 2:
+            self.takers.setdefault(id(x), (x, []))[1].append(name)
 
     def _given(self, name, args, kwargs):
         """What a module is given, but for weights, of others."""
@@ -913,6 +922,7 @@ def _layout_of(layout):
                 more = json.load(opened)
             for kind in "weights", "inputs", "outputs", "tied":
                 lies[kind].update(more[kind])
+            lies["shared"] += more["shared"]
     return lies
 
 
@@ -1325,16 +1335,31 @@ class _Cuts:
                 y = plain(*leaf)
             asked = [t for t, want in zip(leaf, wanted) if want]
             grads = dict(zip([n for n, want in enumerate(wanted) if want], torch.autograd.grad(y, asked, g)))
-            if split.into is not None and wanted[0]:
+            if split.into is not None and (wanted[0] or copies):
                 flat, v = g.to(y.dtype).reshape(-1, g.shape[-1]), w.to(y.dtype)
                 parts = [flat[:, terms].float() @ v[terms].float() for terms in split.into]
-                grads[0] = self.added(self.moved(parts, y.dtype, name + " in"), x.dtype).reshape(x.shape)
+                if copies:  # added up with those of the other modules first
+                    grads.update({3 + r: part.to(y.dtype).to(x.dtype).reshape(x.shape) for r, part in enumerate(parts)})
+                    grads[0] = None
+                else:
+                    grads[0] = self.added(self.moved(parts, y.dtype, name + " in"), x.dtype).reshape(x.shape)
             if split.tokens > 1 and wanted[1]:
                 self.by_tokens(plain, g, leaf, wanted, (weight, bias), split.tokens)
                 grads[1] = grads[2] = None
-            return grads.get(0), grads.get(1), grads.get(2)
+            return tuple(grads.get(n) for n in range(3 + len(copies)))
 
-        return _site().apply(forward, backward, x, weight, bias)
+        copies = self.copies(x, name, len(split.into)) if split.into is not None else ()
+        return _site().apply(forward, backward, x, weight, bias, *copies)
+
+    def copies(self, x, name, ways):
+        """Of what several modules take behind one gather, for each rank its own, on which their gradients are added."""
+        group = next((names for names in self.layout.get("shared", []) if name.rpartition(".")[0] in names), None)
+        if group is None or not x.requires_grad:
+            return ()
+        if not hasattr(x, "_plumb_copies"):
+            x._plumb_copies = _gather().apply(x, ways, lambda parts: self.added(
+                self.moved(parts, x.dtype, group[0] + " in"), x.dtype))
+        return x._plumb_copies
 
     def by_tokens(self, plain, g, leaf, wanted, named, ways):
         (x, w, b), (weight, bias) = leaf, named
@@ -1453,7 +1478,7 @@ def _site():
     if _Site is None:
         class Site(torch.autograd.Function):
             @staticmethod
-            def forward(context, forward, backward, x, weight, bias):
+            def forward(context, forward, backward, x, weight, bias, *copies):
                 context.save_for_backward(x, weight, bias)
                 context.how = backward
                 return forward(x, weight, bias)
@@ -1467,4 +1492,21 @@ def _site():
     return _Site
 
 
-_Site = None
+_Site = _Gather = None
+
+
+def _gather():
+    global _Gather
+    if _Gather is None:
+        class Gather(torch.autograd.Function):
+            @staticmethod
+            def forward(context, x, ways, back):
+                context.back = back
+                return tuple(x.clone() for _ in range(ways))
+
+            @staticmethod
+            def backward(context, *parts):
+                return context.back(parts), None, None
+
+        _Gather = Gather
+    return _Gather

@@ -360,6 +360,39 @@ class Capture(unittest.TestCase):
         self.assertTrue(torch.equal(values["1.weight/exp_avg/before"], torch.zeros(8, 8)))
         self.moved(values, one)
 
+    def test_modules_behind_one_gather_add_their_gradients_before_ranks_do(self):
+        class Two(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False)
+
+            def forward(self, x):
+                y = x * 1  # a gather: no module's output
+                return self.a(y) + self.b(y)
+
+        torch.manual_seed(1)
+        model = Two().bfloat16()
+        x = torch.randn(8, 16).bfloat16().requires_grad_()
+        os.environ["PLUMB_TRACE"] = "1"
+        with contextlib.redirect_stderr(io.StringIO()):
+            plumb.start(model, os.path.join(tempfile.mkdtemp(), "run"), layout={"tp": 1})
+            with plumb.step():
+                model(x).sum().backward()
+        run = plumb._run
+        self.assertEqual(run.lies["shared"], [["a", "b"]])
+        layout = {"mesh": {"tp": 2}, "batch": [], "inputs": {}, "outputs": {}, "shared": [["a", "b"]],
+                  "weights": {f"{name}.weight": [plumb.shard("tp", 0)] for name in "ab"}}
+        cuts, g = plumb._Cuts(layout, 1, run), torch.randn(8, 16).bfloat16()
+        cuts.moved = lambda parts, dtype, name: parts  # what is added to what, and no more
+        x.grad = None
+        with cuts:
+            model(x).backward(g)
+        part = lambda w, r: (g[:, 8 * r:8 * r + 8].float() @ w[8 * r:8 * r + 8].float()).bfloat16()
+        ranks = [part(model.b.weight, r) + part(model.a.weight, r) for r in range(2)]
+        self.assertTrue(torch.equal(x.grad, ranks[0] + ranks[1]))
+        os.environ["PLUMB_TRACE"] = ""
+        plumb.start(model)
+
     def test_layers_that_say_their_number_in_the_whole_model_have_it(self):
         model = Model()
         for n, block in enumerate(model.blocks):
