@@ -382,6 +382,7 @@ class Capture(unittest.TestCase):
         self.assertEqual(run.lies["shared"], [["a", "b"]])
         layout = {"mesh": {"tp": 2}, "batch": [], "inputs": {}, "outputs": {}, "shared": [["a", "b"]],
                   "weights": {f"{name}.weight": [plumb.shard("tp", 0)] for name in "ab"}}
+        run.reference = {}
         cuts, g = plumb._Cuts(layout, 1, run), torch.randn(8, 16).bfloat16()
         cuts.moved = lambda parts, dtype, name: parts  # what is added to what, and no more
         x.grad = None
