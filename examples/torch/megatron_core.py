@@ -55,15 +55,19 @@ def on_processors(*axes):
     parallel_state.initialize_model_parallel(**{axis: dist.get_world_size() for axis in axes})
 
 
-def built(bf16):
+def config_of(bf16, **layout):
     dtype = torch.bfloat16 if bf16 else torch.float32
-    config = TransformerConfig(
+    return TransformerConfig(
         num_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS, num_query_groups=HEADS // 2,
         ffn_hidden_size=HIDDEN, gated_linear_unit=True, activation_func=F.silu, normalization="RMSNorm",
-        add_bias_linear=False, hidden_dropout=0.0, attention_dropout=0.0, params_dtype=dtype, bf16=bf16,
-        tensor_model_parallel_size=ranks(), sequence_parallel=ranks() > 1, use_cpu_initialization=True,
-        bias_activation_fusion=False, bias_dropout_fusion=False, masked_softmax_fusion=False, apply_rope_fusion=False,
-        gradient_accumulation_fusion=False, attention_softmax_in_fp32=True)
+        add_bias_linear=False, hidden_dropout=0.0, attention_dropout=0.0, params_dtype=dtype, pipeline_dtype=dtype,
+        bf16=bf16, use_cpu_initialization=True, bias_activation_fusion=False, bias_dropout_fusion=False,
+        masked_softmax_fusion=False, apply_rope_fusion=False, gradient_accumulation_fusion=False,
+        attention_softmax_in_fp32=True, **layout)
+
+
+def built(bf16):
+    config = config_of(bf16, tensor_model_parallel_size=ranks(), sequence_parallel=ranks() > 1)
     layer = get_gpt_layer_local_spec(normalization="RMSNorm")
     layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = Norm
     layers = TransformerBlockSubmodules(layer_specs=[layer] * LAYERS, layer_norm=Norm)

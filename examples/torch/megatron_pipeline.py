@@ -3,29 +3,20 @@ import re
 import zlib
 
 import torch
-import torch.nn.functional as F
 from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
 from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.pipeline_parallel import get_forward_backward_func
-from megatron.core.transformer.transformer_config import TransformerConfig
 
-from megatron_core import MasterAdamW, Norm, on_processors, options
-from model import HEADS, HIDDEN, LAYERS, SEQUENCES, TOKENS, WIDTH, WORDS, batch_of, finish, rank, ranks
+from megatron_core import MasterAdamW, Norm, config_of, on_processors, options
+from model import SEQUENCES, TOKENS, WORDS, batch_of, finish, rank, ranks
 
 MICRO_BATCHES = 4
 
 
 def built(bf16):
-    dtype = torch.bfloat16 if bf16 else torch.float32
-    config = TransformerConfig(
-        num_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS, num_query_groups=HEADS // 2,
-        ffn_hidden_size=HIDDEN, gated_linear_unit=True, activation_func=F.silu, normalization="RMSNorm",
-        add_bias_linear=False, hidden_dropout=0.0, attention_dropout=0.0, params_dtype=dtype, bf16=bf16,
-        pipeline_model_parallel_size=ranks(), num_layers_in_first_pipeline_stage=1 if ranks() > 1 else None,
-        pipeline_dtype=dtype, use_cpu_initialization=True, bias_activation_fusion=False, bias_dropout_fusion=False,
-        masked_softmax_fusion=False, apply_rope_fusion=False, gradient_accumulation_fusion=False,
-        attention_softmax_in_fp32=True)
+    config = config_of(bf16, pipeline_model_parallel_size=ranks(),
+                       num_layers_in_first_pipeline_stage=1 if ranks() > 1 else None)
     layer = get_gpt_layer_local_spec(normalization="RMSNorm")
     layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = Norm
     model = GPTModel(config, layer, WORDS, TOKENS, position_embedding_type="rope", pre_process=rank() == 0,
