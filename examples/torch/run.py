@@ -35,7 +35,8 @@ MISTAKES = {  # and who is to blame: one of these
                       "labels": "m0/head/grad_out"},
     "sharded_optimizer": {"counted": "m0/head/grad_out", "module": "head.weight/grad", "inner": "words.weight/param"},
     "pipeline": {"layer": "layers.2.norm1.weight", "scale": "m0/head/grad_out", "order": "m0/head/grad_out"},
-    "hugging_face": {"theta": "m0/model.rotary_emb/out", "mean": "m0/input.2", "clip": "model.embed_tokens.weight/grad lm_head.weight/grad"},
+    "hugging_face": {"theta": "m0/model.rotary_emb/out", "mean": "m0/input.2",
+                     "clip": "model.embed_tokens.weight/grad lm_head.weight/grad"},
     "megatron_core": {"mask": "m0/embedding.word_embeddings/out", "norm": "decoder.final_layernorm.weight/grad",
                       "stride": "m0/decoder.layers.0.mlp.linear_fc2/in"},
     "megatron_pipeline": {"stages": "decoder.layers.2.input_layernorm.weight", "scale": "m0/output_layer/grad_out",
@@ -130,8 +131,9 @@ class Runs:
             if one.exitcode is None:
                 one.kill()
                 one.join()
-        read = lambda kind, rank: (out / f"{kind}-{rank}").read_text(encoding="utf-8", errors="replace")
-        return "".join(read("said", rank) for rank in range(ranks)), "".join(read("errors", rank) for rank in range(ranks)), [one.exitcode for one in started]
+        read = lambda kind: "".join((out / f"{kind}-{rank}").read_text(encoding="utf-8", errors="replace")
+                                    for rank in range(ranks))
+        return read("said"), read("errors"), [one.exitcode for one in started]
 
     def check(self, reference, candidate, *more):
         report = self.folder / "report.jsonl"

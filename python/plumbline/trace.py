@@ -29,6 +29,7 @@ import os
 import re
 import struct
 import sys
+import weakref
 
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I8": 1, "I16": 2,
           "I32": 4, "I64": 8, "U8": 1, "U16": 2, "U32": 4, "U64": 8, "BOOL": 1}
@@ -160,7 +161,7 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
 
 
 def step(optimizer=None):
-    """Of one training step. What is taken is written when the block ends."""
+    """Of one training step, by one optimizer or a list of several. What is taken is written when the block ends."""
     return contextlib.nullcontext() if _run is None else _run.step(optimizer)
 
 
@@ -318,7 +319,7 @@ class _Run:
     @contextlib.contextmanager
     def _taken(self):
         self.taken, self.bytes, self.order, self.micro, self.calls, self.open = {}, 0, 0, -1, {}, {}
-        self.of_ids, self.of_all, self.dealt, self.words, self.takers = set(), set(), set(), 0, {}
+        self.of_ids, self.of_all, self.dealt, self.words, self.takers, self.shared = set(), set(), set(), 0, {}, []
         self.lies = {"mesh": self.mesh, "batch": self.batch, "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
                      "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
                               for p in [module._parameters.get("weight")]
@@ -338,7 +339,8 @@ class _Run:
                     self._gradients(optimizer)
                     self._after(optimizer)
         finally:
-            self.lies["shared"] = [names for _, names in self.takers.values() if len(names) > 1]
+            groups = self.shared + [names for _, names in self.takers.values() if len(names) > 1]
+            self.lies["shared"] = [names for n, names in enumerate(groups) if names not in groups[:n]]
             self.taking, self.takers = False, {}
             self.stop()
             for one in undo:
@@ -512,7 +514,10 @@ class _Run:
         """Modules that take one tensor, which is no module's output: what made it (a gather) adds up their gradients on
         each rank, before ranks add theirs."""
         if self._known(x) is None and f"{name}.weight" in self.named and self.named[f"{name}.weight"].dim() == 2:
-            self.takers.setdefault(id(x), (x, []))[1].append(name)
+            if self.takers.get(id(x), (lambda: None,))[0]() is not x:  # another, where that one lay
+                self.shared += [names for _, names in [self.takers.pop(id(x), (None, []))] if len(names) > 1]
+                self.takers[id(x)] = weakref.ref(x), []
+            self.takers[id(x)][1].append(name)
 
     def _given(self, name, args, kwargs):
         """What a module is given, but for weights, of others."""
@@ -1145,6 +1150,7 @@ class _Cuts:
             finally:
                 self.busy = busy
 
+        start = _Chance(module)
         busy, self.busy = self.busy, True
         for p in weights:
             p.requires_grad_(False)
@@ -1156,10 +1162,13 @@ class _Cuts:
                 p.requires_grad_(True)
         outs, n = _tensors_in(y), rows.pop()
         ends = [n * r // ways for r in range(ways + 1)]
+        after = _Chance(module)
         with torch.no_grad():
             alone = [_tensors_in(plain(a, b, alone=True))[0][a:b] for a, b in zip(ends, ends[1:])]
         if n < ways or outs[0].dim() == 0 or outs[0].shape[0] != n or not torch.equal(torch.cat(alone), outs[0]):
+            start.restore()
             return own(*args, **kwargs)  # a row depends on others, or on chance
+        after.restore()
         self.cut.update(self.names[p] for p in weights)
 
         def back(g, _, w, b, wanted):
@@ -1417,6 +1426,22 @@ class _Cuts:
             return (kept[0] * (g[:, None] if reduction == "none" else g)).to(x.dtype), None, None
 
         return _site().apply(forward, backward, x, None, None)
+
+
+class _Chance:
+    """What a forward pass uses up or keeps: random numbers and a module's buffers, to go back to."""
+
+    def __init__(self, module):
+        self.buffers = [(x, x.detach().clone()) for x in module.buffers()]
+        self.random = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+
+    def restore(self):
+        with torch.no_grad():
+            for x, was in self.buffers:
+                x.copy_(was)
+        torch.set_rng_state(self.random[0])
+        if self.random[1] is not None:
+            torch.cuda.set_rng_state_all(self.random[1])
 
 
 def _autocast_as_now(device):

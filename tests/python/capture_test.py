@@ -321,6 +321,21 @@ class Capture(unittest.TestCase):
         _, _, said = self.of_rows(nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 8)), torch.randn(8, 8))
         self.assertIn("twin 1 could not cut the sums of 0.bias, 0.weight", said)
 
+    def test_looking_for_rows_that_depend_on_chance_uses_up_no_chance(self):
+        class Drops(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.attention, self.fc = nn.MultiheadAttention(8, 2, dropout=0.5, batch_first=True), nn.Linear(8, 8)
+
+            def forward(self, x):
+                return F.dropout(self.fc(self.attention(x, x, x)[0]), 0.5)
+
+        torch.manual_seed(1)
+        values, one, said = self.of_rows(Drops(), torch.randn(8, 4, 8))
+        self.assertIn("could not cut the sums of attention", said)
+        self.assertIn("fc.weight/grad", self.moved(values, one))  # and all by rounding alone
+        self.assertTrue(torch.equal(values["m0/attention/out"], one["m0/attention/out"]))
+
     def test_positions_are_alike_on_all_ranks_and_their_gradients_sums_of_rows(self):
         class Words(nn.Module):
             def __init__(self):
