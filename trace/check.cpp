@@ -32,6 +32,9 @@ struct LeftOpen {
 
 // Those without a reason first, of these the farthest: rounding rarely takes a tensor far.
 void tell_what_is_open(std::vector<LeftOpen> open, Verdict& v) {
+  for (LeftOpen& one : open) {
+    if (std::isnan(one.relative)) one.relative = infinite;  // of a candidate that is no number
+  }
   std::ranges::stable_sort(open, [](const LeftOpen& a, const LeftOpen& b) {
     return std::pair(!a.what.by_itself, -a.relative) < std::pair(!b.what.by_itself, -b.relative);
   });

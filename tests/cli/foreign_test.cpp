@@ -196,6 +196,12 @@ TEST_F(Foreign, ATensorThatOneRunLacksIsFoundUnlessNamesMayDiffer) {
   EXPECT_EQ(more.code, 1) << more.out;
   EXPECT_NE(more.out.find("is there, and the reference has none"), more.out.npos) << more.out;
   EXPECT_NE(plumb("check " + two + one + flat + " --allow-unmatched b").code, 1);
+  // A reference whose pieces make no whole is damaged; the run is not accused of having all.
+  const nlohmann::json half = {{"shape", {4}},
+                               {"offsets", {{{"global", {0}}, {"local", {0}}, {"size", {2}}}}}};
+  write_trace2(at("hole"), manifest2(1),
+               {{{f32("a", {2}, {1, 2}), {{"order", 1}}}, {f32("b", {2}, {1, 2}), half}}});
+  refused("check " + at("hole") + " " + two + flat, "in the reference 'b' is not whole");
   refused("check " + two + at("other") + flat, "2 tensors are in one trace only, the first is 'b'");
 }
 
