@@ -4,9 +4,13 @@
 //
 //   inputs       w (N, M), m, v, g, [skip (1, 1)]        outputs   m', v', w'
 //   attributes   lr, beta1, beta2, eps, step (t, from 1); weight_decay (AdamW: first w <- w - lr
-//                weight_decay w; default 0)
+//                weight_decay w; default 0), stepwise (a flag)
 //   evaluate     each step in FP32, nothing is cast. Where `skip` is not 0 the step is left out:
-//                all outputs are what they were, whatever the gradient holds.
+//                all outputs are what they were, whatever the gradient holds. `stepwise`: weights
+//                and states are of the output format, and so is what each of a framework's
+//                operations returns, [PyTorch-Adam] without `fused`: m'; b2 v; v'; decayed w;
+//                sqrt(v'), over sqrt(1-b2^t), plus eps; w'. The bound holds where some of these
+//                are not rounded, too.
 //   forms        quotients, as above; factors [PyTorch-Adam]: m' = m + (1-b1) (g-m), first
 //                w <- (1 - lr weight_decay) w, and w' = w - (lr/(1-b1^t)) m' / (sqrt(v')/sqrt(1-b2^t)
 //                + eps); joined [Apex-Adam]: w' = w - lr (quotient + weight_decay w)
@@ -87,11 +91,38 @@ void update_joined(const Weight<T>& x, const T& g, const Rates& by) {
   x.w -= static_cast<T>(by.rate) * u;
 }
 
+// Whole tensors, one operation after another, each of which returns the output format.
+template <class T>
+std::vector<Matrix<T>> stepwise(const Call<T>& call, const Rates& by) {
+  using std::sqrt;
+  Matrix<T> w = call[0], m = call[1], v = call[2];
+  const auto each = [&](Matrix<T>& of, auto makes) {
+    for (std::size_t e = 0; e < of.size(); ++e) makes(of.values[e], e);
+    call.roundings.round(of, call.how.output);
+  };
+  const auto g = [&](std::size_t e) -> const T& { return call[3].values[e]; };
+  each(m, [&](T& x, std::size_t e) { x += static_cast<T>(1 - by.beta1) * (g(e) - x); });
+  each(v, [&](T& x, std::size_t) { x *= static_cast<T>(by.beta2); });
+  each(v, [&](T& x, std::size_t e) { x += static_cast<T>(1 - by.beta2) * g(e) * g(e); });
+  if (by.decay != 0) {
+    each(w, [&](T& x, std::size_t) { x *= static_cast<T>(1 - by.rate * by.decay); });
+  }
+  Matrix<T> root = v;
+  each(root, [](T& x, std::size_t) { x = sqrt(x); });
+  each(root, [&](T& x, std::size_t) { x = x / static_cast<T>(std::sqrt(by.left2)); });
+  each(root, [&](T& x, std::size_t) { x += static_cast<T>(by.eps); });
+  each(w, [&](T& x, std::size_t e) {
+    x -= static_cast<T>(by.rate / by.left1) * m.values[e] / root.values[e];
+  });
+  return {std::move(m), std::move(v), std::move(w)};
+}
+
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> w = call[0], m = call[1], v = call[2];
   if (skipped<T>(call)) return {std::move(m), std::move(v), std::move(w)};
   const Rates by = rates_of(call);
+  if (call.attribute("stepwise", 0) != 0) return stepwise(call, by);
   const auto each = [&](auto formula) {
     for (std::size_t e = 0; e < w.size(); ++e) {
       formula(Weight<T>{w.values[e], m.values[e], v.values[e]}, call[3].values[e]);
@@ -124,6 +155,12 @@ void random(RandomCall& c) {
   for (int i = 0; i < 4; ++i) c.table();
   for (double& v : c.e.inputs[2].values) {
     v = static_cast<double>(static_cast<float>(std::min(v * v, 1e30)));
+  }
+  if (c.draw.coin()) {
+    c.e.attributes["stepwise"] = 1;
+    for (Matrix<double>& x : c.e.inputs) {
+      for (double& value : x.values) value = round_to(value, c.e.how.output, {.saturate = true});
+    }
   }
   if (c.draw.coin()) c.add(Matrix<double>(1, 1, c.draw.between(0, 9) == 0 ? 1 : 0));
 }
@@ -159,7 +196,7 @@ extern const Operation adam{
                           optional({"skip", "1", "1"})},
                .outputs = {{"m", "N", "M"}, {"v", "N", "M"}, {"w", "N", "M"}},
                .attributes = {real("lr"), real("beta1"), real("beta2"), real("eps"), count("step"),
-                              or_else(real("weight_decay"))}},
+                              or_else(real("weight_decay")), or_else(flag("stepwise"))}},
     .examples = {.random = random, .shaped = shaped},
     .forms = forms,
 };

@@ -108,16 +108,16 @@ class Runs:
             text = (HERE / "patches" / f"{self.example}.{patch}.patch").read_bytes()
             subprocess.run(["patch", "--quiet", "--no-backup-if-mismatch"], input=text, cwd=into, check=True)
 
-    def run(self, program, ranks, trace="0", twins_of=""):
-        """The losses that it prints. PyTorch's threads sometimes abort a process that has done all: then once more."""
+    def run(self, program, ranks, trace="0", twins_of="", more=()):
+        """The losses that it prints, with more options than those of all. PyTorch's threads sometimes abort a process that has done all: then once more."""
         for attempt in range(4):
-            said, errors, codes = self.run_once(program, ranks, trace, twins_of)
+            said, errors, codes = self.run_once(program, ranks, trace, twins_of, [*self.options, *more])
             if not any(codes):
                 return said
             if attempt == 3 or "terminate called without an active exception" not in errors:
                 sys.exit(f"{self.example}, {program}: {errors}")
 
-    def run_once(self, program, ranks, trace, twins_of):
+    def run_once(self, program, ranks, trace, twins_of, options):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -132,7 +132,7 @@ class Runs:
                             LOCAL_RANK=str(rank))
             files = [out / f"{kind}-{rank}" for kind in ("said", "errors")]
             started.append(FORKS.Process(target=one_process, args=(
-                self.folder / program, [f"{self.example}.py", *map(str, self.options)], more, *files)))
+                self.folder / program, [f"{self.example}.py", *map(str, options)], more, *files)))
             started[-1].start()
         for one in started:
             one.join(600)
@@ -162,7 +162,7 @@ class Runs:
         twins = [self.check("reference", twin, *flat)[1] for twin in TWINS]
         ratios, others = {}, []
         for id, seen in observed.items():
-            if not seen or id.endswith("/param"):
+            if not seen or id.endswith(("/main", "/param")):
                 continue
             squares = [twin[id] ** 2 for twin in twins]
             ratios[id] = math.sqrt(sum(squares) / len(twins)) / seen
@@ -249,7 +249,7 @@ def judged(plumb, folder, example, options, mistakes, keep):
     found = []
     for mistake in mistakes:
         runs.program(mistake, mistake, "trace")
-        runs.run(mistake, 2, folder / ("with-" + mistake))
+        runs.run(mistake, 2, folder / ("with-" + mistake), more=["--steps", 1])  # the one that is traced
         bad, _ = runs.check("reference", "with-" + mistake, "--twins", *TWINS)
         right = bad["exit_code"] == 1 and bad["blamed"] in mistakes[mistake].split()
         keep(mistake, {**of_all, "unjudged": bad["unjudged"], "exit_code": bad["exit_code"], "blamed": bad["blamed"] or "-",

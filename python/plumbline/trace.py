@@ -327,6 +327,8 @@ class _Run:
         self.backward, self.root, self.taking, self.stepped = 0, None, True, []
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
+            if _main(p) is not p:
+                self._take(name + "/main/before", _main(p), "forward", like=name, role="given")
             for key, x in self._states(p):
                 self._take(f"{name}/{key}/before", x, "forward", like=name, role="given", known=self._kept(p, name))
         undo = [self._patched_backward(), self._patched_to_local(), *map(self._patched_optimizer, self.optimizers),
@@ -616,7 +618,7 @@ class _Run:
 
     def _of(self, p):
         """The optimizer of a parameter, the first for one that none has."""
-        return self.optimizer_of.get(getattr(p, "main_param", p), self.optimizers[0] if self.optimizers else None)
+        return self.optimizer_of.get(_main(p), self.optimizers[0] if self.optimizers else None)
 
     def _gradients(self, optimizer):
         for p, name in self.names.items():
@@ -637,14 +639,17 @@ class _Run:
                     self._take(before, torch.zeros_like(x), "forward", like=name, role="given", known=kept)
                 self._take(of_state[-1], x, "reduce", like=name, later=2, made_from=[name + "/grad", before], known=kept,
                            made_by=update and {**update, "output": len(of_state) - 1})
-            self._take(name + "/param", p, "optimizer", like=name, later=3,
-                       made_from=[name + "/grad", name, *of_state], made_by=update and {**update, "output": 2})
+            of, by = [name + "/grad", name, *of_state], update and {**update, "output": 2}
+            if _main(p) is not p:
+                self._take(name + "/main", _main(p), "optimizer", like=name, later=3, made_from=of, made_by=by)
+                of, by = [name + "/main"], {"op": "cast", "inputs": [name + "/main"]}
+            self._take(name + "/param", p, "optimizer", like=name, later=4, made_from=of, made_by=by)
 
     def _states(self, p):
         """What the optimizer keeps of a parameter that has its shape; nothing of each, where another rank keeps it."""
         if not self.optimizers:
             return []
-        keepers, p, states = self._keepers(p), getattr(p, "main_param", p), self._updates(p).state
+        keepers, p, states = self._keepers(p), _main(p), self._updates(p).state
         own = states.get(p)
         if own is None and keepers is not None and p.dim():  # as the states of others are called
             other = next(((q, state) for q, state in states.items() if state), (p, {}))
@@ -674,21 +679,30 @@ class _Run:
                                                         if q["axis"] not in self.batch)]
 
     def _adam(self, p, name):
-        """AdamW's update of a parameter, in one type (Adam's, where no weight decays)."""
-        optim, optimizer = torch.optim, self._updates(p)
+        """AdamW's update of a parameter, in one type (Adam's, where no weight decays). Whoever makes a kind of his own of
+        it may do otherwise: then the reference does not hold what plumb makes either, and nothing is judged by it."""
+        optim, optimizer, summed = torch.optim, self._updates(p), _gradient(p)
+        was, p = name if _main(p) is p else name + "/main/before", _main(p)
+        if p.grad is None or not (p.grad is summed or torch.equal(p.grad, summed.to(p.grad.dtype))):
+            return None
         state = optimizer.state.get(p) or next((state for state in optimizer.state.values() if self._keepers(p)), {})
         group = next((of_rank for whole, of_rank in zip(self._of(p).param_groups, optimizer.param_groups)
                       if any(p is q for q in whole["params"])), {})
         decay = group.get("weight_decay", 0)
-        if (type(optimizer) is not optim.AdamW and (type(optimizer) is not optim.Adam or decay)
-                or any(group.get(other) for other in ("amsgrad", "maximize", "capturable")) or p.grad is None or not state
+        types = {x.dtype for x in (p, p.grad, *dict(self._states(p)).values())}
+        if (not isinstance(optimizer, optim.AdamW) and (not isinstance(optimizer, optim.Adam) or decay)
+                or any(group.get(other) for other in ("amsgrad", "maximize", "capturable")) or not state
                 or [key for key, _ in self._states(p)] != ["exp_avg", "exp_avg_sq"]
-                or {x.dtype for x in (p, p.grad, *dict(self._states(p)).values())} != {torch.float32}):
+                or len(types) != 1 or not types <= {torch.float32, torch.bfloat16, torch.float16}):
             return None
+        steps = {} if types == {torch.float32} else {"stepwise": 1}  # each operation returns the short type
+        if steps and any(q["kind"] == "partial" for q in self._by_dtensor(p.grad) or []):
+            return None  # the optimizer adds it up first, and rounds the sum
         beta1, beta2 = group["betas"]
-        return {"op": "adam", "inputs": [name, f"{name}/exp_avg/before", f"{name}/exp_avg_sq/before", f"{name}/grad"],
+        return {"op": "adam", "inputs": [was, f"{name}/exp_avg/before", f"{name}/exp_avg_sq/before", f"{name}/grad"],
                 "attributes": {"lr": float(group["lr"]), "beta1": float(beta1), "beta2": float(beta2),
-                               "eps": float(group["eps"]), "step": int(state["step"]), "weight_decay": float(decay)}}
+                               "eps": float(group["eps"]), "step": int(state["step"]), "weight_decay": float(decay),
+                               **steps}}
 
     # Taking
 
@@ -850,6 +864,12 @@ class _Run:
 
 def _gradient(p):
     return p.grad if p.grad is not None else getattr(p, "main_grad", None)
+
+
+def _main(p):
+    """The weight that the optimizer keeps, in FP32, and from which this one is rounded; mostly this one itself."""
+    main = getattr(p, "main_param", None)
+    return main if isinstance(main, torch.Tensor) and main.shape == p.shape else p
 
 
 def _unwrapped(model):

@@ -76,6 +76,17 @@ class Replayed(unittest.TestCase):
         self.holds(*replayed(weight_decay=0.1, betas=(0.8, 0.9), eps=1e-6), states)
         self.holds(*replayed(optimizer=torch.optim.Adam), states)
 
+    def test_is_what_adamw_makes_of_short_numbers(self):
+        states = [f"{name}{what}" for name in ("words.weight", "norm.bias", "fc1.weight")
+                  for what in ("/exp_avg", "/exp_avg_sq", "/param")]
+        for dtype, options in ((torch.bfloat16, {}), (torch.bfloat16, {"foreach": True}), (torch.float16, {"eps": 1e-3}),
+                               (torch.bfloat16, {"weight_decay": 0.1, "betas": (0.8, 0.9), "eps": 1e-6})):
+            self.holds(*replayed(dtype, **options), states)
+
+    def test_is_what_adamw_makes_of_weights_in_fp32_and_what_they_are_rounded_to(self):
+        ratios, said = replayed(torch.bfloat16, optimizer=OfMain)
+        self.holds(ratios, said, [f"fc1.weight/{what}" for what in ("exp_avg", "exp_avg_sq", "main", "param")])
+
     def test_says_nothing_of_other_optimizers(self):
         for options in {"amsgrad": True}, {"optimizer": torch.optim.Adam, "weight_decay": 0.1}, {
                 "optimizer": torch.optim.SGD, "momentum": 0.9}:
@@ -93,28 +104,58 @@ class Replayed(unittest.TestCase):
 
     def test_sees_an_optimizer_that_makes_something_else(self):
         class Wrong(torch.optim.AdamW):
+            by = 1.001
+
             def step(self):
                 for group in self.param_groups:
-                    group["lr"] *= 1.001
+                    group["lr"] *= self.by
                 super().step()
                 for group in self.param_groups:
-                    group["lr"] /= 1.001
+                    group["lr"] /= self.by
 
-        with mock.patch.object(plumb._Run, "_adam", unlike(Wrong)):
-            ratios, said = replayed(optimizer=Wrong)
+        for dtype in torch.float32, torch.bfloat16:
+            Wrong.by = 1.001 if dtype is torch.float32 else 1.5
+            ratios, said = replayed(dtype, optimizer=Wrong)
+            self.assertEqual(said["exit_code"], 1)
+            self.assertTrue(said["blamed"].endswith("/param"), said["blamed"])
+            self.assertLessEqual(ratios["fc1.weight/exp_avg"], 1)
+
+    def test_sees_a_weight_that_is_not_the_rounded_one_of_the_optimizer(self):
+        OfMain.late = True
+        try:
+            ratios, said = replayed(torch.bfloat16, optimizer=OfMain)
+        finally:
+            OfMain.late = False
         self.assertEqual(said["exit_code"], 1)
         self.assertTrue(said["blamed"].endswith("/param"), said["blamed"])
-        self.assertLessEqual(ratios["fc1.weight/exp_avg"], 1)
+        self.assertLessEqual(ratios["fc1.weight/main"], 1)
 
 
-def unlike(kind):
-    """As plumbline.trace would, if it took `kind` for AdamW."""
-    whole = plumb._Run._adam
+class OfMain(torch.optim.AdamW):
+    """Of weights in FP32, which each weight of the model has as its main_param, as Megatron's have."""
+    late = False
 
-    def adam(run, p, name):
-        with mock.patch.object(torch.optim, "AdamW", kind):
-            return whole(run, p, name)
-    return adam
+    def __init__(self, parameters, **options):
+        self.weights = list(parameters)
+        for p in self.weights:
+            p.main_param = p.detach().float().clone()
+        super().__init__([p.main_param for p in self.weights], **options)
+
+    def zero_grad(self):
+        for p in self.weights:
+            p.grad = None
+
+    def step(self):
+        for p in self.weights:
+            p.main_grad = p.grad.float()
+            p.main_param.grad = p.main_grad
+        if not self.late:
+            super().step()
+        with torch.no_grad():
+            for p in self.weights:
+                p.copy_(p.main_param)
+        if self.late:
+            super().step()
 
 
 if __name__ == "__main__":
