@@ -31,6 +31,8 @@ MISTAKES = {  # and who is to blame: one of these
     "tensor_parallel": {"norm": "m0/layers.0.norm2/in", "heads": "m0/layers.0.attention.o/in", "seed": "m0/input"},
     "by_hand": {"copy": "m0/layers.2.norm2/grad_out", "mask": "m0/words/out", "top": "m0/loss"},
     "data_parallel": {"sync": "head.weight/grad", "zero": "head.weight/grad", "twice": "m0/head/grad_out"},
+    "context_parallel": {"places": "m0/layers.0.attention.o/in", "keys": "m0/layers.2.attention.v/grad_out",
+                         "scale": "m0/head/grad_out"},
     "fully_sharded": {"divide": "layers.0.attention.k.weight/grad", "ignored": "norm.weight/grad",
                       "labels": "m0/head/grad_out"},
     "sharded_optimizer": {"counted": "m0/head/grad_out", "module": "head.weight/grad", "inner": "words.weight/param"},
@@ -56,6 +58,7 @@ EXACT = {  # where nothing upstream is added over ranks: up to the first sum of 
     "megatron_pipeline": ".",
     "hugging_face": r"^m\d/model\.(embed_tokens/(in|out)|rotary_emb/.*|layers\.0\.(input_layernorm/(in|out)|self_attn\."
                     r"([qkv]_proj/(in|out)|o_proj/in)))$",
+    "context_parallel": "/(in|out)$|^m0/(head|norm|layers.2.(feed_forward.*|norm2|attention.o))/grad_out$",
     "megatron_core": r"^m0/(embedding.*/(in|out)|decoder\.layers\.0\.(input_layernorm/(in|out)|self_attention\."
                      r"(linear_qkv/(in|out)|core_attention.*/(in|out)|linear_proj/in)))$"}
 NEEDS = {"megatron_core": "megatron.core", "megatron_pipeline": "megatron.core", "hugging_face": "transformers"}

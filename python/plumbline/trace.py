@@ -127,6 +127,7 @@ torch = None
 _run = None  # what start() began, where the environment asks for it
 WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")
 BATCH_AXES = ("dp", "data", "fsdp", "hsdp", "replicate")  # axes over which a batch is dealt, by how names begin
+CONTEXT_AXES = ("cp", "context")  # axes over which sequences are dealt all through the model, by how names begin
 STAGE_AXES = ("pp", "pipe", "stage")  # axes whose ranks each have layers of their own, by how names begin
 MEGATRON = {  # what is dealt by heads, by its name in Megatron's core: no weight or attribute says it
     r"\.core_attention/(out|grad_out)$": "s b h[tp]", r"\.[qk]_layernorm/(in|out|grad_out)$": "s b n[tp] d",
@@ -137,12 +138,13 @@ LETTERS = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF
 
 
 def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None, skip=None, average=True, limit=16,
-          agree=None):
+          agree=None, zigzag=False):
     """Traces `steps` of `model` to the folder `out`, if the environment has PLUMB_TRACE: 1, or another folder.
 
     layout: a DeviceMesh, or the size of each axis by name, the last of which changes fastest with the rank. Where the
     model has DTensors they say how they lie; what is none is dealt in its first dimension over the axes of a batch (dp,
-    data, fsdp ...) and whole on others. places: how else, by expressions that an id has to match:
+    data, fsdp ...), in its second over those of a context (cp, context), and whole on others. zigzag: each rank's part of a
+    sequence is a chunk from the front and one from the back. places: how else, by expressions that an id has to match:
     {r"fc1\\.weight": "o[tp] i"}. average: gradients are averages over the ranks that share a batch (DDP, FSDP).
     only, skip: expressions for ids. limit: GB of a rank and step, beyond which nothing is written. agree: texts by name
     that both runs must have alike.
@@ -157,7 +159,7 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     import torch
 
     _run = _Run(model, out if asked == "1" else asked, layout, places or {}, set(steps), only, skip, average,
-                limit * 1e9, agree or {})
+                limit * 1e9, agree or {}, zigzag)
 
 
 def step(optimizer=None):
@@ -228,7 +230,7 @@ def _numbered(name, tensors):
 
 
 class _Run:
-    def __init__(self, model, out, layout, places, steps, only, skip, average, limit, agree):
+    def __init__(self, model, out, layout, places, steps, only, skip, average, limit, agree, zigzag):
         self.model, self.out, self.steps, self.average, self.limit = model, str(out), steps, average, limit
         self.only, self.skip = re.compile(only or ""), skip and re.compile(skip)
         spread = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -237,7 +239,8 @@ class _Run:
         if any(hasattr(p, "tensor_model_parallel") for p in model.parameters()) and "tp" in self.mesh:
             places = {**places, **MEGATRON}
         self.places = {re.compile(match): says for match, says in places.items()}
-        self.batch = [axis for axis, size in self.mesh.items() if axis.startswith(BATCH_AXES) and size > 1]
+        self.batch = [axis for axis, size in self.mesh.items() if axis.startswith(BATCH_AXES + CONTEXT_AXES) and size > 1]
+        self.context, self.zigzag = [axis for axis in self.batch if axis.startswith(CONTEXT_AXES)], zigzag
         self.stages = [axis for axis in self.mesh if axis.startswith(STAGE_AXES)]
         self.at_axis, ranks = {}, 1  # this rank's place on each
         for axis, size in reversed(self.mesh.items()):
@@ -304,6 +307,9 @@ class _Run:
             if uncut and uncut != self.uncut:
                 _say(f"twin {number} could not cut the sums of {', '.join(sorted(uncut))}: what differs there is not "
                      "judged by twins")
+            if self.cutting.batch != self.cutting.rows and not self.cutting.attentions:
+                _say(f"twin {number} met no scaled_dot_product_attention: a healthy run may be accused for gradients of keys "
+                     "and values, which ranks add")
             self.uncut = uncut
             for name in self.taken:  # what no twin moves, nobody judges
                 if any(self._about(name, module) for module in uncut):
@@ -320,7 +326,8 @@ class _Run:
     def _taken(self):
         self.taken, self.bytes, self.order, self.micro, self.calls, self.open = {}, 0, 0, -1, {}, {}
         self.of_ids, self.of_all, self.dealt, self.words, self.takers, self.shared = set(), set(), set(), 0, {}, []
-        self.lies = {"mesh": self.mesh, "batch": self.batch, "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
+        self.lies = {"mesh": self.mesh, "batch": self.batch, "context": self.context, "zigzag": self.zigzag,
+                     "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
                      "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
@@ -590,8 +597,10 @@ class _Run:
             return None
         own = f"{here[3:]}.weight"
         last = len(used[0][2]["shape"]) - 1
-        ways = math.prod(self.mesh[q["axis"]] for q in used[0][2].get("placements", [])
-                         if q["kind"] == "shard" and q["dim"] != last)
+        dealt = [q for q in used[0][2].get("placements", []) if q["kind"] == "shard" and q["dim"] != last]
+        if any(q["dim"] for q in dealt):
+            return None  # the terms of a rank do not lie behind one another
+        ways = math.prod(self.mesh[q["axis"]] for q in dealt)
         made = {"parts": ways} if ways > 1 else {}
         if name != own:
             return {"op": "column_sum", "inputs": [here + "/grad_out"], **made}
@@ -769,10 +778,10 @@ class _Run:
             placements = self._by_weight(plain, x, of, like)
         named, first = {p["axis"] for p in placements}, []
         for axis in self.mesh:
-            if axis not in named and of in self.of_all and axis in self.batch:
+            if axis not in named and of in self.of_all and axis in self.batch and axis not in self.context:
                 placements = placements + [partial(axis) if plain.endswith("/grad_out") else replicate(axis)]
             elif axis not in named and like is None and plain not in self.names.values() and axis in self.batch:
-                first.append(partial(axis) if loss or x.dim() == 0 else shard(axis, 0))
+                first.append(partial(axis) if loss or x.dim() == 0 else self._share(axis, x, of))
             elif axis not in named and axis not in self.stages:
                 placements = placements + [replicate(axis)]
         if shape is None:
@@ -782,7 +791,7 @@ class _Run:
                     shape[p["dim"]] = sum(p["sizes"]) if "sizes" in p else shape[p["dim"]] * self.mesh[p["axis"]]
         for p in first:  # a local tensor is dealt by what no DTensor knows
             if p["kind"] == "shard":
-                shape[0] *= self.mesh[p["axis"]]
+                shape[p["dim"]] *= self.mesh[p["axis"]]
         placements = first + placements
         kind = plain.rsplit("/", 1)
         if like is None and plain in self.names.values():
@@ -790,6 +799,12 @@ class _Run:
         elif kind[-1] in ("in", "out"):
             self.lies["inputs" if kind[-1] == "in" else "outputs"][kind[0]] = placements
         return shape, placements
+
+    def _share(self, axis, x, of):
+        """A rank's part of a batch: of its sequences, or of each of them."""
+        if axis not in self.context:
+            return shard(axis, 0)
+        return shard(axis, 0 if x.dim() == 1 or of in self.of_all else 1, **({"zigzag": True} if self.zigzag else {}))
 
     def _by_dtensor(self, x):
         if not hasattr(x, "placements") or not hasattr(x, "device_mesh"):
@@ -967,6 +982,8 @@ class _Cuts:
     def __init__(self, layout, number, run):
         self.number, self.run, self.layout = number, run, layout
         self.mesh, self.batch = layout["mesh"], set(layout.get("batch", ()))
+        self.rows = self.batch - set(layout.get("context", ()))  # axes over which whole sequences are dealt
+        self.attentions = 0
         self.busy = self.put_back = False
         self.linear, self.width = {}, None  # is an autograd function with a weight a linear layer? How wide are logits?
         self.short = {}  # of parameters with a gradient in parts: are these shorter than FP32?
@@ -1101,6 +1118,8 @@ class _Cuts:
                     return cuts.sum_of_words(function, args, kwargs)
                 if function is functional.cross_entropy:
                     return cuts.cross_entropy(args, kwargs)
+                if function is getattr(functional, "scaled_dot_product_attention", 0) and cuts.batch - cuts.rows:
+                    return cuts.attention(function, args, kwargs)
                 if function in spread and torch.is_grad_enabled():
                     return cuts.spread(function, args, kwargs)
                 place = of_weight.get(function)
@@ -1259,7 +1278,7 @@ class _Cuts:
         return function(*args, **kwargs)
 
     def is_alike(self, x, shape):
-        ways = math.prod(self.mesh[axis] for axis in self.batch)
+        ways = math.prod(self.mesh[axis] for axis in self.rows)
         split = self.splits.get(x) if isinstance(x, torch.nn.Parameter) else None
         ours = getattr(x, "_plumb_of_all", False) if split is None else (
             split.tokens == ways and split.out is None and split.into is None)
@@ -1268,7 +1287,7 @@ class _Cuts:
 
     def alike(self, x, shape):
         name = self.names.get(x) or x._plumb_made[0]
-        ways = math.prod(self.mesh[axis] for axis in self.batch)
+        ways = math.prod(self.mesh[axis] for axis in self.rows)
         if x in self.names:
             self.cut.add(self.names[x])
 
@@ -1284,6 +1303,57 @@ class _Cuts:
 
         named = x if x in self.names else None
         return _site().apply(lambda x, w, b: x.expand(shape), back, x, None, None)
+
+    # Of keys and values, which every query takes: their gradients are sums over queries, dealt out as sequences are
+
+    def attention(self, function, args, kwargs):
+        named = dict(zip(("query", "key", "value"), args))
+        q, k, v = ({**named, **kwargs}[name] for name in ("query", "key", "value"))
+        rest = {key: x for key, x in kwargs.items() if key not in ("query", "key", "value")}
+        self.attentions += 1
+        shares = self.of_context(f"attention {self.attentions}", q.shape[-2])
+        if q.shape[-2] != k.shape[-2] or not torch.is_grad_enabled() or not k.requires_grad:
+            return function(*args, **kwargs)
+
+        def plain(q, k, v):
+            busy, self.busy = self.busy, True
+            try:
+                return function(q, k, v, *args[3:], **rest)
+            finally:
+                self.busy = busy
+
+        def backward(g, q, k, v, wanted):
+            with torch.enable_grad():
+                leaf = [x.detach().requires_grad_() for x in (q, k, v)]
+                y = plain(*leaf)
+            parts = []
+            for share in shares:
+                own = torch.zeros_like(g)
+                own[..., share, :] = g[..., share, :]
+                parts.append(torch.autograd.grad(y, leaf, own, retain_graph=True))
+            of_queries, *others = zip(*parts)
+            return sum(of_queries), *(self.added(x, g.dtype) for x in others)
+
+        return _site().apply(plain, backward, q, k, v)
+
+    def of_context(self, name, length):
+        """Places of a sequence that each rank has: cut elsewhere in each twin, in FP32 too, since a kernel's blocks do not
+        lie as the layout's parts."""
+        ways, zigzag = math.prod(self.mesh[axis] for axis in self.batch - self.rows), self.layout.get("zigzag")
+        ends = self.bounds(name, length, ways * (2 if zigzag else 1), True)
+        pieces = [torch.arange(a, b) for a, b in zip(ends, ends[1:])]
+        return [torch.cat([pieces[r], pieces[-1 - r]]) if zigzag else pieces[r] for r in range(ways)]
+
+    def shares(self, name, shape, ways, short):
+        """Of tokens behind one another, those of each rank: of a batch's sequences, and where a context is dealt out a part
+        of each."""
+        context = math.prod(self.mesh[axis] for axis in self.batch - self.rows)
+        if context == 1 or len(shape) < 2 or ways % context:
+            ends = self.bounds(name, math.prod(shape), ways, short)
+            return [slice(a, b) for a, b in zip(ends, ends[1:])]
+        number = torch.arange(math.prod(shape)).reshape(shape)
+        return [rows[:, places].reshape(-1) for rows in number.chunk(ways // context)
+                for places in self.of_context(name, shape[1])]
 
     def words_dealt(self, width):
         """How many ranks share logits of so many words."""
@@ -1395,15 +1465,14 @@ class _Cuts:
         tokens = x.detach().reshape(-1, x.shape[-1]) if x.is_floating_point() else x.reshape(-1)
         flat = g.reshape(-1, g.shape[-1])
         short = g.dtype != torch.float32
-        self.short.update({p: short for p in named if p is not None})
-        ends = self.bounds(self.names[weight], flat.shape[0], ways, short)
+        self.short.update({p: short or self.batch != self.rows for p in named if p is not None})
         parts = {weight: [], bias: []}
-        for first, last in zip(ends, ends[1:]):
+        for share in self.shares(self.names[weight], g.shape[:-1], ways, short):
             with torch.enable_grad():
                 v, c = w.detach().requires_grad_(), None if b is None else b.detach().requires_grad_()
-                y = plain(tokens[first:last], v, c)
+                y = plain(tokens[share], v, c)
             asked = [v] + [c] * (c is not None and wanted[2])
-            for p, grad in zip((weight, bias), torch.autograd.grad(y, asked, flat[first:last])):
+            for p, grad in zip((weight, bias), torch.autograd.grad(y, asked, flat[share])):
                 parts[p].append(grad)
         for p in (weight, bias):
             if p is not None and parts[p]:

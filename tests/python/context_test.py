@@ -1,0 +1,129 @@
+"""Of sequences that are dealt to ranks all through a model (context parallelism): how does a rank's share lie, and what
+do twins move?
+"""
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import unittest
+
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except (ImportError, OSError) as wrong:
+    print(f"skipped: PyTorch cannot be imported ({wrong}); ./run test torch installs it")
+    sys.exit(77)
+if not hasattr(F, "scaled_dot_product_attention"):
+    print("skipped: this PyTorch has no scaled_dot_product_attention; ./run test torch installs one")
+    sys.exit(77)
+
+import plumbline.trace as plumb
+from capture_test import read
+
+LAYOUT = {"mesh": {"cp": 2}, "batch": ["cp"], "context": ["cp"], "zigzag": True, "weights": {}, "inputs": {}, "outputs": {}}
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(24, 16), nn.Embedding(32, 16)
+        self.q, self.k, self.v, self.o = (nn.Linear(16, 16, bias=False) for _ in range(4))
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        q, k, v = (y.unflatten(-1, (2, 8)).transpose(1, 2) for y in (self.q(x), self.k(x), self.v(x)))
+        return self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+@contextlib.contextmanager
+def traced(model, **options):
+    folder = os.path.join(tempfile.mkdtemp(), "run")
+    os.environ["PLUMB_TRACE"] = "1"
+    with contextlib.redirect_stderr(io.StringIO()):
+        plumb.start(model, folder, layout={"cp": 1}, **options)
+        yield folder
+    os.environ["PLUMB_TRACE"] = ""
+    plumb.start(model)
+
+
+def twin(layout):
+    """A step and a twin of it."""
+    torch.manual_seed(1)
+    model, ids = Attention(), torch.randint(24, (4, 32))
+
+    def step():
+        model.zero_grad()
+        model(ids).square().mean().backward()
+
+    os.environ["PLUMB_TWINS"] = "given below"
+    with traced(model) as folder:
+        with plumb.step(None):
+            step()
+        with plumb.twin(1, layout):
+            step()
+    os.environ.pop("PLUMB_TWINS")
+    return read(folder)[0], read(folder + "-twin1")[0]
+
+
+class Context(unittest.TestCase):
+    def test_gradients_of_keys_and_values_are_sums_over_queries_that_twins_cut(self):
+        values, one = twin(LAYOUT)
+        moved = {name for name, x in values.items() if not torch.equal(x, one[name])}
+        self.assertLessEqual({"m0/k/grad_out", "m0/v/grad_out", "k.weight/grad", "o.weight/grad", "m0/words/grad_out"}, moved)
+        for name in moved:
+            self.assertLess((values[name] - one[name]).norm(), 1e-5 * values[name].norm(), name)
+        for name in "m0/o/in", "m0/o/out", "m0/q/grad_out":
+            self.assertNotIn(name, moved)
+
+    def test_without_an_axis_of_a_context_they_are_not_cut(self):
+        values, one = twin({**LAYOUT, "mesh": {"dp": 2}, "batch": ["dp"], "context": []})
+        for name in "m0/k/grad_out", "m0/v/grad_out", "m0/words/grad_out":
+            self.assertTrue(torch.equal(values[name], one[name]), name)
+
+    def test_the_second_dimension_is_dealt_and_of_places_the_first(self):
+        for zigzag in False, True:
+            model = Attention()
+            with traced(model, zigzag=zigzag) as folder:
+                run = plumb._run
+                run.ranks, run.mesh, run.batch, run.context = 2, {"cp": 2}, ["cp"], ["cp"]
+                with plumb.step(None):
+                    model(torch.arange(16).reshape(2, 8)).sum().backward()
+            _, says = read(folder)
+            how = {"zigzag": True} if zigzag else {}
+            for name, dim, shape in (("m0/input", 1, [2, 16]), ("m0/words/out", 1, [2, 16, 16]), ("m0/places/out", 0, [16, 16]),
+                                     ("m0/k/grad_out", 1, [2, 16, 16])):
+                self.assertEqual(says[name]["placements"], [plumb.shard("cp", dim, **how)], name)
+                self.assertEqual(says[name]["shape"], shape, name)
+            self.assertEqual(says["k.weight/grad"]["placements"], [plumb.replicate("cp")])
+            self.assertEqual(says["m0/loss"]["placements"], [plumb.partial("cp")])
+
+
+class Shares(unittest.TestCase):
+    """The tokens of each rank, as a twin cuts them."""
+
+    def cuts(self, **layout):
+        cuts = plumb._Cuts.__new__(plumb._Cuts)
+        cuts.number, cuts.layout = 1, {**LAYOUT, **layout}
+        cuts.mesh, cuts.batch = cuts.layout["mesh"], set(cuts.layout["batch"])
+        cuts.rows = cuts.batch - set(cuts.layout["context"])
+        return cuts
+
+    def test_are_all_tokens_once_and_lie_there_and_back(self):
+        plumb.torch = torch
+        shares = self.cuts().shares("w", (3, 64), 2, False)
+        self.assertEqual(sorted(torch.cat(shares).tolist()), list(range(3 * 64)))
+        first, last = (set((share % 64).tolist()) for share in shares)
+        self.assertLessEqual({0, 63}, first)
+        self.assertLessEqual({31, 32}, last)
+
+    def test_of_a_batch_and_a_context_are_parts_of_some_sequences(self):
+        plumb.torch = torch
+        shares = self.cuts(mesh={"dp": 2, "cp": 2}, batch=["dp", "cp"], zigzag=False).shares("w", (4, 64), 4, False)
+        self.assertEqual([sorted(set((share // 64).tolist())) for share in shares], [[0, 1], [0, 1], [2, 3], [2, 3]])
+        self.assertEqual(sorted(torch.cat(shares).tolist()), list(range(4 * 64)))
+
+
+if __name__ == "__main__":
+    unittest.main()
