@@ -36,6 +36,12 @@ foreach(example tensor_parallel by_hand data_parallel fully_sharded sharded_opti
     ${PROJECT_BINARY_DIR}/torch_examples --only ${example} --formats bf16)
 endforeach()
 torch_test(torch_types ${PROJECT_SOURCE_DIR}/examples/torch/types/check.py)
+torch_test(megatron_gradients ${PROJECT_SOURCE_DIR}/examples/megatron_gradient_test/test_gradients.py
+  $<TARGET_FILE:plumb> ${PROJECT_BINARY_DIR}/megatron_gradients --junit ${PROJECT_BINARY_DIR}/megatron_gradients.xml)
+torch_test(megatron_gradients_mistake ${PROJECT_SOURCE_DIR}/examples/megatron_gradient_test/test_gradients.py
+  $<TARGET_FILE:plumb> ${PROJECT_BINARY_DIR}/megatron_gradients_mistake --mistake norm)
+set_tests_properties(python.megatron_gradients_mistake PROPERTIES
+  PASS_REGULAR_EXPRESSION "FAIL, blamed: decoder.final_layernorm.weight/grad by structure")
 installed_test(jax jax ${PROJECT_SOURCE_DIR}/examples/jax/run.py $<TARGET_FILE:plumb>
   ${PROJECT_BINARY_DIR}/jax_examples --formats bf16)
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/kernel_in_python/test_*.py)
