@@ -148,6 +148,7 @@ struct ToleranceCall {
   std::optional<Place> explained = {};
   SumsIn sums = {};
   std::size_t form = 0;  // of Operation::forms
+  bool terms = true;     // false: the bounds alone are wanted, and the terms may be none
 
   // Is it this one?
   bool explains(std::size_t output, std::size_t element) const {

@@ -60,6 +60,7 @@ double Call<T>::attribute(std::string_view name) const {
 template struct Call<float>;
 template struct Call<double>;
 template struct Call<RunningError>;
+template struct Call<WorstError>;
 template struct Call<ErrorMoments>;
 template struct Call<BigFloat>;
 

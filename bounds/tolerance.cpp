@@ -17,7 +17,8 @@ class CastError {
  public:
   explicit CastError(const Format& to)
       : to_(to), u_(to.unit_roundoff()), at_zero_(to.spacing_at_zero()), largest_(to.largest()) {}
-  double operator()(const RunningError& x) const {
+  template <class Number>
+  double operator()(const Number& x) const {
     const double m = x.most();
     if (fits(x)) return 0;
     // Rounding is monotone: nothing up to the largest number becomes more than that.
@@ -25,7 +26,8 @@ class CastError {
   }
   // A stochastic cast may lose a whole spacing; a number that saturates loses what it has beyond
   // the largest.
-  double operator()(const RunningError& x, const TensorCast& cast) const {
+  template <class Number>
+  double operator()(const Number& x, const TensorCast& cast) const {
     if (!cast.saturate && !cast.key) return (*this)(x);
     const double m = x.most();
     if (fits(x)) return 0;
@@ -37,7 +39,10 @@ class CastError {
   }
 
  private:
-  bool fits(const RunningError& x) const { return x.exact() && round_to(x.value, to_) == x.value; }
+  template <class Number>
+  bool fits(const Number& x) const {
+    return x.exact() && round_to(x.value, to_) == x.value;
+  }
 
   const Format& to_;
   double u_, at_zero_, largest_;
@@ -88,6 +93,10 @@ std::vector<Term> terms_of(const Parts& parts, const std::vector<Formula>& own) 
   return terms;
 }
 
+double joined(double on_the_way, double stored, double judge) {
+  return (on_the_way + stored + judge) * outward;
+}
+
 Parts bound_of(const RunningError& y, double value, const Rule& rule) {
   Parts parts;
   const double stored = y[Share::stored];
@@ -105,8 +114,19 @@ Parts bound_of(const RunningError& y, double value, const Rule& rule) {
   }
   parts.share[static_cast<std::size_t>(Share::stored)] = stored;
   parts.share[judge_share] = judge;
-  parts.bound = ((by_chance ? likely : worst * outward) + stored + judge) * outward;
+  parts.bound = joined(by_chance ? likely : worst * outward, stored, judge);
   return parts;
+}
+
+Refusal out_of_range(std::size_t element, std::size_t output, double value) {
+  return {Why::may_overflow, "element " + std::to_string(element) + " of output " +
+                                 std::to_string(output) + ", about " + std::to_string(value) +
+                                 ", or a step to it may leave its format's range"};
+}
+
+void need_values(const ToleranceCall& call, std::size_t outputs) {
+  if (call.values.size() == outputs) return;
+  throw std::invalid_argument("a tolerance needs the values of the same call");
 }
 
 bool finite(const Matrix<double>& x) {
@@ -115,30 +135,35 @@ bool finite(const Matrix<double>& x) {
 
 }  // namespace
 
-void RunningErrorRoundings::before_parts(std::vector<Matrix<RunningError>>& parts, const Format&) {
+template <class Number>
+void ErrorRoundings<Number>::before_parts(std::vector<Matrix<Number>>& parts, const Format&) {
   wire_calls_ = 2 * parts.size() - 1;
 }
 
-void RunningErrorRoundings::round(Matrix<RunningError>& x, const Format& to) {
+template <class Number>
+void ErrorRoundings<Number>::round(Matrix<Number>& x, const Format& to) {
   const bool wire = wire_calls_ > 0;
   if (wire) --wire_calls_;
   if (to == fp32 || to == fp64) return;  // a float already
   const CastError error(to);
-  for (RunningError& value : x.values) {
+  for (Number& value : x.values) {
     const double c = error(value);
     if (wire) value.err(term<"tolerance.wire">(c), Share::wire);
     if (!wire) value[Share::stored] += term<"tolerance.stored">(c);
   }
 }
 
-void RunningErrorRoundings::round_as(Matrix<RunningError>& x, const Format& to,
-                                     const TensorCast& cast) {
+template <class Number>
+void ErrorRoundings<Number>::round_as(Matrix<Number>& x, const Format& to, const TensorCast& cast) {
   if (to == fp32 || to == fp64) return;
   const CastError error(to);
-  for (RunningError& value : x.values) {
+  for (Number& value : x.values) {
     value[Share::stored] += term<"tolerance.stored">(error(value, cast));
   }
 }
+
+template class ErrorRoundings<RunningError>;
+template class ErrorRoundings<WorstError>;
 
 RunningError added_in_any_order(const std::vector<Matrix<RunningError>>& parts, std::size_t element,
                                 const Format& wire) {
@@ -228,11 +253,10 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<RunningError>>& outputs
   for (const Matrix<RunningError>& y : outputs) elements += static_cast<double>(y.size());
   const double lambda =
       call.mode == Mode::probabilistic ? std::sqrt(2 * std::log(16 * elements / call.delta)) : 0;
+  need_values(call, outputs.size());
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     const Matrix<RunningError>& y = outputs[o];
-    if (call.values.size() != outputs.size() || call.values[o].size() != y.size()) {
-      throw std::invalid_argument("a tolerance needs the values of the same call");
-    }
+    if (call.values[o].size() != y.size()) need_values(call, 0);
     Matrix<double> bound(y.rows, y.cols);
     Parts largest, explained;
     for (std::size_t e = 0; e < y.size(); ++e) {
@@ -241,12 +265,7 @@ Outcome<Tolerance> tolerance_of(const std::vector<Matrix<RunningError>>& outputs
       bound.values[e] = parts.bound;
       if (parts.bound > largest.bound) largest = parts;
       if (call.explains(o, e)) explained = parts;
-      if (!std::isfinite(bound.values[e])) {
-        return Refusal{Why::may_overflow, "element " + std::to_string(e) + " of output " +
-                                              std::to_string(o) + ", about " +
-                                              std::to_string(y.values[e].value) +
-                                              ", or a step to it may leave its format's range"};
-      }
+      if (!std::isfinite(bound.values[e])) return out_of_range(e, o, y.values[e].value);
     }
     tolerance.bound.push_back(std::move(bound));
     const bool asked = call.explained && call.explained->output == o;
@@ -293,6 +312,42 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proo
   return tolerance_of(
       proofs.bound({pointers, call.attributes, call.how, roundings, call.sums, call.form}), call,
       repeated || any(squared, short_numbers));
+}
+
+Outcome<Tolerance> bounds_by_place(const ToleranceCall& call, WorstEvaluation evaluate) {
+  if (const auto refused = refusals_before(call); !refused.empty()) return refused.front();
+  constexpr std::size_t slice = 2048;  // whose numbers stay in a core's cache
+  Tolerance tolerance{Mode::deterministic, 0, {}, {}, {}};
+  for (const Matrix<double>& value : call.values) {
+    tolerance.bound.emplace_back(value.rows, value.cols);
+    tolerance.terms.emplace_back();
+  }
+  std::vector<Matrix<WorstError>> inputs(call.inputs.size());
+  std::vector<const Matrix<WorstError>*> pointers;
+  for (const Matrix<WorstError>& input : inputs) pointers.push_back(&input);
+  ErrorRoundings<WorstError> roundings;
+  for (std::size_t first = 0; first < call[0].size(); first += slice) {
+    const std::size_t count = std::min(slice, call[0].size() - first);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = Matrix<WorstError>(1, count);
+      std::copy_n(call[i].values.begin() + static_cast<std::ptrdiff_t>(first), count,
+                  inputs[i].values.begin());
+    }
+    const auto outputs =
+        evaluate({pointers, call.attributes, call.how, roundings, call.sums, call.form});
+    need_values(call, outputs.size());
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      for (std::size_t e = 0; e < count; ++e) {
+        const WorstError& y = outputs[o].values[e];
+        const double judge =
+            term<"tolerance.judge">(std::fabs(y.value - call.values[o].values[first + e]));
+        double& bound = tolerance.bound[o].values[first + e];
+        bound = joined(y.steps * outward, y.stored, judge);
+        if (!std::isfinite(bound)) return out_of_range(first + e, o, y.value);
+      }
+    }
+  }
+  return tolerance;
 }
 
 }  // namespace plumb::bounds

@@ -97,6 +97,7 @@ class Replay {
     }
     const std::vector<Matrix<double>> truth = operation.value(call);
     ask.values = truth;
+    ask.terms = false;
     const Outcome<Tolerance> tolerance = tolerance_of(operation, ask);
     if (!tolerance) return skip(tolerance.error().detail);
     for (std::size_t i = 0; i < truth.size(); ++i) {
@@ -112,6 +113,7 @@ class Replay {
           compare(node_.outputs[i], *found->second, truth[i], tolerance->bound[i]);
       if (out_.ratios.at(node_.outputs[i]) <= 1) continue;
       ask.explained = {i, worst};
+      ask.terms = true;
       const auto terms = tolerance_of(operation, ask)->terms[i];
       tell({i, worst}, *found->second, truth[i], tolerance->bound[i], terms);
       const std::string name = looks_like({node_, node_.outputs[i], i, call.inputs, values_,

@@ -71,17 +71,54 @@ inline double half_spacing(double m, const Format& of) {
   return half_spacing(m, of.unit_roundoff(), of.spacing_at_zero());
 }
 
-struct RunningError {
-  double value = 0;
+// What a number keeps of its errors: all of it, as SHARES and ENERGY say,
+struct AllCauses {
   std::array<double, shares> share{};  // worst case, by cause
   double common = 0;                   // see ENERGY
   double drift = 0;                    // of roundings that depend on each other
   double energy = 0;
 
-  RunningError() = default;
+  double& operator[](Share s) { return share[static_cast<std::size_t>(s)]; }
+  double operator[](Share s) const { return share[static_cast<std::size_t>(s)]; }
+  double worst() const { return share[0] + share[1] + share[2] + share[3] + share[4]; }
+  void book(double c, Share cause) {
+    (*this)[cause] += c;
+    energy += c * c;
+  }
+  void book_surely(double c, Share cause) {
+    (*this)[cause] += c;
+    drift += c;
+  }
+  void carry_books(double factor, const AllCauses& x) {
+    for (std::size_t s = 0; s < shares; ++s) share[s] += factor * x.share[s];
+    common += factor * x.common;
+    drift += factor * x.drift;
+    energy += factor * factor * x.energy;
+  }
+};
+
+// or the worst case and no more: the same bound in a fraction of the time, and nobody knows why.
+struct WorstCase {
+  double steps = 0, stored = 0;  // the cast at the end, and all before
+
+  double worst() const { return steps + stored; }
+  double& operator[](Share s) { return s == Share::stored ? stored : steps; }
+  void book(double c, Share cause) { (*this)[cause] += c; }
+  void book_surely(double c, Share cause) { (*this)[cause] += c; }
+  void carry_books(double factor, const WorstCase& x) {
+    steps += factor * x.steps;
+    stored += factor * x.stored;
+  }
+};
+
+template <class Books>
+struct Running : Books {
+  double value = 0;
+
+  Running() = default;
   // A number written in the code or read from an input: FP32 holds its nearest neighbour.
   template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
-  RunningError(Number x) : value(static_cast<double>(x)) {
+  Running(Number x) : value(static_cast<double>(x)) {
     err_surely(
         term<"running_error.read">(
             (1 + 0x1p-24) * std::fabs(static_cast<double>(static_cast<float>(value)) - value)),
@@ -90,9 +127,7 @@ struct RunningError {
   }
   explicit operator std::size_t() const { return static_cast<std::size_t>(value); }
 
-  double& operator[](Share s) { return share[static_cast<std::size_t>(s)]; }
-  double operator[](Share s) const { return share[static_cast<std::size_t>(s)]; }
-  double worst() const { return share[0] + share[1] + share[2] + share[3] + share[4]; }
+  using Books::worst;
   double most() const { return std::fabs(value) + worst(); }
   bool exact() const { return worst() == 0; }
   // Is it a number of FP32, without any error?
@@ -113,17 +148,11 @@ struct RunningError {
   }
 
   // Adds one more error of at most c.
-  void err(double c, Share cause) {
-    (*this)[cause] += c;
-    energy += c * c;
-  }
+  void err(double c, Share cause) { Books::book(c, cause); }
   // Adds an error of at most c in which chance has no part.
-  void err_surely(double c, Share cause) {
-    (*this)[cause] += c;
-    drift += c;
-  }
+  void err_surely(double c, Share cause) { Books::book_surely(c, cause); }
   // The FP32 rounding at the end of a step. Beyond FP32's range there is no bound.
-  RunningError& rounded(Share cause) {
+  Running& rounded(Share cause) {
     const double m = most();
     if (fits()) return *this;
     err(m <= 0x1.fffffep127 ? term<"running_error.rounding">(half_spacing_fp32(m))
@@ -133,7 +162,7 @@ struct RunningError {
     return *this;
   }
   // The end of a step that is off by so many ulp; half an ulp: rounded to nearest.
-  RunningError& within(double ulps, Share cause) {
+  Running& within(double ulps, Share cause) {
     if (ulps <= 0.5) return rounded(cause);
     const double m = most();
     if (m == 0) return *this;
@@ -148,7 +177,7 @@ struct RunningError {
   // have kept: so no more than the addend is lost. Where the addend is a few spacings or less,
   // roundings depend on each other (a small number vanishes each time it is added): these add up as
   // worst cases do.
-  RunningError& rounded(Share cause, double addend) {
+  Running& rounded(Share cause, double addend) {
     if (fits()) return *this;
     const double half = half_spacing_fp32(most());
     if (!(addend < 8 * half) || !(most() <= 0x1.fffffep127)) return rounded(cause);
@@ -160,19 +189,14 @@ struct RunningError {
   static double half_spacing_fp32(double m) { return half_spacing(m, 0x1p-24, 0x1p-149); }
 
   // This number's errors, times factor, on top of x's.
-  void carry(double factor, const RunningError& x) {
-    for (std::size_t s = 0; s < shares; ++s) share[s] += factor * x.share[s];
-    common += factor * x.common;
-    drift += factor * x.drift;
-    energy += factor * factor * x.energy;
-  }
-  static RunningError of(double value) {  // no errors yet
-    RunningError x;
+  void carry(double factor, const Running& x) { Books::carry_books(factor, x); }
+  static Running of(double value) {  // no errors yet
+    Running x;
     x.value = value;
     return x;
   }
 
-  friend RunningError operator-(RunningError a) {
+  friend Running operator-(Running a) {
     a.value = -a.value;
     return a;
   }
@@ -182,31 +206,30 @@ struct RunningError {
     const double back = sum - a;
     return term<"running_error.lost">(std::fabs((a - (sum - back)) + (b - back)));
   }
-  friend RunningError added(const RunningError& a, const RunningError& b, double sign,
-                            Share cause) {
-    RunningError sum = a;
+  friend Running added(const Running& a, const Running& b, double sign, Share cause) {
+    Running sum = a;
     sum.value += sign * b.value;
     sum.carry(term<"running_error.sum">(1), b);
     sum.err_surely(lost(a.value, sign * b.value, sum.value), cause);
     return sum.rounded(cause, std::min(a.most(), b.most()));
   }
-  friend RunningError multiplied(const RunningError& a, const RunningError& b) {
-    RunningError product = of(a.value * b.value);
+  friend Running multiplied(const Running& a, const Running& b) {
+    Running product = of(a.value * b.value);
     product.carry(term<"running_error.product_left">(std::fabs(b.value)), a);
     product.carry(term<"running_error.product_right">(a.most()), b);
     return product;
   }
-  friend RunningError operator+(const RunningError& a, const RunningError& b) {
+  friend Running operator+(const Running& a, const Running& b) {
     return added(a, b, 1, Share::steps);
   }
-  friend RunningError operator-(const RunningError& a, const RunningError& b) {
+  friend Running operator-(const Running& a, const Running& b) {
     return added(a, b, -1, Share::steps);
   }
-  friend RunningError operator*(const RunningError& a, const RunningError& b) {
+  friend Running operator*(const Running& a, const Running& b) {
     return multiplied(a, b).rounded(Share::steps);
   }
-  friend RunningError operator/(const RunningError& a, const RunningError& b) {
-    RunningError q = of(a.value / b.value);
+  friend Running operator/(const Running& a, const Running& b) {
+    Running q = of(a.value / b.value);
     const double least = std::fabs(b.value) * (1 - 0x1p-40) - b.worst();
     const double factor = least > 0 ? 1 / least : std::numeric_limits<double>::infinity();
     if (!a.exact()) q.carry(term<"running_error.quotient_left">(factor), a);
@@ -214,16 +237,12 @@ struct RunningError {
     return q.within(arithmetic_in_force.divide_ulp, Share::steps);
   }
   // Chains are written with +=, -= and fma: their roundings are booked as those of sums.
-  RunningError& operator+=(const RunningError& b) {
-    return *this = added(*this, b, 1, Share::sums);
-  }
-  RunningError& operator-=(const RunningError& b) {
-    return *this = added(*this, b, -1, Share::sums);
-  }
-  RunningError& operator*=(const RunningError& b) { return *this = *this * b; }
-  RunningError& operator/=(const RunningError& b) { return *this = *this / b; }
-  friend RunningError fma(const RunningError& a, const RunningError& b, const RunningError& c) {
-    RunningError sum = multiplied(a, b);
+  Running& operator+=(const Running& b) { return *this = added(*this, b, 1, Share::sums); }
+  Running& operator-=(const Running& b) { return *this = added(*this, b, -1, Share::sums); }
+  Running& operator*=(const Running& b) { return *this = *this * b; }
+  Running& operator/=(const Running& b) { return *this = *this / b; }
+  friend Running fma(const Running& a, const Running& b, const Running& c) {
+    Running sum = multiplied(a, b);
     // Rounded twice: a bound for one rounding, too (theory.md C3).
     if (!arithmetic_in_force.fuses) return added(sum.rounded(Share::sums), c, 1, Share::sums);
     const double product = sum.most();
@@ -233,8 +252,8 @@ struct RunningError {
     sum.carry(term<"running_error.fma_sum">(1), c);
     return product <= c.most() ? sum.rounded(Share::sums, product) : sum.rounded(Share::sums);
   }
-  friend RunningError sqrt(const RunningError& a) {
-    RunningError root = of(std::sqrt(a.value));
+  friend Running sqrt(const Running& a) {
+    Running root = of(std::sqrt(a.value));
     const double e = a.worst();
     if (e != 0) {
       const double slope = 1 / (root.value + std::sqrt(std::max(a.value - e, 0.0)));
@@ -242,22 +261,24 @@ struct RunningError {
     }
     return root.within(arithmetic_in_force.sqrt_ulp, Share::steps);
   }
-  friend bool operator<(const RunningError& a, const RunningError& b) { return a.value < b.value; }
+  friend bool operator<(const Running& a, const Running& b) { return a.value < b.value; }
 };
 
 // So many ulp of a library function whose exact result is x.
-inline RunningError function_result(RunningError x, double ulps) {
+template <class Books>
+Running<Books> function_result(Running<Books> x, double ulps) {
   const double m = x.most();
   x.err(m <= 0x1.fffffep127
-            ? term<"running_error.function">(2 * ulps * RunningError::half_spacing_fp32(m))
+            ? term<"running_error.function">(2 * ulps * Running<Books>::half_spacing_fp32(m))
             : std::numeric_limits<double>::infinity(),
         Share::functions);
   x.may_flush(Share::functions);
   return x;
 }
 
-inline RunningError exp(const RunningError& a) {
-  RunningError y = RunningError::of(std::exp(a.value));
+template <class Books>
+Running<Books> exp(const Running<Books>& a) {
+  Running<Books> y = Running<Books>::of(std::exp(a.value));
   const double e = a.worst();
   // Far below zero y and the first form are 0 and infinite: there without the 1, which is nothing.
   const double slope = e < 300 ? y.value * std::expm1(e) / e : std::exp(a.value + e) / e;
@@ -265,8 +286,9 @@ inline RunningError exp(const RunningError& a) {
   return function_result(y, arithmetic_in_force.exp_errors(a.most()) / 2);
 }
 
-inline RunningError log(const RunningError& a) {
-  RunningError y = RunningError::of(std::log(a.value));
+template <class Books>
+Running<Books> log(const Running<Books>& a) {
+  Running<Books> y = Running<Books>::of(std::log(a.value));
   const double e = a.worst();
   const double relative = e / a.value;
   if (e != 0) {
@@ -278,8 +300,9 @@ inline RunningError log(const RunningError& a) {
 }
 
 // The slope 2 exp(-a^2) / sqrt(pi) is largest at the end of the interval that is nearest to zero.
-inline RunningError erf(const RunningError& a) {
-  RunningError y = RunningError::of(std::erf(a.value));
+template <class Books>
+Running<Books> erf(const Running<Books>& a) {
+  Running<Books> y = Running<Books>::of(std::erf(a.value));
   const double nearest = std::max(std::fabs(a.value) - a.worst(), 0.0);
   const double slope = 1.1283791670955126 * std::exp(-nearest * nearest) * (1 + 0x1p-40);
   if (a.worst() != 0) y.carry(term<"running_error.erf">(slope), a);
@@ -288,8 +311,9 @@ inline RunningError erf(const RunningError& a) {
 }
 
 // The slope 1 / cosh(a)^2 is largest at the end of the interval that is nearest to zero.
-inline RunningError tanh(const RunningError& a) {
-  RunningError y = RunningError::of(std::tanh(a.value));
+template <class Books>
+Running<Books> tanh(const Running<Books>& a) {
+  Running<Books> y = Running<Books>::of(std::tanh(a.value));
   const double nearest = std::max(std::fabs(a.value) - a.worst(), 0.0);
   const double up = std::cosh(nearest);  // may be infinite: a slope of zero
   if (a.worst() != 0) y.carry(term<"running_error.tanh">((1 + 0x1p-40) / (up * up)), a);
@@ -300,9 +324,10 @@ inline RunningError tanh(const RunningError& a) {
 // underflow. An ulp of exp is a relative 2u, as if z were off by that much more; log sigma'
 // changes by at most as much as z, so |ds| <= s (1-s) (e^Z - 1); the addition and the division
 // round.
-inline RunningError sigmoid(const RunningError& z) {
+template <class Books>
+Running<Books> sigmoid(const Running<Books>& z) {
   constexpr double u = 0x1.01p-24;  // enlarged: covers the squares of u
-  RunningError s = RunningError::of(1 / (1 + std::exp(-z.value)));
+  Running<Books> s = Running<Books>::of(1 / (1 + std::exp(-z.value)));
   const double of_exp = u * arithmetic_in_force.exp_errors(std::min(z.most(), 128.0));
   const double off = z.worst() + of_exp;
   const double here = s.value / (1 + std::exp(z.value)) * std::expm1(off) / off;
@@ -317,16 +342,20 @@ inline RunningError sigmoid(const RunningError& z) {
   return s.within(arithmetic_in_force.divide_ulp, Share::steps);
 }
 
-inline RunningError min(const RunningError& a, const RunningError& b) {
+template <class Books>
+Running<Books> min(const Running<Books>& a, const Running<Books>& b) {
   if (!std::isfinite(a.worst())) return a;
   if (!std::isfinite(b.worst())) return b;
-  const RunningError& smaller = b.value < a.value ? b : a;
-  const RunningError& other = b.value < a.value ? a : b;
+  const Running<Books>& smaller = b.value < a.value ? b : a;
+  const Running<Books>& other = b.value < a.value ? a : b;
   if (smaller.value + smaller.worst() < other.value - other.worst()) return smaller;
-  RunningError either = smaller.worst() < other.worst() ? other : smaller;
+  Running<Books> either = smaller.worst() < other.worst() ? other : smaller;
   either.value = smaller.value;
   return either;
 }
+
+using RunningError = Running<AllCauses>;
+using WorstError = Running<WorstCase>;
 
 // with_named_error(): a number that the code goes on to use more than once. with_unnamed_errors():
 // one that meets no other of the same origin any more. Only RunningError and ErrorMoments take
@@ -335,7 +364,11 @@ inline float with_named_error(float x) { return x; }
 inline double with_named_error(double x) { return x; }
 inline float with_unnamed_errors(float x) { return x; }
 inline double with_unnamed_errors(double x) { return x; }
-inline RunningError with_unnamed_errors(const RunningError& x) { return x; }
+template <class Books>
+Running<Books> with_unnamed_errors(const Running<Books>& x) {
+  return x;
+}
+inline WorstError with_named_error(const WorstError& x) { return x; }
 inline RunningError with_named_error(RunningError x) {
   x.common += term<"running_error.shared">(std::sqrt(x.energy));
   x.energy = 0;

@@ -42,7 +42,7 @@ extern const Claim e3_fewer_than_ten_lines{
     .published = "fewer than 10",
     .reading =
         "Lines that the patch of each program of examples/torch adds (DTensor, by hand, DDP, FSDP2, "
-        "Megatron's core), counted from the patch; and tracing changes no loss.",
+        "pipelines, transformers, Megatron's core), counted from the patch; and tracing changes no loss.",
     .rows = {{"foreign-jobs", "",
               "examples/torch/run.py: run.py PLUMB FOLDER --rows foreign-jobs.csv"}},
     .picture = "",

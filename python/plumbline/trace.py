@@ -185,8 +185,8 @@ def twins(count=4):
 def twin(number, layout=None):
     """In this block the step that was traced last runs once more, with the sums that `layout` splits cut in parts.
 
-    layout: a candidate's trace, or an object as its layout.json has. Without: what PLUMB_TWINS names. Weights, optimizer, gradients and random numbers are those before the step, and
-    behind the block those after it.
+    layout: a candidate's trace, or an object as its layout.json has. Without: what PLUMB_TWINS names. Weights,
+    optimizer, gradients and random numbers are those before the step, and behind the block those after it.
     """
     return contextlib.nullcontext() if _run is None else _run.twin(number, layout or os.environ.get("PLUMB_TWINS"))
 
@@ -278,7 +278,8 @@ class _Run:
             yield
             return
         self.optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer] * (optimizer is not None)
-        self.optimizer_of = {p: one for one in reversed(self.optimizers) for group in one.param_groups for p in group["params"]}
+        self.optimizer_of = {p: one for one in reversed(self.optimizers) for group in one.param_groups
+                             for p in group["params"]}
         if os.environ.get("PLUMB_TWINS"):
             self.before = _State(self.model, self.optimizers)
         with self._taken():
@@ -568,7 +569,8 @@ class _Run:
             return None
         kind, made = type(module), {"inputs": [here + "/in", *weights]}
         if kind is nn.Linear:
-            return {"op": "gemm", **made, "attributes": {"transpose_a": 0, "transpose_b": 1}, **self._parts(f"{name}.weight", 1)}
+            return {"op": "gemm", **made, "attributes": {"transpose_a": 0, "transpose_b": 1},
+                    **self._parts(f"{name}.weight", 1)}
         if kind is nn.Embedding and module.max_norm is None:
             return {"op": "embedding", **made, **self._parts(f"{name}.weight", 0)}
         if kind is nn.LayerNorm and len(module.normalized_shape) == 1 and len(weights) == 2:
@@ -604,7 +606,8 @@ class _Run:
         made = {"parts": ways} if ways > 1 else {}
         if name != own:
             return {"op": "column_sum", "inputs": [here + "/grad_out"], **made}
-        return {"op": "gemm", "inputs": [here + "/grad_out", here + "/in"], "attributes": {"transpose_a": 1, "transpose_b": 0}, **made}
+        return {"op": "gemm", "inputs": [here + "/grad_out", here + "/in"],
+                "attributes": {"transpose_a": 1, "transpose_b": 0}, **made}
 
     def _known(self, x):
         made = getattr(x, "_plumb_made", None)
@@ -1035,7 +1038,15 @@ class _Cuts:
         return torch.randint(0, 1 << 32, (n,), generator=generator)
 
     def moved(self, parts, dtype, name):
-        """About an ulp of `dtype` goes from each part to the next, and each is rounded."""
+        """About an ulp of `dtype` goes from each part to the next, and each is rounded. Some rows at a time: what is made
+        on the way then stays in a processor's cache."""
+        rows = max(1, 2 ** 15 * len(parts[0]) // max(parts[0].numel(), 1)) if parts[0].dim() > 1 else 0
+        if not 0 < rows < len(parts[0]):
+            return self.moved_at_once(parts, dtype, name)
+        some = [self.moved_at_once(of, dtype, name) for of in zip(*(x.split(rows) for x in parts))]
+        return [torch.cat(of) for of in zip(*some)]
+
+    def moved_at_once(self, parts, dtype, name):
         n = len(parts)
         parts = [p.double() for p in parts]
         total = parts[0]
@@ -1420,20 +1431,21 @@ class _Cuts:
             return _site().apply(lambda y, w, b: y.view_as(y), tokens, y, weight, bias)
 
         def forward(x, w, b):
-            y = plain(x, w, b)
             if split.out is None:
-                return y
-            flat, v = x.to(y.dtype).reshape(-1, x.shape[-1]), w.to(y.dtype)
+                return plain(x, w, b)
+            dtype = plain(x[:1], w, b).dtype  # under autocast none of theirs
+            flat, v = x.to(dtype).reshape(-1, x.shape[-1]), w.to(dtype)
             parts = [flat[:, terms].float() @ v[:, terms].float().t() for terms in split.out]
-            total = self.added(self.moved(parts, y.dtype, name + " out"), y.dtype).reshape(y.shape)
-            return total if b is None else total + b.to(y.dtype)
+            total = self.added(self.moved(parts, dtype, name + " out"), dtype).reshape(*x.shape[:-1], len(w))
+            return total if b is None else total + b.to(dtype)
 
         def backward(g, x, w, b, wanted):
-            with torch.enable_grad():
-                leaf = [t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in (x, w, b)]
-                y = plain(*leaf)
-            asked = [t for t, want in zip(leaf, wanted) if want]
-            grads = dict(zip([n for n, want in enumerate(wanted) if want], torch.autograd.grad(y, asked, g)))
+            alone = [want and (n > 0 or split.into is None) and (n == 0 or split.tokens == 1) for n, want in enumerate(wanted)]
+            with torch.enable_grad():  # of what is not made of parts below
+                leaf = [t if t is None else t.detach().requires_grad_(need) for t, need in zip((x, w, b), alone)]
+                y = plain(*(leaf if any(alone) else (x[:1], w, b)))
+            asked = [t for t, need in zip(leaf, alone) if need]
+            grads = dict(zip([n for n, need in enumerate(alone) if need], torch.autograd.grad(y, asked, g) if asked else ()))
             if split.into is not None and (wanted[0] or copies):
                 flat, v = g.to(y.dtype).reshape(-1, g.shape[-1]), w.to(y.dtype)
                 parts = [flat[:, terms].float() @ v[terms].float() for terms in split.into]
@@ -1444,7 +1456,6 @@ class _Cuts:
                     grads[0] = self.added(self.moved(parts, y.dtype, name + " in"), x.dtype).reshape(x.shape)
             if split.tokens > 1 and wanted[1]:
                 self.by_tokens(plain, g, leaf, wanted, (weight, bias), split.tokens)
-                grads[1] = grads[2] = None
             return tuple(grads.get(n) for n in range(3 + len(copies)))
 
         copies = self.copies(x, name, len(split.into)) if split.into is not None else ()
