@@ -197,6 +197,7 @@ struct Traits {
   bool of_ranks = false;         // its inputs are the ranks': a machine's collective adds them
   bool one_product = false;      // of two matrices: a machine's card may know its steps
   bool exact = false;            // its bound is 0 in every call, by the promised formula
+  bool updates = false;          // of an optimizer: what it makes of a gradient, element by element
 };
 
 class RandomCall;

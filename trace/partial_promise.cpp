@@ -127,6 +127,11 @@ const Node* PartialPromise::node_of(const std::string& id) const {
   return found == node_of_.end() ? nullptr : &nodes_[found->second];
 }
 
+bool PartialPromise::is_update(const std::string& id) const {
+  const Node* node = node_of(id);
+  return node != nullptr && find_operation(node->op)->traits.updates;
+}
+
 std::size_t PartialPromise::in_any_rank_order() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(nodes_, [](const Node& n) { return n.how.any_rank_order; }));

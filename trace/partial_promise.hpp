@@ -45,6 +45,9 @@ class PartialPromise {
   bool empty() const { return nodes_.empty() && left_out_.empty(); }
   // The node that makes it; nullptr: nobody says how it was made.
   const Node* node_of(const std::string& id) const;
+  // Is it what an optimizer makes of a gradient? Its bound is a few ulp, so that nobody else need
+  // judge it.
+  bool is_update(const std::string& id) const;
   // "id: reason", of those that cannot be replayed.
   const std::vector<std::string>& left_out() const { return left_out_; }
   // How many calls have a sum that more than two ranks share.

@@ -197,6 +197,7 @@ extern const Operation adam{
     .truth = evaluate<BigFloat>,
     .tolerance = tolerance,
     .sums = SumOrder::none,
+    .traits = {.updates = true},
     .schema = {.inputs = {{"w", "N", "M"},
                           {"m", "N", "M"},
                           {"v", "N", "M"},

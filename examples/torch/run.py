@@ -1,12 +1,12 @@
 """Runs the examples of this folder, healthy and with each mistake, and has `plumb` judge them.
 
-    run.py PLUMB FOLDER [--only EXAMPLE] [--seeds N] [--formats fp32,bf16] [--trained] [--rows FILE] [--brief]
+    run.py PLUMB FOLDER [--only EXAMPLE] [--seeds N] [--formats fp32,bf16] [--trained] [--rows FILE] [--brief | --healthy]
 
 Programs and patches are copied to FOLDER, traces go there, too. For each example, format and seed it says whether the
 traced program prints the losses of the untraced one; how far the twins foretold the distance of the healthy candidate
 (the share of its tensors with predicted / observed in [0.8, 1.25], and in [0.5, 2]); whether the healthy run was accused;
 and who was blamed for each mistake. The exit code is 77 without PyTorch, and 1 where anything is not as it should be;
---brief leaves all but the first mistake of each example out. --trained begins with weights of 300 steps on one process.
+--brief leaves all but the first mistake of each example out, --healthy all. --trained begins with weights of 300 steps on one process.
 --rows adds what was seen to a table, a line for each healthy run and each mistake, with the verdicts of the rules flat
 and assert-close beside; a run that stands there is not made again. Small mistakes may be missed, and are told so.
 """
@@ -287,6 +287,7 @@ def main():
     parser.add_argument("--trained", action="store_true")
     parser.add_argument("--rows", type=lambda name: pathlib.Path(name).resolve())
     parser.add_argument("--brief", action="store_true")
+    parser.add_argument("--healthy", action="store_true")
     asked = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
     examples = [asked.only] if asked.only else list(MISTAKES)
@@ -304,11 +305,11 @@ def main():
     here = [example for example in examples if not missing[example]]
     for seed, example, format in itertools.product(range(asked.seeds), here, asked.formats.split(",")):
         key = (example, format, weights, seed)
-        mistakes = dict(list(MISTAKES[example].items())[:1 if asked.brief else None])
-        if not asked.brief:
+        mistakes = dict(list(MISTAKES[example].items())[:0 if asked.healthy else 1 if asked.brief else None])
+        if not asked.brief and not asked.healthy:
             mistakes.update({small: blamed for small, blamed in SMALL.get(example, {}).items()
                              if ONLY.get((example, small), format) == format})
-        if rows.has(*key, list(mistakes)[-1]):
+        if rows.has(*key, ["healthy", *mistakes][-1]):
             continue
         options = ["--seed", str(seed)] + (["--bf16"] if format == "bf16" else [])
         if asked.trained:

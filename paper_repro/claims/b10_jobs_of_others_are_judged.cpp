@@ -23,7 +23,9 @@ void count(Share& share, bool hit) {
   ++share.of;
   share.hits += hit ? 1 : 0;
 }
-std::string said(const Share& share) { return fmt::format("{} of {}", share.hits, share.of); }
+std::string said(const Share& share) {
+  return share.of > 0 ? fmt::format("{} of {}", share.hits, share.of) : "-";
+}
 
 // The smallest flat margin that accuses no healthy run of a cell: the best that a constant can be.
 double fitted(const Rows& all, const Row& of) {

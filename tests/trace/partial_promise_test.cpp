@@ -102,6 +102,39 @@ TEST_F(PartialPromises, AcquitNothingThatComesFromADifferenceNobodyExplains) {
   }
 }
 
+// What an optimizer keeps, where its producer takes it for something that twins judge, and where twins
+// are too narrow.
+TEST_F(PartialPromises, LeaveStatesOfAnOptimizerToReplay) {
+  std::string square;
+  for (const Node& node : one_.nodes) {
+    if (node.op != "adam") continue;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::string& id = node.outputs[i];
+      reference_.about[id].phase = Phase::reduce;
+      for (std::size_t k = 0; k < twins_.size(); ++k) {
+        Tensor state = *r_.values.at(id);
+        for (std::size_t e = k; e < state.size(); e += 3) state.values[e] *= 1 + 0x1p-22F;
+        twins_[k].ranks[0].shards[id] = {whole(state.rows, state.cols), state, r_.formats.at(id)};
+      }
+    }
+    square = node.outputs[1];
+  }
+  options_.rules = {"twins"};
+  EXPECT_EQ(verdict().exit_code(), 1);
+  options_.rules = {"twins", "replay"};
+  Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 0) << text_report(v);
+  EXPECT_EQ(v.unjudged, 0U) << text_report(v);
+  change(square, [](Tensor& x) { scale(x, 1.01F); });
+  v = verdict();
+  EXPECT_EQ(v.blamed, square);
+  EXPECT_EQ(v.blamed_by, "replay");
+  for (Trace* trace : {&reference_, &candidate_}) said(*trace, square).attributes["beta2"] = 0.5;
+  v = verdict();
+  EXPECT_EQ(v.exit_code(), 0) << text_report(v);  // as of weights: nobody judges it, and it is said
+  EXPECT_EQ(v.unjudged, 1U) << text_report(v);
+}
+
 // The word of the reference is wrong: it does not keep it either.
 TEST_F(PartialPromises, AccuseNobodyByAWrongWord) {
   const std::string id = "m0/layers.0.norm1/out";
