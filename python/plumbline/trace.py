@@ -309,8 +309,8 @@ class _Run:
                 _say(f"twin {number} could not cut the sums of {', '.join(sorted(uncut))}: what differs there is not "
                      "judged by twins")
             if self.cutting.batch != self.cutting.rows and not self.cutting.attentions:
-                _say(f"twin {number} met no scaled_dot_product_attention: a healthy run may be accused for gradients of keys "
-                     "and values, which ranks add")
+                _say(f"twin {number} cut no scaled_dot_product_attention: a healthy run may be accused for gradients of "
+                     "keys and values, which ranks add")
             self.uncut = uncut
             for name in self.taken:  # what no twin moves, nobody judges
                 if any(self._about(name, module) for module in uncut):
@@ -1321,10 +1321,10 @@ class _Cuts:
         named = dict(zip(("query", "key", "value"), args))
         q, k, v = ({**named, **kwargs}[name] for name in ("query", "key", "value"))
         rest = {key: x for key, x in kwargs.items() if key not in ("query", "key", "value")}
-        self.attentions += 1
-        shares = self.of_context(f"attention {self.attentions}", q.shape[-2])
         if q.shape[-2] != k.shape[-2] or not torch.is_grad_enabled() or not k.requires_grad:
             return function(*args, **kwargs)
+        self.attentions += 1
+        shares = self.of_context(f"attention {self.attentions}", q.shape[-2])
 
         def plain(q, k, v):
             busy, self.busy = self.busy, True

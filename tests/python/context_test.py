@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 try:
     import torch
@@ -38,19 +39,20 @@ class Attention(nn.Module):
 
 
 @contextlib.contextmanager
-def traced(model, **options):
+def traced(model, errors=None, **options):
     folder = os.path.join(tempfile.mkdtemp(), "run")
     os.environ["PLUMB_TRACE"] = "1"
-    with contextlib.redirect_stderr(io.StringIO()):
+    with contextlib.redirect_stderr(errors or io.StringIO()):
         plumb.start(model, folder, layout={"cp": 1}, **options)
         yield folder
     os.environ["PLUMB_TRACE"] = ""
     plumb.start(model)
 
 
-def twin(layout):
-    """A step and a twin of it."""
+def twin(layout, said=False):
+    """A step and a twin of it, or what was said of them."""
     torch.manual_seed(1)
+    errors = io.StringIO()
     model, ids = Attention(), torch.randint(24, (4, 32))
 
     def step():
@@ -58,13 +60,13 @@ def twin(layout):
         model(ids).square().mean().backward()
 
     os.environ["PLUMB_TWINS"] = "given below"
-    with traced(model) as folder:
+    with traced(model, errors) as folder:
         with plumb.step(None):
             step()
         with plumb.twin(1, layout):
             step()
     os.environ.pop("PLUMB_TWINS")
-    return read(folder)[0], read(folder + "-twin1")[0]
+    return errors.getvalue() if said else (read(folder)[0], read(folder + "-twin1")[0])
 
 
 class Context(unittest.TestCase):
@@ -81,6 +83,12 @@ class Context(unittest.TestCase):
         values, one = twin({**LAYOUT, "mesh": {"dp": 2}, "batch": ["dp"], "context": []})
         for name in "m0/k/grad_out", "m0/v/grad_out", "m0/words/grad_out":
             self.assertTrue(torch.equal(values[name], one[name]), name)
+
+    def test_a_model_with_another_attention_is_told(self):
+        self.assertNotIn("cut no scaled_dot_product_attention", twin(LAYOUT, said=True))
+        plain = lambda q, k, v, is_causal: (q @ k.transpose(-1, -2)).softmax(-1) @ v
+        with mock.patch.object(F, "scaled_dot_product_attention", plain):
+            self.assertIn("twin 1 cut no scaled_dot_product_attention", twin(LAYOUT, said=True))
 
     def test_the_second_dimension_is_dealt_and_of_places_the_first(self):
         for zigzag in False, True:
