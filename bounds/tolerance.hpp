@@ -84,7 +84,7 @@ Outcome<Tolerance> tolerance_by_evaluation(const ToleranceCall& call, const Proo
                                            std::initializer_list<std::size_t> squared = {});
 
 // The deterministic bounds of tolerance_by_evaluation, without terms, of an operation that makes each
-// element from those in its place alone: a slice after the other, in an eighth of the time.
+// element from those in its place alone: a slice after the other, in a fraction of the time.
 // REFUSES  not_finite, may_overflow  as above
 Outcome<Tolerance> bounds_by_place(const ToleranceCall& call, WorstEvaluation evaluate);
 
