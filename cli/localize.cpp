@@ -12,10 +12,6 @@
 namespace plumb::cli {
 namespace {
 
-bool wrong_by_itself(const Finding& f) {
-  return f.statistic == "replay" || f.statistic == "structure";
-}
-
 void tell(const Verdict& v) {
   if (v.findings.empty()) return say("nothing to blame\n");
   for (const std::string& note : v.notes) say("note: {}\n", note);
@@ -28,7 +24,7 @@ void tell(const Verdict& v) {
                v.findings.front().statistic, v.findings.front().detail);
   }
   for (const Finding& f : v.findings) {
-    if (!wrong_by_itself(f)) continue;
+    if (!is_wrong_by_itself(f)) continue;
     say("wrong by itself: {} ({}): {}\n", f.id, f.statistic, f.detail);
   }
 }
@@ -50,7 +46,7 @@ void tell_json(const Verdict& v, int step, const std::optional<Verdict>& rewritt
   using nlohmann::json;
   json wrong = json::array();
   for (const Finding& f : v.findings) {
-    if (!wrong_by_itself(f)) continue;
+    if (!is_wrong_by_itself(f)) continue;
     wrong.push_back({{"id", f.id}, {"statistic", f.statistic}, {"detail", f.detail}});
   }
   const std::string first = v.blamed.empty() ? "" : v.findings.front().id;

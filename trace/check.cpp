@@ -361,13 +361,12 @@ class Check {
     }
   }
 
-  // Replay and structure say who is wrong by itself; the other statistics only who differs. Where
-  // nobody knows the order of dataflow, nobody can say who was first.
+  // The first that is wrong by itself, or the first that differs. Where nobody knows the order of
+  // dataflow, nobody can say who was first.
   void blame(Verdict& v) const {
     if (v.findings.empty() || !ordered_) return;
-    const auto by_itself = std::ranges::find_if(v.findings, [](const Finding& f) {
-      return f.statistic == "replay" || f.statistic == "structure";
-    });
+    v.findings.front().may_follow = false;  // nothing upstream is wrong
+    const auto by_itself = std::ranges::find_if(v.findings, is_wrong_by_itself);
     const Finding& f = by_itself == v.findings.end() ? v.findings.front() : *by_itself;
     v.blamed = f.id;
     v.blamed_by = f.statistic;

@@ -94,6 +94,12 @@ Alike alike(const Trace& reference, const Run& of_reference, const Trace& candid
                          "): modules take in what was made beforehand, so a finding up to the "
                          "gradients lies in the module that it names");
   }
+  const std::string followed = "choices that follow the candidate";
+  if (const auto told = r.may_differ.find(followed); told != r.may_differ.end()) {
+    seen.notes.push_back(told->second +
+                         " choices of the reference follow the candidate, which chose otherwise: a "
+                         "rounding may turn them, so their scores are judged");
+  }
   if (!candidate.graph) {
     seen.notes.push_back(
         seen.ordered

@@ -12,4 +12,8 @@ std::string rule_of(const std::string& statistic) {
   return of_twins ? "twins" : statistic;
 }
 
+bool is_wrong_by_itself(const Finding& f) {
+  return f.statistic == "replay" || (f.statistic == "structure" && !f.may_follow);
+}
+
 }  // namespace plumb::trace

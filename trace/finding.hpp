@@ -32,7 +32,11 @@ struct Finding {
   Profile profile = {};          // where in the tensor it is wrong
   std::optional<double> p = {};  // of twins: chance of so much in a healthy run
   std::optional<int> rank = {};  // the one that a finding of structure speaks of
+  bool may_follow = false;  // of structure: what is wrong upstream may cause it (another shape)
 };
+
+// Replay and structure say who is wrong by itself; the other statistics only who differs.
+bool is_wrong_by_itself(const Finding& finding);
 
 // The rule that a statistic belongs to: "norm" is one of twins.
 std::string rule_of(const std::string& statistic);

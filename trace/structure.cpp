@@ -185,6 +185,7 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
     if (!same_shape) {
       findings.push_back({id, "structure", infinite,
                           "is " + shape_of(tensor) + ", the reference's is " + shape_of(r)});
+      findings.back().may_follow = !candidate.graph;
     } else if (!(r.format == tensor.format)) {
       findings.push_back({id, "structure", infinite,
                           "is " + std::string(tensor.format.name) + ", the reference's is " +

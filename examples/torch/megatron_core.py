@@ -43,7 +43,7 @@ class MasterAdamW(torch.optim.AdamW):
             p.copy_(p.main_param)
 
 
-def on_processors(*axes):
+def on_processors(*axes, **sizes):
     """In place of a GPU, of its random numbers (nothing is dropped out) and, for one rank, of torchrun."""
     torch.set_num_threads(1)
     torch.cuda.current_device, torch.cuda.synchronize = lambda: "cpu", lambda: None
@@ -52,7 +52,7 @@ def on_processors(*axes):
     CudaRNGStatesTracker.fork = lambda self, name=None: contextlib.nullcontext()
     alone = {} if "WORLD_SIZE" in os.environ else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
     dist.init_process_group("gloo", **alone)
-    parallel_state.initialize_model_parallel(**{axis: dist.get_world_size() for axis in axes})
+    parallel_state.initialize_model_parallel(**{axis: dist.get_world_size() for axis in axes}, **sizes)
 
 
 def config_of(bf16, **layout):

@@ -36,17 +36,23 @@ MISTAKES = {  # and who is to blame: one of these
     "fully_sharded": {"divide": "layers.0.attention.k.weight/grad", "ignored": "norm.weight/grad",
                       "labels": "m0/head/grad_out"},
     "sharded_optimizer": {"counted": "m0/head/grad_out", "module": "head.weight/grad", "inner": "words.weight/param"},
+    "experts": {"router": "layers.0.feed_forward.router.weight/grad", "back": "m0/layers.0.feed_forward/out",
+                "divide": "layers.0.feed_forward.experts.0.down.weight/grad"},
     "pipeline": {"layer": "layers.2.norm1.weight", "scale": "m0/head/grad_out", "order": "m0/head/grad_out"},
     "hugging_face": {"theta": "m0/model.rotary_emb/out", "mean": "m0/input.2",
                      "clip": "model.embed_tokens.weight/grad lm_head.weight/grad"},
     "megatron_core": {"mask": "m0/embedding.word_embeddings/out", "norm": "decoder.final_layernorm.weight/grad",
                       "stride": "m0/decoder.layers.0.mlp.linear_fc2/in"},
+    "megatron_experts": {"router": "decoder.layers.0.mlp.router.weight/grad",
+                         "first": "m0/decoder.layers.0.mlp.experts.local_experts.2.linear_fc1/in",
+                         "gates": "m0/decoder.layers.0.mlp.experts.local_experts.2.linear_fc2/in"},
     "megatron_pipeline": {"stages": "decoder.layers.2.input_layernorm.weight", "scale": "m0/output_layer/grad_out",
                           "ahead": "m0/output_layer/grad_out"}}
 SMALL = {  # those that change little: a rule may miss them
     "tensor_parallel": {"smoothing": "m0/loss m0/head/grad_out"}, "by_hand": {"padded": "m0/loss m0/head/grad_out"},
     "data_parallel": {"label": "m1/loss m1/head/grad_out"}, "fully_sharded": {"reduce": "head.weight/grad"},
     "sharded_optimizer": {"ends": "m0/loss m0/head/grad_out"},
+    "experts": {"balance": "m0/loss m0/layers.2.feed_forward.router/grad_out"},
     "hugging_face": {"duplicate": "model.embed_tokens.weight/grad lm_head.weight/grad", "epsilon":
                      "m0/model.layers.0.input_layernorm/out"},
     "megatron_core": {"positions": "m0/decoder.layers.0.self_attention.core_attention.scale_mask_softmax/in"}}
@@ -58,10 +64,14 @@ EXACT = {  # where nothing upstream is added over ranks: up to the first sum of 
     "megatron_pipeline": ".",
     "hugging_face": r"^m\d/model\.(embed_tokens/(in|out)|rotary_emb/.*|layers\.0\.(input_layernorm/(in|out)|self_attn\."
                     r"([qkv]_proj/(in|out)|o_proj/in)))$",
+    "experts": r"/(in|out|grad_out)$|\.experts\.",
     "context_parallel": "/(in|out)$|^m0/(head|norm|layers.2.(feed_forward.*|norm2|attention.o))/grad_out$",
+    "megatron_experts": r"^m0/(embedding.*/(in|out)|decoder\.layers\.0\.(input_layernorm/(in|out)|self_attention\."
+                        r"(linear_qkv/(in|out)|core_attention.*/(in|out)|linear_proj/in)))$",
     "megatron_core": r"^m0/(embedding.*/(in|out)|decoder\.layers\.0\.(input_layernorm/(in|out)|self_attention\."
                      r"(linear_qkv/(in|out)|core_attention.*/(in|out)|linear_proj/in)))$"}
-NEEDS = {"megatron_core": "megatron.core", "megatron_pipeline": "megatron.core", "hugging_face": "transformers"}
+NEEDS = {"megatron_core": "megatron.core", "megatron_experts": "megatron.core", "megatron_pipeline": "megatron.core",
+         "hugging_face": "transformers"}
 TWINS = [f"reference-twin{k}" for k in range(1, 5)]
 
 

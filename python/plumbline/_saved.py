@@ -158,8 +158,8 @@ def of_torch_save(file):
     torch = pytorch(file)
     try:
         whole = loaded(torch, file, file, mmap=True)
-    except Refused:
-        whole = loaded(torch, file, file)  # of before zip files
+    except (Refused, TypeError):
+        whole = loaded(torch, file, file)  # of before zip files, or by PyTorch 1.13, which cannot map
     tensors, others = [], {}
     for path, x in leaves(whole):
         if not isinstance(x, torch.Tensor):

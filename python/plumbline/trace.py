@@ -23,6 +23,7 @@ placements, dims, partition_spec, offsets, part, parts.
 import contextlib
 import ctypes
 import errno
+import functools
 import json
 import math
 import os
@@ -128,6 +129,9 @@ _run = None  # what start() began, where the environment asks for it
 WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")
 BATCH_AXES = ("dp", "data", "fsdp", "hsdp", "replicate")  # axes over which a batch is dealt, by how names begin
 CONTEXT_AXES = ("cp", "context")  # axes over which sequences are dealt all through the model, by how names begin
+EXPERT_AXES = ("ep", "expert")  # axes over which a batch is dealt, and experts: each rank has some, for the words of all
+EXPERT = re.compile(r"experts\.\d+(\.|/|$)")  # in the name of what is one expert's
+LOCAL_EXPERTS = ("local_experts", "deepspeed_experts")  # lists of a rank's own, which count from 0
 STAGE_AXES = ("pp", "pipe", "stage")  # axes whose ranks each have layers of their own, by how names begin
 MEGATRON = {  # what is dealt by heads, by its name in Megatron's core: no weight or attribute says it
     r"\.core_attention/(out|grad_out)$": "s b h[tp]", r"\.[qk]_layernorm/(in|out|grad_out)$": "s b n[tp] d",
@@ -177,9 +181,11 @@ def tensor(name, x, dims=None):
 
 
 def twins(count=4):
-    """Numbers of the twins to make behind a step that was traced, where PLUMB_TWINS names the candidate's trace."""
+    """Numbers of the twins to make behind a step that was traced, where PLUMB_TWINS names the candidate's trace. Where a
+    choice fell otherwise than there (a router's) 0 comes first: the reference once more, which chooses as the candidate.
+    """
     asked = _run is not None and _run.just_traced and os.environ.get("PLUMB_TWINS")
-    return range(1, count + 1) if asked else ()
+    return range(0 if _run.turned[0] else 1, count + 1) if asked else ()
 
 
 def twin(number, layout=None):
@@ -203,15 +209,25 @@ def _plain(name):
     return name
 
 
-def _numbers_of_layers(model):
+def _numbers_in_the_whole(model, place):
     """Layers that a stage of a pipeline counts from 0 are called by their number in the whole model, where they say it
-    (Megatron's layer_number, from 1)."""
-    numbers = {}
+    (Megatron's layer_number, from 1); experts that each rank counts from 0, by the rank's place among all that have some.
+    """
+    layers, experts = {}, {}
     for name, module in model.named_modules():
-        above, _, number = _plain(name).rpartition(".")
+        name = _plain(name + ".")
+        above, _, number = name[:-1].rpartition(".")
         if number.isdigit() and isinstance(getattr(module, "layer_number", None), int):
-            numbers[f"{above}.{number}."] = f"{above}.{module.layer_number - 1}."
-    return lambda name: next((number + name[len(own):] for own, number in numbers.items() if name.startswith(own)), name)
+            layers[name] = f"{above}.{module.layer_number - 1}."
+        if place and name[:-1].endswith(LOCAL_EXPERTS):
+            experts.update({f"{name}{n}.": f"{name}{n + place * len(module)}." for n in range(len(module))})
+
+    def whole(name):
+        for numbers in experts, layers:
+            own = next((own for own in numbers if name.startswith(own)), None)
+            name = name if own is None else numbers[own] + name[len(own):]
+        return name
+    return whole
 
 
 def _tensors_in(x):
@@ -239,22 +255,29 @@ class _Run:
         if any(hasattr(p, "tensor_model_parallel") for p in model.parameters()) and "tp" in self.mesh:
             places = {**places, **MEGATRON}
         self.places = {re.compile(match): says for match, says in places.items()}
-        self.batch = [axis for axis, size in self.mesh.items() if axis.startswith(BATCH_AXES + CONTEXT_AXES) and size > 1]
+        self.batch = [axis for axis, size in self.mesh.items()
+                      if axis.startswith(BATCH_AXES + CONTEXT_AXES + EXPERT_AXES) and size > 1]
         self.context, self.zigzag = [axis for axis in self.batch if axis.startswith(CONTEXT_AXES)], zigzag
         self.stages = [axis for axis in self.mesh if axis.startswith(STAGE_AXES)]
+        self.experts = [axis for axis in self.batch if axis.startswith(EXPERT_AXES)] or [
+            axis for axis in ("tp",) if axis in self.mesh and any(  # of Megatron: the ranks among which a layer is dealt
+                EXPERT.search(name) and not getattr(p, "allreduce", True) for name, p in model.named_parameters())]
         self.at_axis, ranks = {}, 1  # this rank's place on each
         for axis, size in reversed(self.mesh.items()):
             self.at_axis[axis], ranks = self.rank // ranks % size, ranks * size
         self.stage = tuple(self.at_axis[axis] for axis in self.stages)
         self.agree = {"model": re.sub("^FSDP", "", type(_unwrapped(model)).__name__), **agree}
-        whole = _numbers_of_layers(model)
+        place = 0
+        for axis in self.experts:
+            place = place * self.mesh[axis] + self.at_axis[axis]
+        whole = _numbers_in_the_whole(model, place)
         self.names = {p: whole(_plain(name)) for name, p in model.named_parameters()}
         self.named = {name: p for p, name in self.names.items()}
         self.modules = {whole(_plain(name + ".")).rstrip("."): module for name, module in model.named_modules()}
         self.own = {name: [self.names[p] for p in module.parameters(recurse=False)]
                     for name, module in self.modules.items()}
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
-        self.handles, self.before, self.uncut = [], None, set()
+        self.handles, self.before, self.uncut, self.followed, self.following = [], None, set(), {}, False
 
     def _axes(self, layout):
         if hasattr(layout, "mesh_dim_names"):
@@ -282,12 +305,13 @@ class _Run:
                              for p in group["params"]}
         if os.environ.get("PLUMB_TWINS"):
             self.before = _State(self.model, self.optimizers)
+            self.followed = _choices_of(os.environ["PLUMB_TWINS"], self.at) if self.ranks == 1 else {}
         with self._taken():
             yield
         self.just_traced = True
         self._write(self.out, {})
-        if self.taken and not any(at for axis, at in self.at_axis.items() if axis not in self.stages):
-            file = "layout.json" if self.rank == 0 else f"layout-{self.rank}.json"  # of the weights of each stage
+        if self.taken and not any(at for axis, at in self.at_axis.items() if axis not in self.stages + self.experts):
+            file = "layout.json" if self.rank == 0 else f"layout-{self.rank}.json"  # of each stage's weights and experts
             _write(os.path.join(self.out, file), json.dumps(self.lies, indent=1).encode())
         self.reference = self.taken if self.before else None
 
@@ -300,8 +324,17 @@ class _Run:
                                "and make twins right behind the step")
         after = _State(self.model, self.optimizers)
         self.before.restore()
-        self.cutting = _Cuts(_layout_of(layout), number, self)
+        self.following = True
         try:
+            if number == 0:
+                with self._taken():
+                    yield
+                turned, chosen = self.turned
+                _say(f"{turned} of {chosen} choices fall otherwise here than in the candidate: reference and twins follow it")
+                self.reference = self.taken
+                self._write(self.out, {"choices that follow the candidate": f"{turned} of {chosen}"})
+                return
+            self.cutting = _Cuts(_layout_of(layout), number, self)
             with self.cutting, self._taken():
                 yield
             uncut = self.cutting.not_cut()
@@ -317,7 +350,7 @@ class _Run:
                     self.taken[name] = self.reference[name]
             self._write(f"{self.out}-twin{number}", {"not cut": " ".join(sorted(uncut))})
         finally:
-            self.cutting = None
+            self.cutting, self.following = None, False
             after.restore()
 
     def _about(self, name, uncut):
@@ -328,18 +361,19 @@ class _Run:
         self.taken, self.bytes, self.order, self.micro, self.calls, self.open = {}, 0, 0, -1, {}, {}
         self.of_ids, self.of_all, self.dealt, self.words, self.takers, self.shared = set(), set(), set(), 0, {}, []
         self.lies = {"mesh": self.mesh, "batch": self.batch, "context": self.context, "zigzag": self.zigzag,
-                     "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
+                     "experts": self.experts, "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
                      "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
-        self.backward, self.root, self.taking, self.stepped = 0, None, True, []
+        self.backward, self.root, self.taking, self.stepped, self.within = 0, None, True, [], []
+        self.turned, self.chosen = [0, 0], {}
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
             if _main(p) is not p:
                 self._take(name + "/main/before", _main(p), "forward", like=name, role="given")
             for key, x in self._states(p):
                 self._take(f"{name}/{key}/before", x, "forward", like=name, role="given", known=self._kept(p, name))
-        undo = [self._patched_backward(), self._patched_to_local(), *map(self._patched_optimizer, self.optimizers),
+        undo = [self._patched_backward(), self._patched_to_local(), *self._patched_topk(), *map(self._patched_optimizer, self.optimizers),
                 *self._patched_trials()]
         self._hook()
         try:
@@ -404,6 +438,46 @@ class _Run:
             kind.to_local = whole
         return undo
 
+    def _patched_topk(self):
+        """Choices, as a router's. A last bit of a score may turn one, and what follows from it is no rounding: where the
+        candidate's trace is there already, reference and twins choose as it did, and what is judged are the scores."""
+        undo = []
+        for kind in torch, torch.Tensor:
+            def topk(x, *args, whole=kind.topk, **kwargs):
+                return self._chosen(whole(x, *args, **kwargs), x, kwargs.get("dim", args[1] if len(args) > 1 else -1))
+
+            undo.append(functools.partial(setattr, kind, "topk", kind.topk) if "topk" in vars(kind)
+                        else functools.partial(delattr, kind, "topk"))
+            kind.topk = topk
+        return undo
+
+    def _chosen(self, out, x, dim):
+        if not self.taking or not self.within or not isinstance(out, tuple):
+            return out
+        name, n = self.within[-1]
+        self.within[-1][1] += 1
+        of, scores = (f"{self._here(name)}/{what}" + (f".{n}" if n else "") for what in ("choice", "scores"))
+        made = self.chosen.setdefault(name, [])
+        if self.backward:  # a checkpoint makes again what it made of the same scores
+            of = next((of for of, known in made if known.shape == x.shape and torch.equal(known, x)), None)
+        else:
+            made.append((of, x.detach().clone()))
+        if of in self.followed:
+            own, chosen = out[1], self.followed[of].to(x.device)
+            if own.shape == chosen.shape and int(chosen.max()) < x.shape[dim]:
+                self.turned[0] += 0 if self.backward else int((own.sort(dim)[0] != chosen.sort(dim)[0]).any(dim).sum())
+                self.turned[1] += 0 if self.backward else own.numel() // own.shape[dim]
+                out = type(out)((x.gather(dim, chosen), chosen)) if self.following else out
+        if not self.backward:
+            self._take(scores, x, "forward", of=name)
+            self._take(of, out[1], "forward", of=name, known=self.taken[scores][2].get("placements")
+                       if scores in self.taken else None)
+        return out
+
+    def _here(self, name):
+        call = self.calls.get(name, 1)
+        return f"m{max(self.micro, 0)}/{name}" + (f"@{call}" if call > 1 else "")
+
     def _patched_trials(self):
         """Before its first step a pipeline tries its stages, to see what shapes go from one to the other."""
         pipelines, undo = sys.modules.get("torch.distributed.pipelining.stage"), []
@@ -452,12 +526,12 @@ class _Run:
                 for name, x in _numbered("input", [] if any(self.stage) else _tensors_in([args, kwargs])):
                     self._take(f"m{max(self.micro, 0)}/{name}", x, "forward", role="given")
 
-        self.handles = [_unwrapped(self.model).register_forward_pre_hook(begins, with_kwargs=True)]
+        self.handles = [_hooked(_unwrapped(self.model).register_forward_pre_hook, begins)]
         for name, module in self.modules.items():
-            if name and not self._of_stages(name):
+            if name and not self._of_stages(name) and not any(name.endswith(LOCAL_EXPERTS) for name, _ in module.named_children()):
                 leaf = next(module.children(), None) is None
-                self.handles.append(module.register_forward_pre_hook(self._entering(name, leaf), with_kwargs=True))
-                self.handles.append(module.register_forward_hook(self._leaving(name, module, leaf), with_kwargs=True))
+                self.handles.append(_hooked(module.register_forward_pre_hook, self._entering(name, leaf)))
+                self.handles.append(_hooked(module.register_forward_hook, self._leaving(name, module, leaf)))
 
     def _of_stages(self, name):
         """Is it a module whose layers lie on several stages, and is this not the last, whose output is the module's?"""
@@ -470,11 +544,12 @@ class _Run:
             if not self.taking:
                 return
             given = self._given(name, args, kwargs)
+            self.within.append([name, 0])
             if self.backward:  # a forward pass in a backward pass makes again what was thrown away
                 if leaf and self.cutting:
                     self.cutting.again(True)
                 return
-            call = self.calls[name] = self.calls.get(name, 0) + 1
+            self.calls[name] = self.calls.get(name, 0) + 1
             if any(not x.is_floating_point() for x in given[:1]):
                 self.of_ids.add(name)  # an embedding, whatever it is called
                 if self.words and given[0].numel() % self.words:  # fewer than the batch has: positions, as each rank has them
@@ -482,8 +557,7 @@ class _Run:
             if leaf and given:
                 self._gathered(name, given[0])
             if leaf:
-                here = f"m{max(self.micro, 0)}/{name}" + (f"@{call}" if call > 1 else "")
-                for each, x in _numbered(here + "/in", given):
+                for each, x in _numbered(self._here(name) + "/in", given):
                     self._take(each, x, "forward", of=name)
         return hook
 
@@ -494,6 +568,8 @@ class _Run:
             if not self.taking:
                 return
             given, outs = self._given(name, args, kwargs), _tensors_in(out)
+            while self.within and self.within.pop()[0] != name:
+                pass  # of a module inside that ended with an exception
             if self.backward:
                 if leaf and self.cutting:
                     self.cutting.again(False)
@@ -501,8 +577,7 @@ class _Run:
                     self.open[name].pop(0)
                     self._gradients_of(here, outs, name, turned)
                 return
-            call = self.calls[name]
-            here = f"m{max(self.micro, 0)}/{name}" + (f"@{call}" if call > 1 else "")
+            here = self._here(name)
             known = [self._known(x) for x in given] if leaf else [None]
             made_from = None if None in known else known + (
                 self.own[name] or [of for module, of in self.lies["tied"].items() if module == name])
@@ -556,7 +631,10 @@ class _Run:
                 def arrives(g, each=each, lies=lies, micro=micro):
                     self._loss(micro)
                     self._take(each, g, "backward", of=name, known=lies, turned=turned)
-                x.register_hook(arrives)
+                if x.grad_fn is None or hasattr(x.grad_fn, "register_prehook"):
+                    x.register_hook(arrives)
+                else:  # older than PyTorch 2.0, where what changes a tensor in place takes along its hooks (of a view, these)
+                    x.grad_fn.register_hook(lambda _, gs, n=x.output_nr, arrives=arrives: arrives(gs[n]))
 
     # Which operation of plumb's catalogue a tensor is, where that is known for certain: plumb replays it.
 
@@ -566,6 +644,8 @@ class _Run:
         one_type = len({x.dtype for x in [*module.parameters(recurse=False), *given, *outs]
                         if x.is_floating_point()}) == 1
         if len(given) != 1 or len(outs) != 1 or None in weights or not one_type:
+            return None
+        if _rounds_otherwise(outs[0].dtype):
             return None
         kind, made = type(module), {"inputs": [here + "/in", *weights]}
         if kind is nn.Linear:
@@ -708,7 +788,7 @@ class _Run:
                 or len(types) != 1 or not types <= {torch.float32, torch.bfloat16, torch.float16}):
             return None
         steps = {} if types == {torch.float32} else {"stepwise": 1}  # each operation returns the short type
-        if steps and any(q["kind"] == "partial" for q in self._by_dtensor(p.grad) or []):
+        if _rounds_otherwise(p.dtype) or steps and any(q["kind"] == "partial" for q in self._by_dtensor(p.grad) or []):
             return None  # the optimizer adds it up first, and rounds the sum
         beta1, beta2 = group["betas"]
         return {"op": "adam", "inputs": [was, f"{name}/exp_avg/before", f"{name}/exp_avg_sq/before", f"{name}/grad"],
@@ -783,6 +863,8 @@ class _Run:
         for axis in self.mesh:
             if axis not in named and of in self.of_all and axis in self.batch and axis not in self.context:
                 placements = placements + [partial(axis) if plain.endswith("/grad_out") else replicate(axis)]
+            elif axis in self.experts and EXPERT.search(plain):
+                continue  # lives where it is found, for the words of all ranks
             elif axis not in named and like is None and plain not in self.names.values() and axis in self.batch:
                 first.append(partial(axis) if loss or x.dim() == 0 else self._share(axis, x, of))
             elif axis not in named and axis not in self.stages:
@@ -839,6 +921,8 @@ class _Run:
 
     def _by_megatron(self, plain):
         p = self.named.get(plain)
+        if "tp" in self.experts and EXPERT.search(plain):
+            return []
         if p is None or not getattr(p, "tensor_model_parallel", False) or "tp" not in self.mesh:
             return []
         stride = getattr(p, "partition_stride", 1)
@@ -860,6 +944,8 @@ class _Run:
                 and x.shape[-1] == config.hidden_size and not hasattr(module, "weight")
                 and not any(match.search(name) for match in self.places)):
             self.dealt.add(x.shape)
+        if side == "in" and x.shape in self.dealt and of.endswith(".router"):  # it returns a row for each word
+            self.dealt.add(torch.Size([x.shape[0] * x.shape[1], module.weight.shape[0]]))
 
     def _write(self, folder, may_differ):
         if not self.taken:
@@ -871,7 +957,7 @@ class _Run:
         if folder not in [name for name, _ in self.written]:
             self.written.append((folder, []))
         steps = next(steps for name, steps in self.written if name == folder)
-        steps.append(self.at)
+        steps += [self.at] * (self.at not in steps)
         write_rank(folder, self.at, self.rank, {
             name: stored(dtype, x.shape, ctypes.string_at(x.data_ptr(), x.numel() * x.element_size()), **says)
             for name, (dtype, x, says) in self.taken.items()})
@@ -894,6 +980,18 @@ def _unwrapped(model):
     while hasattr(model, "module") and isinstance(model.module, torch.nn.Module):
         model = model.module
     return model
+
+
+def _rounds_otherwise(dtype):
+    """In short formats PyTorch 1.13 rounds on the way, too, where later ones do so at the end."""
+    return dtype != torch.float32 and int(torch.__version__.split(".")[0]) < 2
+
+
+def _hooked(register, hook):
+    try:
+        return register(hook, with_kwargs=True)
+    except TypeError:  # older than PyTorch 2.0, which shows no hook what goes by name
+        return register(lambda module, args, *out: hook(module, args, {}, *out))
 
 
 def _from_dims(text, dimensions):
@@ -969,6 +1067,43 @@ def _layout_of(layout):
     return lies
 
 
+def _choices_of(folder, step):
+    """What a candidate chose, by id: of all ranks, where they lie as chunks behind one another."""
+    try:
+        with open(os.path.join(folder, "manifest.json")) as opened:
+            manifest = json.load(opened)
+    except OSError:
+        return {}  # whoever makes twins is told
+    if step not in manifest["steps"]:
+        return {}
+    at_axis, ranks = {}, 1  # of a rank: its place, and among how many
+    for axis in reversed(manifest.get("mesh", [])):
+        at_axis[axis["axis"]] = lambda rank, ranks=ranks, size=axis["size"]: (rank // ranks % size, size)
+        ranks *= axis["size"]
+    chosen, otherwise = {}, set()
+    for rank in range(manifest["ranks"]):
+        with open(os.path.join(folder, f"step_{step:06d}", f"rank_{rank:05d}.safetensors"), "rb") as file:
+            length, = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(length))
+            for name, lies in header.items():
+                if not re.search(r"/choice(\.\d+)?$", name):
+                    continue
+                says, (first, last) = json.loads(header["__metadata__"][name]), lies["data_offsets"]
+                file.seek(8 + length + first)
+                part = chosen.setdefault(name, torch.full(says["shape"], -1))
+                for p in says.get("placements", []):
+                    if set(p) > {"axis", "kind", "dim"} or p["kind"] == "partial":
+                        otherwise.add(name)
+                    elif p["kind"] == "shard":
+                        place, ways = at_axis[p["axis"]](rank)
+                        part = part.chunk(ways, p["dim"])[place]
+                if name not in otherwise:
+                    part.copy_(torch.frombuffer(bytearray(file.read(last - first)), dtype=torch.int64).reshape(part.shape))
+    if otherwise:
+        _say(f"{len(otherwise)} choices of the candidate are not followed, since they lie otherwise than in chunks")
+    return {name: x for name, x in chosen.items() if name not in otherwise and int(x.min()) >= 0}
+
+
 class _Split:
     """How one module's sums are cut: `out` and `into` are lists of the terms that each rank has, `tokens` a number."""
 
@@ -999,7 +1134,7 @@ class _Cuts:
     def _split_of(self, name, p):
         module, _, kind = name.rpartition(".")
         weight = self.layout["weights"].get(f"{module}.weight", self.layout["weights"].get(name, []))
-        inputs = self.layout["inputs"].get(module) or [shard(axis, 0) for axis in self.batch]
+        inputs = self.inputs_of(module)
         last = self._last_dim(module)
         own = {q["axis"] for q in weight if q["kind"] == "shard"} - self.batch  # what is dealt over these is gathered first
         tokens = [q["axis"] for q in inputs if q["kind"] == "shard" and q["dim"] != last and self.mesh[q["axis"]] > 1
@@ -1014,6 +1149,11 @@ class _Cuts:
             else:
                 split.into = _terms(p.shape[0], n, q)
         return split
+
+    def inputs_of(self, module):
+        """How what a module takes is dealt: as the layout says, or by rows of a batch, of which an expert has all."""
+        own = self.layout.get("experts", ()) if EXPERT.search(module) else ()
+        return self.layout["inputs"].get(module) or [shard(axis, 0) for axis in self.batch if axis not in own]
 
     def _last_dim(self, module):
         """Of what the module takes: the dimension of features, which is none of tokens."""
@@ -1142,14 +1282,16 @@ class _Cuts:
         self.units = [module for name, module in self.run.modules.items() if self.is_unit(name, module)]
         for module in self.units:
             module.forward = lambda *args, own=module.forward, module=module, **kwargs: cuts.unit(module, own, args, kwargs)
-        self.mode, self.apply = Mode(), torch.autograd.Function.__dict__["apply"]
-        torch.autograd.Function.apply = classmethod(
+        self.mode, own = Mode(), torch.autograd.Function
+        self.apply = next(vars(kind)["apply"] for kind in own.__mro__ if "apply" in vars(kind))
+        self.leave = functools.partial(*(setattr, own, "apply", self.apply) if "apply" in vars(own) else (delattr, own, "apply"))
+        own.apply = classmethod(
             lambda kind, *args, **kwargs: cuts.function(kind, args, kwargs))
         self.mode.__enter__()
         return self
 
     def __exit__(self, *wrong):
-        torch.autograd.Function.apply = self.apply
+        self.leave()
         for module in self.units:
             del module.forward
         return self.mode.__exit__(*wrong)
@@ -1165,7 +1307,7 @@ class _Cuts:
         if (isinstance(module, known) or not weights or "forward" in vars(module)
                 or next(module.children(), None) is not None and not isinstance(module, nn.MultiheadAttention)):
             return False
-        inputs = self.layout["inputs"].get(name) or [shard(axis, 0) for axis in self.batch]
+        inputs = self.inputs_of(name)
         by_rows = all(q["dim"] == 0 and q["axis"] in self.batch for q in inputs if q["kind"] == "shard")
         splits = [self.splits[p] for p in weights]
         return by_rows and all(split.tokens > 1 and split.out is None and split.into is None for split in splits)
@@ -1606,7 +1748,8 @@ def _site():
             def forward(context, forward, backward, x, weight, bias, *copies):
                 context.save_for_backward(x, weight, bias)
                 context.how = backward
-                return forward(x, weight, bias)
+                y = forward(x, weight, bias)
+                return y.clone() if y._base is not None else y  # nobody could change a view in place
 
             @staticmethod
             def backward(context, g):

@@ -23,6 +23,7 @@ except (ImportError, OSError) as wrong:
 import plumbline.trace as plumb
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
+ROUNDS_AT_ONCE = int(torch.__version__.split(".")[0]) > 1  # in short formats; 1.13 does so on the way, too
 OUTS = ["words", "norm", "fc1", "gelu", "tanh", "silu", "fc2"] + ["rms"] * hasattr(nn, "RMSNorm")
 
 
@@ -65,7 +66,7 @@ class Replayed(unittest.TestCase):
 
     def test_is_what_the_modules_of_pytorch_make(self):
         gradients = [f"{name}/grad" for name in ("fc1.weight", "fc1.bias", "fc2.weight")]
-        for dtype in torch.float32, torch.bfloat16:
+        for dtype in (torch.float32, torch.bfloat16)[:2 if ROUNDS_AT_ONCE else 1]:
             ratios, said = replayed(dtype)
             self.holds(ratios, said, [f"m0/{name}/out" for name in OUTS] + gradients)
 
@@ -76,6 +77,7 @@ class Replayed(unittest.TestCase):
         self.holds(*replayed(weight_decay=0.1, betas=(0.8, 0.9), eps=1e-6), states)
         self.holds(*replayed(optimizer=torch.optim.Adam), states)
 
+    @unittest.skipUnless(ROUNDS_AT_ONCE, "this PyTorch rounds on the way")
     def test_is_what_adamw_makes_of_short_numbers(self):
         states = [f"{name}{what}" for name in ("words.weight", "norm.bias", "fc1.weight")
                   for what in ("/exp_avg", "/exp_avg_sq", "/param")]
@@ -113,7 +115,7 @@ class Replayed(unittest.TestCase):
                 for group in self.param_groups:
                     group["lr"] /= self.by
 
-        for dtype in torch.float32, torch.bfloat16:
+        for dtype in (torch.float32, torch.bfloat16)[:2 if ROUNDS_AT_ONCE else 1]:
             Wrong.by = 1.001 if dtype is torch.float32 else 1.5
             ratios, said = replayed(dtype, optimizer=Wrong)
             self.assertEqual(said["exit_code"], 1)

@@ -45,6 +45,39 @@ TEST_F(TwinTraces, SeeAFactorAndBlameTheFirstInTheOrderOfExecution) {
   EXPECT_EQ(v.findings.back().id, second);
 }
 
+// How many words an expert gets is a choice, which what is wrong upstream may turn.
+TEST_F(TwinTraces, BlameAnotherShapeOnlyWhereNothingBeforeItDiffers) {
+  const std::string sum = "m0/layers.0.attn.proj/out", shorter = "m0/layers.1.mlp.fc2/out";
+  for (RankRecord& rank : candidate_.ranks) {
+    Shard& shard = rank.shards.at(shorter);
+    const std::size_t rows = c_.values.at(shorter)->rows - 1, cols = c_.values.at(shorter)->cols;
+    shard = {whole(rows, cols), Tensor(rows, cols), shard.format};
+  }
+  const Verdict alone = verdict();
+  EXPECT_EQ(alone.blamed, shorter);
+  EXPECT_EQ(alone.blamed_by, "structure");
+  EXPECT_TRUE(is_wrong_by_itself(alone.findings.front()));
+  change(sum, [](Tensor& x) { scale(x, 1.02F); });
+  const Verdict behind = verdict();
+  EXPECT_EQ(behind.blamed, sum);
+  ASSERT_GE(behind.findings.size(), 2U);
+  EXPECT_FALSE(is_wrong_by_itself(behind.findings.back()));
+  // What lacks is no consequence.
+  for (RankRecord& rank : candidate_.ranks) rank.shards.erase("m0/layers.1.norm2/out");
+  EXPECT_EQ(verdict().blamed, "m0/layers.1.norm2/out");
+}
+
+TEST_F(TwinTraces, SayHowManyChoicesOfTheReferenceFollow) {
+  const auto told = [&] {
+    return std::ranges::any_of(verdict().notes, [](const std::string& note) {
+      return note.starts_with("6 of 1536 choices of the reference follow the candidate");
+    });
+  };
+  EXPECT_FALSE(told());
+  reference_.manifest.may_differ["choices that follow the candidate"] = "6 of 1536";
+  EXPECT_TRUE(told());
+}
+
 TEST_F(TwinTraces, BlameNothingWhereNobodyKnowsTheOrder) {
   for (auto& [id, says] : reference_.about) says.order.reset();
   change("m1/layers.1.attn.proj/out", [](Tensor& x) { scale(x, 1.02F); });
