@@ -28,6 +28,7 @@ endfunction()
 torch_test(capture ${PROJECT_SOURCE_DIR}/tests/python/capture_test.py)
 torch_test(context ${PROJECT_SOURCE_DIR}/tests/python/context_test.py)
 torch_test(experts ${PROJECT_SOURCE_DIR}/tests/python/experts_test.py)
+torch_test(rewriting ${PROJECT_SOURCE_DIR}/tests/python/rewriting_test.py)
 torch_test(checkpoint ${PROJECT_SOURCE_DIR}/tests/python/checkpoint_test.py $<TARGET_FILE:plumb>)
 torch_test(own_functions ${PROJECT_SOURCE_DIR}/tests/python/own_functions_test.py)
 torch_test(replayed ${PROJECT_SOURCE_DIR}/tests/python/replayed_test.py $<TARGET_FILE:plumb>)
@@ -36,6 +37,8 @@ foreach(example tensor_parallel by_hand data_parallel fully_sharded sharded_opti
   torch_test(torch_${example} ${PROJECT_SOURCE_DIR}/examples/torch/run.py $<TARGET_FILE:plumb>
     ${PROJECT_BINARY_DIR}/torch_examples --only ${example} --formats bf16)
 endforeach()
+torch_test(torch_rewriting ${PROJECT_SOURCE_DIR}/examples/torch/run.py $<TARGET_FILE:plumb>
+  ${PROJECT_BINARY_DIR}/torch_rewriting --only by_hand --formats bf16 --rewrite)
 torch_test(torch_types ${PROJECT_SOURCE_DIR}/examples/torch/types/check.py)
 torch_test(megatron_gradients ${PROJECT_SOURCE_DIR}/examples/megatron_gradient_test/test_gradients.py
   $<TARGET_FILE:plumb> ${PROJECT_BINARY_DIR}/megatron_gradients --junit ${PROJECT_BINARY_DIR}/megatron_gradients.xml)

@@ -88,7 +88,10 @@ Alike alike(const Trace& reference, const Run& of_reference, const Trace& candid
     seen.notes.push_back("the reference ran on " + std::to_string(r.world_size) +
                          " ranks: it is no single-device run");
   }
-  const std::string rewritten = c.producer == "plumb" ? setting(c, "rewrite") : "";
+  const auto by_hooks = c.may_differ.find("rewrite");
+  const std::string rewritten = c.producer == "plumb"            ? setting(c, "rewrite")
+                                : by_hooks != c.may_differ.end() ? by_hooks->second
+                                                                 : "";
   if (!rewritten.empty()) {
     seen.notes.push_back("these runs are rewritten (" + rewritten +
                          "): modules take in what was made beforehand, so a finding up to the "

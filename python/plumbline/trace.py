@@ -21,6 +21,7 @@ said beside it becomes fields of the format: id, shape, format, role, order, pha
 placements, dims, partition_spec, offsets, part, parts.
 """
 import contextlib
+import copy
 import ctypes
 import errno
 import functools
@@ -150,6 +151,7 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     data, fsdp ...), in its second over those of a context (cp, context), and whole on others. zigzag: each rank's part of a
     sequence is a chunk from the front and one from the back. places: how else, by expressions that an id has to match:
     {r"fc1\\.weight": "o[tp] i"}. average: gradients are averages over the ranks that share a batch (DDP, FSDP).
+    PLUMB_REWRITE: a reference's trace, whose tensors all modules hand on; or 1, for twins in which they do so.
     only, skip: expressions for ids. limit: GB of a rank and step, beyond which nothing is written. agree: texts by name
     that both runs must have alike.
     """
@@ -241,6 +243,21 @@ def _tensors_in(x):
     return [t for each in x for t in _tensors_in(each)]
 
 
+def _with(x, others):
+    """The same structure with other tensors."""
+    if isinstance(x, torch.Tensor):
+        return others.get(id(x), x)
+    if isinstance(x, dict):
+        new = copy.copy(x)
+        for key, each in x.items():
+            new[key] = _with(each, others)
+        return new
+    if isinstance(x, (tuple, list)):
+        new = [_with(each, others) for each in x]
+        return type(x)(*new) if hasattr(x, "_fields") else type(x)(new)
+    return x
+
+
 def _numbered(name, tensors):
     return [(name if n == 0 else f"{name}.{n}", t) for n, t in enumerate(tensors)]
 
@@ -278,6 +295,7 @@ class _Run:
                     for name, module in self.modules.items()}
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
         self.handles, self.before, self.uncut, self.followed, self.following = [], None, set(), {}, False
+        self.rewrite, self.source = os.environ.get("PLUMB_REWRITE", "0"), None
 
     def _axes(self, layout):
         if hasattr(layout, "mesh_dim_names"):
@@ -306,10 +324,14 @@ class _Run:
         if os.environ.get("PLUMB_TWINS"):
             self.before = _State(self.model, self.optimizers)
             self.followed = _choices_of(os.environ["PLUMB_TWINS"], self.at) if self.ranks == 1 else {}
+        rewritten = self.rewrite not in ("", "0", "1")
+        if rewritten:
+            self.source, self.following = _Saved(self.rewrite, self.at), True
+            self.followed = _choices_of(self.rewrite, self.at)
         with self._taken():
             yield
         self.just_traced = True
-        self._write(self.out, {})
+        self._write(self.out, self._of_rewriting() if rewritten else {})
         if self.taken and not any(at for axis, at in self.at_axis.items() if axis not in self.stages + self.experts):
             file = "layout.json" if self.rank == 0 else f"layout-{self.rank}.json"  # of each stage's weights and experts
             _write(os.path.join(self.out, file), json.dumps(self.lies, indent=1).encode())
@@ -335,6 +357,7 @@ class _Run:
                 self._write(self.out, {"choices that follow the candidate": f"{turned} of {chosen}"})
                 return
             self.cutting = _Cuts(_layout_of(layout), number, self)
+            self.source = self.reference.get if self.rewrite == "1" else None
             with self.cutting, self._taken():
                 yield
             uncut = self.cutting.not_cut()
@@ -348,9 +371,9 @@ class _Run:
             for name in self.taken:  # what no twin moves, nobody judges
                 if any(self._about(name, module) for module in uncut):
                     self.taken[name] = self.reference[name]
-            self._write(f"{self.out}-twin{number}", {"not cut": " ".join(sorted(uncut))})
+            self._write(f"{self.out}-twin{number}", {"not cut": " ".join(sorted(uncut)), **self._of_rewriting()})
         finally:
-            self.cutting, self.following = None, False
+            self.cutting, self.following, self.source = None, False, None
             after.restore()
 
     def _about(self, name, uncut):
@@ -366,7 +389,7 @@ class _Run:
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
         self.backward, self.root, self.taking, self.stepped, self.within = 0, None, True, [], []
-        self.turned, self.chosen = [0, 0], {}
+        self.turned, self.chosen, self.not_rewritten = [0, 0], {}, set()
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
             if _main(p) is not p:
@@ -462,16 +485,17 @@ class _Run:
             of = next((of for of, known in made if known.shape == x.shape and torch.equal(known, x)), None)
         else:
             made.append((of, x.detach().clone()))
+        if not self.backward:
+            self._take(scores, x, "forward", of=name)
+        lies = self.taken[scores][2].get("placements") if scores in self.taken else None
         if of in self.followed:
-            own, chosen = out[1], self.followed[of].to(x.device)
+            own, chosen = out[1], self._share_of(self.followed[of], lies or []).to(x.device)
             if own.shape == chosen.shape and int(chosen.max()) < x.shape[dim]:
                 self.turned[0] += 0 if self.backward else int((own.sort(dim)[0] != chosen.sort(dim)[0]).any(dim).sum())
                 self.turned[1] += 0 if self.backward else own.numel() // own.shape[dim]
                 out = type(out)((x.gather(dim, chosen), chosen)) if self.following else out
         if not self.backward:
-            self._take(scores, x, "forward", of=name)
-            self._take(of, out[1], "forward", of=name, known=self.taken[scores][2].get("placements")
-                       if scores in self.taken else None)
+            self._take(of, out[1], "forward", of=name, known=lies)
         return out
 
     def _here(self, name):
@@ -587,13 +611,71 @@ class _Run:
                     x._plumb_of_all = True
                 self._take(each, x, "forward", of=name, made_from=made_from, turned=turned,
                            made_by=self._made_by(name, module, here, given, outs) if leaf else None)
+            if self.source is not None:
+                out = _with(out, {id(x): self._of_reference(each, x, turned) for each, x in _numbered(here + "/out", outs)})
+                outs = _tensors_in(out)
+            for each, x in _numbered(here + "/out", outs):
                 with contextlib.suppress(AttributeError, RuntimeError):
                     x._plumb_made = each, x._version
             if any(x.requires_grad for x in outs):
                 self._gradients_of(here, outs, name, turned)
             elif not torch.is_grad_enabled():
                 self.open.setdefault(name, []).append(here)
+            return None if self.source is None else out
         return hook
+
+    # Rewriting: each module hands on what the reference has, so that no error goes from one to the next
+
+    def _of_reference(self, name, x, turned, grad=False):
+        """This rank's share of what the reference has in place of a tensor, on the same way back."""
+        if not x.is_floating_point():
+            return x
+        held = self.taken.get(name) and self.source(name)
+        placements = held and self.taken[name][2].get("placements", [])
+        if not held or any(p["kind"] == "partial" for p in placements) and not hasattr(x, "placements"):
+            self.not_rewritten.add(name)
+            return x
+        with torch.no_grad():
+            kind = sys.modules.get("torch.distributed.tensor") if hasattr(x, "placements") else None
+            value = self._share_of(held[1], placements)
+            value = (value.transpose(0, 1) if turned else value).to(x.device, x.dtype)
+            if grad and self.average:  # this rank's loss is a mean over its own share
+                value = value * math.prod(self.mesh[axis] for axis in self.batch)
+            if kind is not None:
+                lies = [kind.Replicate() if p.is_partial() else p for p in x.placements]
+                value = kind.DTensor.from_local(value, x.device_mesh, lies, run_check=False)
+            if value.shape != x.shape:
+                self.not_rewritten.add(name)
+                return x
+        if grad or not x.requires_grad:
+            return value
+        new = value + (x - x.detach())
+        for kept in "_plumb_lies", "_plumb_of_all":
+            if hasattr(x, kept):
+                setattr(new, kept, getattr(x, kept))
+        return new
+
+    def _share_of(self, whole, placements):
+        for p in placements:
+            if p["kind"] == "shard":
+                n, ways, place = whole.shape[p["dim"]], self.mesh[p["axis"]], self.at_axis[p["axis"]]
+                if "sizes" in p:
+                    own = torch.arange(n).split(p["sizes"])[place]
+                elif p.get("zigzag"):
+                    chunks = torch.arange(n).chunk(2 * ways)
+                    own = torch.cat([chunks[place], chunks[-1 - place]])
+                else:
+                    own = _terms(n, ways, p)[place]
+                whole = whole.index_select(p["dim"], own)
+        return whole
+
+    def _of_rewriting(self):
+        if self.source is None:
+            return {}
+        if self.not_rewritten:
+            _say(f"{len(self.not_rewritten)} tensors were not rewritten, first {min(self.not_rewritten)}: the reference has "
+                 "none of that shape, or each rank has a part of a sum")
+        return {"rewrite": "by the reference"}
 
     def _gathered(self, name, x):
         """Modules that take one tensor, which is no module's output: what made it (a gather) adds up their gradients on
@@ -631,6 +713,7 @@ class _Run:
                 def arrives(g, each=each, lies=lies, micro=micro):
                     self._loss(micro)
                     self._take(each, g, "backward", of=name, known=lies, turned=turned)
+                    return None if self.source is None else self._of_reference(each, g, turned, grad=True)
                 if x.grad_fn is None or hasattr(x.grad_fn, "register_prehook"):
                     x.register_hook(arrives)
                 else:  # older than PyTorch 2.0, where what changes a tensor in place takes along its hooks (of a view, these)
@@ -670,6 +753,8 @@ class _Run:
 
     def _gradient_made_by(self, p, name):
         """Of a linear layer's weight or bias that one call in one micro-batch used: tokens are summed."""
+        if self.source is not None:  # of another gradient than was taken
+            return None
         module = self.modules.get(name.rpartition(".")[0])
         here = f"m0/{name.rpartition('.')[0]}"
         used = [self.taken.get(here + side) for side in ("/in", "/grad_out")]
@@ -1104,11 +1189,33 @@ def _choices_of(folder, step):
     return {name: x for name, x in chosen.items() if name not in otherwise and int(x.min()) >= 0}
 
 
-class _Split:
-    """How one module's sums are cut: `out` and `into` are lists of the terms that each rank has, `tokens` a number."""
+class _Saved:
+    """The tensors of a run on one rank, by id, as _Run has them."""
 
-    def __init__(self, out=None, into=None, tokens=1):
-        self.out, self.into, self.tokens = out, into, tokens
+    def __init__(self, folder, step):
+        self.file = os.path.join(folder, f"step_{step:06d}", "rank_00000.safetensors")
+        with open(self.file, "rb") as file:
+            length, = struct.unpack("<Q", file.read(8))
+            self.lies, self.at = json.loads(file.read(length)), 8 + length
+        self.types = {letters: getattr(torch, name) for name, letters in LETTERS.items() if hasattr(torch, name)}
+
+    def __call__(self, name):
+        if name not in self.lies:
+            return None
+        dtype, shape, (first, last) = (self.lies[name][what] for what in ("dtype", "shape", "data_offsets"))
+        with open(self.file, "rb") as file:
+            file.seek(self.at + first)
+            raw = bytearray(file.read(last - first))
+        return dtype, torch.frombuffer(raw, dtype=self.types[dtype]).reshape(shape) if raw else torch.empty(shape)
+
+
+class _Split:
+    """How one module's sums are cut: `out` and `into` are lists of the terms that each rank has, `dealt` says of dimensions of
+    tokens in how many parts, and whether there and back; `tokens` are all parts."""
+
+    def __init__(self, out=None, into=None, dealt=None):
+        self.out, self.into, self.dealt = out, into, dealt or {}
+        self.tokens = math.prod(ways for ways, _ in self.dealt.values())
 
     def __bool__(self):
         return self.out is not None or self.into is not None or self.tokens > 1
@@ -1137,9 +1244,13 @@ class _Cuts:
         inputs = self.inputs_of(module)
         last = self._last_dim(module)
         own = {q["axis"] for q in weight if q["kind"] == "shard"} - self.batch  # what is dealt over these is gathered first
-        tokens = [q["axis"] for q in inputs if q["kind"] == "shard" and q["dim"] != last and self.mesh[q["axis"]] > 1
-                  and q["axis"] not in own]
-        split = _Split(tokens=math.prod(self.mesh[axis] for axis in tokens))
+        tokens, dealt = [], {}
+        for q in inputs:
+            if q["kind"] == "shard" and q["dim"] != last and self.mesh[q["axis"]] > 1 and q["axis"] not in own:
+                tokens.append(q["axis"])
+                ways, zigzag = dealt.get(q["dim"], (1, False))
+                dealt[q["dim"]] = ways * self.mesh[q["axis"]], zigzag or q.get("zigzag", False)
+        split = _Split(dealt=dealt)
         for q in weight:
             n = self.mesh[q["axis"]]
             if q["kind"] != "shard" or n == 1 or q["axis"] in tokens or kind != "weight" or p.dim() != 2:
@@ -1466,7 +1577,8 @@ class _Cuts:
         if q.shape[-2] != k.shape[-2] or not torch.is_grad_enabled() or not k.requires_grad:
             return function(*args, **kwargs)
         self.attentions += 1
-        shares = self.of_context(f"attention {self.attentions}", q.shape[-2])
+        ways = math.prod(self.mesh[axis] for axis in self.batch - self.rows)
+        shares = self.of_dim(f"attention {self.attentions}", q.shape[-2], ways, self.layout.get("zigzag"))
 
         def plain(q, k, v):
             busy, self.busy = self.busy, True
@@ -1489,24 +1601,24 @@ class _Cuts:
 
         return _site().apply(plain, backward, q, k, v)
 
-    def of_context(self, name, length):
-        """Places of a sequence that each rank has: cut elsewhere in each twin, in FP32 too, since a kernel's blocks do not
-        lie as the layout's parts."""
-        ways, zigzag = math.prod(self.mesh[axis] for axis in self.batch - self.rows), self.layout.get("zigzag")
+    def of_dim(self, name, length, ways, zigzag):
+        """Places along a dimension that each rank has: cut elsewhere in each twin, in FP32 too, since a kernel's blocks do
+        not lie as the layout's parts."""
         ends = self.bounds(name, length, ways * (2 if zigzag else 1), True)
         pieces = [torch.arange(a, b) for a, b in zip(ends, ends[1:])]
         return [torch.cat([pieces[r], pieces[-1 - r]]) if zigzag else pieces[r] for r in range(ways)]
 
-    def shares(self, name, shape, ways, short):
-        """Of tokens behind one another, those of each rank: of a batch's sequences, and where a context is dealt out a part
-        of each."""
-        context = math.prod(self.mesh[axis] for axis in self.batch - self.rows)
-        if context == 1 or len(shape) < 2 or ways % context:
-            ends = self.bounds(name, math.prod(shape), ways, short)
+    def shares(self, name, shape, dealt, short):
+        """Of tokens behind one another, those of each rank. Rows of a batch lie behind one another; of other dimensions a
+        rank has a part of each sequence."""
+        if not _within(dealt) or any(dim >= len(shape) for dim in dealt):
+            ends = self.bounds(name, math.prod(shape), math.prod(ways for ways, _ in dealt.values()), short)
             return [slice(a, b) for a, b in zip(ends, ends[1:])]
-        number = torch.arange(math.prod(shape)).reshape(shape)
-        return [rows[:, places].reshape(-1) for rows in number.chunk(ways // context)
-                for places in self.of_context(name, shape[1])]
+        parts = [torch.arange(math.prod(shape)).reshape(shape)]
+        for dim, (ways, zigzag) in sorted(dealt.items()):
+            sets = self.of_dim(name, shape[dim], ways, zigzag) if dim or zigzag else torch.arange(shape[0]).chunk(ways)
+            parts = [x.index_select(dim, places) for x in parts for places in sets]
+        return [x.reshape(-1) for x in parts]
 
     def words_dealt(self, width):
         """How many ranks share logits of so many words."""
@@ -1541,7 +1653,7 @@ class _Cuts:
         bias = kwargs.get("bias", args[place + 1] if len(args) > place + 1 else None)
         bias = bias if isinstance(bias, torch.nn.Parameter) else None
         split = self.splits[weight]
-        split = split if function is not functional.embedding else _Split(tokens=split.tokens)
+        split = split if function is not functional.embedding else _Split(dealt=split.dealt)
         self.cut.update(self.names[p] for p in (weight, bias) if p is not None)
         if not split:
             return function(*args, **kwargs)
@@ -1567,7 +1679,7 @@ class _Cuts:
             y = plain(x, weight.detach(), None if bias is None else bias.detach())
 
             def tokens(g, _, w, b, wanted):
-                self.by_tokens(plain, g, (x.detach(), w, b), (False, *wanted[1:]), (weight, bias), split.tokens)
+                self.by_tokens(plain, g, (x.detach(), w, b), (False, *wanted[1:]), (weight, bias), split.dealt)
                 return g, None, None
 
             return _site().apply(lambda y, w, b: y.view_as(y), tokens, y, weight, bias)
@@ -1597,7 +1709,7 @@ class _Cuts:
                 else:
                     grads[0] = self.added(self.moved(parts, y.dtype, name + " in"), x.dtype).reshape(x.shape)
             if split.tokens > 1 and wanted[1]:
-                self.by_tokens(plain, g, leaf, wanted, (weight, bias), split.tokens)
+                self.by_tokens(plain, g, leaf, wanted, (weight, bias), split.dealt)
             return tuple(grads.get(n) for n in range(3 + len(copies)))
 
         copies = self.copies(x, name, len(split.into)) if split.into is not None else ()
@@ -1613,14 +1725,14 @@ class _Cuts:
                 self.moved(parts, x.dtype, group[0] + " in"), x.dtype))
         return x._plumb_copies
 
-    def by_tokens(self, plain, g, leaf, wanted, named, ways):
+    def by_tokens(self, plain, g, leaf, wanted, named, dealt):
         (x, w, b), (weight, bias) = leaf, named
         tokens = x.detach().reshape(-1, x.shape[-1]) if x.is_floating_point() else x.reshape(-1)
         flat = g.reshape(-1, g.shape[-1])
         short = g.dtype != torch.float32
-        self.short.update({p: short or self.batch != self.rows for p in named if p is not None})
+        self.short.update({p: short or _within(dealt) for p in named if p is not None})
         parts = {weight: [], bias: []}
-        for share in self.shares(self.names[weight], g.shape[:-1], ways, short):
+        for share in self.shares(self.names[weight], g.shape[:-1], dealt, short):
             with torch.enable_grad():
                 v, c = w.detach().requires_grad_(), None if b is None else b.detach().requires_grad_()
                 y = plain(tokens[share], v, c)
@@ -1697,6 +1809,11 @@ def _autocast_as_now(device):
     if not on:
         return contextlib.nullcontext
     return lambda: torch.autocast(device, dtype, cache_enabled=False)
+
+
+def _within(dealt):
+    """Has a rank other tokens than some rows of the batch: a part of each sequence, or chunks there and back?"""
+    return any(dim or zigzag for dim, (_, zigzag) in dealt.items())
 
 
 def _terms(count, ways, split):

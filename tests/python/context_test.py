@@ -120,7 +120,7 @@ class Shares(unittest.TestCase):
 
     def test_are_all_tokens_once_and_lie_there_and_back(self):
         plumb.torch = torch
-        shares = self.cuts().shares("w", (3, 64), 2, False)
+        shares = self.cuts().shares("w", (3, 64), {1: (2, True)}, False)
         self.assertEqual(sorted(torch.cat(shares).tolist()), list(range(3 * 64)))
         first, last = (set((share % 64).tolist()) for share in shares)
         self.assertLessEqual({0, 63}, first)
@@ -128,7 +128,7 @@ class Shares(unittest.TestCase):
 
     def test_of_a_batch_and_a_context_are_parts_of_some_sequences(self):
         plumb.torch = torch
-        shares = self.cuts(mesh={"dp": 2, "cp": 2}, batch=["dp", "cp"], zigzag=False).shares("w", (4, 64), 4, False)
+        shares = self.cuts().shares("w", (4, 64), {0: (2, False), 1: (2, False)}, False)
         self.assertEqual([sorted(set((share // 64).tolist())) for share in shares], [[0, 1], [0, 1], [2, 3], [2, 3]])
         self.assertEqual(sorted(torch.cat(shares).tolist()), list(range(4 * 64)))
 
