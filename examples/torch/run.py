@@ -40,6 +40,8 @@ MISTAKES = {  # and who is to blame: one of these
     "experts": {"router": "layers.0.feed_forward.router.weight/grad", "back": "m0/layers.0.feed_forward/out",
                 "divide": "layers.0.feed_forward.experts.0.down.weight/grad"},
     "pipeline": {"layer": "layers.2.norm1.weight", "scale": "m0/head/grad_out", "order": "m0/head/grad_out"},
+    "interleaved": {"offset": "layers.2.norm1.weight", "scale": "m0/head/grad_out", "first":
+                    "layers.2.norm1.weight/exp_avg/before"},
     "hugging_face": {"theta": "m0/model.rotary_emb/out", "mean": "m0/input.2",
                      "clip": "model.embed_tokens.weight/grad lm_head.weight/grad"},
     "megatron_core": {"mask": "m0/embedding.word_embeddings/out", "norm": "decoder.final_layernorm.weight/grad",
@@ -62,6 +64,7 @@ FIRST = r"^m0/(words/(in|out)|layers\.0\.(norm1/(in|out)|attention\.([qkv]/(in|o
 EXACT = {  # where nothing upstream is added over ranks: up to the first sum of a layer, and all but gradients of weights
     "tensor_parallel": FIRST, "by_hand": FIRST, "data_parallel": "/(in|out|grad_out)$",
     "fully_sharded": "/(in|out|grad_out)$", "sharded_optimizer": "/(in|out|grad_out)$", "pipeline": ".",
+    "interleaved": ".",
     "megatron_pipeline": ".",
     "hugging_face": r"^m\d/model\.(embed_tokens/(in|out)|rotary_emb/.*|layers\.0\.(input_layernorm/(in|out)|self_attn\."
                     r"([qkv]_proj/(in|out)|o_proj/in)))$",

@@ -211,13 +211,13 @@ def _plain(name):
     return name
 
 
-def _numbers_in_the_whole(model, place):
+def _numbers_in_the_whole(model, place, plain=_plain):
     """Layers that a stage of a pipeline counts from 0 are called by their number in the whole model, where they say it
     (Megatron's layer_number, from 1); experts that each rank counts from 0, by the rank's place among all that have some.
     """
     layers, experts = {}, {}
     for name, module in model.named_modules():
-        name = _plain(name + ".")
+        name = plain(name + ".")
         above, _, number = name[:-1].rpartition(".")
         if number.isdigit() and isinstance(getattr(module, "layer_number", None), int):
             layers[name] = f"{above}.{module.layer_number - 1}."
@@ -264,7 +264,10 @@ def _numbered(name, tensors):
 
 class _Run:
     def __init__(self, model, out, layout, places, steps, only, skip, average, limit, agree, zigzag):
-        self.model, self.out, self.steps, self.average, self.limit = model, str(out), steps, average, limit
+        self.roots = list(model) if isinstance(model, (list, tuple)) else [model]  # stages of a pipeline on one rank
+        self.model = model = torch.nn.ModuleList(self.roots) if isinstance(model, (list, tuple)) else model
+        plain = _plain if len(self.roots) == 1 and model is self.roots[0] else lambda name: _plain(name.partition(".")[2])
+        self.out, self.steps, self.average, self.limit = str(out), steps, average, limit
         self.only, self.skip = re.compile(only or ""), skip and re.compile(skip)
         spread = torch.distributed.is_available() and torch.distributed.is_initialized()
         self.rank, self.ranks = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if spread else (0, 1)
@@ -283,14 +286,14 @@ class _Run:
         for axis, size in reversed(self.mesh.items()):
             self.at_axis[axis], ranks = self.rank // ranks % size, ranks * size
         self.stage = tuple(self.at_axis[axis] for axis in self.stages)
-        self.agree = {"model": re.sub("^FSDP", "", type(_unwrapped(model)).__name__), **agree}
+        self.agree = {"model": re.sub("^FSDP", "", type(_unwrapped(self.roots[0])).__name__), **agree}
         place = 0
         for axis in self.experts:
             place = place * self.mesh[axis] + self.at_axis[axis]
-        whole = _numbers_in_the_whole(model, place)
-        self.names = {p: whole(_plain(name)) for name, p in model.named_parameters()}
+        whole = _numbers_in_the_whole(model, place, plain)
+        self.names = {p: whole(plain(name)) for name, p in model.named_parameters()}
         self.named = {name: p for p, name in self.names.items()}
-        self.modules = {whole(_plain(name + ".")).rstrip("."): module for name, module in model.named_modules()}
+        self.modules = {whole(plain(name + ".")).rstrip("."): module for name, module in model.named_modules()}
         self.own = {name: [self.names[p] for p in module.parameters(recurse=False)]
                     for name, module in self.modules.items()}
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
@@ -541,16 +544,19 @@ class _Run:
     # Hooks. None returns anything, so none changes what it sees.
 
     def _hook(self):
+        calls = {}
+
         def begins(module, args, kwargs):
             if not self.backward and self.taking:
-                self.micro += 1
+                self.micro = calls[module] = calls.get(module, -1) + 1
                 self.calls = {}
                 words = [x.numel() for x in _tensors_in([args, kwargs]) if not x.is_floating_point()]
                 self.words = words[0] if words else 0
-                for name, x in _numbered("input", [] if any(self.stage) else _tensors_in([args, kwargs])):
+                first = module is _unwrapped(self.roots[0]) and not any(self.stage)
+                for name, x in _numbered("input", _tensors_in([args, kwargs]) if first else []):
                     self._take(f"m{max(self.micro, 0)}/{name}", x, "forward", role="given")
 
-        self.handles = [_hooked(_unwrapped(self.model).register_forward_pre_hook, begins)]
+        self.handles = [_hooked(_unwrapped(root).register_forward_pre_hook, begins) for root in self.roots]
         for name, module in self.modules.items():
             if name and not self._of_stages(name) and not any(name.endswith(LOCAL_EXPERTS) for name, _ in module.named_children()):
                 leaf = next(module.children(), None) is None

@@ -144,6 +144,34 @@ class Capture(unittest.TestCase):
         self.assertEqual((says["m0/input"]["role"], says["words.weight"]["role"]), ("given", "given"))
         self.assertFalse(torch.equal(values["words.weight"], values["words.weight/param"]))
 
+    def test_stages_that_share_a_rank_are_called_as_in_the_whole_model_and_count_their_own_micro_batches(self):
+        torch.manual_seed(1)
+        class Stage(nn.Module):
+            def __init__(self, n):
+                super().__init__()
+                self.layers = nn.ModuleDict({n: nn.Linear(4, 4)})
+
+            def forward(self, x):
+                return next(iter(self.layers.values()))(x)
+
+        stages, x = [Stage("0"), Stage("2")], torch.randn(2, 3, 4)
+        os.environ["PLUMB_TRACE"] = "1"
+        folder = os.path.join(tempfile.mkdtemp(), "run")
+        with contextlib.redirect_stderr(io.StringIO()):
+            plumb.start(stages, folder, layout={"pp": 1})
+            with plumb.step(None):
+                for made in [stages[0](one) for one in x]:
+                    stages[1](made).sum().backward()
+        os.environ["PLUMB_TRACE"] = ""
+        plumb.start(None)
+        values, _ = read(folder)
+        for n in 0, 1:
+            self.assertTrue(torch.equal(values[f"m{n}/input"], x[n]))
+            self.assertTrue(torch.equal(values[f"m{n}/layers.2/in"], values[f"m{n}/layers.0/out"]))
+        self.assertEqual({name for name in values if "/" not in name}, {
+            f"layers.{n}.{what}" for n in (0, 2) for what in ("weight", "bias")})
+        self.assertNotIn("m2/layers.0/in", values)
+
     def test_of_what_is_made_again_in_the_backward_pass_is_taken_once(self):
         plain, _ = read(steps("", "1")[2])
         for how in "reentrant", "recompute":
