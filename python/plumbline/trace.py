@@ -399,8 +399,8 @@ class _Run:
                 self._take(name + "/main/before", _main(p), "forward", like=name, role="given")
             for key, x in self._states(p):
                 self._take(f"{name}/{key}/before", x, "forward", like=name, role="given", known=self._kept(p, name))
-        undo = [self._patched_backward(), self._patched_to_local(), *self._patched_topk(), *map(self._patched_optimizer, self.optimizers),
-                *self._patched_trials()]
+        undo = [self._patched_backward(), self._patched_to_local(), *self._patched_topk(), *self._patched_trials(),
+                *map(self._patched_optimizer, self.optimizers)]
         self._hook()
         try:
             yield
@@ -558,7 +558,8 @@ class _Run:
 
         self.handles = [_hooked(_unwrapped(root).register_forward_pre_hook, begins) for root in self.roots]
         for name, module in self.modules.items():
-            if name and not self._of_stages(name) and not any(name.endswith(LOCAL_EXPERTS) for name, _ in module.named_children()):
+            of_some = any(child.endswith(LOCAL_EXPERTS) for child, _ in module.named_children())  # of a rank's experts
+            if name and not self._of_stages(name) and not of_some:
                 leaf = next(module.children(), None) is None
                 self.handles.append(_hooked(module.register_forward_pre_hook, self._entering(name, leaf)))
                 self.handles.append(_hooked(module.register_forward_hook, self._leaving(name, module, leaf)))
@@ -1401,7 +1402,8 @@ class _Cuts:
             module.forward = lambda *args, own=module.forward, module=module, **kwargs: cuts.unit(module, own, args, kwargs)
         self.mode, own = Mode(), torch.autograd.Function
         self.apply = next(vars(kind)["apply"] for kind in own.__mro__ if "apply" in vars(kind))
-        self.leave = functools.partial(*(setattr, own, "apply", self.apply) if "apply" in vars(own) else (delattr, own, "apply"))
+        undo = (setattr, own, "apply", self.apply) if "apply" in vars(own) else (delattr, own, "apply")
+        self.leave = functools.partial(*undo)
         own.apply = classmethod(
             lambda kind, *args, **kwargs: cuts.function(kind, args, kwargs))
         self.mode.__enter__()

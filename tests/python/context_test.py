@@ -132,6 +132,15 @@ class Shares(unittest.TestCase):
         self.assertEqual([sorted(set((share // 64).tolist())) for share in shares], [[0, 1], [0, 1], [2, 3], [2, 3]])
         self.assertEqual(sorted(torch.cat(shares).tolist()), list(range(4 * 64)))
 
+    def test_follow_from_where_a_module_s_input_lies(self):
+        cuts = self.cuts(mesh={"dp": 2, "tp": 3}, batch=["dp"], inputs={
+            "rows": [plumb.shard("dp", 0), plumb.shard("tp", 0)], "both": [plumb.shard("dp", 0), plumb.shard("tp", 1)],
+            "chunks": [plumb.shard("tp", 1, zigzag=True), plumb.replicate("dp")], "wide": [plumb.shard("tp", 2)]})
+        cuts.run = mock.Mock(reference={f"m0/{name}/in": ("F32", None, {"shape": [4, 6, 8]}) for name in cuts.layout["inputs"]})
+        dealt = {name: cuts._split_of(f"{name}.weight", torch.ones(2)).dealt for name in cuts.layout["inputs"]}
+        self.assertEqual(dealt, {"rows": {0: (6, False)}, "both": {0: (2, False), 1: (3, False)}, "chunks": {1: (3, True)},
+                                 "wide": {}})
+
 
 if __name__ == "__main__":
     unittest.main()
