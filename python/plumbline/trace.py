@@ -25,6 +25,8 @@ import copy
 import ctypes
 import errno
 import functools
+import gc
+import itertools
 import json
 import math
 import os
@@ -150,7 +152,7 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     model has DTensors they say how they lie; what is none is dealt in its first dimension over the axes of a batch (dp,
     data, fsdp ...), in its second over those of a context (cp, context), and whole on others. zigzag: each rank's part of a
     sequence is a chunk from the front and one from the back. places: how else, by expressions that an id has to match:
-    {r"fc1\\.weight": "o[tp] i"}. average: gradients are averages over the ranks that share a batch (DDP, FSDP).
+    {r"fc1\\.weight": "o[tp] i"}, or None where each rank has its own. average: gradients are averages over the ranks that share a batch (DDP, FSDP).
     PLUMB_REWRITE: a reference's trace, whose tensors all modules hand on; or 1, for twins in which they do so.
     only, skip: expressions for ids. limit: GB of a rank and step, beyond which nothing is written. agree: texts by name
     that both runs must have alike.
@@ -256,6 +258,11 @@ def _with(x, others):
         new = [_with(each, others) for each in x]
         return type(x)(*new) if hasattr(x, "_fields") else type(x)(new)
     return x
+
+
+def _of_batch(numbers, words):
+    """Are these as many as the batch has words, or as many rows, and no positions?"""
+    return numbers.numel() % words.numel() == 0 or numbers.dim() == words.dim() > 1 and len(numbers) == len(words)
 
 
 def _numbered(name, tensors):
@@ -385,9 +392,9 @@ class _Run:
     @contextlib.contextmanager
     def _taken(self):
         self.taken, self.bytes, self.order, self.micro, self.calls, self.open = {}, 0, 0, -1, {}, {}
-        self.of_ids, self.of_all, self.dealt, self.words, self.takers, self.shared = set(), set(), set(), 0, {}, []
+        self.of_ids, self.of_all, self.dealt, self.words, self.takers, self.shared = set(), set(), set(), [], {}, []
         self.lies = {"mesh": self.mesh, "batch": self.batch, "context": self.context, "zigzag": self.zigzag,
-                     "experts": self.experts, "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
+                     "experts": self.experts, "alone": [], "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
                      "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
@@ -492,9 +499,9 @@ class _Run:
             self._take(scores, x, "forward", of=name)
         lies = self.taken[scores][2].get("placements") if scores in self.taken else None
         if of in self.followed:
-            own, chosen = out[1], self._share_of(self.followed[of], lies or []).to(x.device)
+            own, chosen = out[1], _share_of(self.followed[of], lies or [], self.mesh, self.at_axis).to(x.device)
             if own.shape == chosen.shape and int(chosen.max()) < x.shape[dim]:
-                self.turned[0] += 0 if self.backward else int((own.sort(dim)[0] != chosen.sort(dim)[0]).any(dim).sum())
+                self.turned[0] += 0 if self.backward else int((own != chosen).any(dim).sum())
                 self.turned[1] += 0 if self.backward else own.numel() // own.shape[dim]
                 out = type(out)((x.gather(dim, chosen), chosen)) if self.following else out
         if not self.backward:
@@ -532,7 +539,7 @@ class _Run:
             self.stepped.append(optimizer)
             return said
 
-        optimizer.step = step
+        optimizer.step = functools.update_wrapper(step, whole)
 
         def undo():
             if own is None:
@@ -550,8 +557,7 @@ class _Run:
             if not self.backward and self.taking:
                 self.micro = calls[module] = calls.get(module, -1) + 1
                 self.calls = {}
-                words = [x.numel() for x in _tensors_in([args, kwargs]) if not x.is_floating_point()]
-                self.words = words[0] if words else 0
+                self.words = [x for x in _tensors_in([args, kwargs]) if not x.is_floating_point()]
                 first = module is _unwrapped(self.roots[0]) and not any(self.stage)
                 for name, x in _numbered("input", _tensors_in([args, kwargs]) if first else []):
                     self._take(f"m{max(self.micro, 0)}/{name}", x, "forward", role="given")
@@ -583,8 +589,8 @@ class _Run:
             self.calls[name] = self.calls.get(name, 0) + 1
             if any(not x.is_floating_point() for x in given[:1]):
                 self.of_ids.add(name)  # an embedding, whatever it is called
-                if self.words and given[0].numel() % self.words:  # fewer than the batch has: positions, as each rank has them
-                    self.of_all.add(name)
+                if self.words and not any(_of_batch(given[0], words) for words in self.words):
+                    self.of_all.add(name)  # positions, as each rank has them
             if leaf and given:
                 self._gathered(name, given[0])
             if leaf:
@@ -644,7 +650,7 @@ class _Run:
             return x
         with torch.no_grad():
             kind = sys.modules.get("torch.distributed.tensor") if hasattr(x, "placements") else None
-            value = self._share_of(held[1], placements)
+            value = _share_of(held[1], placements, self.mesh, self.at_axis)
             value = (value.transpose(0, 1) if turned else value).to(x.device, x.dtype)
             if grad and self.average:  # this rank's loss is a mean over its own share
                 value = value * math.prod(self.mesh[axis] for axis in self.batch)
@@ -661,20 +667,6 @@ class _Run:
             if hasattr(x, kept):
                 setattr(new, kept, getattr(x, kept))
         return new
-
-    def _share_of(self, whole, placements):
-        for p in placements:
-            if p["kind"] == "shard":
-                n, ways, place = whole.shape[p["dim"]], self.mesh[p["axis"]], self.at_axis[p["axis"]]
-                if "sizes" in p:
-                    own = torch.arange(n).split(p["sizes"])[place]
-                elif p.get("zigzag"):
-                    chunks = torch.arange(n).chunk(2 * ways)
-                    own = torch.cat([chunks[place], chunks[-1 - place]])
-                else:
-                    own = _terms(n, ways, p)[place]
-                whole = whole.index_select(p["dim"], own)
-        return whole
 
     def _of_rewriting(self):
         if self.source is None:
@@ -720,7 +712,8 @@ class _Run:
                 def arrives(g, each=each, lies=lies, micro=micro):
                     self._loss(micro)
                     self._take(each, g, "backward", of=name, known=lies, turned=turned)
-                    return None if self.source is None else self._of_reference(each, g, turned, grad=True)
+                    part = self.cutting and self.cutting.batch and name in self.of_all  # a part of a sum in the candidate
+                    return None if self.source is None or part else self._of_reference(each, g, turned, grad=True)
                 if x.grad_fn is None or hasattr(x.grad_fn, "register_prehook"):
                     x.register_hook(arrives)
                 else:  # older than PyTorch 2.0, where what changes a tensor in place takes along its hooks (of a view, these)
@@ -730,7 +723,7 @@ class _Run:
 
     def _made_by(self, name, module, here, given, outs):
         """Of a module that is exactly one of PyTorch's, computes in one type, and gives one tensor."""
-        nn, weights = torch.nn, [self.names.get(p) for p in module.parameters(recurse=False)]
+        nn, weights = torch.nn, [self._name_of(name, own, p) for own, p in module.named_parameters(recurse=False)]
         one_type = len({x.dtype for x in [*module.parameters(recurse=False), *given, *outs]
                         if x.is_floating_point()}) == 1
         if len(given) != 1 or len(outs) != 1 or None in weights or not one_type:
@@ -751,6 +744,11 @@ class _Run:
         if kind is nn.GELU:
             return {"op": "gelu" if module.approximate == "tanh" else "gelu_erf", **made}
         return {"op": "silu", **made} if kind is nn.SiLU else None
+
+    def _name_of(self, module, own, p):
+        """Of a weight, also where the module has another in its place for as long as it computes (FSDP2), of its type."""
+        name = self.names.get(p, f"{module}.{own}")
+        return name if name in self.named and self.named[name].dtype == p.dtype else None
 
     def _parts(self, weight, dim):
         """How many ranks share the sum over a dimension of a weight."""
@@ -941,8 +939,11 @@ class _Run:
         plain = re.sub(r"^m\d+/", "", name)
         own = self._by_dtensor(x)
         placements, shape = (own, list(x.shape)) if own is not None else (None, None)
-        rule = next((says for match, says in self.places.items() if match.search(plain)), None)
-        if rule is not None:
+        rule = next((says for match, says in self.places.items() if match.search(plain)), "")
+        if rule is None:  # each rank has its own
+            self.lies["alone"].append(plain.rpartition("/")[0])
+            return list(x.shape), []
+        if rule:
             placements, shape = _from_dims(rule, x.dim()) if isinstance(rule, str) else list(rule), None
             for p in placements:
                 if p["axis"] not in self.mesh:
@@ -1119,8 +1120,14 @@ class _State:
         self.groups = [[{key: x for key, x in group.items() if key != "params"} for group in one.param_groups]
                        for one in optimizers]
         self.random = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+        kind = getattr(torch.optim.lr_scheduler, "LRScheduler", torch.optim.lr_scheduler._LRScheduler)
+        self.schedules = [(one, copy.deepcopy({key: x for key, x in vars(one).items() if key != "optimizer"}))
+                          for one in gc.get_objects() if issubclass(type(one), kind) and any(
+                              getattr(one, "optimizer", None) is other for other in optimizers)]
 
     def restore(self):
+        for one, was in self.schedules:
+            vars(one).update(copy.deepcopy(was))
         with torch.no_grad():
             for x, was in self.held:
                 x.copy_(was)
@@ -1155,7 +1162,8 @@ def _layout_of(layout):
                 more = json.load(opened)
             for kind in "weights", "inputs", "outputs", "tied":
                 lies[kind].update(more[kind])
-            lies["shared"] += more["shared"]
+            for kind in "shared", "alone":
+                lies[kind] = lies.get(kind, []) + more.get(kind, [])
     return lies
 
 
@@ -1271,6 +1279,8 @@ class _Cuts:
     def inputs_of(self, module):
         """How what a module takes is dealt: as the layout says, or by rows of a batch, of which an expert has all."""
         own = self.layout.get("experts", ()) if EXPERT.search(module) else ()
+        if module in self.layout.get("alone", ()):
+            return []
         return self.layout["inputs"].get(module) or [shard(axis, 0) for axis in self.batch if axis not in own]
 
     def _last_dim(self, module):
@@ -1407,13 +1417,33 @@ class _Cuts:
         own.apply = classmethod(
             lambda kind, *args, **kwargs: cuts.function(kind, args, kwargs))
         self.mode.__enter__()
+        clip = torch.nn.utils.clip_grad
+        self.norm, clip._get_total_norm = getattr(clip, "_get_total_norm", None), self.total_norm  # since PyTorch 2.6
         return self
 
     def __exit__(self, *wrong):
         self.leave()
+        torch.nn.utils.clip_grad._get_total_norm = self.norm
         for module in self.units:
             del module.forward
         return self.mode.__exit__(*wrong)
+
+    # The norm by which gradients are clipped: of each rank's shares, and then of these norms
+
+    def total_norm(self, tensors, norm_type=2.0, *args, **kwargs):
+        names = {id(p.grad): name for p, name in self.names.items() if p.grad is not None}
+        grads = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+        lies = [[q for q in self.layout["weights"].get(names.get(id(g)), []) if q["kind"] == "shard" and self.mesh[q["axis"]] > 1]
+                for g in grads]
+        axes = sorted({q["axis"] for of in lies for q in of})
+        if float(norm_type) != 2 or not axes:
+            return self.norm(grads, norm_type, *args, **kwargs)
+        norms = []
+        for places in itertools.product(*(range(self.mesh[axis]) for axis in axes)):
+            place = dict(zip(axes, places))
+            norms.append(self.norm([_share_of(g, of, self.mesh, place) for g, of in zip(grads, lies) if all(
+                at == 0 or any(q["axis"] == axis for q in of) for axis, at in place.items())], norm_type))
+        return torch.stack(norms).norm()
 
     # Modules of which nothing is known but that a batch is dealt: their gradients are added by parts of the batch
 
@@ -1817,6 +1847,22 @@ def _autocast_as_now(device):
     if not on:
         return contextlib.nullcontext
     return lambda: torch.autocast(device, dtype, cache_enabled=False)
+
+
+def _share_of(whole, placements, mesh, place):
+    """What the rank at these places has of a whole tensor."""
+    for p in placements:
+        if p["kind"] == "shard":
+            n, ways, at = whole.shape[p["dim"]], mesh[p["axis"]], place[p["axis"]]
+            if "sizes" in p:
+                own = torch.arange(n).split(p["sizes"])[at]
+            elif p.get("zigzag"):
+                chunks = torch.arange(n).chunk(2 * ways)
+                own = torch.cat([chunks[at], chunks[-1 - at]])
+            else:
+                own = [*_terms(n, ways, p), *[torch.arange(0)] * ways][at]
+            whole = whole.index_select(p["dim"], own)
+    return whole
 
 
 def _within(dealt):
