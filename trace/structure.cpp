@@ -1,5 +1,8 @@
 #include "trace/structure.hpp"
 
+#include <fmt/format.h>
+
+#include "bounds/operation.hpp"
 #include "number/words.hpp"
 
 #include <algorithm>
@@ -122,6 +125,28 @@ std::string updated_from(const std::string& id) {
   return "";
 }
 
+// Adds settings in which the runs differ, as an epsilon. What an optimizer makes is said of its
+// last output, the weight.
+void add_other_settings(const Abouts& reference, const Abouts& candidate, const Run& merged,
+                        std::vector<Finding>& findings) {
+  for (const auto& [id, says] : candidate) {
+    const auto found = reference.find(id);
+    if (found == reference.end() || !says.made_by || !found->second.made_by) continue;
+    const MadeBy &ran = *says.made_by, &promised = *found->second.made_by;
+    if (ran.op != promised.op || !merged.values.contains(id)) continue;
+    const Operation& operation = *find_operation(ran.op);
+    if (operation.traits.updates && ran.output + 1 < operation.schema.outputs.size()) continue;
+    for (const auto& [name, value] : ran.attributes) {
+      const auto other = promised.attributes.find(name);
+      if (other == promised.attributes.end() || other->second == value) continue;
+      findings.push_back({id, "structure", infinite,
+                          fmt::format("is made with {} = {:g}, the reference's with {:g}", name,
+                                      value, other->second)});
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 bool left_out(const Graph& graph, const Wholes& values) {
@@ -165,6 +190,7 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
     return allowed.matches(finding.id) && found_left_out(candidate, merged, finding.id);
   });
   add_not_finite(reference, candidate, merged, findings);
+  add_other_settings(of_reference, candidate.about, merged, findings);
   std::set<std::string> leaves;
   const std::set<std::string> own_shape = shaped_by_layout(candidate);
   if (candidate.graph) {

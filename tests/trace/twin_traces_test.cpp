@@ -67,6 +67,36 @@ TEST_F(TwinTraces, BlameAnotherShapeOnlyWhereNothingBeforeItDiffers) {
   EXPECT_EQ(verdict().blamed, "m0/layers.1.norm2/out");
 }
 
+TEST_F(TwinTraces, FindAnotherSettingWhateverItDoes) {
+  const std::string id = "m0/layers.1.norm1/out";
+  const auto made = [](double eps) { return MadeBy{"rmsnorm", {"x", "w"}, 0, {{"eps", eps}}}; };
+  reference_.about[id].made_by = candidate_.about[id].made_by = made(1e-5);
+  EXPECT_EQ(verdict().exit_code(), 0);
+  candidate_.about[id].made_by = made(1e-3);
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 1);
+  EXPECT_EQ(v.blamed, id);
+  EXPECT_EQ(v.findings.front().detail, "is made with eps = 0.001, the reference's with 1e-05");
+}
+
+// An optimizer's rate does nothing to its states.
+TEST_F(TwinTraces, FindAnotherSettingOfAnOptimizerAtTheWeight) {
+  const std::vector<std::string> outputs{"m0/layers.0.norm1/out", "m0/layers.0.norm2/out",
+                                         "m0/layers.1.norm1/out"};
+  const auto made = [](std::size_t output, double rate) {
+    const Attributes settings{{"lr", rate},  {"beta1", 0.9}, {"beta2", 0.999},
+                              {"eps", 1e-8}, {"step", 1},    {"weight_decay", 0}};
+    return MadeBy{"adam", {"w", "m", "v", "g"}, output, settings};
+  };
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    reference_.about[outputs[n]].made_by = made(n, 0.1);
+    candidate_.about[outputs[n]].made_by = made(n, 0.2);
+  }
+  const Verdict v = verdict();
+  ASSERT_EQ(v.findings.size(), 1U);
+  EXPECT_EQ(v.blamed, outputs.back());
+}
+
 TEST_F(TwinTraces, SayHowManyChoicesOfTheReferenceFollow) {
   const auto told = [&] {
     return std::ranges::any_of(verdict().notes, [](const std::string& note) {
