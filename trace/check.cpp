@@ -294,6 +294,10 @@ class Check {
         v.lines.push_back(std::move(line));
       }
     }
+    const auto first = std::ranges::min_element(open, {}, [&](const LeftOpen& one) {
+      return std::pair(!one.what.by_itself, order_(one.what.id));
+    });
+    if (first != open.end() && first->what.by_itself && ordered_) v.earliest = first->what.id;
     tell_what_is_open(std::move(open), v);
     std::stable_sort(v.lines.begin(), v.lines.end(),
                      [&](const Line& a, const Line& b) { return order_(a.id) < order_(b.id); });

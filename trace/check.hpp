@@ -79,6 +79,7 @@ struct Verdict {
   std::size_t unjudged = 0;  // tensors that no rule judged although they differ: given twins do not
   std::size_t unexplained = 0;              // of these: differences that have no known reason
   std::pair<std::string, double> farthest;  // of these: the largest difference, relative
+  std::string earliest;                     // of these: the first in dataflow order
   std::vector<Line> lines;                  // in dataflow order
   std::size_t tests = 0;                    // of the twins rule
   std::size_t vacuous = 0;                  // tensors whose tolerance exceeds half their signal

@@ -133,6 +133,21 @@ TEST_F(TwinTraces, AccuseNothingThatNoTwinMovesNorWhatIsMadeFromIt) {
   EXPECT_NE(headline(v).find("that differ were not judged"), std::string::npos) << headline(v);
 }
 
+TEST_F(TwinTraces, NameTheFirstTensorThatNobodyJudgesBesideTheFarthest) {
+  const std::string first = "m0/embedding/out", farthest = "m0/layers.0.norm1/out";
+  reference_.about["w"].role = Role::given;
+  for (const std::string& id : {first, farthest}) reference_.about[id].from = {{"w"}};
+  change(first, [](Tensor& x) { scale(x, 1.02F); });
+  EXPECT_EQ(headline(verdict()).find("the first is"), std::string::npos);
+  change(farthest, [](Tensor& x) { scale(x, 1.5F); });
+  const Verdict v = verdict();
+  EXPECT_EQ(v.farthest.first, farthest);
+  EXPECT_EQ(v.earliest, first);
+  EXPECT_NE(headline(v).find("of their size (" + farthest + "; the first is " + first + ")"),
+            std::string::npos)
+      << headline(v);
+}
+
 TEST_F(TwinTraces, JudgeWhatDoesNotComeFromWhatNobodyKnows) {
   change("m0/layers.0.norm1/out", [](Tensor& x) { scale(x, 1.02F); });
   for (const Node& node : one_.nodes) {  // the producer knows from what each was made
