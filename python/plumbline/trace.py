@@ -152,7 +152,8 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     model has DTensors they say how they lie; what is none is dealt in its first dimension over the axes of a batch (dp,
     data, fsdp ...), in its second over those of a context (cp, context), and whole on others. zigzag: each rank's part of a
     sequence is a chunk from the front and one from the back. places: how else, by expressions that an id has to match:
-    {r"fc1\\.weight": "o[tp] i"}, or None where each rank has its own. average: gradients are averages over the ranks that share a batch (DDP, FSDP).
+    {r"fc1\\.weight": "o[tp] i"}, or None where each rank has its own.
+    average: gradients are averages over the ranks that share a batch (DDP, FSDP).
     PLUMB_REWRITE: a reference's trace, whose tensors all modules hand on; or 1, for twins in which they do so.
     only, skip: expressions for ids. limit: GB of a rank and step, beyond which nothing is written. agree: texts by name
     that both runs must have alike.
@@ -476,8 +477,9 @@ class _Run:
         candidate's trace is there already, reference and twins choose as it did, and what is judged are the scores."""
         undo = []
         for kind in torch, torch.Tensor:
-            def topk(x, *args, whole=kind.topk, **kwargs):
-                return self._chosen(whole(x, *args, **kwargs), x, kwargs.get("dim", args[1] if len(args) > 1 else -1))
+            def topk(*args, whole=kind.topk, **kwargs):
+                x, dim = args[0] if args else kwargs["input"], args[2] if len(args) > 2 else kwargs.get("dim", -1)
+                return self._chosen(whole(*args, **kwargs), x, dim)
 
             undo.append(functools.partial(setattr, kind, "topk", kind.topk) if "topk" in vars(kind)
                         else functools.partial(delattr, kind, "topk"))
@@ -500,7 +502,7 @@ class _Run:
         lies = self.taken[scores][2].get("placements") if scores in self.taken else None
         if of in self.followed:
             own, chosen = out[1], _share_of(self.followed[of], lies or [], self.mesh, self.at_axis).to(x.device)
-            if own.shape == chosen.shape and int(chosen.max()) < x.shape[dim]:
+            if own.shape == chosen.shape and own.numel() and int(chosen.max()) < x.shape[dim]:
                 self.turned[0] += 0 if self.backward else int((own != chosen).any(dim).sum())
                 self.turned[1] += 0 if self.backward else own.numel() // own.shape[dim]
                 out = type(out)((x.gather(dim, chosen), chosen)) if self.following else out
@@ -557,7 +559,8 @@ class _Run:
             if not self.backward and self.taking:
                 self.micro = calls[module] = calls.get(module, -1) + 1
                 self.calls = {}
-                self.words = [x for x in _tensors_in([args, kwargs]) if not x.is_floating_point()]
+                whole = [x for x in _tensors_in([args, kwargs]) if not x.is_floating_point()]
+                self.words = [x for x in whole if x.numel() and x.dim() == whole[0].dim() and x.shape[:1] == whole[0].shape[:1]]
                 first = module is _unwrapped(self.roots[0]) and not any(self.stage)
                 for name, x in _numbered("input", _tensors_in([args, kwargs]) if first else []):
                     self._take(f"m{max(self.micro, 0)}/{name}", x, "forward", role="given")
@@ -1104,6 +1107,11 @@ def _from_dims(text, dimensions):
     return out
 
 
+def _plain_values(held):
+    """Numbers, texts and lists, copied; what a schedule shares with others (an optimizer, schedules within it) stays."""
+    return {key: copy.copy(x) for key, x in held.items() if isinstance(x, (int, float, str, list, type(None)))}
+
+
 class _State:
     """All that a step changes, to go back to."""
 
@@ -1121,13 +1129,12 @@ class _State:
                        for one in optimizers]
         self.random = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
         kind = getattr(torch.optim.lr_scheduler, "LRScheduler", torch.optim.lr_scheduler._LRScheduler)
-        self.schedules = [(one, copy.deepcopy({key: x for key, x in vars(one).items() if key != "optimizer"}))
-                          for one in gc.get_objects() if issubclass(type(one), kind) and any(
-                              getattr(one, "optimizer", None) is other for other in optimizers)]
+        self.schedules = [(one, _plain_values(vars(one))) for one in gc.get_objects() if issubclass(type(one), kind)
+                          and any(getattr(one, "optimizer", None) is other for other in optimizers)]
 
     def restore(self):
         for one, was in self.schedules:
-            vars(one).update(copy.deepcopy(was))
+            vars(one).update(_plain_values(was))
         with torch.no_grad():
             for x, was in self.held:
                 x.copy_(was)
@@ -1201,7 +1208,7 @@ def _choices_of(folder, step):
                     part.copy_(torch.frombuffer(bytearray(file.read(last - first)), dtype=torch.int64).reshape(part.shape))
     if otherwise:
         _say(f"{len(otherwise)} choices of the candidate are not followed, since they lie otherwise than in chunks")
-    return {name: x for name, x in chosen.items() if name not in otherwise and int(x.min()) >= 0}
+    return {name: x for name, x in chosen.items() if name not in otherwise and bool((x >= 0).all())}
 
 
 class _Saved:
@@ -1209,6 +1216,8 @@ class _Saved:
 
     def __init__(self, folder, step):
         self.file = os.path.join(folder, f"step_{step:06d}", "rank_00000.safetensors")
+        if not os.path.exists(self.file) or os.path.exists(self.file.replace("rank_00000", "rank_00001")):
+            raise ValueError(f"PLUMB_REWRITE={folder} names no trace of one rank with step {step}; give it the reference's")
         with open(self.file, "rb") as file:
             length, = struct.unpack("<Q", file.read(8))
             self.lies, self.at = json.loads(file.read(length)), 8 + length
@@ -1417,13 +1426,15 @@ class _Cuts:
         own.apply = classmethod(
             lambda kind, *args, **kwargs: cuts.function(kind, args, kwargs))
         self.mode.__enter__()
-        clip = torch.nn.utils.clip_grad
-        self.norm, clip._get_total_norm = getattr(clip, "_get_total_norm", None), self.total_norm  # since PyTorch 2.6
+        self.norm = getattr(torch.nn.utils.clip_grad, "_get_total_norm", None)  # since PyTorch 2.6
+        if self.norm is not None:
+            torch.nn.utils.clip_grad._get_total_norm = self.total_norm
         return self
 
     def __exit__(self, *wrong):
         self.leave()
-        torch.nn.utils.clip_grad._get_total_norm = self.norm
+        if self.norm is not None:
+            torch.nn.utils.clip_grad._get_total_norm = self.norm
         for module in self.units:
             del module.forward
         return self.mode.__exit__(*wrong)

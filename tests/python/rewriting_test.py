@@ -113,6 +113,11 @@ class Rewriting(unittest.TestCase):
         self.assertGreater(len(self.differ("backward", rewritten=False)[0]), 10)
         self.assertEqual(self.differ("backward")[0], {"m0/blocks.1.up/grad_out"})
 
+    def test_a_reference_that_is_not_there_is_refused(self):
+        os.rename(self.at("reference"), self.at("moved"))
+        with self.assertRaisesRegex(ValueError, "names no trace of one rank with step 1"):
+            self.differ("")
+
     def test_what_is_not_rewritten_is_told(self):
         with traced(self.at("other"), rewrite=self.at("reference"), skip="blocks.1.down/out") as (model, ids, said):
             with plumb.step(None):

@@ -46,7 +46,38 @@ class TwoLengths(nn.Module):
         return self.words(source).mean() + last.mean() + self.words(target[:, :-1]).mean()
 
 
+class GivenPlaces(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(24, 8), nn.Embedding(9, 8)
+
+    def forward(self, ids, places, count):
+        return (self.words(ids) + self.places(places)).mean() + 0 * count.sum()
+
+
 class Scripts(unittest.TestCase):
+    def test_positions_that_the_model_is_given_are_no_words(self):
+        model = GivenPlaces()
+        for places in torch.arange(9), torch.arange(9)[None]:
+            with traced(model, layout={"dp": 1}) as folder:
+                as_rank(0, experts=("dp",), dp=2)
+                plumb._run.experts = []
+                with plumb.step(None):
+                    model(torch.randint(24, (2, 9)), places, torch.tensor(3)).backward()
+            _, says = read(folder)
+            self.assertEqual(says["m0/places/out"]["placements"], [plumb.replicate("dp")])
+            self.assertEqual(says["m0/words/out"]["placements"], [plumb.shard("dp", 0)])
+
+    def test_a_choice_by_name_is_taken(self):
+        class Chooses(nn.Module):
+            def forward(self, x):
+                return torch.topk(input=x, k=2, dim=0)[0]
+
+        model = nn.Sequential(nn.Linear(4, 4), Chooses())
+        with traced(model, layout={"tp": 1}) as folder, plumb.step(None):
+            model(torch.randn(3, 4)).sum().backward()
+        self.assertEqual(list(read(folder)[0]["m0/1/choice"].shape), [2, 4])
+
     def test_an_embedding_of_two_lengths_is_of_a_batch_and_one_of_positions_is_not(self):
         model = TwoLengths()
         with traced(model, layout={"dp": 1}) as folder:
@@ -60,11 +91,11 @@ class Scripts(unittest.TestCase):
         self.assertEqual(says["m0/places/out"]["placements"], [plumb.replicate("dp")])
 
     def test_a_schedule_inside_the_step_goes_on_as_without_twins(self):
-        def rates(twins):
+        def rates(twins, make=lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 0.5 ** n)):
             torch.manual_seed(1)
             model = nn.Linear(4, 4)
             optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 0.5 ** n)
+            schedule = make(optimizer)
             seen = []
 
             def train():
@@ -86,6 +117,14 @@ class Scripts(unittest.TestCase):
 
         self.assertEqual(rates(0), [(1, 0.5), (2, 0.25), (3, 0.125)])
         self.assertEqual(rates(2), rates(0))
+
+        def warm_up(optimizer):
+            kinds = torch.optim.lr_scheduler
+            parts = [kinds.ConstantLR(optimizer, 0.25, 1), kinds.ExponentialLR(optimizer, 0.5)]
+            return kinds.SequentialLR(optimizer, parts, [1])
+
+        self.assertEqual(rates(2, warm_up), rates(0, warm_up))
+        self.assertEqual(len({rate for _, rate in rates(0, warm_up)}), 3)
 
     @unittest.skipUnless(hasattr(torch.nn.utils.clip_grad, "_get_total_norm"), "this PyTorch adds up no norm for clipping")
     def test_twins_clip_by_norms_of_shares(self):
