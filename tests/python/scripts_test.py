@@ -105,7 +105,8 @@ class Scripts(unittest.TestCase):
                 schedule.step()
 
             with traced(model, "given below" if twins else "", layout={"tp": 1}), warnings.catch_warnings():
-                warnings.simplefilter("error", UserWarning)  # that the schedule steps before the optimizer
+                warnings.simplefilter("ignore")  # what PyTorch 1.13 says of its own schedules of schedules
+                warnings.filterwarnings("error", message=".*optimizer.step")  # that it was overridden, or comes too late
                 for _ in range(3):
                     with plumb.step(optimizer):
                         train()
