@@ -1,6 +1,7 @@
 """Runs the examples of this folder, healthy and with each mistake, and has `plumb` judge them.
 
-    run.py PLUMB FOLDER [--only EXAMPLE] [--seeds N] [--formats fp32,bf16] [--trained] [--rows FILE] [--brief | --healthy | --rewrite]
+    run.py PLUMB FOLDER [--only EXAMPLE] [--seeds N] [--formats fp32,bf16] [--trained] [--rows FILE [--tensors FILE]]
+           [--brief | --healthy | --rewrite]
 
 Programs and patches are copied to FOLDER, traces go there, too. For each example, format and seed it says whether the
 traced program prints the losses of the untraced one; how far the twins foretold the distance of the healthy candidate
@@ -10,22 +11,24 @@ and who was blamed for each mistake. The exit code is 77 without PyTorch, and 1 
 themselves, by rewritten runs, and writes no rows. --trained begins with weights of 300 steps on one process.
 --rows adds what was seen to a table, a line for each healthy run and each mistake, with the verdicts of the rules flat
 and assert-close beside; a run that stands there is not made again. Small mistakes may be missed, and are told so.
+--tensors adds up, over the seeds of that table, how far each tensor of the healthy runs lay from the reference and how
+far its twins did (mean squares of |difference| / |reference|), of the tensors that twins judge.
 """
 import argparse
-import csv
 import itertools
 import json
 import math
 import multiprocessing
 import os
 import pathlib
-import re
 import runpy
 import shutil
 import socket
 import subprocess
 import sys
 import warnings
+
+from tables import Rows, Sums, say_how
 
 HERE = pathlib.Path(__file__).resolve().parent
 MISTAKES = {  # and who is to blame: one of these
@@ -172,21 +175,31 @@ class Runs:
         if not report.exists():
             sys.exit(f"{self.example}: plumb check {candidate}: {ran.stderr}")
         verdict, *lines = [json.loads(line) for line in report.read_text().splitlines()]
-        return verdict, {line["id"]: line["relative"] for line in lines if line["type"] == "tensor"}
+        return verdict, {line["id"]: line for line in lines if line["type"] == "tensor"}
 
-    def foretold(self):
-        """Predicted / observed, of each tensor in which the healthy candidate differs; and each twin by the others."""
-        flat = ["--rule", "flat"]
-        observed = self.check("reference", "healthy", *flat)[1]
-        twins = [self.check("reference", twin, *flat)[1] for twin in TWINS]
-        ratios, others = {}, []
-        for id, seen in observed.items():
-            if not seen or id.endswith(("/main", "/param")):
-                continue
-            squares = [twin[id] ** 2 for twin in twins]
+    def distances(self, judged):
+        """Of each tensor that twins judge (`judged`: the lines of that report) how far the healthy candidate and each
+        twin lie from the reference, of its size."""
+        far = [self.check("reference", twin, "--rule", "flat")[1] for twin in TWINS]
+        all_of = {id: [line["relative"], *(twin[id]["relative"] for twin in far)] for id, line in judged.items()
+                  if line["statistic"] != "replay"}
+        return {id: of for id, of in all_of.items() if None not in of and any(of)}
+
+    def changes(self, candidate):
+        """Whether its traced step differs from the healthy one in any bit."""
+        pieces = lambda run: [file.read_bytes() for file in sorted((self.folder / run).glob("step_*/rank_*.safetensors"))]
+        return int(pieces(candidate) != pieces("healthy"))
+
+
+def foretold(distances):
+    """Predicted / observed, of each tensor in which the healthy candidate differs; and each twin by the others."""
+    ratios, others = {}, []
+    for id, (seen, *twins) in distances.items():
+        squares = [twin ** 2 for twin in twins]
+        if seen:
             ratios[id] = math.sqrt(sum(squares) / len(twins)) / seen
             others += [math.sqrt((sum(squares) - one) / (len(twins) - 1) / one) for one in squares if one]
-        return ratios, others
+    return ratios, others
 
 
 def changed_lines(example):
@@ -195,76 +208,36 @@ def changed_lines(example):
     return sum(line.startswith("+") and not line.startswith("+++") for line in patch)
 
 
-class Rows:
-    """A table of what was seen, kept after each line."""
-    KEY = ["example", "format", "weights", "seed", "run"]
-    SEEN = ["changed_lines", "losses_equal", "tensors", "differ", "near", "within", "draws_near", "unjudged", "exit_code",
-            "blamed", "right", "flat_found", "assert_close_found", "farthest"]
-
-    def __init__(self, file):
-        self.file, self.known = file, {}
-        if file and file.exists():
-            with open(file, newline="", encoding="utf-8") as old:
-                self.known = {tuple(row[name] for name in self.KEY): row for row in csv.DictReader(old)}
-
-    def has(self, *key):
-        return tuple(map(str, key)) in self.known
-
-    def add(self, key, seen):
-        if not self.file:
-            return
-        row = {name: str(value) for name, value in {**dict(zip(self.KEY, key)), **seen}.items()}
-        self.known[tuple(row[name] for name in self.KEY)] = row
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        half = self.file.with_suffix(".new")
-        with open(half, "w", newline="", encoding="utf-8") as new:
-            writer = csv.DictWriter(new, self.KEY + self.SEEN, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.known.values())
-        half.replace(self.file)
-
-
-def say_how(file, asked):
-    """Beside the rows: what made them, for whoever believes them."""
-    said = lambda *command: subprocess.run(command, capture_output=True, text=True).stdout.strip()
-    versions = said(sys.executable, "-W", "ignore", "-c", "import torch; print('PyTorch', torch.__version__)")
-    about = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    models = [line.partition(":")[2].strip() for line in about if line.startswith("model name")]
-    commit = re.search(r"commit (\S+)", said(asked.plumb, "--version"))
-    facts = {"command": " ".join(["examples/torch/run.py", "PLUMB", "FOLDER", *sys.argv[3:]]).replace(str(file), file.name),
-             "commit": commit[1] if commit else "unknown", "device": models[0] if models else "unknown", "flags": versions,
-             "seeds": "in the rows; trained weights: seed 0, 300 steps"}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-
-
 def beside(runs, candidate):
     """What the rules that others use say of it; and the relative difference of the tensor that is farthest off, below
     which a flat margin finds it."""
     (flat, far), (close, _) = (runs.check("reference", candidate, "--rule", rule) for rule in ("flat", "assert-close"))
-    finite = [x for x in far.values() if x is not None]
+    finite = [line["relative"] for line in far.values() if line["relative"] is not None]
     return {"flat_found": int(flat["exit_code"] == 1), "assert_close_found": int(close["exit_code"] == 1),
             "farthest": f"{max(finite, default=0):.3g}"}
 
 
-def judged(plumb, folder, example, options, mistakes, keep):
-    """One line of figures, and what is wrong."""
+def judged(plumb, folder, example, options, mistakes, keep, add):
+    """One line of figures, and what is wrong. `keep` gets each run and its figures, `add` the healthy run's distances."""
     runs, wrong = Runs(plumb, folder, example, options), []
     losses = [runs.run("plain", 2) == runs.run("traced", 2, folder / "healthy"),
               runs.run("plain", 1) == runs.run("traced", 1, folder / "reference", folder / "healthy")]
     for equal, what in zip(losses, ("candidate", "reference")):
         if not equal:
             wrong.append(f"tracing changes the losses of the {what}")
-    ratios, others = runs.foretold()
+    verdict, lines = runs.check("reference", "healthy", "--twins", *TWINS)
+    distances = runs.distances(lines)
+    ratios, others = foretold(distances)
     share = lambda low, high, of=ratios.values(): sum(low <= r <= high for r in of) / max(len(of), 1)
-    verdict, _ = runs.check("reference", "healthy", "--twins", *TWINS)
+    add(distances)
     if verdict["exit_code"]:
         wrong.append(f"the healthy run is not acquitted: exit code {verdict['exit_code']}, blamed '{verdict['blamed']}'")
     of_all = {"changed_lines": changed_lines(example), "losses_equal": int(all(losses)), "tensors": verdict["tensors"],
               "differ": len(ratios), "near": f"{share(.8, 1.25):.4f}", "within": f"{share(.5, 2):.4f}",
               "draws_near": f"{share(.8, 1.25, others):.4f}"}
     keep("healthy", {**of_all, "unjudged": verdict["unjudged"], "exit_code": verdict["exit_code"],
-                     "blamed": verdict["blamed"] or "-", "right": int(not verdict["exit_code"]), **beside(runs, "healthy")})
+                     "blamed": verdict["blamed"] or "-", "right": int(not verdict["exit_code"]), "changes": 0,
+                     **beside(runs, "healthy")})
     found = []
     for mistake in mistakes:
         runs.program(mistake, mistake, "trace")
@@ -272,7 +245,7 @@ def judged(plumb, folder, example, options, mistakes, keep):
         bad, _ = runs.check("reference", "with-" + mistake, "--twins", *TWINS)
         right = bad["exit_code"] == 1 and bad["blamed"] in mistakes[mistake].split()
         keep(mistake, {**of_all, "unjudged": bad["unjudged"], "exit_code": bad["exit_code"], "blamed": bad["blamed"] or "-",
-                       "right": int(right), **beside(runs, "with-" + mistake)})
+                       "right": int(right), "changes": runs.changes("with-" + mistake), **beside(runs, "with-" + mistake)})
         small = mistake in SMALL.get(example, {})
         missed = "missed" if small and bad["exit_code"] != 1 else "WRONG"
         found.append(f"{mistake} {'right' if right else missed} ({bad['blamed']} by {bad['blamed_by']})")
@@ -327,6 +300,7 @@ def main():
     parser.add_argument("--formats", default="fp32,bf16")
     parser.add_argument("--trained", action="store_true")
     parser.add_argument("--rows", type=lambda name: pathlib.Path(name).resolve())
+    parser.add_argument("--tensors", type=lambda name: pathlib.Path(name).resolve())
     parser.add_argument("--brief", action="store_true")
     parser.add_argument("--healthy", action="store_true")
     parser.add_argument("--rewrite", action="store_true")
@@ -336,10 +310,10 @@ def main():
     FORKS.set_forkserver_preload([  # and not Megatron's core, of which mistakes replace an expression when it is imported
         "torch.distributed.tensor.parallel", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo",
         "torch._inductor", *["transformers.models.llama.modeling_llama"] * ("hugging_face" in examples)])
-    trouble, rows = 0, Rows(asked.rows)
+    trouble, rows, sums = 0, Rows(asked.rows), Sums(asked.tensors)
     weights = "trained" if asked.trained else "random"
-    if asked.rows:
-        say_how(asked.rows, asked)
+    for file in filter(None, (asked.rows, asked.tensors)):
+        say_how(file, asked)
     missing = {example: why_not(example) for example in examples}
     for example, reason in missing.items():
         if reason:
@@ -360,7 +334,8 @@ def main():
             line, wrong = by_rewriting(asked.plumb, asked.folder / example, example, options, mistakes)
         else:
             line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes,
-                                 lambda run, seen, key=key: rows.add((*key, run), seen))
+                                 lambda run, seen, key=key: rows.add((*key, run), seen),
+                                 lambda distances, key=key: sums.add(key[:3], key[3], distances))
         print(f"{example} {format} {weights} seed {seed}: {line}", *wrong, sep="\n  ", flush=True)
         trouble += len(wrong)
     return 1 if trouble else 0 if here else 77
