@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "number/philox.hpp"
@@ -34,7 +35,8 @@ std::string Dealt::receive(int from) {
   return text;
 }
 
-Dealt::Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& work)
+Dealt::Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& work,
+             std::string (*shares)(const Table::Row& key))
     : ranks_(ranks), rows_(rows) {
   if (writes()) {
     for (int r = 1; r < ranks.size(); ++r) at_work_.insert(r);
@@ -42,22 +44,34 @@ Dealt::Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& wo
   } else {
     rows.read(receive(0), "what rank 0 has");
   }
-  std::vector<std::string> left;
+  std::map<std::string, std::vector<std::string>> by_what_is_shared;
   for (const Table::Row& key : work) {
-    if (!rows.settled(key)) left.push_back(fmt::format("{}", fmt::join(key, " ")));
+    if (rows.settled(key)) continue;
+    const std::string name = fmt::format("{}", fmt::join(key, " "));
+    by_what_is_shared[shares == nullptr ? name : shares(key)].push_back(name);
   }
-  std::ranges::sort(left, {},
-                    [](const std::string& key) { return std::pair(key_of(0, key), key); });
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    const auto whose = static_cast<int>(i % static_cast<std::size_t>(ranks.size()));
-    if (whose != ranks.rank()) others_.insert(left[i]);
-  }
+  deal(by_what_is_shared);
   rows.tell_of_groups([this](const std::vector<Table::Row>& group) {
     if (writes()) return collect();
     Table part = rows_.empty_copy();
     part.add_group(group);
     send(part.text(), 0);
   });
+}
+
+void Dealt::deal(const std::map<std::string, std::vector<std::string>>& groups) {
+  using Group = std::pair<std::string, std::vector<std::string>>;
+  std::vector<Group> left(groups.begin(), groups.end());
+  std::ranges::sort(left, {}, [](const Group& group) {
+    return std::tuple(-static_cast<double>(group.second.size()), key_of(0, group.first),
+                      group.first);
+  });
+  std::vector<std::size_t> load(static_cast<std::size_t>(ranks_.size()));
+  for (const auto& [shared, keys] : left) {
+    const auto least = std::ranges::min_element(load);
+    *least += keys.size() + 1;  // what they share costs about as much as one of them
+    if (least - load.begin() != ranks_.rank()) others_.insert(keys.begin(), keys.end());
+  }
 }
 
 void Dealt::collect() {

@@ -1,11 +1,13 @@
 // cli/dealt.hpp: the rows of an experiment, dealt to the ranks of an MPI job. Rank 0 writes them all.
 //
 // CLAIM    The file is, byte by byte, that of one process, also after the job was killed and went on.
-// COSTS    What is dealt is fixed at the start: the keys that are left, in the order of their hashes (so
-//          that no rank gets all of a kind), go round the ranks. A rank that is done early waits.
+// COSTS    What is dealt is fixed at the start: the keys that are left, those that share something
+//          together, the many before the few, in the order of their hashes (so that no rank gets all of
+//          a kind), each to the rank that has least. A rank that is done early waits.
 // TESTED   tests/cli/mpi_test.cpp
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,8 +21,9 @@ namespace plumb::cli {
 class Dealt {
  public:
   // Called by each rank. `rows` of rank 0 are those that are there already, `work` all keys in the
-  // order in which one process makes them, of which `rows` wants some.
-  Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& work);
+  // order in which one process makes them, of which `rows` wants some. `shares`: Experiment::shares.
+  Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& work,
+        std::string (*shares)(const Table::Row& key));
 
   bool writes() const { return ranks_.rank() == 0; }
   // Is it for this rank to make? (Its cells with blanks between.) A key that was not dealt, since it
@@ -32,6 +35,8 @@ class Dealt {
   void finish();
 
  private:
+  // `groups`: keys that are left, by what they share.
+  void deal(const std::map<std::string, std::vector<std::string>>& groups);
   void send(const std::string& text, int to);
   std::string receive(int from);
 

@@ -160,7 +160,7 @@ int Making::run() {
   rows.only(wanted);
   const std::size_t before = rows.rows().size();
   if (ranks_ != nullptr) {
-    dealt_.emplace(*ranks_, rows, order_);
+    dealt_.emplace(*ranks_, rows, order_, experiment.shares);
     rows.only([&](const std::string& key) { return wanted(key) && dealt_->mine(key); });
   }
   make(experiment, rows);

@@ -36,6 +36,9 @@ struct Experiment {
   std::string_view trained_states = "seed 7, 1500 steps of 16 sequences of 64 bytes, bf16";
   // Rates over rows, written beside them as <name>-rates.csv. Null: the rows say all.
   Table (*rates)(const Table& rows) = nullptr;
+  // Keys of which this says the same share what is costly to make, so that one rank of a job makes
+  // them all. Null: each key stands alone.
+  std::string (*shares)(const Table::Row& key) = nullptr;
 };
 
 // Writes the rates of these rows, where the experiment has any, into `folder`.

@@ -1,7 +1,5 @@
 #include "experiments/joint_faults.hpp"
 
-#include "model/plan/verify.hpp"
-
 namespace plumb::experiments {
 namespace {
 
@@ -41,20 +39,16 @@ const Place all_places[] = {
 std::span<const Place> places_of_joints() { return all_places; }
 
 std::optional<Shown> Search::first_change(const GenericFault& fault,
-                                          const std::function<Start(const Needs&)>& start) {
+                                          const std::function<Scene&(const Place&)>& scene) {
   for (const Place& place : all_places) {
     if (not_asked_.contains({fault.joint, &place})) continue;
     const Planted wrong{[&](Joints& joints, const Config&) { fault.plant(joints); },
                         place.in_the_next_step};
-    Runs runs = runs_of(start(place.needs), wrong);
-    if (!runs.broken.reached) {
-      not_asked_.insert({fault.joint, &place});
-      continue;
-    }
-    Merged healthy = merge_verified(runs.healthy.trace), broken = merge_verified(runs.broken.trace);
-    Trial trial = changes_of(runs, wrong, healthy, broken);
-    if (!trial.changed) continue;
-    return Shown{&place, std::move(runs), std::move(healthy), std::move(broken), std::move(trial)};
+    Scene& here = scene(place);
+    Scene::Broken broken = here.broken(wrong);
+    if (!broken.changes.reached) not_asked_.insert({fault.joint, &place});
+    if (!broken.changes.reached || !broken.changes.changed) continue;
+    return Shown{&place, &here, std::move(broken)};
   }
   return {};
 }

@@ -11,8 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "experiments/scene.hpp"
 #include "experiments/sees.hpp"
-#include "experiments/trial.hpp"
 #include "injectors/generic.hpp"
 
 namespace plumb::experiments {
@@ -24,19 +24,18 @@ struct Place {
 };
 std::span<const Place> places_of_joints();
 
-// A place in which the fault changes a bit, and the runs there. Absent: in none of them.
+// A place in which the fault changes a bit, and the run with it there. Absent: in none of them.
 struct Shown {
   const Place* place;
-  Runs runs;
-  Merged healthy, broken;
-  Trial trial;  // without verdicts
+  Scene* scene;
+  Scene::Broken broken;
 };
 // Remembers where no joint of that name is asked.
 class Search {
  public:
-  // `start`: makes the start of a run in a place.
+  // `scene`: of a place; it outlives what is shown.
   std::optional<Shown> first_change(const GenericFault& fault,
-                                    const std::function<Start(const Needs&)>& start);
+                                    const std::function<Scene&(const Place&)>& scene);
 
  private:
   std::set<std::pair<std::string, const Place*>> not_asked_;

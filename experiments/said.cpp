@@ -5,18 +5,22 @@
 
 namespace plumb::experiments {
 
-std::vector<Trial> trials_by(const std::vector<std::string>& rules, const Start& start,
-                             const Bug& bug, const std::string& unseen) {
-  const Trace perturbed = run_perturbed(start, 1);
+std::vector<CheckOptions> ways_of(const std::vector<std::string>& rules,
+                                  const std::string& unseen) {
   std::vector<CheckOptions> ways(rules.size());
   for (std::size_t i = 0; i < ways.size(); ++i) {
-    ways[i].perturbed = &perturbed;
+    ways[i].says_where = false;
     if (rules[i] == default_rules) continue;
     ways[i].rules = {rules[i] == structure_alone ? "flat" : rules[i]};  // which is cheap
     if (rules[i] == structure_alone) continue;
     ways[i].skip = unseen;
   }
-  return run_trials(start, bug, {}, ways);
+  return ways;
+}
+
+std::vector<Trial> trials_by(const std::vector<std::string>& rules, const Start& start,
+                             const Bug& bug, const std::string& unseen) {
+  return run_trials(start, bug, {}, ways_of(rules, unseen));
 }
 
 // Ids of findings that structure makes, or of the others.

@@ -18,8 +18,11 @@ inline constexpr const char* default_rules = "twins,replay";
 // The same of structure alone: replicas that differ, tensors that are missing, numbers that are none.
 inline constexpr const char* structure_alone = "structure";
 
-// The same runs, judged by the default rules or by one other, each by itself; perturbation by one
-// draw. `unseen`: what other rules than the default do not look at, an expression on ids.
+// How a run is judged by the default rules or by one other, each by itself; perturbation by one draw.
+// `unseen`: what other rules than the default do not look at, an expression on ids.
+std::vector<CheckOptions> ways_of(const std::vector<std::string>& rules,
+                                  const std::string& unseen = "");
+// The same runs, judged in these ways.
 std::vector<Trial> trials_by(const std::vector<std::string>& rules, const Start& start,
                              const Bug& bug, const std::string& unseen = "");
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <optional>
 #include <set>
 
 #include "model/plan/verify.hpp"
@@ -70,63 +69,37 @@ Planted planted(const Bug& bug, const Dose& dose, const Config& config) {
           bug.in_the_next_step, bug.bites_at ? bug.bites_at(config) : std::string()};
 }
 
-Runs runs_of(const Start& first, const Planted& wrong, Rewriting rewriting) {
+Candidate run_broken(const Start& first, const Start& start, const Planted& wrong) {
   std::vector<StaleGradients> stale;
-  const auto broken_run = [&](const Start& start) {
+  const auto run = [&](const Start& step) {
     Joints joints;
-    wrong.plant(joints, start.run.config);
-    return model::run_candidate(start, joints, "reference", threads(), &stale);
+    wrong.plant(joints, step.run.config);
+    return model::run_candidate(step, joints, "reference", threads(), &stale);
   };
+  if (wrong.in_the_next_step) run(first);
+  return run(start);
+}
+
+Start judged_start(const Start& first, bool late, Rewriting rewriting) {
   Start start = first;
-  if (wrong.in_the_next_step) {
-    broken_run(first);
-    start = step_after(first, merge(run_reference(first)).values);
-  }
-  start = rewritten(std::move(start), rewriting);
+  if (late) start = step_after(std::move(start), merge(run_reference(first)).values);
+  return rewritten(std::move(start), rewriting);
+}
+
+Runs runs_of(const Start& first, const Planted& wrong) {
+  Start start = judged_start(first, wrong.in_the_next_step);
   Trace reference = run_reference(start);
-  Candidate healthy = run_candidate(start, nullptr), broken = broken_run(start);
+  Candidate healthy = run_candidate(start, nullptr), broken = run_broken(first, start, wrong);
   return {std::move(start), std::move(reference), std::move(healthy), std::move(broken)};
 }
 
-Trial changes_of(const Runs& runs, const Planted& wrong, const Merged& healthy,
-                 const Merged& broken) {
+Trial changes_of(const Candidate& healthy, const Candidate& broken, const Planted& wrong,
+                 const Merged& of_healthy, const Merged& of_broken) {
   Trial seen;
-  compare(runs.healthy, healthy, runs.broken, broken, seen);
-  seen.bites_at = wrong.bites_at.empty() ? first_change(*runs.healthy.trace.graph, healthy, broken)
+  compare(healthy, of_healthy, broken, of_broken, seen);
+  seen.bites_at = wrong.bites_at.empty() ? first_change(*healthy.trace.graph, of_healthy, of_broken)
                                          : wrong.bites_at;
   return seen;
-}
-
-std::vector<Trial> run_trials(const Start& first, const Planted& wrong,
-                              const std::vector<CheckOptions>& ways, Rewriting rewriting) {
-  const Runs runs = runs_of(first, wrong, rewriting);
-  std::optional<Trace> perturbed;  // of the step that is judged, where that is not `first`
-  const auto asks = [](const CheckOptions& options) { return options.perturbed != nullptr; };
-  const bool another = wrong.in_the_next_step || rewriting != Rewriting::none;
-  if (another && std::ranges::any_of(ways, asks)) perturbed = run_perturbed(runs.start, 1);
-  const Merged r = merge_verified(runs.reference);
-  const Merged h = merge_verified(runs.healthy.trace), b = merge_verified(runs.broken.trace);
-  const Trial seen = changes_of(runs, wrong, h, b);
-  const Reference trusted(runs.reference, r);
-  std::vector<Trial> trials(ways.size(), seen);
-  for (std::size_t i = 0; i < ways.size(); ++i) {
-    CheckOptions options = ways[i];
-    if (options.perturbed != nullptr && perturbed) options.perturbed = &*perturbed;
-    trials[i].healthy = check(trusted, runs.healthy.trace, h, options);
-    trials[i].broken = check(trusted, runs.broken.trace, b, options);
-    trials[i].blamed_right = trials[i].broken.blamed == seen.bites_at;
-  }
-  return trials;
-}
-
-std::vector<Trial> run_trials(const Start& first, const Bug& bug, const Dose& dose,
-                              const std::vector<CheckOptions>& ways, Rewriting rewriting) {
-  return run_trials(first, planted(bug, dose, first.run.config), ways, rewriting);
-}
-
-Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options,
-                Rewriting rewriting) {
-  return run_trials(start, bug, dose, {options}, rewriting).front();
 }
 
 }  // namespace plumb::experiments

@@ -48,16 +48,19 @@ struct Runs {
   Trace reference;
   Candidate healthy, broken;
 };
-Runs runs_of(const Start& first, const Planted& wrong, Rewriting rewriting = Rewriting::none);
+Runs runs_of(const Start& first, const Planted& wrong);
+// The step that is judged: `first`, or the one after it. `rewriting`: of it (model/plan/rewriting.hpp).
+Start judged_start(const Start& first, bool late, Rewriting rewriting = Rewriting::none);
+// Runs `start` with this wrong; of what shows late `first` before it, with the same ranks.
+Candidate run_broken(const Start& first, const Start& start, const Planted& wrong);
 // Two NaN of the same bits are equal; zeros of either sign are not.
 bool same_bits(const Tensor& a, const Tensor& b);
 // What the bug changed, without verdicts.
-Trial changes_of(const Runs& runs, const Planted& wrong, const Merged& healthy,
-                 const Merged& broken);
+Trial changes_of(const Candidate& healthy, const Candidate& broken, const Planted& wrong,
+                 const Merged& of_healthy, const Merged& of_broken);
 
-// A bug that shows late gets a step before, after which reference and candidates start alike.
-// `rewriting`: of the step that is judged (model/plan/rewriting.hpp); a rule `perturbation` is then
-// given another perturbed trace than its options have.
+// A bug that shows late gets a step before, after which reference and candidates start alike. Of
+// several bugs in one place experiments/scene.hpp makes all but their own runs once.
 Trial run_trial(const Start& start, const Bug& bug, const Dose& dose, const CheckOptions& options,
                 Rewriting rewriting = Rewriting::none);
 // The same runs, judged in several ways.

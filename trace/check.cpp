@@ -48,10 +48,35 @@ void tell_what_is_open(std::vector<LeftOpen> open, Verdict& v) {
   v.not_judged.insert(v.not_judged.begin(), told.begin(), told.end());
 }
 
+// Two runs, read once for all ways in which they are judged.
+class Both {
+ public:
+  Both(const ToJudge& reference, const ToJudge& candidate, const std::vector<CheckOptions>& ways)
+      : r(run_of(reference)), c(run_of(candidate)) {
+    const auto asks = [&](const char* rule) {
+      return std::ranges::find_if(ways, [&](const auto& way) { return asks_for(way, rule); });
+    };
+    std::optional<Run> perturbed;
+    if (const auto way = asks("perturbation"); way != ways.end() && way->perturbed != nullptr)
+      perturbed.emplace(*way->perturbed);
+    pairs = compare(r, c,
+                    {asks("assert-close") != ways.end(), perturbed ? &*perturbed : nullptr,
+                     ways.front().threads});
+  }
+
+  Run r, c;
+  Pairs pairs;
+
+ private:
+  static Run run_of(const ToJudge& subject) {
+    return subject.merged != nullptr ? Run(*subject.merged) : Run(subject.trace);
+  }
+};
+
 class Check {
  public:
   // `given_choices`: is the reference's record changed by the candidate's choices?
-  Check(const ToJudge& reference, const ToJudge& candidate, bool given_choices,
+  Check(const ToJudge& reference, const ToJudge& candidate, const Both& both, bool given_choices,
         const CheckOptions& options)
       : options_(options),
         given_choices_(given_choices),
@@ -59,8 +84,9 @@ class Check {
         candidate_(candidate.trace),
         merged_r_(reference.merged),
         merged_c_(candidate.merged),
-        r_(run_of(reference)),
-        c_(run_of(candidate)),
+        r_(both.r),
+        c_(both.c),
+        pairs_(both.pairs),
         select_(options.only, options.skip),
         order_(candidate_.graph ? DataflowOrder(*candidate_.graph)
                                 : DataflowOrder(reference_.about)) {
@@ -80,7 +106,6 @@ class Check {
 
   // At each of these levels of false alarms.
   Judged run(const std::vector<double>& levels) {
-    look_at_both();
     if (merged_r_ == nullptr) refuse_broken(r_, false);
     refuse_unknown_rules(options_.rules);
     if (options_.spreads != nullptr) refuse_other_run(*options_.spreads, candidate_.manifest);
@@ -103,18 +128,6 @@ class Check {
 
  private:
   bool asks(const std::string& rule) const { return asks_for(options_, rule); }
-
-  static Run run_of(const ToJudge& subject) {
-    return subject.merged != nullptr ? Run(*subject.merged) : Run(subject.trace);
-  }
-
-  void look_at_both() {
-    std::optional<Run> perturbed;
-    if (asks("perturbation") && options_.perturbed != nullptr)
-      perturbed.emplace(*options_.perturbed);
-    pairs_ = compare(r_, c_,
-                     {asks("assert-close"), perturbed ? &*perturbed : nullptr, options_.threads});
-  }
 
   // Has the candidate the reference's bits? Replicas that disagree have not.
   bool equal_bits() const {
@@ -284,7 +297,10 @@ class Check {
     if (accounts && asks("replay")) leave_open(*accounts, v, lines);
     put_in_order(v);
     blame(v);
-    by_hands(options_.threads, v.findings.size(), [&](std::size_t i) { say_where(v.findings[i]); });
+    if (options_.says_where) {
+      by_hands(options_.threads, v.findings.size(),
+               [&](std::size_t i) { say_where(v.findings[i]); });
+    }
     std::vector<LeftOpen> open;
     for (auto& [id, line] : lines) {
       const auto left_out = unjudged_.find(id);
@@ -381,8 +397,8 @@ class Check {
   const Trace& reference_;
   const Trace& candidate_;
   const Merged *merged_r_, *merged_c_;  // of what promises something
-  Run r_, c_;
-  Pairs pairs_;
+  const Run &r_, &c_;
+  const Pairs& pairs_;
   Selection select_;
   DataflowOrder order_;
   Verdict verdict_;
@@ -398,30 +414,53 @@ class Check {
 
 }  // namespace
 
-static Judged judged(const ToJudge& reference, const ToJudge& candidate,
-                     const CheckOptions& options) {
-  std::vector<double> levels{options.false_alarm};
-  levels.insert(levels.end(), options.other_levels.begin(), options.other_levels.end());
-  refuse_another_run(reference.trace.manifest, candidate.trace.manifest);
-  if (!reference.trace.graph || !candidate.trace.graph) {
-    return Check(reference, candidate, false, options).run(levels);
+static std::vector<Judged> judged_as(const ToJudge& reference, const ToJudge& candidate,
+                                     bool given_choices, const std::vector<CheckOptions>& ways) {
+  const Both both(reference, candidate, ways);
+  std::vector<Judged> all;
+  for (const CheckOptions& options : ways) {
+    std::vector<double> levels{options.false_alarm};
+    levels.insert(levels.end(), options.other_levels.begin(), options.other_levels.end());
+    all.push_back(Check(reference, candidate, both, given_choices, options).run(levels));
   }
+  return all;
+}
+
+static std::vector<Judged> judged(const ToJudge& reference, const ToJudge& candidate,
+                                  const std::vector<CheckOptions>& ways) {
+  refuse_another_run(reference.trace.manifest, candidate.trace.manifest);
+  if (!reference.trace.graph || !candidate.trace.graph)
+    return judged_as(reference, candidate, false, ways);
   Forced as_chosen =
       forced(*reference.trace.graph, reference.merged->values, candidate.merged->values);
   Merged conditional = *reference.merged;
   conditional.values = std::move(as_chosen.values);
-  Judged judgement =
-      Check({reference.trace, &conditional}, candidate, as_chosen.differ, options).run(levels);
-  for (Verdict& verdict : judgement.verdicts) {
-    verdict.decisions = as_chosen.decisions;
-    verdict.forced = as_chosen.rows;
+  std::vector<Judged> all =
+      judged_as({reference.trace, &conditional}, candidate, as_chosen.differ, ways);
+  for (Judged& judgement : all) {
+    for (Verdict& verdict : judgement.verdicts) {
+      verdict.decisions = as_chosen.decisions;
+      verdict.forced = as_chosen.rows;
+    }
   }
-  return judgement;
+  return all;
 }
 
 Judged judge_runs(const Reference& reference, const Trace& candidate,
                   const Merged& merged_candidate, const CheckOptions& options) {
-  return judged({reference.trace(), &reference.merged()}, {candidate, &merged_candidate}, options);
+  return std::move(
+      judged({reference.trace(), &reference.merged()}, {candidate, &merged_candidate}, {options})
+          .front());
+}
+
+std::vector<Verdict> check_each(const Reference& reference, const Trace& candidate,
+                                const Merged& merged_candidate,
+                                const std::vector<CheckOptions>& ways) {
+  std::vector<Verdict> all;
+  for (Judged& one :
+       judged({reference.trace(), &reference.merged()}, {candidate, &merged_candidate}, ways))
+    all.push_back(std::move(one.verdicts.front()));
+  return all;
 }
 
 Verdict check(const Reference& reference, const Trace& candidate, const Merged& merged_candidate,
@@ -434,7 +473,7 @@ Verdict check(const ToJudge& reference, const ToJudge& candidate, const CheckOpt
   refuse_another_run(reference.trace.manifest, candidate.trace.manifest);
   options.progress("is the reference what it promises?");
   if (reference.merged != nullptr) Reference(reference.trace, *reference.merged);
-  return judged(reference, candidate, options).verdicts.front();
+  return judged(reference, candidate, {options}).front().verdicts.front();
 }
 
 Verdict check(const Trace& reference, const Merged& merged_reference, const Trace& candidate,

@@ -48,6 +48,7 @@ struct CheckOptions : TwinOptions {
   std::vector<const Trace*> given;  // twins that the producer made; empty: the promise makes them
   std::string exact;                // ids that are equal where none of the given twins moves them
   std::size_t threads = 1;          // that read runs; of them no result depends
+  bool says_where = true;           // is it looked where in its tensor a finding lies?
   std::string only, skip, allow_unmatched;  // regular expressions on ids; empty: all, none, none
 };
 
@@ -123,6 +124,12 @@ Verdict check(const Trace& reference, const Merged& merged_reference, const Trac
 // Compares one candidate of several with a reference that was judged before.
 Verdict check(const Reference& reference, const Trace& candidate, const Merged& merged_candidate,
               const CheckOptions& options);
+
+// The same in several ways (one or more). COSTS one comparison of both runs for all of them; so all
+// that are given a perturbed reference are given one and the same.
+std::vector<Verdict> check_each(const Reference& reference, const Trace& candidate,
+                                const Merged& merged_candidate,
+                                const std::vector<CheckOptions>& ways);
 
 // What a verdict rests on, for experiments that ask for more: it at several levels, and the twins
 // (of the rule twins) as they were drawn and measured.

@@ -221,7 +221,7 @@ void Corpus::make_one(const Pair& pair, const Effort& effort,
   take_away_left(references / "reference");
   take_away_left(cases / pair.healthy);
   write_beside(asked_, pair, runs, references);
-  const Trial changes = changes_of(runs, wrong, healthy, broken);
+  const Trial changes = changes_of(runs.healthy, runs.broken, wrong, healthy, broken);
   const bool first_is_healthy = pair.healthy < pair.buggy;  // as drawn: times of files tell nothing
   for (const bool buggy : {!first_is_healthy, first_is_healthy}) {
     const Candidate& ran = buggy ? runs.broken : runs.healthy;

@@ -74,8 +74,7 @@ std::string left_out(const Cell& c, const Config& config) {
   return "";
 }
 
-std::size_t tensors_with_other_bits(const Trace& one, const Trace& other) {
-  const Merged a = merge(one), b = merge(other);
+std::size_t tensors_with_other_bits(const Merged& a, const Merged& b) {
   std::size_t differ = 0;
   for (const auto& [id, tensor] : a.values) {
     const auto found = b.values.find(id);
@@ -92,12 +91,12 @@ void judge(Table& rows, const Cell& c, const Config& config, const Effort& effor
   const Trace run =
       run_candidate(start, Joints{}, c.control->backend, world ? *world : threads()).trace;
   Table::Row row = c.key();
-  row.push_back(std::to_string(tensors_with_other_bits(reference, run)));
-  for (const std::string& rule : rules) {
-    CheckOptions options;
-    options.perturbed = &perturbed;
-    if (rule != default_rules) options.rules = {rule};
-    row.push_back(yes(check(reference, run, options).exit_code() == 1));
+  const Merged of_reference = merge(reference), of_run = merge(run);
+  row.push_back(std::to_string(tensors_with_other_bits(of_reference, of_run)));
+  std::vector<CheckOptions> ways = ways_of(rules);
+  for (CheckOptions& way : ways) way.perturbed = &perturbed;
+  for (const Verdict& verdict : check_each({reference, of_reference}, run, of_run, ways)) {
+    row.push_back(yes(verdict.exit_code() == 1));
   }
   row.emplace_back("-");
   rows.add(row);

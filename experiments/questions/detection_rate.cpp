@@ -1,10 +1,14 @@
 // Which planted bugs does each rule notice, whom does it blame, and when does it cry wolf? As rules
 // are given, and those of sizes at a margin at which they accuse no more healthy runs than ours.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <memory>
 
 #include "experiments/equal_alarms.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/scene.hpp"
 #include "experiments/small.hpp"
 
 namespace plumb::experiments {
@@ -29,15 +33,33 @@ Table::Row with(Table::Row key, const std::string& rule) {
   return key;
 }
 
-void judge_all(Table& rows, const Table::Row& key, const Bug& bug, const Effort& effort) {
-  const Needs& needs = bug.needs;
+Config config_of_row(const Table::Row& key) {
   Config config = small_model(key[2]);
   config.micro_batches = 2;
   config.seed = std::stoull(key[5]);
-  needs.complete(config);
-  const Start start = small_start(config, find_recipe(std::string(needs.recipe)),
-                                  parse_layout(std::string(needs.layout)), key[3], effort);
-  const std::vector<Trial> trials = trials_by(rules, start, bug);
+  find_bug(key[0]).needs.complete(config);
+  return config;
+}
+
+// What the trials of one scene have in common.
+std::string scene_of(const Table::Row& key) {
+  const Bug& bug = find_bug(key[0]);
+  std::string name =
+      fmt::format("{} {} {} {}", key[3], bug.needs.layout, bug.needs.recipe, bug.in_the_next_step);
+  for (const auto& [setting, value] : settings_of(config_of_row(key)))
+    name += " " + setting + value;
+  return name;
+}
+
+void judge_all(Table& rows, LastScene& scenes, const Table::Row& key, const Bug& bug,
+               const Effort& effort) {
+  const Config config = config_of_row(key);
+  Scene& scene = scenes.of(scene_of(key), [&] {
+    const Start start = small_start(config, find_recipe(std::string(bug.needs.recipe)),
+                                    parse_layout(std::string(bug.needs.layout)), key[3], effort);
+    return std::make_unique<Scene>(start, bug.in_the_next_step, ways_of(rules));
+  });
+  const std::vector<Trial> trials = scene.trials(planted(bug, {}, config));
   std::vector<Table::Row> group;
   for (std::size_t i = 0; i < trials.size(); ++i) {
     Table::Row row = with(key, rules[i]);
@@ -48,18 +70,33 @@ void judge_all(Table& rows, const Table::Row& key, const Bug& bug, const Effort&
   rows.add_group(group);
 }
 
-void run(Table& rows, const Effort& effort) {
-  for (int seed = 1; seed <= seeds * effort.scale; ++seed) {
-    for (const Bug* bug : all_bugs()) {
-      for (const Family base : bug->needs.families) {
-        for (const std::string weights : {"random", "trained"}) {
-          if (effort.out_of_time()) return;
-          const Table::Row key = key_of(*bug, bug->needs.family(base), weights, seed);
-          if (rows.settled(with(key, rules.back()))) continue;
-          judge_all(rows, key, *bug, effort);
-          effort.progress(key[0] + " " + key[2] + " " + weights + " seed " + key[5]);
-        }
+// Those of one scene behind each other, as the first of each comes in the catalogue.
+std::vector<Table::Row> keys_of_seed(int seed) {
+  std::vector<std::pair<std::string, std::vector<Table::Row>>> scenes;
+  for (const Bug* bug : all_bugs()) {
+    for (const Family base : bug->needs.families) {
+      for (const std::string weights : {"random", "trained"}) {
+        Table::Row key = key_of(*bug, bug->needs.family(base), weights, seed);
+        const std::string name = scene_of(key);
+        auto scene = std::ranges::find(scenes, name, &decltype(scenes)::value_type::first);
+        if (scene == scenes.end()) scene = scenes.insert(scene, {name, {}});
+        scene->second.push_back(std::move(key));
       }
+    }
+  }
+  std::vector<Table::Row> keys;
+  for (auto& [name, of_scene] : scenes) keys.insert(keys.end(), of_scene.begin(), of_scene.end());
+  return keys;
+}
+
+void run(Table& rows, const Effort& effort) {
+  LastScene scenes;
+  for (int seed = 1; seed <= seeds * effort.scale; ++seed) {
+    for (const Table::Row& key : keys_of_seed(seed)) {
+      if (effort.out_of_time()) return;
+      if (rows.settled(with(key, rules.back()))) continue;
+      judge_all(rows, scenes, key, find_bug(key[0]), effort);
+      effort.progress(key[0] + " " + key[2] + " " + key[3] + " seed " + key[5]);
     }
   }
 }
@@ -136,6 +173,7 @@ extern const Experiment detection_rate{
     .run = run,
     .trained_states = trained_small_states,
     .rates = rates,
+    .shares = scene_of,
 };
 
 }  // namespace plumb::experiments

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <memory>
 
 #include "experiments/experiment.hpp"
 #include "experiments/said.hpp"
+#include "experiments/scene.hpp"
 #include "experiments/small.hpp"
 #include "model/plan/plan.hpp"
 #include "number/philox.hpp"
@@ -116,8 +118,10 @@ struct Cell {
   }
 };
 
+std::string scene_of(const Table::Row& key) { return key[2] + " " + key[3] + " " + key[4]; }
+
 // Found is what the healthy run is not accused of.
-void judge(Table& rows, const Cell& c, const Effort& effort) {
+void judge(Table& rows, LastScene& scenes, const Cell& c, const Effort& effort) {
   Config config = small_model(c.family);
   config.micro_batches = 2;
   config.seed = static_cast<std::uint64_t>(c.draw);
@@ -126,13 +130,9 @@ void judge(Table& rows, const Cell& c, const Effort& effort) {
   const std::uint64_t key = key_of(config.seed, std::string(c.how->kind) + cell(c.dose));
   const std::vector<std::string> ids = candidates(start.run);
   const std::string id = ids[place(key, 1'000'000, ids.size())];
-  const Trace perturbed = run_perturbed(start, 1);
-  std::vector<CheckOptions> ways(rules.size());
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    ways[i].perturbed = &perturbed;
-    if (rules[i] != default_rules) ways[i].rules = {rules[i]};
-  }
-  const std::vector<Trial> trials = run_trials(start, wrong(*c.how, c.dose, id, key), ways);
+  Scene& scene = scenes.of(scene_of(c.key()),
+                           [&] { return std::make_unique<Scene>(start, false, ways_of(rules)); });
+  const std::vector<Trial> trials = scene.trials(wrong(*c.how, c.dose, id, key));
   Table::Row row = c.key();
   row.insert(row.end(), {id, yes(trials[0].changed), cell(trials[0].effect)});
   for (std::size_t i = 0; i < rules.size(); ++i) {
@@ -150,13 +150,14 @@ void judge(Table& rows, const Cell& c, const Effort& effort) {
 }
 
 void run(Table& rows, const Effort& effort) {
+  LastScene scenes;
   for (int draw = 1; draw <= draws * effort.scale; ++draw) {
-    for (const Damage& how : all_damages()) {
-      for (const double dose : how.doses) {
-        for (const char* weights : {"random", "trained"}) {
+    for (const char* weights : {"random", "trained"}) {
+      for (const Damage& how : all_damages()) {
+        for (const double dose : how.doses) {
           if (effort.out_of_time()) return;
           const Cell c{&how, dose, draw % 2 == 0 ? "llama" : "gpt", weights, draw};
-          if (!rows.settled(c.key())) judge(rows, c, effort);
+          if (!rows.settled(c.key())) judge(rows, scenes, c, effort);
         }
       }
     }
@@ -191,6 +192,7 @@ extern const Experiment hardware_corruption{
     .run = run,
     .trained_states = trained_small_states,
     .rates = rates,
+    .shares = scene_of,
 };
 
 }  // namespace plumb::experiments

@@ -1,15 +1,17 @@
 // Faults that nobody reported, at every joint of the model: who notices them?
 #include "experiments/joint_faults.hpp"
+
+#include <map>
+#include <memory>
+
 #include "experiments/experiment.hpp"
+#include "experiments/said.hpp"
 #include "experiments/small.hpp"
-#include "model/plan/verify.hpp"
 
 namespace plumb::experiments {
 namespace {
 
-constexpr const char* rules[] = {"twins,replay", "perturbation", "flat", "assert-close"};
-
-std::string yes(bool x) { return x ? "1" : "0"; }
+const std::vector<std::string> rules{default_rules, "perturbation", "flat", "assert-close"};
 
 Table::Row row_of(const Table::Row& key, const std::optional<Shown>& shown) {
   Table::Row row = key;
@@ -18,48 +20,43 @@ Table::Row row_of(const Table::Row& key, const std::optional<Shown>& shown) {
     return row;
   }
   const Needs& needs = shown->place->needs;
-  const Runs& runs = shown->runs;
-  const Merged whole = merge_verified(runs.reference);
-  const Reference reference(runs.reference, whole);
-  const Trace perturbed = run_perturbed(runs.start, 1);
-  row.insert(row.end(),
-             {needs.family(needs.families.front()), std::string(needs.recipe),
-              std::string(needs.layout), yes(shown->trial.changed), cell(shown->trial.effect)});
-  std::string blamed = "-";
-  Table::Row seen;
-  bool accused = false;
-  for (const char* rule : rules) {
-    CheckOptions options;
-    options.perturbed = &perturbed;
-    const bool is_default = rule == rules[0];
-    if (!is_default) options.rules = {rule};
-    const Verdict broken = check(reference, runs.broken.trace, shown->broken, options);
-    seen.push_back(yes(broken.exit_code() == 1));
-    if (!is_default) continue;
-    blamed = broken.blamed.empty() ? "-" : broken.blamed;
-    accused = check(reference, runs.healthy.trace, shown->healthy, options).exit_code() == 1;
-  }
-  row.insert(row.end(), {yes(accused), blamed});
-  row.insert(row.end(), seen.begin(), seen.end());
+  const Trial& changes = shown->broken.changes;
+  row.insert(row.end(), {needs.family(needs.families.front()), std::string(needs.recipe),
+                         std::string(needs.layout), yes(changes.changed), cell(changes.effect)});
+  const std::vector<Trial> trials = shown->scene->judged(shown->broken);
+  const Trial& ours = trials.front();
+  row.insert(row.end(), {yes(ours.healthy.exit_code() == 1),
+                         ours.broken.blamed.empty() ? "-" : ours.broken.blamed});
+  for (const Trial& trial : trials) row.push_back(yes(trial.broken.exit_code() == 1));
   return row;
+}
+
+std::unique_ptr<Scene> made(const Place& place, int seed, const std::string& weights,
+                            const Effort& effort) {
+  const Needs& needs = place.needs;
+  Config config = small_model(needs.family(needs.families.front()));
+  config.seed = static_cast<std::uint64_t>(seed);
+  needs.complete(config);
+  const Start start = small_start(config, find_recipe(std::string(needs.recipe)),
+                                  parse_layout(std::string(needs.layout)), weights, effort);
+  return std::make_unique<Scene>(start, place.in_the_next_step, ways_of(rules));
 }
 
 void run(Table& rows, const Effort& effort) {
   Search search;
   for (int seed = 1; seed <= effort.scale; ++seed) {
     for (const std::string weights : {"random", "trained"}) {
-      const auto start = [&](const Needs& needs) {
-        Config config = small_model(needs.family(needs.families.front()));
-        config.seed = static_cast<std::uint64_t>(seed);
-        needs.complete(config);
-        return small_start(config, find_recipe(std::string(needs.recipe)),
-                           parse_layout(std::string(needs.layout)), weights, effort);
+      std::map<const Place*, std::unique_ptr<Scene>> scenes;
+      const auto scene = [&](const Place& place) -> Scene& {
+        auto& here = scenes[&place];
+        if (!here) here = made(place, seed, weights, effort);
+        return *here;
       };
       for (const GenericFault& fault : generic_faults()) {
         if (effort.out_of_time()) return;
         const Table::Row key{fault.joint, fault.kind, weights, std::to_string(seed)};
         if (rows.settled(key)) continue;
-        rows.add(row_of(key, search.first_change(fault, start)));
+        rows.add(row_of(key, search.first_change(fault, scene)));
         effort.progress(fault.id() + " " + weights + " seed " + key[3]);
       }
     }

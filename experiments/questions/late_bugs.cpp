@@ -25,14 +25,15 @@ Table::Row key_of(const Bug& bug, const std::string& family, const std::string& 
 Table::Row said_of(const Start& start, const Bug& bug, std::vector<StaleGradients>& stale,
                    const Merged& reference_values, const Trace& reference) {
   const Planted wrong = planted(bug, {}, start.run.config);
-  Runs runs{start, reference, run_candidate(start, nullptr),
-            run_candidate(start, &bug, {}, "reference", threads(), &stale)};
-  const Merged h = merge_verified(runs.healthy.trace), b = merge_verified(runs.broken.trace);
-  const Trial seen = changes_of(runs, wrong, h, b);
-  const Reference trusted(runs.reference, reference_values);
-  const CheckOptions options;
-  const Verdict healthy = check(trusted, runs.healthy.trace, h, options);
-  const Verdict broken = check(trusted, runs.broken.trace, b, options);
+  const Candidate of_healthy = run_candidate(start, nullptr),
+                  of_broken = run_candidate(start, &bug, {}, "reference", threads(), &stale);
+  const Merged h = merge_verified(of_healthy.trace), b = merge_verified(of_broken.trace);
+  const Trial seen = changes_of(of_healthy, of_broken, wrong, h, b);
+  const Reference trusted(reference, reference_values);
+  CheckOptions options;
+  options.says_where = false;
+  const Verdict healthy = check(trusted, of_healthy.trace, h, options);
+  const Verdict broken = check(trusted, of_broken.trace, b, options);
   return {yes(seen.changed), yes(!broken.findings.empty()),
           broken.blamed.empty() ? "-" : broken.blamed, yes(broken.blamed == seen.bites_at),
           yes(!healthy.findings.empty())};

@@ -83,7 +83,6 @@ Table::Row row_of(const std::vector<std::string>& key, const Way& way, const Tri
 
 std::vector<Table::Row> judge(const std::vector<std::string>& key, const Start& start,
                               const Bug& bug, Rewriting rewriting) {
-  const Trace perturbed = run_perturbed(start, 1);
   const Places places(start.run);
   std::vector<Way> asked;
   std::vector<CheckOptions> options;
@@ -91,7 +90,7 @@ std::vector<Table::Row> judge(const std::vector<std::string>& key, const Start& 
     if (way.rewriting != rewriting) continue;
     asked.push_back(way);
     CheckOptions each;
-    each.perturbed = &perturbed;
+    each.says_where = false;
     if (!says_who_is_wrong(way)) each.rules = {way.rule};
     options.push_back(each);
   }
