@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
-#include <tuple>
-#include <utility>
 
-#include "number/philox.hpp"
+#include "experiments/dealing.hpp"
 
 namespace plumb::cli {
 namespace {
@@ -50,28 +48,17 @@ Dealt::Dealt(Communicator& ranks, Table& rows, const std::vector<Table::Row>& wo
     const std::string name = fmt::format("{}", fmt::join(key, " "));
     by_what_is_shared[shares == nullptr ? name : shares(key)].push_back(name);
   }
-  deal(by_what_is_shared);
+  const std::vector<std::vector<std::string>> all =
+      experiments::dealt(by_what_is_shared, ranks.size());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (static_cast<int>(rank) != ranks.rank()) others_.insert(all[rank].begin(), all[rank].end());
+  }
   rows.tell_of_groups([this](const std::vector<Table::Row>& group) {
     if (writes()) return collect();
     Table part = rows_.empty_copy();
     part.add_group(group);
     send(part.text(), 0);
   });
-}
-
-void Dealt::deal(const std::map<std::string, std::vector<std::string>>& groups) {
-  using Group = std::pair<std::string, std::vector<std::string>>;
-  std::vector<Group> left(groups.begin(), groups.end());
-  std::ranges::sort(left, {}, [](const Group& group) {
-    return std::tuple(-static_cast<double>(group.second.size()), key_of(0, group.first),
-                      group.first);
-  });
-  std::vector<std::size_t> load(static_cast<std::size_t>(ranks_.size()));
-  for (const auto& [shared, keys] : left) {
-    const auto least = std::ranges::min_element(load);
-    *least += keys.size() + 1;  // what they share costs about as much as one of them
-    if (least - load.begin() != ranks_.rank()) others_.insert(keys.begin(), keys.end());
-  }
 }
 
 void Dealt::collect() {

@@ -1,13 +1,11 @@
 // cli/dealt.hpp: the rows of an experiment, dealt to the ranks of an MPI job. Rank 0 writes them all.
 //
 // CLAIM    The file is, byte by byte, that of one process, also after the job was killed and went on.
-// COSTS    What is dealt is fixed at the start: the keys that are left, those that share something
-//          together, the many before the few, in the order of their hashes (so that no rank gets all of
-//          a kind), each to the rank that has least. A rank that is done early waits.
-// TESTED   tests/cli/mpi_test.cpp
+// COSTS    What is dealt is fixed at the start: the keys that are left (experiments/dealing.hpp). A rank
+//          that is done early waits.
+// TESTED   tests/experiments/dealing_test.cpp, tests/cli/mpi_test.cpp
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,8 +33,6 @@ class Dealt {
   void finish();
 
  private:
-  // `groups`: keys that are left, by what they share.
-  void deal(const std::map<std::string, std::vector<std::string>>& groups);
   void send(const std::string& text, int to);
   std::string receive(int from);
 
