@@ -1627,28 +1627,35 @@ class _Cuts:
             return function(*args, **kwargs)
         self.attentions += 1
         ways = math.prod(self.mesh[axis] for axis in self.batch - self.rows)
-        shares = self.of_dim(f"attention {self.attentions}", q.shape[-2], ways, self.layout.get("zigzag"))
+        length = q.shape[-2]
+        shares = self.of_dim(f"attention {self.attentions}", length, ways, self.layout.get("zigzag"))
 
-        def plain(q, k, v):
+        mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
+
+        def of(q, k, v, share=None):
+            given = dict(zip(("attn_mask", "dropout_p", "is_causal", "scale"), args[3:]), **rest)
+            if share is not None and isinstance(mask, torch.Tensor) and mask.shape[-2] == length:
+                given["attn_mask"] = mask[..., share, :]
             busy, self.busy = self.busy, True
             try:
-                return function(q, k, v, *args[3:], **rest)
+                return function(q, k, v, **given)
             finally:
                 self.busy = busy
 
         def backward(g, q, k, v, wanted):
-            with torch.enable_grad():
-                leaf = [x.detach().requires_grad_() for x in (q, k, v)]
-                y = plain(*leaf)
+            """Where a mask says what a query sees, each rank's queries alone, as it has them; else zeros for the others."""
             parts = []
             for share in shares:
-                own = torch.zeros_like(g)
-                own[..., share, :] = g[..., share, :]
-                parts.append(torch.autograd.grad(y, leaf, own, retain_graph=True))
+                alone = isinstance(mask, torch.Tensor)
+                with torch.enable_grad():
+                    leaf = [x.detach().requires_grad_() for x in (q, k, v)]
+                    y = of(leaf[0][..., share, :], *leaf[1:], share) if alone else of(*leaf)
+                own = g[..., share, :] if alone else torch.zeros_like(g).index_copy(-2, share, g[..., share, :])
+                parts.append(torch.autograd.grad(y, leaf, own))
             of_queries, *others = zip(*parts)
             return sum(of_queries), *(self.added(x, g.dtype) for x in others)
 
-        return _site().apply(plain, backward, q, k, v)
+        return _site().apply(of, backward, q, k, v)
 
     def of_dim(self, name, length, ways, zigzag):
         """Places along a dimension that each rank has: cut elsewhere in each twin, in FP32 too, since a kernel's blocks do

@@ -27,6 +27,8 @@ LAYOUT = {"mesh": {"cp": 2}, "batch": ["cp"], "context": ["cp"], "zigzag": True,
 
 
 class Attention(nn.Module):
+    masked = False
+
     def __init__(self):
         super().__init__()
         self.words, self.places = nn.Embedding(24, 16), nn.Embedding(32, 16)
@@ -35,7 +37,8 @@ class Attention(nn.Module):
     def forward(self, ids):
         x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
         q, k, v = (y.unflatten(-1, (2, 8)).transpose(1, 2) for y in (self.q(x), self.k(x), self.v(x)))
-        return self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        seen = dict(attn_mask=torch.ones(32, 32).tril().bool()) if self.masked else dict(is_causal=True)
+        return self.o(F.scaled_dot_product_attention(q, k, v, **seen).transpose(1, 2).flatten(2))
 
 
 @contextlib.contextmanager
@@ -78,6 +81,31 @@ class Context(unittest.TestCase):
             self.assertLess((values[name] - one[name]).norm(), 1e-5 * values[name].norm(), name)
         for name in "m0/o/in", "m0/o/out", "m0/q/grad_out":
             self.assertNotIn(name, moved)
+
+    def test_under_a_mask_a_rank_s_queries_are_alone_as_the_rank_has_them(self):
+        of_dim, added, shares, made = plumb._Cuts.of_dim, plumb._Cuts.added, [], []
+
+        def dealt(*asked):
+            shares.append(of_dim(*asked))
+            return shares[-1]
+
+        def watched(cuts, parts, dtype):
+            made.append(parts)
+            return added(cuts, parts, dtype)
+
+        with mock.patch.object(Attention, "masked", True), mock.patch.object(plumb._Cuts, "of_dim", dealt), \
+                mock.patch.object(plumb._Cuts, "added", watched):
+            values, _ = twin(LAYOUT)
+        of_heads = lambda x: x.unflatten(-1, (2, 8)).transpose(1, 2)
+        q, k, v = (of_heads(values[f"m0/{name}/out"]) for name in "qkv")
+        g = of_heads(values["m0/o/grad_out"] @ values["o.weight"])
+        of_k = next(parts for parts in made if parts[0].shape == k.shape)
+        self.assertEqual(2, len(of_k))
+        for share, part in zip(shares[0], of_k):
+            leaf = k.clone().requires_grad_()
+            seen = torch.ones(32, 32).tril().bool()[share]
+            y = F.scaled_dot_product_attention(q[:, :, share], leaf, v, attn_mask=seen)
+            self.assertTrue(torch.equal(torch.autograd.grad(y, leaf, g[:, :, share])[0], part))
 
     def test_without_an_axis_of_a_context_they_are_not_cut(self):
         values, one = twin({**LAYOUT, "mesh": {"dp": 2}, "batch": ["dp"], "context": []})
