@@ -309,7 +309,8 @@ def main():
     examples = [asked.only] if asked.only else list(MISTAKES)
     FORKS.set_forkserver_preload([  # and not Megatron's core, of which mistakes replace an expression when it is imported
         "torch.distributed.tensor.parallel", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo",
-        "torch._inductor", *["transformers.models.llama.modeling_llama"] * ("hugging_face" in examples)])
+        "torch._inductor.compile_fx", "torch._inductor.test_operators", "torch.utils.cpp_extension",
+        *["transformers.models.llama.modeling_llama"] * ("hugging_face" in examples)])
     trouble, rows, sums = 0, Rows(asked.rows), Sums(asked.tensors)
     weights = "trained" if asked.trained else "random"
     for file in filter(None, (asked.rows, asked.tensors)):
