@@ -9,6 +9,7 @@
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "number/words.hpp"
+#include "trace/messages.hpp"
 #include "trace/partial_promise.hpp"
 #include "trace/replay.hpp"
 #include "trace/report/report.hpp"
@@ -34,11 +35,11 @@ Replayed by_promise(const Loaded& c, const std::string& name, const ReplayOption
       *c.trace.graph, c.merged, [](const std::string&) { return true; }, options);
 }
 
-// Of a trace that promises nothing: what its producer says of single tensors.
+// Of a trace that promises nothing: what its producer says of single tensors, and what ranks sent.
 Replayed by_word(const Loaded& c, const std::string& name, const ReplayOptions& options) {
   const Run run(c.merged);
   const PartialPromise told({run, c.trace.about});
-  if (told.empty()) {
+  if (told.empty() && !c.trace.messages) {
     throw Failure(
         name +
         " has no promise (graph.json), and no tensor says how it was made (made_by), so nothing "
@@ -48,6 +49,12 @@ Replayed by_word(const Loaded& c, const std::string& name, const ReplayOptions& 
   const std::size_t threads = std::max(std::thread::hardware_concurrency(), 1U);
   Replayed seen = told.replayed([](const std::string&) { return true; }, options, threads);
   for (const std::string& why : told.left_out()) seen.not_judged.push_back(why);
+  if (c.trace.messages) {
+    Replayed sent = judge_messages(*c.trace.messages);
+    seen.ratios.merge(sent.ratios);
+    seen.findings.insert(seen.findings.begin(), sent.findings.begin(), sent.findings.end());
+    seen.not_judged.insert(seen.not_judged.end(), sent.not_judged.begin(), sent.not_judged.end());
+  }
   for (const auto& [id, says] : c.trace.about) {
     if (!says.made_by && says.role != Role::given) {
       seen.not_judged.push_back(id + ": nobody says how it was made");

@@ -10,6 +10,7 @@
 #include "trace/baselines.hpp"
 #include "trace/decisions.hpp"
 #include "trace/hands.hpp"
+#include "trace/messages.hpp"
 #include "trace/order.hpp"
 #include "trace/pairs.hpp"
 #include "trace/partial_promise.hpp"
@@ -220,7 +221,19 @@ class Check {
     return told_ && asks("replay") && told_->is_update(id);
   }
 
+  // What ranks sent each other, by what they gave.
+  void apply_to_messages() {
+    const Replayed seen = judge_messages(*candidate_.messages);
+    verdict_.notes.push_back(fmt::format("replay judges {} of the candidate by what its ranks gave",
+                                         how_many(seen.ratios.size(), "collective")));
+    for (const Finding& f : seen.findings) {
+      if (select_(f.id)) verdict_.findings.push_back(f);
+    }
+    for (const std::string& why : seen.not_judged) verdict_.not_judged.push_back(why);
+  }
+
   void apply_replay() {
+    if (candidate_.messages) apply_to_messages();
     const Replayed seen = replays_.of([&](const auto& id) { return lines_.contains(id); });
     for (const auto& [id, ratio] : seen.ratios) {
       if (lines_.contains(id)) take(lines_.at(id), "replay", ratio);
@@ -375,8 +388,9 @@ class Check {
 
   void put_in_order(Verdict& v) const {
     for (auto* findings : {&v.findings, &v.undecided}) {
-      std::stable_sort(findings->begin(), findings->end(), [&](const Finding& a, const Finding& b) {
-        return order_(a.id) < order_(b.id);
+      // Nothing upstream makes a message wrong: its ranks gave what they had.
+      std::ranges::stable_sort(*findings, {}, [&](const Finding& f) {
+        return std::pair(!is_message(f.id), order_(f.id));
       });
     }
   }

@@ -21,6 +21,8 @@
 
 namespace plumb::trace {
 
+struct Message;  // trace/store/messages_file.hpp
+
 // Whole tensors by canonical id. Shared, so that runs hold tensors that they have in common once.
 template <class T>
 using ValuesOf = std::map<std::string, std::shared_ptr<const Matrix<T>>>;
@@ -76,6 +78,8 @@ struct Trace {
   Abouts about = {};              // what the producer says of tensors; of plumb's own nothing
   std::vector<Finding> unfit =
       {};  // ranks that lack what their placement gives them; merge() tells
+  // What ranks sent each other, by rank; null: nobody recorded it. Its numbers stay in their files.
+  std::shared_ptr<const std::vector<std::vector<Message>>> messages = {};
 };
 
 }  // namespace plumb::trace

@@ -82,17 +82,21 @@ def write_manifest(folder, *, producer, ranks, steps, must_agree, may_differ=Non
 
 def write_rank(folder, step, rank, tensors):
     """Writes the file of one rank: by that rank, without a word to the others."""
-    header, data, at = {"__metadata__": {}}, [], 0
-    for name, (dtype, held, raw, says) in sorted(tensors.items(), key=lambda item: -WIDTHS[item[1][0]]):
+    write_tensors(folder, step, f"rank_{rank:05d}.safetensors", tensors,
+                  {name: json.dumps(says) for name, (_, _, _, says) in tensors.items()})
+
+
+def write_tensors(folder, step, file, tensors, texts):
+    header, data, at = {"__metadata__": texts}, [], 0
+    for name, (dtype, held, raw, _) in sorted(tensors.items(), key=lambda item: -WIDTHS[item[1][0]]):
         header[name] = {"dtype": dtype, "shape": held, "data_offsets": [at, at + len(raw)]}
-        header["__metadata__"][name] = json.dumps(says)
         data.append(raw)  # the widest first, so that each begins at a multiple of its width
         at += len(raw)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     where = os.path.join(folder, f"step_{step:06d}")
     _make(where)
-    _write(os.path.join(where, f"rank_{rank:05d}.safetensors"), struct.pack("<Q", len(text)), text, *data)
+    _write(os.path.join(where, file), struct.pack("<Q", len(text)), text, *data)
 
 
 def _write(file, *content):  # whole, or not at all, whatever crashes; once it returns, whole
@@ -155,6 +159,7 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     {r"fc1\\.weight": "o[tp] i"}, or None where each rank has its own.
     average: gradients are averages over the ranks that share a batch (DDP, FSDP).
     PLUMB_REWRITE: a reference's trace, whose tensors all modules hand on; or 1, for twins in which they do so.
+    PLUMB_MESSAGES: 1 to record collectives, too (plumbline/messages.py).
     only, skip: expressions for ids. limit: GB of a rank and step, beyond which nothing is written. agree: texts by name
     that both runs must have alike.
     """
@@ -339,10 +344,12 @@ class _Run:
         if rewritten:
             self.source, self.following = _Saved(self.rewrite, self.at), True
             self.followed = _choices_of(self.rewrite, self.at)
-        with self._taken():
+        with self._messages() as messages, self._taken():
             yield
         self.just_traced = True
         self._write(self.out, self._of_rewriting() if rewritten else {})
+        if messages is not None:
+            messages.write(self.out, self.at, self.rank)
         if self.taken and not any(at for axis, at in self.at_axis.items() if axis not in self.stages + self.experts):
             file = "layout.json" if self.rank == 0 else f"layout-{self.rank}.json"  # of each stage's weights and experts
             _write(os.path.join(self.out, file), json.dumps(self.lies, indent=1).encode())
@@ -386,6 +393,16 @@ class _Run:
         finally:
             self.cutting, self.following, self.source = None, False, None
             after.restore()
+
+    def _messages(self):
+        """What this rank sends and gets, where the environment asks for it."""
+        if self.ranks == 1 or os.environ.get("PLUMB_MESSAGES", "0") in ("", "0"):
+            return contextlib.nullcontext()
+        try:
+            from plumbline.messages import recording
+        except ImportError:
+            raise RuntimeError("PLUMB_MESSAGES needs the package plumbline, and not its trace.py alone") from None
+        return recording()
 
     def _about(self, name, uncut):
         return name.split("/", 1)[1].startswith(uncut) if re.match(r"m\d+/", name) else name.startswith(uncut)

@@ -10,6 +10,7 @@
 #include "trace/merge.hpp"
 #include "trace/placements/sharding.hpp"
 #include "trace/store/json.hpp"
+#include "trace/store/messages_file.hpp"
 #include "trace/store/overriding.hpp"
 #include "trace/store/read_file.hpp"
 #include "trace/store/spelling.hpp"
@@ -130,6 +131,10 @@ class Reader {
     }
     overriding_.refuse_idle();
     for (const auto& [id, claim] : claims_) look_for_holders(id, claim);
+    if (has_messages(folder_)) {
+      trace_.messages = std::make_shared<const std::vector<std::vector<Message>>>(
+          read_messages(folder_, trace_.manifest.world_size));
+    }
     return std::move(trace_);
   }
 

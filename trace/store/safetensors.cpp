@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t most_values = std::uint64_t(1) << 33;
+constexpr std::uint64_t most_of_a_shard = std::uint64_t(1) << 33;
 constexpr std::uint64_t most_parts = 4096;  // as many as ranks
 
 // Numbers that BF16 does not have are stored as they are, whatever the shard says of them.
@@ -54,10 +54,10 @@ void write_values(std::ostream& out, const Shard& shard, bool in_two_bytes) {
             static_cast<std::streamsize>(2 * packed.size()));
 }
 
-class Reader {
+class ShardsReader {
  public:
   // `file`: what failures call it.
-  Reader(std::istream& in, std::uint64_t size, const std::filesystem::path& file)
+  ShardsReader(std::istream& in, std::uint64_t size, const std::filesystem::path& file)
       : file_(file), in_(in), size_(size) {}
 
   std::map<std::string, Shard> shards() {
@@ -85,7 +85,7 @@ class Reader {
     return header->json;
   }
 
-  static std::size_t number(const json& value) { return whole_number(value, most_values); }
+  static std::size_t number(const json& value) { return whole_number(value, most_of_a_shard); }
 
   // A list of as many numbers as are asked for, and no more.
   static std::vector<std::size_t> numbers(const json& list, std::size_t count) {
@@ -102,7 +102,7 @@ class Reader {
     const auto shape = numbers(p.at("global_shape"), 2);
     placement.rows = shape[0];
     placement.cols = shape[1];
-    if (placement.cols != 0 && placement.rows > most_values / placement.cols) {
+    if (placement.cols != 0 && placement.rows > most_of_a_shard / placement.cols) {
       damaged(file_, "says that '" + id + "' is larger than any tensor");
     }
     placement.part = static_cast<int>(whole_number(p.at("part"), most_parts));
@@ -221,12 +221,12 @@ std::map<std::string, Shard> read_shards(const std::filesystem::path& file) {
   }
   std::ifstream in(file, std::ios::binary);
   if (!in) damaged(file, "cannot be read");
-  return Reader(in, std::filesystem::file_size(file), file).shards();
+  return ShardsReader(in, std::filesystem::file_size(file), file).shards();
 }
 
 std::map<std::string, Shard> read_shards(std::istream& in, std::uint64_t size,
                                          const std::string& name) {
-  return Reader(in, size, name).shards();
+  return ShardsReader(in, size, name).shards();
 }
 
 }  // namespace plumb::trace

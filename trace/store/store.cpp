@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr const char* schema = "plumb-trace/1";
+constexpr const char* schema_of_traces = "plumb-trace/1";
 constexpr std::uint64_t most_ranks = 4096;
 constexpr std::uint64_t last_step = 999'999;
 constexpr std::uint64_t most_tokens = 1 << 24;
@@ -146,7 +146,7 @@ void write_parts(const Trace& trace, const fs::path& folder) {
   write_text(step / "ran.json", {{"ranks", ran}});
   if (trace.graph) write_text(folder / "graph.json", to_json(*trace.graph));
   const Manifest& m = trace.manifest;
-  write_text(folder / "manifest.json", {{"schema", schema},
+  write_text(folder / "manifest.json", {{"schema", schema_of_traces},
                                         {"producer", m.producer},
                                         {"world_size", m.world_size},
                                         {"step", m.step},
@@ -154,9 +154,9 @@ void write_parts(const Trace& trace, const fs::path& folder) {
 }
 
 Manifest manifest_from(const json& j, const fs::path& file) {
-  if (j.value("schema", "") != schema) {
+  if (j.value("schema", "") != schema_of_traces) {
     throw Failure(file.string() + " has the schema '" + j.value("schema", "") +
-                  "', this program reads '" + schema + "' and '" + schema_of_format2 +
+                  "', this program reads '" + schema_of_traces + "' and '" + schema_of_format2 +
                   "'; read it with the program that wrote it, or trace again");
   }
   Manifest m{j.at("producer"),

@@ -1,0 +1,225 @@
+#include "trace/message_parts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "number/words.hpp"
+
+namespace plumb::trace {
+namespace {
+
+constexpr std::size_t at_once = 4096;     // numbers of each piece that are held
+constexpr std::size_t most_guessed = 16;  // ranks
+
+using Terms = std::vector<std::vector<double>>;  // by rank, by element
+
+bool adds(const Message& m) { return m.reduce == "sum" || m.reduce == "avg"; }
+
+// How far a sum may be from the exact one, of numbers of a format: twins.md J4.
+struct Allowed {
+  double relative = 0, absolute = 0;  // of the sum of magnitudes; and beside it
+  double largest = infinite;          // number of the format
+};
+
+Allowed allowed(const Message& m, const StoredTensor& out, std::size_t terms) {
+  if (!adds(m) || is_whole(out.stored)) return {};
+  const bool wide = out.stored == Stored::f64;
+  const Format& format = wide ? fp64 : out.format();
+  const double u = format.unit_roundoff(), between = wide ? u : fp32.unit_roundoff();
+  const double roundings = static_cast<double>(terms - 1) + (m.reduce == "avg" ? 2 : 0);
+  // Of the evaluation here, in numbers of 64 bits of significand.
+  const double own = static_cast<double>(terms + 2) * std::ldexp(1.0, -63);
+  return {std::expm1(roundings * (std::log1p(u) + std::log1p(between))) + own,
+          roundings * format.smallest_normal(), format.largest()};
+}
+
+// Mistakes that leave such numbers, each until an element contradicts it.
+class Guesses {
+ public:
+  explicit Guesses(const Made& made) {
+    const Message& m = *made.out.of;
+    const std::size_t n = made.from.size();
+    if (n < 2 || !adds(m)) return;
+    const bool divides = m.reduce == "avg";
+    const auto ranks = static_cast<double>(n);
+    const double whole = divides ? 1 / ranks : 1;
+    const auto all = [&](double weight) { return std::vector<double>(n, weight); };
+    std::vector<double> alone = all(0);
+    alone[made.own] = 1;
+    left_.push_back({"what the rank gave itself: nothing was added", alone});
+    left_.push_back(divides ? Guess{"the sum: nobody divided it", all(1)}
+                            : Guess{"the sum, divided by the number of ranks", all(1 / ranks)});
+    if (!divides) left_.push_back({"the sum times the number of ranks", all(ranks)});
+    for (std::size_t by = 0; by < n && n <= most_guessed; ++by) {
+      for (const double times : {0.0, 2.0}) {
+        std::vector<double> weights = all(whole);
+        weights[by] *= times;
+        const int rank = made.from[by].rank;
+        left_.push_back({times == 0
+                             ? fmt::format("the sum without what rank {} gave", rank)
+                             : fmt::format("the sum with what rank {} gave in it twice", rank),
+                         weights});
+      }
+    }
+  }
+
+  void look(const Terms& x, std::size_t e, double y, double tolerance) {
+    std::erase_if(left_, [&](const Guess& guess) {
+      long double sum = 0;
+      for (std::size_t by = 0; by < x.size(); ++by)
+        sum += static_cast<long double>(guess.weights[by]) * x[by][e];
+      return !(std::fabs(static_cast<double>(sum - y)) <= tolerance);
+    });
+  }
+  std::string first() const { return left_.empty() ? "" : left_.front().says; }
+
+ private:
+  struct Guess {
+    std::string says;
+    std::vector<double> weights;  // of each term
+  };
+  std::vector<Guess> left_;
+};
+
+// What an element has to be.
+struct Due {
+  long double value = 0;
+  double magnitudes = 0;
+  bool finite = true;
+};
+
+Due due(const std::string& reduce, const Terms& x, std::size_t e) {
+  Due d{x[0][e], 0, true};
+  long double sum = 0;
+  for (const auto& of : x) {
+    const long double term = of[e];
+    sum += term;
+    d.magnitudes += std::fabs(of[e]);
+    d.finite = d.finite && std::isfinite(of[e]);
+    if (reduce == "min") d.value = std::min(d.value, term);
+    if (reduce == "max") d.value = std::max(d.value, term);
+  }
+  const auto n = static_cast<double>(x.size());
+  if (reduce == "sum") d.value = sum;
+  if (reduce == "avg") {
+    d.value = sum / n;
+    d.magnitudes /= n;
+  }
+  return d;
+}
+
+class PartJudge {
+ public:
+  explicit PartJudge(const Made& made)
+      : made_(made),
+        reduce_(made.out.of->reduce),
+        allowed_(allowed(*made.out.of, *made.out.tensor, made.from.size())),
+        guesses_(made) {}
+
+  PartJudged run() {
+    std::vector<double> y;
+    Terms x(made_.from.size());
+    for (std::size_t at = 0; at < made_.out.size; at += at_once) {
+      const std::size_t n = std::min(at_once, made_.out.size - at);
+      y.resize(n);
+      made_.out.read(at, y);
+      for (std::size_t by = 0; by < x.size(); ++by) {
+        x[by].resize(n);
+        made_.from[by].read(at, x[by]);
+      }
+      for (std::size_t e = 0; e < n; ++e) look(x, e, at + e, y[e]);
+    }
+    if (wrong_ > 0) out_.finding = told();
+    return std::move(out_);
+  }
+
+ private:
+  void look(const Terms& x, std::size_t e, std::size_t place, double y) {
+    const Due d = due(reduce_, x, e);
+    const double tolerance = allowed_.relative * d.magnitudes + allowed_.absolute;
+    const double ratio = ratio_of(d, y, tolerance);
+    out_.ratio = std::max(out_.ratio, ratio);
+    guesses_.look(x, e, y, tolerance);
+    if (ratio <= 1) return;
+    ++wrong_;
+    if (wrong_ > 1 && ratio <= worst_.ratio) return;
+    worst_ = {place, y, static_cast<double>(d.value), tolerance, ratio};
+  }
+
+  double ratio_of(const Due& d, double y, double tolerance) const {
+    if (d.finite) {
+      // Partial sums may have left the format in some order.
+      const double reach =
+          d.magnitudes * (reduce_ == "avg" ? static_cast<double>(made_.from.size()) : 1);
+      if (!std::isfinite(y))
+        return reach * (1 + allowed_.relative) >= allowed_.largest ? 0 : infinite;
+      const auto off = static_cast<double>(std::fabs(d.value - y));
+      return off == 0 ? 0 : tolerance > 0 ? off / tolerance : infinite;
+    }
+    if (reduce_.empty()) {  // moved as it is
+      const auto value = static_cast<double>(d.value);
+      return value == y || (std::isnan(value) && std::isnan(y)) ? 0 : infinite;
+    }
+    // What is no number stays none in a sum; of the least and the largest libraries differ.
+    return adds(*made_.out.of) && std::isfinite(y) ? infinite : 0;
+  }
+
+  std::string what() const {
+    std::vector<int> ranks;
+    for (const Part& x : made_.from) ranks.push_back(x.rank);
+    const auto of_all = [&](const char* kind) {
+      return fmt::format("the {} of what ranks {} gave", kind, fmt::join(ranks, ", "));
+    };
+    if (reduce_.empty()) return fmt::format("what rank {} gave", ranks.front());
+    return of_all(reduce_ == "sum"   ? "sum"
+                  : reduce_ == "avg" ? "average"
+                  : reduce_ == "min" ? "least"
+                                     : "largest");
+  }
+
+  Finding told() const {
+    const std::string& at = made_.out.of->at;
+    Finding f{
+        "", "replay", worst_.ratio,
+        fmt::format("{} of the {} that rank {} got{} are not {}: number {} is {:.6g}, and should "
+                    "be {:.6g}",
+                    wrong_, how_many(made_.out.size, "number"), made_.out.rank,
+                    at.empty() ? "" : " (at " + at + ")", what(), worst_.place, worst_.is,
+                    worst_.should)};
+    f.value = worst_.is;
+    f.expected = worst_.should;
+    f.tolerance = worst_.tolerance;
+    f.rank = made_.out.rank;
+    f.looks_like = guesses_.first();
+    return f;
+  }
+
+  struct Worst {
+    std::size_t place = 0;
+    double is = 0, should = 0, tolerance = 0, ratio = 0;
+  };
+  const Made& made_;
+  const std::string& reduce_;
+  const Allowed allowed_;
+  Guesses guesses_;
+  std::size_t wrong_ = 0;
+  Worst worst_;
+  PartJudged out_;
+};
+
+}  // namespace
+
+Part part(const Message& m, int rank, bool is_given, std::size_t piece) {
+  const std::vector<std::size_t>& sizes = is_given ? m.given : m.got;
+  const auto here = sizes.begin() + static_cast<std::ptrdiff_t>(piece);
+  return {&m, is_given ? m.in : m.out, std::accumulate(sizes.begin(), here, std::size_t{0}), *here,
+          rank};
+}
+
+PartJudged judge_part(const Made& made) { return PartJudge(made).run(); }
+
+}  // namespace plumb::trace
