@@ -4,8 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <optional>
+#include <string_view>
 
 #include "number/words.hpp"
 #include "trace/message_parts.hpp"
@@ -23,49 +24,101 @@ struct GroupCall {
   int rank(std::size_t place) const { return first().group[place]; }
 };
 
-bool sums(const Message& m) {
-  return m.op == "all_reduce" || m.op == "reduce" || m.op == "reduce_scatter";
+// Who gives or gets what in a collective: one piece, or one for each rank; all ranks, or the root.
+struct Side {
+  bool each = false, root = false;
+};
+struct Collecting {
+  std::string_view name;
+  bool sums;
+  Side gives, gets;
+};
+constexpr Side all_one{}, all_each{true, false}, root_one{false, true}, root_each{true, true};
+constexpr std::array<Collecting, 8> collectives{{{"all_reduce", true, all_one, all_one},
+                                                 {"reduce", true, all_one, root_one},
+                                                 {"reduce_scatter", true, all_each, all_one},
+                                                 {"all_gather", false, all_one, all_each},
+                                                 {"gather", false, all_one, root_each},
+                                                 {"broadcast", false, root_one, all_one},
+                                                 {"scatter", false, root_each, all_one},
+                                                 {"all_to_all", false, all_each, all_each}}};
+constexpr std::array<std::string_view, 4> reductions{"sum", "avg", "min", "max"};
+
+// Null: what comes out is not known.
+const Collecting* known(const Message& m) {
+  const auto found = std::ranges::find(collectives, m.op, &Collecting::name);
+  if (found == collectives.end()) return nullptr;
+  if (found->sums && std::ranges::find(reductions, m.reduce) == reductions.end()) return nullptr;
+  if ((found->gives.root || found->gets.root) && m.root < 0) return nullptr;
+  return &*found;
 }
 
-// How many pieces the rank at this place gives and gets.
-std::pair<std::size_t, std::size_t> pieces(const GroupCall& call, std::size_t place) {
-  const std::string& op = call.first().op;
-  const std::size_t n = call.size();
-  const bool root = call.rank(place) == call.first().root;
-  if (op == "all_reduce") return {1, 1};
-  if (op == "reduce") return {1, root ? 1 : 0};
-  if (op == "reduce_scatter") return {n, 1};
-  if (op == "all_gather") return {1, n};
-  if (op == "gather") return {1, root ? n : 0};
-  if (op == "broadcast") return {root ? 1 : 0, 1};
-  if (op == "scatter") return {root ? n : 0, 1};
-  return {n, n};  // all_to_all
-}
+// A call of a group, of a kind that is known.
+class Known {
+ public:
+  Known(const GroupCall& call, const Collecting& how) : call_(call), how_(how) {}
 
-const std::vector<std::string> known_ops{"all_reduce", "reduce",    "reduce_scatter", "all_gather",
-                                         "gather",     "broadcast", "scatter",        "all_to_all"};
-const std::vector<std::string> known_reductions{"sum", "avg", "min", "max"};
+  // Why the sizes do not fit; empty: they do.
+  std::string wrong_sizes() const {
+    for (std::size_t place = 0; place < call_.size(); ++place) {
+      const std::size_t given = pieces(how_.gives, place), got = pieces(how_.gets, place);
+      const Message& m = *call_.of[place];
+      // What a rank hands in that has no part in it is nobody's.
+      if (m.given.size() >= given && m.got.size() >= got) continue;
+      return fmt::format("rank {} gives {} and gets {}, where {} and {} belong to the call",
+                         call_.rank(place), how_many(m.given.size(), "piece"), m.got.size(), given,
+                         got);
+    }
+    for (std::size_t place = 0; place < call_.size(); ++place) {
+      for (std::size_t p = 0; p < pieces(how_.gets, place); ++p) {
+        const std::size_t takes = call_.of[place]->got[p];
+        for (const Part& x : from(place, p)) {
+          if (x.size == takes) continue;
+          return fmt::format("rank {} gives rank {} {}, which takes {}", x.rank, call_.rank(place),
+                             how_many(x.size, "number"), takes);
+        }
+      }
+    }
+    return {};
+  }
 
-// The place of the rank that gives piece `p` of what the one at `place` gets, and which of its
-// pieces; of a sum all give one.
-std::vector<Part> from(const GroupCall& call, std::size_t place, std::size_t p) {
-  const std::string& op = call.first().op;
-  const auto given = [&](std::size_t by, std::size_t piece) {
-    return part(*call.of[by], call.rank(by), true, piece);
-  };
-  if (sums(call.first())) {
+  PartJudged worst() const {
+    PartJudged worst;
+    for (std::size_t place = 0; place < call_.size(); ++place) {
+      for (std::size_t p = 0; p < pieces(how_.gets, place); ++p) {
+        const Part out = part(*call_.of[place], call_.rank(place), false, p);
+        if (out.size == 0) continue;
+        PartJudged one = judge_part({out, from(place, p), place});
+        if (one.ratio > worst.ratio) worst = std::move(one);
+      }
+    }
+    return worst;
+  }
+
+ private:
+  std::size_t pieces(const Side& side, std::size_t place) const {
+    if (side.root && call_.rank(place) != call_.first().root) return 0;
+    return side.each ? call_.size() : 1;
+  }
+
+  // All that piece `p` of what the rank at `place` gets is made of.
+  std::vector<Part> from(std::size_t place, std::size_t p) const {
+    const auto given = [&](std::size_t by) {
+      return part(*call_.of[by], call_.rank(by), true, how_.gives.each ? place : 0);
+    };
+    const auto& group = call_.first().group;
+    if (how_.gives.root)
+      return {given(
+          static_cast<std::size_t>(std::ranges::find(group, call_.first().root) - group.begin()))};
+    if (!how_.sums) return {given(p)};
     std::vector<Part> all;
-    for (std::size_t by = 0; by < call.size(); ++by)
-      all.push_back(given(by, op == "reduce_scatter" ? place : 0));
+    for (std::size_t by = 0; by < call_.size(); ++by) all.push_back(given(by));
     return all;
   }
-  if (op == "all_gather" || op == "gather") return {given(p, 0)};
-  if (op == "all_to_all") return {given(p, place)};
-  const auto& group = call.first().group;
-  const auto root =
-      static_cast<std::size_t>(std::ranges::find(group, call.first().root) - group.begin());
-  return {given(root, op == "scatter" ? place : 0)};
-}
+
+  const GroupCall& call_;
+  const Collecting& how_;
+};
 
 // Why the ranks did not make one call; empty: they did.
 std::string out_of_step(const GroupCall& call) {
@@ -79,29 +132,6 @@ std::string out_of_step(const GroupCall& call) {
     };
     if (one.op != other.op || one.reduce != other.reduce || one.root != other.root)
       return said(one, call.rank(0)) + ", and " + said(other, call.rank(place));
-  }
-  return {};
-}
-
-std::string wrong_sizes(const GroupCall& call) {
-  for (std::size_t place = 0; place < call.size(); ++place) {
-    const auto [given, got] = pieces(call, place);
-    const Message& m = *call.of[place];
-    // What a rank hands in that has no part in it is nobody's.
-    if (m.given.size() >= given && m.got.size() >= got) continue;
-    return fmt::format("rank {} gives {} and gets {}, where {} and {} belong to the call",
-                       call.rank(place), how_many(m.given.size(), "piece"), m.got.size(), given,
-                       got);
-  }
-  for (std::size_t place = 0; place < call.size(); ++place) {
-    for (std::size_t p = 0; p < pieces(call, place).second; ++p) {
-      const std::size_t takes = call.of[place]->got[p];
-      for (const Part& x : from(call, place, p)) {
-        if (x.size == takes) continue;
-        return fmt::format("rank {} gives rank {} {}, which takes {}", x.rank, call.rank(place),
-                           how_many(x.size, "number"), takes);
-      }
-    }
   }
   return {};
 }
@@ -152,24 +182,15 @@ class Group {
   void judge(const GroupCall& call, std::size_t n) {
     const Message& m = call.first();
     const std::string id = name_of(m, n);
-    const auto knows = [](const auto& all, const std::string& name) {
-      return std::ranges::find(all, name) != all.end();
-    };
-    if (!knows(known_ops, m.op) || (sums(m) && !knows(known_reductions, m.reduce))) {
+    const Collecting* how = known(m);
+    if (how == nullptr) {
       out_.not_judged.push_back(id + ": plumb does not know what such a call makes" +
                                 (m.reduce.empty() ? "" : " by " + m.reduce));
       return;
     }
-    if (const std::string why = wrong_sizes(call); !why.empty()) return found(id, why);
-    PartJudged worst;
-    for (std::size_t place = 0; place < call.size(); ++place) {
-      for (std::size_t p = 0; p < pieces(call, place).second; ++p) {
-        const Part out = part(*call.of[place], call.rank(place), false, p);
-        if (out.size == 0) continue;
-        PartJudged one = judge_part({out, from(call, place, p), place});
-        if (one.ratio > worst.ratio) worst = std::move(one);
-      }
-    }
+    const Known collective(call, *how);
+    if (const std::string why = collective.wrong_sizes(); !why.empty()) return found(id, why);
+    PartJudged worst = collective.worst();
     out_.ratios[id] = worst.ratio;
     if (!worst.finding) return;
     worst.finding->id = id;

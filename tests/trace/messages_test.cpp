@@ -231,6 +231,10 @@ TEST_F(Messages, WhatIsNotKnownIsNotJudged) {
   const Replayed seen = judged({band}, {band});
   EXPECT_TRUE(seen.findings.empty() && seen.ratios.empty());
   ASSERT_EQ(seen.not_judged.size(), 1U);
+  for (const char* op : {"broadcast", "gather", "barrier"}) {  // of which root?
+    const Said call = moved(op, {{1}, {1}}, {{1}, {1}});
+    EXPECT_EQ(judged({call}, {call}).not_judged.size(), 1U) << op;
+  }
 }
 
 TEST_F(Messages, RecordsThatAreNoneAreRefused) {
