@@ -119,6 +119,9 @@ class Check {
           "the candidate's ranks add in an order that nobody knows: where more than two do, twins "
           "draw one, and bounds hold for every one");
     }
+    if (candidate_.messages && !asks("replay"))
+      verdict_.notes.push_back(
+          "the candidate's collectives are not judged: the rule replay does so");
     for (const std::string& rule : options_.rules) apply(rule);
     replay_what_was_followed();
     Judged out;
@@ -171,8 +174,8 @@ class Check {
            order_.phase_of(id) != Phase::optimizer;
   }
 
-  // Does the reference's producer say of any tensor how it was made?
-  bool says_how() const { return told_ && !told_->empty(); }
+  // Does the reference's producer say of any tensor how it was made, or the candidate what ranks sent?
+  bool says_how() const { return told_ && (!told_->empty() || candidate_.messages); }
 
   void apply(const std::string& rule) {
     options_.progress("rule " + rule);

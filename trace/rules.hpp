@@ -25,7 +25,7 @@ void refuse_unknown_rules(const std::vector<std::string>& rules);
 void refuse_nothing_to_judge(const Run& candidate, const Selection& select);
 
 // Twins and replay need a promise of both runs, or what stands in for it: twins that are given, and
-// `says_how`: somebody says how tensors were made.
+// `says_how`: somebody says how tensors were made, or what ranks sent.
 void refuse_rules_without_ground(const Trace& reference, const Trace& candidate, bool says_how,
                                  const CheckOptions& options);
 

@@ -148,6 +148,18 @@ class Messages(unittest.TestCase):
         self.assertEqual(1, seen["exit_code"])
         self.assertTrue(seen["blamed"].startswith("messages/all_reduce 1 "), seen["blamed"])
 
+    def test_are_judged_by_check_where_replay_is_asked_for(self):
+        healthy, wrong = (os.path.join(job(how), "run") for how in ("", "wrong"))
+        check = lambda *more: subprocess.run([PLUMB, "check", healthy, *more], capture_output=True, text=True)
+        found = check(wrong, "--rule", "replay")
+        self.assertEqual(1, found.returncode, found.stdout + found.stderr)
+        self.assertIn("blamed: messages/all_reduce 1 of ranks 0, 1", found.stdout)
+        self.assertIn("replay judges 9 collectives of the candidate", found.stdout)
+        self.assertNotIn("messages/broadcast", found.stdout)
+        by_size = check(wrong, "--rule", "flat")
+        self.assertNotIn("messages/", by_size.stdout)
+        self.assertIn("the candidate's collectives are not judged", by_size.stdout)
+
     def test_that_nobody_waited_for_are_said_to_be_not_judged(self):
         seen, ratios = judged(job("lost"))
         self.assertEqual(9, len(ratios), ratios)
