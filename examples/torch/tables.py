@@ -69,7 +69,8 @@ def say_how(file, asked):
     about = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     models = [line.partition(":")[2].strip() for line in about if line.startswith("model name")]
     commit = re.search(r"commit (\S+)", said(asked.plumb, "--version"))
-    facts = {"command": " ".join(["examples/torch/run.py", "PLUMB", "FOLDER", *sys.argv[3:]]).replace(str(file), file.name),
+    words = [pathlib.Path(word).name for word in sys.argv[3:]]
+    facts = {"command": " ".join(["examples/torch/run.py", "PLUMB", "FOLDER", *words]),
              "commit": commit[1] if commit else "unknown", "device": models[0] if models else "unknown", "flags": versions,
              "seeds": "in the rows; trained weights: seed 0, 300 steps"}
     file.parent.mkdir(parents=True, exist_ok=True)
