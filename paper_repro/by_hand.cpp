@@ -23,6 +23,11 @@ constexpr std::array programs{
         "build/torch/bin/python examples/torch/run.py build/plumb build/foreign-jobs "
         "--rows {}/foreign-jobs.csv",
         "it needs PyTorch and Megatron's core, which ./run test torch installs into build/torch"},
+    Program{
+        "foreign-tensors",
+        "build/torch/bin/python examples/torch/run.py build/plumb build/foreign-tensors --healthy "
+        "--tensors {}/foreign-tensors.csv",
+        "it needs PyTorch and Megatron's core, which ./run test torch installs into build/torch"},
     Program{"blindness",
             "/usr/bin/python3 experiments/blindness/blindness.py --plumb build/plumb -o {}",
             "it needs numpy: apt-get install python3-numpy"},
