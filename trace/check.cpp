@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
@@ -57,6 +58,10 @@ class Both {
     const auto asks = [&](const char* rule) {
       return std::ranges::find_if(ways, [&](const auto& way) { return asks_for(way, rule); });
     };
+    for (const CheckOptions& way : ways) {
+      if (asks_for(way, "perturbation") && way.perturbed != asks("perturbation")->perturbed)
+        throw std::invalid_argument("check_each: ways with different perturbed references");
+    }
     std::optional<Run> perturbed;
     if (const auto way = asks("perturbation"); way != ways.end() && way->perturbed != nullptr)
       perturbed.emplace(*way->perturbed);

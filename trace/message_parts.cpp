@@ -89,7 +89,7 @@ class Guesses {
 struct Due {
   long double value = 0;
   double magnitudes = 0;
-  bool finite = true;
+  bool finite = true, a_number = true;  // of all that it is made of
 };
 
 Due due(const std::string& reduce, const Terms& x, std::size_t e) {
@@ -100,6 +100,7 @@ Due due(const std::string& reduce, const Terms& x, std::size_t e) {
     sum += term;
     d.magnitudes += std::fabs(of[e]);
     d.finite = d.finite && std::isfinite(of[e]);
+    d.a_number = d.a_number && !std::isnan(of[e]);
     if (reduce == "min") d.value = std::min(d.value, term);
     if (reduce == "max") d.value = std::max(d.value, term);
   }
@@ -164,8 +165,10 @@ class PartJudge {
       const auto value = static_cast<double>(d.value);
       return value == y || (std::isnan(value) && std::isnan(y)) ? 0 : infinite;
     }
-    // What is no number stays none in a sum; of the least and the largest libraries differ.
-    return adds(*made_.out.of) && std::isfinite(y) ? infinite : 0;
+    // What is not finite stays so in a sum. The least and the largest of infinities are exact; of what
+    // is no number libraries make one or the other.
+    if (adds(*made_.out.of)) return std::isfinite(y) ? infinite : 0;
+    return !d.a_number || static_cast<double>(d.value) == y ? 0 : infinite;
   }
 
   std::string what() const {

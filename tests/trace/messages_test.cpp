@@ -175,6 +175,17 @@ TEST_F(Messages, TheLeastAndTheLargestAreExact) {
   const Replayed seen = judged({sum("[0,1]", {1}, {std::nextafter(3.0F, 4.0F)}, "max")},
                                {sum("[0,1]", {3}, {3}, "max")});
   EXPECT_EQ(seen.findings.at(0).ratio, INFINITY);
+  const auto most = [&](float got) {
+    return judged({sum("[0,1]", {-inf}, {got}, "max")}, {sum("[0,1]", {-2}, {got}, "max")});
+  };
+  EXPECT_TRUE(most(-2).findings.empty());
+  EXPECT_FALSE(most(-inf).findings.empty());
+}
+
+TEST_F(Messages, OfOneRankAloneAreNoSilence) {
+  record(1, {sum("[0,1]", {1}, {1})});
+  EXPECT_TRUE(trace::has_messages(folder_, 2));
+  expect_refused("messages_00000.safetensors is not there");
 }
 
 // What each operation makes of what ranks give; and of one number that is another.

@@ -131,7 +131,7 @@ class Reader {
     }
     overriding_.refuse_idle();
     for (const auto& [id, claim] : claims_) look_for_holders(id, claim);
-    if (has_messages(folder_)) {
+    if (has_messages(folder_, trace_.manifest.world_size)) {
       trace_.messages = std::make_shared<const std::vector<std::vector<Message>>>(
           read_messages(folder_, trace_.manifest.world_size));
     }

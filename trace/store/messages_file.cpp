@@ -91,8 +91,11 @@ std::vector<Message> messages_of(const std::filesystem::path& step, int rank, in
 
 }  // namespace
 
-bool has_messages(const std::filesystem::path& step) {
-  return std::filesystem::exists(file_of(step, 0));
+bool has_messages(const std::filesystem::path& step, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (std::filesystem::exists(file_of(step, rank))) return true;
+  }
+  return false;
 }
 
 std::vector<std::vector<Message>> read_messages(const std::filesystem::path& step, int ranks) {

@@ -36,7 +36,7 @@ struct Message {
 // By rank, in its order. `step`: the folder RUN/step_000001. Throws Failure on anything that is no
 // such record, and where a rank's is lacking.
 std::vector<std::vector<Message>> read_messages(const std::filesystem::path& step, int ranks);
-// Is there any?
-bool has_messages(const std::filesystem::path& step);
+// Has any of the ranks recorded some? Then all have to.
+bool has_messages(const std::filesystem::path& step, int ranks);
 
 }  // namespace plumb::trace
