@@ -16,7 +16,7 @@ namespace {
 
 struct JudgeCommand {
   MachineOptions on;
-  std::string op, recipe, format, bounds;
+  std::string op, recipe, input_format, format, bounds;
   std::vector<std::string> inputs, outputs, set, names;
   double delta = 1e-9;
   std::uint64_t rows = 0, seed = 1;
@@ -90,6 +90,13 @@ JudgeOptions options_of(const JudgeCommand& asked) {
     static const Format of_recipe = format_of(recipe_from(asked.recipe), operation);
     options.input = options.output = &of_recipe;
   }
+  if (!asked.input_format.empty()) {
+    if (!operation.traits.one_product) {
+      throw Failure("--input-format is of a product's inputs, and " + asked.op +
+                    " is none; leave it out");
+    }
+    options.input = &format_named(asked.input_format);
+  }
   if (!asked.format.empty()) options.output = &format_named(asked.format);
   options.mode = mode_from(asked.on.mode);
   options.delta = asked.delta;
@@ -135,6 +142,8 @@ void add_judge(CLI::App& app, Verb& chosen) {
   asked.on.add_to(*verb, "deterministic, probabilistic or moments");
   verb->add_option("--recipe", asked.recipe,
                    "of this recipe's format are inputs and output, though files hold them as F32");
+  verb->add_option("--input-format", asked.input_format,
+                   "of this format are a product's inputs, though files hold them as F32: tf32");
   verb->add_option("--format", asked.format,
                    "of this format is the output, though its file holds it as F32");
   verb->add_option("--delta", asked.delta, "failure probability of probabilistic and moments")

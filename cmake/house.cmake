@@ -66,6 +66,7 @@ set(PLUMB_NEEDS_mpi  "/mpi\\.cpp$")
 # absent, a file called without_<library>.cpp stands in, and only there.
 function(house_sources)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp *.cu)
+  list(FILTER sources EXCLUDE REGEX "/oracle/")  # a library by itself, house_units
   set(libraries "")
   foreach(file IN LISTS sources)
     foreach(library cuda cublas onednn nccl mpi)
@@ -222,6 +223,13 @@ function(house_cuda_plug_ins name)
   endforeach()
   string(TOUPPER PLUMB_HAS_PLUG_IN_${name} has)
   target_compile_definitions(probe_tests PRIVATE ${has} PLUMB_CUDA_PLUG_INS="${PROJECT_BINARY_DIR}/tests")
+endfunction()
+
+# Instructions of an H100's matrix units, for experiments/oracle/device.py: always compiled where nvcc is.
+function(house_units)
+  add_library(units MODULE ${PROJECT_SOURCE_DIR}/experiments/oracle/units.cu)
+  target_link_libraries(units PRIVATE plumb_rules plumb_cuda)
+  set_target_properties(units PROPERTIES PREFIX "" CUDA_ARCHITECTURES 90a LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/experiments)
 endfunction()
 
 # The bounds and their tests once more, with terms that can be lost (bounds/proof/term.hpp).

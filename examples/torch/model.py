@@ -8,6 +8,7 @@ import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 
+DEVICE = torch.device("cpu")  # or what --device says
 WIDTH, HEADS, HIDDEN, LAYERS, WORDS, SEQUENCES, TOKENS = 128, 8, 352, 3, 256, 8, 64
 
 
@@ -67,15 +68,18 @@ def asked_for(description, make=Model, cast=True):
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--load", help="begin with the weights of this file")
     parser.add_argument("--save", help="write the weights of one process to this file at the end")
+    parser.add_argument("--device", default="cpu", help="cuda: all ranks on one GPU, which add over Gloo")
     asked = parser.parse_args()
+    global DEVICE
+    DEVICE = torch.device(asked.device)
     torch.set_num_threads(1)
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         dist.init_process_group("gloo")
     torch.manual_seed(asked.seed)
     model = make()
     if asked.load:
-        model.load_state_dict(torch.load(asked.load))
-    return asked, model.to(torch.bfloat16 if asked.bf16 and cast else torch.float32)
+        model.load_state_dict(torch.load(asked.load, map_location="cpu"))
+    return asked, model.to(DEVICE, torch.bfloat16 if asked.bf16 and cast else torch.float32)
 
 
 def ranks():
@@ -92,7 +96,7 @@ def batch_of(step, seed):
     text = torch.tensor(list(TEXT.read_bytes())) * 167 % WORDS
     generator = torch.Generator().manual_seed(1000 * seed + step)
     first = torch.randint(len(text) - TOKENS, (SEQUENCES, 1), generator=generator)
-    tokens = text[first + torch.arange(TOKENS + 1)]
+    tokens = text[first + torch.arange(TOKENS + 1)].to(DEVICE)
     return tokens[:, :-1], tokens[:, 1:]
 
 

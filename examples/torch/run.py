@@ -169,7 +169,7 @@ class Runs:
         if "--twins" in more:
             # In a rewritten run all that modules take in is exact; but in FP32 silu rounds its last numbers otherwise.
             forward = "|/(in|out)$" if self.rewrite and "--bf16" in self.options else ""
-            more = [*more, "--exact", EXACT[self.example] + forward]
+            more += () if "--device" in self.options else ("--exact", EXACT[self.example] + forward)
         ran = subprocess.run([self.plumb, "check", reference, candidate, *more, "--report", report.name],
                              cwd=self.folder, capture_output=True, text=True)
         if not report.exists():
@@ -304,6 +304,7 @@ def main():
     parser.add_argument("--brief", action="store_true")
     parser.add_argument("--healthy", action="store_true")
     parser.add_argument("--rewrite", action="store_true")
+    parser.add_argument("--device", default="cpu", help="cuda: of the programs of model.py; all ranks share a GPU")
     asked = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
     examples = [asked.only] if asked.only else list(MISTAKES)
@@ -329,6 +330,7 @@ def main():
         if rows.has(*key, ["healthy", *mistakes][-1]):
             continue
         options = ["--seed", str(seed)] + (["--bf16"] if format == "bf16" else [])
+        options += ["--device", asked.device] if asked.device != "cpu" else []
         if asked.trained:
             options += trained(asked.plumb, asked.folder, example)
         if asked.rewrite:

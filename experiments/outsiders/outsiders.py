@@ -6,7 +6,10 @@ element against the deterministic bound: of the card of the library (numpy.json,
 the card `libraries`, which says nothing. Writes rows and provenance; what is not installed is said and left out.
 Returns 1 if an element is outside, 77 without numpy.
 
-    outsiders.py --plumb build/plumb -o results [--only REGEX] [--elements N]
+    outsiders.py --plumb build/plumb -o results [--only REGEX] [--seeds N]
+
+--device cuda: PyTorch's kernels on a GPU (torch_cuda.json; products of a matrix unit by the card that --unit names),
+and JAX's where it is installed.
 """
 import argparse, csv, json, os, platform, re, subprocess, sys, tempfile
 
@@ -85,12 +88,45 @@ numpy_kernels = {
 }
 
 
+def jax_kernels():
+    """What XLA makes of the formulas, compiled as one function each."""
+    import jax
+    import jax.numpy as jnp
+
+    def layer(x, w, b):
+        mean = x.mean(1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(x.var(1, keepdims=True) + 1e-5) * w.T + b.T
+
+    def rms(x, w):
+        return x * jax.lax.rsqrt((x * x).mean(1, keepdims=True) + 1e-5) * w.T
+
+    product = lambda a, b: jnp.matmul(a, b, precision="highest", preferred_element_type=jnp.float32)
+    of = {
+        "softmax": ({}, lambda x: jax.nn.softmax(x, 1), "p"),
+        "log_sum_exp": ({}, lambda x: jax.nn.logsumexp(x, 1, keepdims=True), "l"),
+        "layernorm": ({"eps": 1e-5}, layer, "y"),
+        "rmsnorm": ({"eps": 1e-5}, rms, "y"),
+        "gelu": ({}, jax.nn.gelu, "y"),
+        "gelu_erf": ({}, lambda x: jax.nn.gelu(x, approximate=False), "y"),
+        "silu": ({}, jax.nn.silu, "y"),
+        "gemm": ({}, product, "C"),
+        "column_sum": ({}, lambda x: x.sum(0)[:, None], "y"),
+    }
+    return {op: (attributes, jax.jit(kernel), name) for op, (attributes, kernel, name) in of.items()}
+
+
 heads = {"heads": 1, "kv_heads": 1, "head_dim": 64, "sequence": 256}
 adam_settings = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "step": 10}
 
 
-def torch_kernels():
+def torch_kernels(on="cpu"):
     f = torch.nn.functional
+
+    def product(a, b):
+        """On a GPU with sums in FP32, whatever the operands are."""
+        if on == "cpu" or a.dtype == torch.float32:
+            return torch.matmul(a, b)
+        return torch.mm(a, b, out_dtype=torch.float32)
 
     def grad(of, *inputs):
         *inputs, dy = inputs
@@ -125,7 +161,7 @@ def torch_kernels():
         "gelu_erf_grad": ({}, lambda x, dy: grad(f.gelu, x, dy), "dx"),
         "silu": ({}, f.silu, "y"),
         "silu_grad": ({}, lambda x, dy: grad(f.silu, x, dy), "dx"),
-        "gemm": ({}, torch.matmul, "C"),
+        "gemm": ({}, product, "C"),
         "column_sum": ({}, lambda x: x.sum(0)[:, None], "y"),
     }
 
@@ -160,18 +196,19 @@ def save(folder, name, x):
 
 
 def as_numpy(t):
-    if t.dtype == torch.bfloat16:
-        return t.detach().contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return t.detach().numpy()
+    t = t.detach().contiguous().cpu()
+    return t.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if t.dtype == torch.bfloat16 else t.numpy()
 
 
-def judged(plumb, op, attributes, inputs, output, name, card):
+def judged(plumb, op, attributes, inputs, output, name, card, fmt):
     with tempfile.TemporaryDirectory() as folder:
         files = [save(folder, n, x) for n, x in zip(names.get(op, ["x", "dy"]), inputs)]
         outputs = output if isinstance(output, dict) else {name: output}
         made = [save(folder, "out_" + n, y).split("=", 1)[1] for n, y in outputs.items()]
         made = [f"{n}={path}" for n, path in zip(outputs, made)]
         command = [plumb, "judge", op, "--inputs", *files, "--output", *made, "--machine", card, "--json"]
+        if fmt == "tf32":
+            command += ["--input-format", "tf32"]
         for key, value in attributes.items():
             command += ["--set", f"{key}={value}"]
         said = subprocess.run(command, capture_output=True, text=True)
@@ -180,9 +217,32 @@ def judged(plumb, op, attributes, inputs, output, name, card):
         return json.loads(said.stdout)
 
 
+def on_gpu():
+    """Library, version, kernels, formats."""
+    formats = ["fp32", "bf16", "fp16"] if ml_dtypes else ["fp32", "fp16"]
+    found = [("torch_cuda", torch.__version__, torch_kernels("cuda"), formats)]
+    # TF32 is what a matrix unit takes: the numbers have its format already, whether a library rounds or cuts.
+    found.append(("torch_cuda", torch.__version__, {"gemm": found[0][2]["gemm"]}, ["tf32"]))
+    try:
+        import jax
+        found.append(("jax", jax.__version__, jax_kernels(), [f for f in formats if f != "fp16"]))
+    except ImportError:
+        print("JAX is not installed: its kernels are left out", file=sys.stderr)
+    return found
+
+
+def cards_of(asked, library, op, fmt):
+    if op == "gemm" and asked.device == "cuda" and fmt != "fp32":
+        return [asked.unit]
+    own = os.path.join(here, library + ".json")
+    return ([own] if os.path.exists(own) else []) + ["libraries"]
+
+
 def cases(asked):
     libraries = [("numpy", np.__version__, numpy_kernels, ["fp32"])]
-    if torch is not None:
+    if asked.device == "cuda":
+        libraries = on_gpu()
+    elif torch is not None:
         libraries.append(("torch", torch.__version__, torch_kernels(), ["fp32", "bf16"] if ml_dtypes else ["fp32"]))
     else:
         print("PyTorch is not installed: its kernels are left out", file=sys.stderr)
@@ -201,8 +261,10 @@ def cases(asked):
                             yield library, version, op, fmt, f"{rows}x{cols}", kind, seed, attributes, kernel, name, [x, *beside(op, x, rng)]
 
 
-def device():
-    """The processor, as plumb's provenance says it."""
+def device(asked):
+    """The GPU, or the processor, as plumb's provenance says it."""
+    if asked.device == "cuda":
+        return torch.cuda.get_device_name()
     try:
         lines = open("/proc/cpuinfo").read().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
@@ -210,11 +272,17 @@ def device():
         return platform.machine()
 
 
-def run(library, fmt, kernel, inputs):
+def run(library, fmt, kernel, inputs, on):
     if library == "numpy":
         return inputs, np.ascontiguousarray(kernel(*inputs), dtype=np.float32)
-    to = torch.bfloat16 if fmt == "bf16" else torch.float32
-    tensors = [torch.from_numpy(x).to(to) for x in inputs]
+    if library == "jax":
+        inputs = [x.astype(ml_dtypes.bfloat16 if fmt == "bf16" else np.float32) for x in inputs]
+        return inputs, np.asarray(kernel(*inputs))
+    if fmt == "tf32":  # cut, and as FP32 otherwise
+        inputs = [(np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in inputs]
+    to = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(fmt, torch.float32)
+    tensors = [torch.from_numpy(x).to(to).to(on) for x in inputs]
+    torch.backends.cuda.matmul.allow_tf32 = fmt == "tf32"
     made = kernel(*tensors)
     made = {n: as_numpy(t) for n, t in made.items()} if isinstance(made, dict) else as_numpy(made)
     return [as_numpy(t) for t in tensors], made
@@ -226,7 +294,12 @@ def main():
     parser.add_argument("-o", "--output", default="results")
     parser.add_argument("--only", default="", help="cases whose 'library operation format shape kind' matches")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--unit", default="h100", help="card of the GPU's matrix unit")
     asked = parser.parse_args()
+    if asked.device == "cuda" and (torch is None or not torch.cuda.is_available()):
+        print("PyTorch sees no GPU here")
+        return 77
     os.makedirs(asked.output, exist_ok=True)
     outside = 0
     columns = ["library", "version", "operation", "format", "shape", "kind", "seed", "card", "elements", "outside", "worst_ratio", "refused"]
@@ -237,9 +310,9 @@ def main():
             key = f"{library} {op} {fmt} {shape} {kind}"
             if not re.search(asked.only, key):
                 continue
-            inputs, output = run(library, fmt, kernel, inputs)
-            for card in (os.path.join(here, library + ".json"), "libraries"):
-                found = judged(asked.plumb, op, attributes, inputs, output, name, card)
+            inputs, output = run(library, fmt, kernel, inputs, asked.device)
+            for card in cards_of(asked, library, op, fmt):
+                found = judged(asked.plumb, op, attributes, inputs, output, name, card, fmt)
                 all_outputs = found.get("outputs", [])
                 worst = max([(o.get("worst") or {}).get("ratio", 0) for o in all_outputs], default=0)
                 row = dict(library=library, version=version, operation=op, format=fmt, shape=shape, kind=kind, seed=seed,
@@ -251,9 +324,10 @@ def main():
             print(key, row["outside"], row["worst_ratio"], row["refused"], file=sys.stderr)
     version = subprocess.run([asked.plumb, "--version"], capture_output=True, text=True).stdout.splitlines()
     only = f" --only '{asked.only}'" if asked.only else ""
+    only += f" --device {asked.device} --unit {asked.unit}" if asked.device != "cpu" else ""
     with open(os.path.join(asked.output, "outsiders.json"), "w") as file:
         json.dump({"command": "experiments/outsiders/outsiders.py" + (f" --seeds {asked.seeds}" if asked.seeds > 1 else "") + only,
-                   "commit": version[1].split()[-1], "device": device(), "python": platform.python_version(),
+                   "commit": version[1].split()[-1], "device": device(asked), "python": platform.python_version(),
                    "seeds": "in the rows"}, file, indent=1)
         file.write("\n")
     return 1 if outside else 0

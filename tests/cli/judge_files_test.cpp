@@ -66,10 +66,35 @@ TEST_F(JudgeTakes, RefusesInOneSentence) {
   refused("judge softmax" + in + out + " --machine h100", "runs outside of it");
   refused("judge softmax --inputs nowhere.safetensors" + out, "is missing or not a file");
   refused("judge gemm" + in + out + " --recipe mxfp8", "multiplies short copies");
+  refused("judge softmax" + in + out + " --input-format tf32", "softmax is none");
   refused("judge softmaxx" + in + out, "softmax");
   refused("judge layernorm" + in + out, "needs the attribute eps; say it: --set eps=...");
   refused("judge adam" + in + out, "needs the attributes lr, beta1, beta2, eps, step");
   refused("judge column_sum" + in + out + " --rows 2 --name y=p", "and column_sum of these");
+}
+
+// No file says TF32: its numbers stand there as FP32's, and a unit that takes them has a bound for these.
+TEST_F(JudgeTakes, TakesOperandsInTheFormatThatIsSaid) {
+  Floats32 a = numbers(4 * 16, 3), b = numbers(16 * 4, 4), c(4 * 4, 0.0F);
+  for (Floats32* each : {&a, &b}) {
+    for (float& x : *each) x = std::round(4 * x);  // so that each sum is exact
+  }
+  for (std::size_t e = 0; e < 4 * 4; ++e) {
+    for (std::size_t k = 0; k < 16; ++k) c[e] += a[e / 4 * 16 + k] * b[k * 4 + e % 4];
+  }
+  write_bytes(at("a.npy"), npy("<f4", "4, 16", bytes_of(a)));
+  write_bytes(at("b.npy"), npy("<f4", "16, 4", bytes_of(b)));
+  write_bytes(at("c.npy"), npy("<f4", "4, 4", bytes_of(c)));
+  const std::string all = "judge gemm --inputs " + at("a.npy") + " " + at("b.npy") + " --output " +
+                          at("c.npy") + " --machine h100";
+  refused(all, "no matrix unit for fp32");
+  EXPECT_EQ(plumb(all + " --input-format tf32").code, 0);
+  c[3] += 1;
+  write_bytes(at("c.npy"), npy("<f4", "4, 4", bytes_of(c)));
+  EXPECT_EQ(plumb(all + " --input-format tf32").code, 1);
+  a[5] = 1.0F + 0x1p-20F;
+  write_bytes(at("a.npy"), npy("<f4", "4, 16", bytes_of(a)));
+  refused(all + " --input-format tf32", "no number of tf32");
 }
 
 TEST_F(JudgeTakes, TakesNpyInTheOrderOfTheSchema) {
