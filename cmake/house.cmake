@@ -35,7 +35,7 @@ target_compile_options(plumb_rules INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-ffp-contract=off,-Wall>"
   "$<BUILD_INTERFACE:$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PLUMB_WERROR}>>:-Werror>>")
 set(machine_flags "")
-set(instructions "any ${CMAKE_SYSTEM_PROCESSOR}, products those of the processor; all else is slower")  # docs/measured.md
+set(instructions "any ${CMAKE_SYSTEM_PROCESSOR}, products those of the processor, all else slower")  # docs/measured.md
 if(PLUMB_NATIVE)
   set(instructions "those of the machine that built it")
   # Wider vectors, same bits: without contraction and fast-math a compiler may neither fuse nor
