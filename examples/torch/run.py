@@ -82,7 +82,8 @@ NEEDS = {"megatron_core": "megatron.core", "megatron_experts": "megatron.core", 
 TWINS, AGAIN = ([f"{of}-twin{k}" for k in range(1, 5)] for of in ("reference", "again"))
 
 
-FORKS = multiprocessing.get_context("forkserver")  # its server imports PyTorch once, its children are copies of it
+# The server imports PyTorch once, its children are copies of it. CUDA works in no copy.
+FORKS = multiprocessing.get_context("spawn" if "cuda" in sys.argv else "forkserver")
 
 
 def one_process(folder, arguments, environment, said, errors):
@@ -308,10 +309,11 @@ def main():
     asked = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
     examples = [asked.only] if asked.only else list(MISTAKES)
-    FORKS.set_forkserver_preload([  # and not Megatron's core, of which mistakes replace an expression when it is imported
-        "torch.distributed.tensor.parallel", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo",
-        "torch._inductor.compile_fx", "torch._inductor.test_operators", "torch.utils.cpp_extension",
-        *["transformers.models.llama.modeling_llama"] * ("hugging_face" in examples)])
+    if asked.device == "cpu":
+        FORKS.set_forkserver_preload([  # and not Megatron's core, of which mistakes replace an expression when it is imported
+            "torch.distributed.tensor.parallel", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo",
+            "torch._inductor.compile_fx", "torch._inductor.test_operators", "torch.utils.cpp_extension",
+            *["transformers.models.llama.modeling_llama"] * ("hugging_face" in examples)])
     trouble, rows, sums = 0, Rows(asked.rows), Sums(asked.tensors)
     weights = "trained" if asked.trained else "random"
     for file in filter(None, (asked.rows, asked.tensors)):

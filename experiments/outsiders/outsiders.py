@@ -225,7 +225,10 @@ def on_gpu():
     found.append(("torch_cuda", torch.__version__, {"gemm": found[0][2]["gemm"]}, ["tf32"]))
     try:
         import jax
-        found.append(("jax", jax.__version__, jax_kernels(), [f for f in formats if f != "fp16"]))
+        kernels = jax_kernels()
+        found.append(("jax", jax.__version__, kernels, ["fp32"]))
+        # Of BF16 numbers XLA stores each step of a formula as BF16: other operations.
+        found.append(("jax", jax.__version__, {op: kernels[op] for op in ("gemm", "column_sum")}, formats[1:2]))
     except ImportError:
         print("JAX is not installed: its kernels are left out", file=sys.stderr)
     return found
@@ -251,8 +254,8 @@ def cases(asked):
     for library, version, kernels, formats in libraries:
         for op, (attributes, kernel, name) in kernels.items():
             for fmt in formats:
-                # PyTorch takes these in steps that are stored in BF16: other operations.
-                if fmt == "bf16" and op in ("log_sum_exp", "adam"):
+                # These are taken in steps that are stored in the short format: other operations.
+                if fmt in ("bf16", "fp16") and op in ("log_sum_exp", "adam"):
                     continue
                 for rows, cols in shapes.get(op, [(256, 1024)]):
                     for seed in range(1, asked.seeds + 1):

@@ -73,7 +73,11 @@ using GemmEx = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation
                               cudaDataType, int, const void*, void*, cudaDataType, int,
                               cublasComputeType_t, cublasGemmAlgo_t);
 
-// The numbers of a view in its own order, line by line without gaps.
+// Sizes that the matrix units take as they are: of others cuBLAS has kernels that step otherwise.
+constexpr std::size_t side = 16;
+std::size_t padded(std::size_t n) { return (n + side - 1) / side * side; }
+
+// The numbers of a view in its own order, line by line, with zeros behind each and below the last.
 struct Lines {
   std::vector<float> values;
   std::size_t length;
@@ -81,14 +85,14 @@ struct Lines {
 };
 
 Lines lines_of(const View<float>& v) {
-  const std::size_t lines = v.transposed ? v.cols : v.rows;
-  Lines out{{}, v.transposed ? v.rows : v.cols};
-  out.values.reserve(lines * out.length);
+  const std::size_t lines = v.transposed ? v.cols : v.rows, own = v.transposed ? v.rows : v.cols;
+  Lines out{{}, padded(own)};
+  out.values.resize(padded(lines) * out.length);
   for (std::size_t i = 0; i < lines; ++i) {
-    for (std::size_t j = 0; j < out.length; ++j) {
+    for (std::size_t j = 0; j < own; ++j) {
       const float x = v.data[i * v.stride + j];
       out.short_numbers = out.short_numbers && (std::bit_cast<std::uint32_t>(x) & 0xffffU) == 0;
-      out.values.push_back(x);
+      out.values[i * out.length + j] = x;
     }
   }
   return out;
@@ -108,7 +112,7 @@ void put(const Buffer& to, const std::vector<T>& from) {
   must(cudaMemcpy(to.data(), from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));
 }
 
-// cuBLAS counts columns first: C' = B' A'.
+// cuBLAS counts columns first: C' = B' A'. c: all rows and columns, padded.
 void multiply(const View<float>& a, const Lines& left, const View<float>& b, const Lines& right,
               std::vector<float>& c, bool accumulate) {
   thread_local const Handle handle;
@@ -126,25 +130,26 @@ void multiply(const View<float>& a, const Lines& left, const View<float>& b, con
   if (accumulate) put(of_c, c);
   const float one = 1, onto = accumulate ? 1 : 0;
   const cudaDataType type = in_bf16 ? CUDA_R_16BF : CUDA_R_32F;
-  const auto n = static_cast<int>(b.cols);
+  const auto n = static_cast<int>(padded(b.cols));
   static GemmEx* const gemm_ex = found<GemmEx>("cublasGemmEx");
   must(gemm_ex(handle, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-               a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, static_cast<int>(a.rows),
-               static_cast<int>(a.cols), &one, of_b.data(), type, static_cast<int>(right.length),
-               of_a.data(), type, static_cast<int>(left.length), &onto, of_c.data(), CUDA_R_32F, n,
-               CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+               a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, static_cast<int>(padded(a.rows)),
+               static_cast<int>(padded(a.cols)), &one, of_b.data(), type,
+               static_cast<int>(right.length), of_a.data(), type, static_cast<int>(left.length),
+               &onto, of_c.data(), CUDA_R_32F, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   must(cudaMemcpy(c.data(), of_c.data(), c.size() * sizeof(float), cudaMemcpyDeviceToHost));
 }
 
 void gemm(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate) {
   if (a.rows == 0 || b.cols == 0) return;
-  std::vector<float> out(a.rows * b.cols);
+  const std::size_t width = padded(b.cols);
+  std::vector<float> out(padded(a.rows) * width);
   for (std::size_t i = 0; i < a.rows && accumulate; ++i) {
-    std::copy_n(c + i * c_stride, b.cols, out.data() + i * b.cols);
+    std::copy_n(c + i * c_stride, b.cols, out.data() + i * width);
   }
   if (a.cols > 0) multiply(a, lines_of(a), b, lines_of(b), out, accumulate);
   for (std::size_t i = 0; i < a.rows; ++i) {
-    std::copy_n(out.data() + i * b.cols, b.cols, c + i * c_stride);
+    std::copy_n(out.data() + i * width, b.cols, c + i * c_stride);
   }
 }
 
