@@ -20,6 +20,7 @@
 //   mma_FORMAT        "terms 16 grid 25 kept 23 zero -133" ...    no such unit
 //   mma_FORMAT_to_fp16  the same, with sums in FP16               no such unit
 //   mma_FORMAT_scaled   the same, "... block 32": scales blocks   no such unit
+//   steps             chain, any: how kernels arrange the unit's   chain
 //   promoted_after    products, after which FP32 takes over a unit's sum    never
 //
 // FUNCTIONS  exp_ulp, exp_ulp_per_unit, log_ulp, erf_ulp, erf_absolute, tanh_ulp, divide_ulp,

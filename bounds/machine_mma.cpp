@@ -68,9 +68,13 @@ std::optional<Mma> unit_of(const Machine& machine, const std::string& name, cons
   unit.sum = sum;
   if (const Fact* after = machine.fact("promoted_after"))
     unit.promoted_after = std::stoi(after->value);
+  // Of the others arrangements are not derived: sums in FP16, and AMD's units.
+  const Fact* steps = machine.fact("steps");
+  const bool any = steps != nullptr && steps->value == "any";
   const bool scaled = name.ends_with("_scaled");
   try {
     if (read_unit(known->value, unit) && (unit.block > 0) == scaled) {
+      unit.any_steps = any && sum == fp32;
       unit.check();
       return unit;
     }

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "bounds/mma_any.hpp"
 #include "bounds/mma_step.hpp"
 #include "bounds/mma_worst.hpp"
 #include "bounds/proof/grid.hpp"
@@ -201,6 +202,13 @@ SumErrors errors_of(View<double> a, View<double> b, const BlockScales* scales, c
       of_row[k] = scaled(row[k], unit.input, scales != nullptr ? scales->a(i, k / block) : 1);
     }
     for (std::size_t j = 0; j < b.cols; ++j) {
+      if (unit.any_steps) {
+        const AnySteps sum =
+            in_any_steps(row.data(), of_row.data(), columns.row(j), of_columns.row(j), n, unit);
+        errors.sum(i, j) = sum.exact;
+        errors.worst(i, j) = sum.worst;
+        continue;
+      }
       const Chain sum =
           one(row.data(), of_row.data(), columns.row(j), of_columns.row(j), n, unit, asked);
       errors.sum(i, j) = sum.exact();
@@ -227,6 +235,7 @@ SumErrors mma_errors(View<double> a, View<double> b, const BlockScales& scales, 
 }
 
 std::string words_of(const Mma& unit) {
+  if (unit.any_steps) return "of each step, in any arrangement: what it cuts of the largest sum";
   const std::string grid = "2^(E-" + std::to_string(unit.grid) + ")";
   const std::string kept = "2^(e-" + std::to_string(unit.kept) + ")";
   switch (unit.kind) {

@@ -218,7 +218,12 @@ std::string order_of_sums(const Machine& machine, const Operation& operation, Mo
                                      : operation.terms != nullptr
                                          ? machine.order_of(operation.id, 1)
                                          : machine.order();
-  if (described && !order && !machine.rounds_to_nearest()) return "the steps of the matrix unit";
+  if (described && !order && !machine.rounds_to_nearest()) {
+    const Fact* steps = machine.fact("steps");
+    const bool any = steps != nullptr && steps->value == "any";
+    return any ? "the steps of the matrix unit, in any arrangement"
+               : "the steps of the matrix unit, one after the other";
+  }
   if (order && (described || operation.sums_as_asked)) {
     const std::string longer = order->up_to == 0 ? "" : " terms, longer ones in any order";
     return "sums in the order of the machine, " + text_of(*order) + longer;

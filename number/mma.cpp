@@ -10,6 +10,7 @@ bool within(int x, int low, int high) { return low <= x && x <= high; }
 bool sound(const Mma& m) {
   if (m.promoted_after < 0 || m.promoted_after % m.terms != 0) return false;
   if (m.block < 0 || m.block % m.terms != 0) return false;
+  if (m.any_steps && !(m.kind == Mma::Kind::aligned && m.sum == fp32)) return false;
   if (m.kind == Mma::Kind::aligned) {
     return within(m.grid, 1, 40) && within(m.kept, 1, m.sum.precision - 1) && m.groups == 1 &&
            (m.sum == fp32 || m.sum == fp16) && (!m.zero || within(*m.zero, -256, m.sum.emin - 1));

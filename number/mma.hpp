@@ -41,11 +41,15 @@ struct Mma {
   // Of aligned units: so many terms have a power of two in common, with which the unit scales them
   // (E8M0); 0: it scales nothing.
   int block = 0;
+  // Of aligned units: does nobody say in which arrangement a kernel takes the steps? K may be dealt to
+  // several sums, steps of half of the terms may be among them, and FP32 adds what they make. Nothing
+  // computes as such a unit: bounds/mma_any.hpp bounds it.
+  bool any_steps = false;
   int groups = 1;  // of floored units: every groups-th product is cut with its own E
 
   const Format& second_input() const { return second ? *second : input; }
   // Do moments and chance have a derivation for it (theory.md T4)?
-  bool foretold() const { return kind == Kind::aligned || kind == Kind::exact; }
+  bool foretold() const { return (kind == Kind::aligned || kind == Kind::exact) && !any_steps; }
 
   static constexpr int most_terms = 64;
   // Throws std::invalid_argument if this is no unit: e.g. 1 to 64 terms, grid 1 to 40, kept 1 to

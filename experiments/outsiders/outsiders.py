@@ -207,8 +207,8 @@ def judged(plumb, op, attributes, inputs, output, name, card, fmt):
         made = [save(folder, "out_" + n, y).split("=", 1)[1] for n, y in outputs.items()]
         made = [f"{n}={path}" for n, path in zip(outputs, made)]
         command = [plumb, "judge", op, "--inputs", *files, "--output", *made, "--machine", card, "--json"]
-        if fmt == "tf32":
-            command += ["--input-format", "tf32"]
+        if fmt in ("tf32", "e4m3fn"):  # held as FP32
+            command += ["--input-format", fmt]
         for key, value in attributes.items():
             command += ["--set", f"{key}={value}"]
         said = subprocess.run(command, capture_output=True, text=True)

@@ -158,6 +158,7 @@ class Sums {
 
 Tensor mma_product(View<float> a, View<float> b, const Mma& unit) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
+  if (unit.any_steps) throw std::invalid_argument("of any arrangement there is no one result");
   unit.check();
   return Sums(a, b, nullptr, unit).take();
 }
@@ -165,6 +166,7 @@ Tensor mma_product(View<float> a, View<float> b, const Mma& unit) {
 Tensor mma_product(View<float> a, View<float> b, const UnitScales& scales, const Mma& unit) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   if (unit.block < 1) throw std::invalid_argument("the unit scales no blocks");
+  if (unit.any_steps) throw std::invalid_argument("of any arrangement there is no one result");
   unit.check();
   return Sums(a, b, &scales, unit).take();
 }

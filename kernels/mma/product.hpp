@@ -18,7 +18,7 @@
 
 namespace plumb::kernels {
 
-// Throws std::invalid_argument if the inner sizes differ or the unit is none.
+// Throws std::invalid_argument if the inner sizes differ, or the unit is none or in any arrangement.
 Tensor mma_product(View<float> a, View<float> b, const Mma& unit);
 
 // The same of codes that the unit scales by powers of two: a (M, K / unit.block),
