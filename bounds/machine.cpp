@@ -135,7 +135,7 @@ Arithmetic Machine::arithmetic() const {
   is.log_ulp = number("log_ulp", 4, 0.5);
   is.erf_ulp = number("erf_ulp", 4, 0.5);
   is.erf_absolute = number("erf_absolute", fact("erf_ulp") == nullptr ? 0x1p-21 : 0, 0);
-  is.tanh_ulp = number("tanh_ulp", 4, 0.5);
+  is.tanh_ulp = number("tanh_ulp", 6, 0.5);
   is.divide_ulp = number("divide_ulp", 2.5, 0.5);
   is.sqrt_ulp = number("sqrt_ulp", 3, 0.5);
   is.flushes = word("subnormals", "flushed", "kept");

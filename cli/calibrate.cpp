@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CalibrateCommand {
-  std::string subject, command, format = "fp32", card, collective;
+  std::string subject, command, format = "fp32", card, collective, device;
   std::size_t longest = 1024, widest = 192, elements = 1024;
   unsigned seed = 1;
   bool as_json = false;
@@ -140,9 +140,9 @@ CalibrateOptions options_of(const CalibrateCommand& asked, const Subject& subjec
   options.longest = asked.longest;
   options.widest = asked.widest;
   options.seed = asked.seed;
-  options.source =
-      fmt::format("plumb calibrate {:.80} {} --longest {} --seed {} ({} on {})", subject.name,
-                  subject.input.name, asked.longest, asked.seed, build_commit(), device_name());
+  options.source = fmt::format("plumb calibrate {:.80} {} --longest {} --seed {} ({} on {})",
+                               subject.name, subject.input.name, asked.longest, asked.seed,
+                               build_commit(), asked.device.empty() ? device_name() : asked.device);
   options.progress = talk;
   return options;
 }
@@ -172,6 +172,10 @@ Calibration calibrated(const CalibrateCommand& asked, const Subject& subject,
                      file, how_many(answers.kept(), "answer")));
   }
   Calibration found = whole(calibrate(answers.resumed(subject), options));
+  if (found.card.facts.empty()) {
+    note("no fact is known: " + asked.card + " is not written");
+    return found;
+  }
   write_whole(asked.card, text_of(found.card));
   answers.remove();
   return found;
@@ -219,6 +223,9 @@ void add_calibrate(CLI::App& app, Verb& chosen) {
       ->capture_default_str()
       ->check(whole_numbers(1, 1 << 20));
   verb->add_option("--seed", asked.seed, "of the products that are drawn")->capture_default_str();
+  verb->add_option("--device", asked.device,
+                   "where the subject computes, as the card will say: a GPU's name; left out, the "
+                   "processor of this machine");
   add_json(*verb, asked.as_json);
   verb->footer(
       "Exit codes: 0 a card whose bounds held; 1 products outside of its bounds; 2 trouble; 3 too "

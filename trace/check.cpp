@@ -124,6 +124,7 @@ class Check {
           "the candidate's ranks add in an order that nobody knows: where more than two do, twins "
           "draw one, and bounds hold for every one");
     }
+    say_that_units_truncate();
     if (candidate_.messages && !asks("replay"))
       verdict_.notes.push_back(
           "the candidate's collectives are not judged: the rule replay does so");
@@ -142,6 +143,19 @@ class Check {
   bool equal_bits() const {
     return c_.findings.empty() && !given_choices_ &&
            std::ranges::all_of(c_.values, [&](const auto& v) { return pairs_.at(v.first).equal; });
+  }
+
+  // The promise is evaluated here, where products round to nearest, and so are twins.
+  void say_that_units_truncate() {
+    const Machine* machine = options_.replay.machine;
+    const Fact* rounding = machine == nullptr ? nullptr : machine->fact("rounding");
+    if (!asks("twins") || !options_.given.empty() || rounding == nullptr ||
+        rounding->value != "toward_zero")
+      return;
+    verdict_.notes.push_back(
+        "sums of the machine " + machine->id +
+        " are cut toward zero, those of the twins round to nearest: gradients that are kept in FP32 "
+        "may be smaller by some 1e-7 of themselves, of which twins know nothing");
   }
 
   void look_at_structure() {

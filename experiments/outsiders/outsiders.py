@@ -298,7 +298,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose 'library operation format shape kind' matches")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--unit", default="h100", help="card of the GPU's matrix unit")
+    parser.add_argument("--unit", default="h100-libraries", help="card of the GPU's matrix unit")
     asked = parser.parse_args()
     if asked.device == "cuda" and (torch is None or not torch.cuda.is_available()):
         print("PyTorch sees no GPU here")

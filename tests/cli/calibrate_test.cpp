@@ -100,8 +100,9 @@ TEST_F(CalibrateVerb, SaysWhatItGoesOnFromAndRefusesAnswersOfOtherOptions) {
 
 TEST_F(CalibrateVerb, WritesACardThatBoundTakes) {
   const Said said = plumb(std::string("calibrate ") + PLUMB_EXAMPLE_PLUG_IN + " --longest 100 -o " +
-                          card_.string() + " 2>/dev/null");
+                          card_.string() + " --device 'board 7' 2>/dev/null");
   EXPECT_EQ(said.code, 0) << said.out;
+  EXPECT_NE(content_of(card_).find(" on board 7)"), std::string::npos) << content_of(card_);
   EXPECT_NE(said.out.find("lanes 4 pairwise up to 100"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find(": 0 outside"), std::string::npos) << said.out;
   const Said bound =
@@ -112,6 +113,33 @@ TEST_F(CalibrateVerb, WritesACardThatBoundTakes) {
   const Said told = plumb("machines ieee-sequential " + card_.string());
   EXPECT_NE(told.out.find("lanes 4 pairwise up to 100"), std::string::npos) << told.out;
   EXPECT_NE(told.out.find("(silent)"), std::string::npos) << told.out;
+}
+
+// A card that says nothing could not be read again.
+TEST_F(CalibrateVerb, WritesNoCardWhereNothingIsKnown) {
+  const fs::path program = card_.string() + ".answers.py";
+  std::ofstream(program) << R"(import json, random, struct, sys
+with open(sys.argv[1], "rb") as file:
+    asked = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+header, values = {}, b""
+for name, a in asked.items():
+    if name.startswith("a."):
+        shape = [a["shape"][0], asked["b" + name[1:]]["shape"][1]]
+        numbers = [random.uniform(-1, 1) for _ in range(shape[0] * shape[1])]
+        raw = struct.pack(f"<{len(numbers)}f", *numbers)
+        at = [len(values), len(values) + len(raw)]
+        header["c" + name[1:]] = {"dtype": "F32", "shape": shape, "data_offsets": at}
+        values += raw
+text = json.dumps(header).encode()
+with open(sys.argv[2], "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + values)
+)";
+  const Said said = plumb("calibrate --longest 16 --widest 8 --command 'python3 " +
+                          program.string() + "' -o " + card_.string());
+  fs::remove(program);
+  EXPECT_EQ(said.code, 3) << said.out;
+  EXPECT_NE(said.out.find("no fact is known: "), std::string::npos) << said.out;
+  EXPECT_FALSE(fs::exists(card_));
 }
 
 TEST_F(CalibrateVerb, SaysTheSameInJson) {
