@@ -170,7 +170,7 @@ class Runs:
         if "--twins" in more:
             # In a rewritten run all that modules take in is exact; but in FP32 silu rounds its last numbers otherwise.
             forward = "|/(in|out)$" if self.rewrite and "--bf16" in self.options else ""
-            more += () if "--device" in self.options else ("--exact", EXACT[self.example] + forward)
+            more = [*more, "--exact", EXACT[self.example] + forward]
         ran = subprocess.run([self.plumb, "check", reference, candidate, *more, "--report", report.name],
                              cwd=self.folder, capture_output=True, text=True)
         if not report.exists():

@@ -5,10 +5,11 @@ Every unit by its own instruction: wgmma, and mma where there is one. Says besid
 file has, too, and writes bits of results as a file of the safetensors format, whose metadata say how they were made.
 Returns 1 where wgmma's bits differ from mmasim's, 77 where there is no such GPU.
 
-    nvcc -O2 -gencode arch=compute_90a,code=sm_90a -Xcompiler -fPIC -shared units.cu -o units.so
-    device.py --library units.so -o experiments/oracle/h100.safetensors [--seeds N]
+    device.py --library build/experiments/units.so -o h100.safetensors [--seeds N]
+    device.py --check h100.safetensors
 
 With --seeds N, inputs of the seeds 2 to N besides, which mmasim's file has not: inputs and results stand in the file.
+--check asks mmasim itself, where it is installed, about all seeds of such a file; it needs no GPU.
 """
 import argparse, ctypes, json, os, subprocess, sys
 
@@ -70,12 +71,48 @@ def device():
     return said.stdout.strip() if said.returncode == 0 else ""
 
 
+def model_of(unit, a, b, short):
+    """mmasim's, or nothing: it has no mma of FP8 on this GPU."""
+    d, types = ("f16" if short else "f32"), f"{oracle.ptx[a]}.{oracle.ptx[b]}"
+    k = 8 if unit.endswith("_k8") else oracle.deep.get(a, 32)
+    if unit.startswith("wgmma"):
+        return oracle.WGMMA("Hopper", f"m64n8k{k}.{d}.{types}")
+    return oracle.MMA("Hopper", f"m16n8k{k}.{d}.{types}.{d}") if k < 32 else None
+
+
+def check(path):
+    if oracle.MMA is None:
+        print("mmasim is not installed: pip install mmasim")
+        return 77
+    tensors, others = read(path), 0
+    seeds = [1, *sorted(int(name[4:].split(".")[0]) for name in tensors if name.endswith("inputs.fp16.a"))]
+    for name, unit, a, b, short in names():
+        model = model_of(unit, a, b, short)
+        if model is None:
+            print(f"{unit}: mmasim has no such unit")
+            continue
+        size = other = 0
+        for seed in seeds:
+            inputs = oracle.drawn_inputs(seed)
+            said = oracle.product(model, inputs[a][0], inputs[b][1], a, b, "f16" if short else "f32")
+            size += said.size
+            other += differing(tensors[(f"seed{seed}." if seed > 1 else "") + name], said, short)
+        print(f"{unit}: {size} results, {other} with other bits than mmasim's")
+        others += other
+    return 1 if others else 0
+
+
 def main():
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--library", required=True)
-    ask.add_argument("-o", "--output", required=True)
+    ask.add_argument("--library")
+    ask.add_argument("-o", "--output")
     ask.add_argument("--seeds", type=int, default=1)
+    ask.add_argument("--check", metavar="FILE")
     asked = ask.parse_args()
+    if asked.check:
+        return check(asked.check)
+    if not asked.library or not asked.output:
+        ask.error("name --library and -o, or --check")
     gpu = device()
     if "H100" not in gpu and "H200" not in gpu:
         print("there is no H100 or H200 here")

@@ -1,7 +1,7 @@
 /* The matrix units of an H100 as they are: wgmma and mma, an instruction a step, on codes of numbers. device.py
  * beside this file calls it.
  *
- *   nvcc -O2 -gencode arch=compute_90a,code=sm_90a -Xcompiler -fPIC -shared units.cu -o units.so
+ *   nvcc -O2 -gencode arch=compute_90a,code=sm_90a -Xcompiler -fPIC -shared units.cu -o units.so  (the build makes it)
  *
  * unit_product(unit, a, b, c, rows, cols, bytes): c (rows, cols) = a b, where a has `rows` lines of `bytes` bytes and b
  * has `cols`, all dense; bytes are a multiple of 32. c are bits of FP32, or of FP16 where the unit adds in FP16. The
