@@ -26,7 +26,7 @@ struct CalibrateCommand {
   std::string subject, command, format = "fp32", card, collective, device;
   std::size_t longest = 1024, widest = 192, elements = 1024;
   unsigned seed = 1;
-  bool as_json = false;
+  bool stays = false, as_json = false;
 };
 
 const Format& format_of_operands(const std::string& name) {
@@ -39,11 +39,14 @@ const Format& format_of_operands(const std::string& name) {
 }
 
 Subject subject_from(const CalibrateCommand& asked, const CLI::App& verb) {
+  if (asked.stays && asked.command.empty()) {
+    throw Failure("--stays is of a --command; name one, or leave it out");
+  }
   if (asked.subject.empty() == asked.command.empty()) {
     throw Failure("calibrate takes a backend, a FILE.so, or --command; name one of them");
   }
   if (!asked.command.empty()) {
-    return subject_of_command(asked.command, format_of_operands(asked.format));
+    return subject_of_command(asked.command, format_of_operands(asked.format), asked.stays);
   }
   if (!asked.subject.ends_with(".so")) {
     return subject_of(find_backend(asked.subject), format_of_operands(asked.format));
@@ -207,6 +210,9 @@ void add_calibrate(CLI::App& app, Verb& chosen) {
   verb->add_option("--command", asked.command,
                    "called as COMMAND IN OUT: reads a.0, b.0, a.1 ... of IN (safetensors), "
                    "writes the products c.0, c.1 ... to OUT");
+  verb->add_flag("--stays", asked.stays,
+                 "the command is started once, and told IN and OUT, a tab between, by lines of its "
+                 "input; it answers each by a line when OUT is there");
   verb->add_option("--format", asked.format, "of the operands")->capture_default_str();
   verb->add_option("-o,--output", asked.card, "write the card here, a FILE.json")
       ->check(new_cards());

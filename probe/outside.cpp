@@ -2,13 +2,11 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <memory>
 
 #include "number/outcome.hpp"
+#include "probe/command.hpp"
 #include "probe/functions.hpp"
 #include "probe/plug_in.h"
 #include "trace/store/safetensors.hpp"
@@ -28,56 +26,14 @@ const Format& known_format(const std::string& who, const char* name) {
                   who, name == nullptr ? "" : name));
 }
 
-// A folder for the files that a command reads and writes.
-class Desk {
- public:
-  Desk() : folder_((fs::temp_directory_path() / "plumb-calibrate-XXXXXX").string()) {
-    if (mkdtemp(folder_.data()) == nullptr) {
-      throw Failure("cannot make a folder in " + fs::temp_directory_path().string() +
-                    "; set TMPDIR to a place that can be written");
-    }
-  }
-  Desk(const Desk&) = delete;
-  Desk& operator=(const Desk&) = delete;
-  ~Desk() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-
-  fs::path in() const { return fs::path(folder_) / "in.safetensors"; }
-  fs::path out() const { return fs::path(folder_) / "out.safetensors"; }
-
- private:
-  std::string folder_;
-};
-
-std::string quoted(const fs::path& file) {
-  std::string text = "'";
-  for (const char c : file.string()) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
-void write(const fs::path& file, const std::vector<Operands>& asked) {
+std::map<std::string, Shard> shards_of(const std::vector<Operands>& asked) {
   std::map<std::string, Shard> shards;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const auto& [a, b] = asked[i];
     shards[fmt::format("a.{}", i)] = {whole(a.rows, a.cols), a};
     shards[fmt::format("b.{}", i)] = {whole(b.rows, b.cols), b};
   }
-  write_shards(file, shards);
-}
-
-void run(const std::string& words, const Desk& desk) {
-  fs::remove(desk.out());
-  const std::string line = fmt::format("{} {} {}", words, quoted(desk.in()), quoted(desk.out()));
-  const int status = std::system(line.c_str());
-  if (status == 0) return;
-  const std::string how =
-      WIFEXITED(status) ? fmt::format("with {}", WEXITSTATUS(status)) : std::string("by a signal");
-  throw Failure(
-      fmt::format("the command '{}' ended {}; it is called as COMMAND IN OUT, with two "
-                  "files of the safetensors format",
-                  words, how));
+  return shards;
 }
 
 Tensor result(TensorFile& file, const std::string& name, std::size_t rows, std::size_t cols) {
@@ -140,15 +96,13 @@ std::map<std::string, Tables> tables_of(const plumb_plug_in* plug_in) {
   return all;
 }
 
-std::vector<Tensor> table_of(const std::string& words, const Desk& desk, const std::string& name,
+std::vector<Tensor> table_of(Command& command, const std::string& name,
                              const std::vector<Tensor>& asked) {
   std::map<std::string, Shard> shards;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     shards[fmt::format("x.{}.{}", name, i)] = {whole(asked[i].rows, asked[i].cols), asked[i]};
   }
-  write_shards(desk.in(), shards);
-  run(words, desk);
-  TensorFile file(desk.out());
+  TensorFile file(command.run(shards));
   std::vector<Tensor> made;
   if (!file.tensors().contains(fmt::format("f.{}.0", name))) return made;
   for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -158,7 +112,7 @@ std::vector<Tensor> table_of(const std::string& words, const Desk& desk, const s
   return made;
 }
 
-std::vector<float> function_of(const std::string& words, const Desk& desk, const std::string& name,
+std::vector<float> function_of(Command& command, const std::string& name,
                                const std::vector<float>& x, const std::vector<float>& y) {
   std::map<std::string, Shard> shards;
   const auto add = [&](const std::string& as, const std::vector<float>& values) {
@@ -168,9 +122,7 @@ std::vector<float> function_of(const std::string& words, const Desk& desk, const
   };
   add("x." + name, x);
   if (!y.empty()) add("y." + name, y);
-  write_shards(desk.in(), shards);
-  run(words, desk);
-  TensorFile file(desk.out());
+  TensorFile file(command.run(shards));
   if (!file.tensors().contains("f." + name)) return {};
   const Tensor row = result(file, "f." + name, 1, x.size());
   return {row.values.begin(), row.values.end()};
@@ -214,12 +166,10 @@ Subject subject_in_library(const fs::path& file) {
   return subject;
 }
 
-Subject subject_of_command(const std::string& words, const Format& input) {
-  const auto desk = std::make_shared<const Desk>();
-  const auto multiply = [words, desk](const std::vector<Operands>& asked) {
-    write(desk->in(), asked);
-    run(words, *desk);
-    TensorFile file(desk->out());
+Subject subject_of_command(const std::string& words, const Format& input, bool stays) {
+  const auto command = std::make_shared<Command>(words, stays);
+  const auto multiply = [command](const std::vector<Operands>& asked) {
+    TensorFile file(command->run(shards_of(asked)));
     std::vector<Tensor> all;
     for (std::size_t i = 0; i < asked.size(); ++i) {
       all.push_back(result(file, fmt::format("c.{}", i), asked[i].a.rows, asked[i].b.cols));
@@ -228,14 +178,14 @@ Subject subject_of_command(const std::string& words, const Format& input) {
   };
   Subject subject{words, input, multiply};
   for (const std::string& name : names_of_functions()) {
-    subject.functions[name] = [words, desk, name](const std::vector<float>& x,
-                                                  const std::vector<float>& y) {
-      return function_of(words, *desk, name, x, y);
+    subject.functions[name] = [command, name](const std::vector<float>& x,
+                                              const std::vector<float>& y) {
+      return function_of(*command, name, x, y);
     };
   }
   for (const std::string name : {"column_sum", "row_sum", "softmax"}) {
-    subject.tables[name] = [words, desk, name](const std::vector<Tensor>& asked) {
-      return table_of(words, *desk, name, asked);
+    subject.tables[name] = [command, name](const std::vector<Tensor>& asked) {
+      return table_of(*command, name, asked);
     };
   }
   return subject;

@@ -23,7 +23,8 @@
 namespace plumb::probe {
 
 Subject subject_in_library(const std::filesystem::path& file);
-// `words`: a command of a shell, to which the two files are added.
-Subject subject_of_command(const std::string& words, const Format& input);
+// `words`: a command of a shell, to which the two files are added; or, if it stays, one that is started
+// once and told them by lines (probe/command.hpp).
+Subject subject_of_command(const std::string& words, const Format& input, bool stays = false);
 
 }  // namespace plumb::probe

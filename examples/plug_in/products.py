@@ -2,9 +2,10 @@
 rows and columns, softmax and casts.
 
     plumb calibrate --command "python3 products.py numpy" -o numpy.json
-    plumb calibrate --command "python3 products.py torch" -o torch.json
+    plumb calibrate --command "python3 products.py torch" --stays -o torch.json
 
-Called as COMMAND IN OUT. Both files have the safetensors format: eight bytes with the length of a JSON
+Called as COMMAND IN OUT; without files it stays, reads "IN<tab>OUT" from each line of its input and answers each by a
+line, so that PyTorch is loaded once. "torch:cuda" computes on a GPU. Both files have the safetensors format: eight bytes with the length of a JSON
 header, the header, raw values. It is read and written by hand here, so that numpy is all it takes.
 """
 
@@ -54,11 +55,11 @@ def of_numpy():
     return numpy.matmul, functions, tables
 
 
-def of_torch():
+def of_torch(device="cpu"):
     import torch
 
     def on_tensors(function):
-        return lambda *arrays: function(*(torch.from_numpy(x.copy()) for x in arrays)).numpy()
+        return lambda *arrays: function(*(torch.from_numpy(x.copy()).to(device) for x in arrays)).cpu().numpy()
 
     names = ("exp", "log", "tanh", "sqrt", "erf")
     functions = {name: on_tensors(getattr(torch, name)) for name in names}
@@ -75,10 +76,7 @@ def of_torch():
     return on_tensors(torch.matmul), functions, tables
 
 
-def main():
-    library, read_from, write_to = sys.argv[1:]
-    numpy.seterr(all="ignore")  # infinities and NaN are asked for on purpose
-    matmul, functions, tables = {"numpy": of_numpy, "torch": of_torch}[library]()
+def answer(read_from, write_to, matmul, functions, tables):
     asked = read(read_from)
     count = sum(name.startswith("a.") for name in asked)
     made = {f"c.{i}": matmul(asked[f"a.{i}"], asked[f"b.{i}"]) for i in range(count)}
@@ -92,6 +90,17 @@ def main():
     if "x.divide" in asked:
         made["f.divide"] = asked["x.divide"] / asked["y.divide"]
     write(write_to, made)
+
+
+def main():
+    library, *files = sys.argv[1:]
+    numpy.seterr(all="ignore")  # infinities and NaN are asked for on purpose
+    subject = {"numpy": of_numpy, "torch": of_torch, "torch:cuda": lambda: of_torch("cuda")}[library]()
+    if files:
+        return answer(*files, *subject)
+    for line in sys.stdin:
+        answer(*line.rstrip("\n").split("\t"), *subject)
+        print("written", flush=True)
 
 
 if __name__ == "__main__":

@@ -165,6 +165,8 @@ TEST_F(CalibrateVerb, RefusesWhatItCannotProbe) {
   EXPECT_NE(refused("eigen --format e8m0").find("unknown format"), std::string::npos);
   EXPECT_NE(refused("eigen -o card.txt").find("ends in .json"), std::string::npos);
   EXPECT_NE(refused("--command false").find("ended with 1"), std::string::npos);
+  EXPECT_NE(refused("--command false --stays").find("ended with 1; it is told"), std::string::npos);
+  EXPECT_NE(refused("eigen --stays").find("--stays is of a --command"), std::string::npos);
   EXPECT_NE(
       refused(std::string(PLUMB_EXAMPLE_PLUG_IN) + " --format bf16").find("leave --format out"),
       std::string::npos);

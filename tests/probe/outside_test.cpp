@@ -74,6 +74,33 @@ TEST(Outside, TheCommandOfTheExampleHasSumsAndCasts) {
   EXPECT_TRUE(subject.functions["cast_e5m2"]({1}, {}).empty());
 }
 
+// One that loads a large library is started once.
+TEST(Outside, TheCommandOfTheExampleStays) {
+  if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) {
+    GTEST_SKIP() << "no numpy here: install python3-numpy";
+  }
+  const std::string words = "echo $$ >>'" + std::string(testing::TempDir()) + "plumb-started-" +
+                            std::to_string(getpid()) +
+                            "'; exec /usr/bin/python3 " PLUMB_SOURCE_DIR
+                            "/examples/plug_in/products.py numpy";
+  const fs::path started = testing::TempDir() + "plumb-started-" + std::to_string(getpid());
+  {
+    Subject subject = subject_of_command(words, fp32, true);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(subject.multiply(one_product)[0].values.front(), 3);
+    EXPECT_EQ(subject.tables["row_sum"]({Tensor(2, 4, 0.5F)})[0], Tensor(2, 1, 2.0F));
+  }
+  std::ifstream in(started);
+  EXPECT_EQ(std::count(std::istreambuf_iterator<char>(in), {}, '\n'), 1);
+  fs::remove(started);
+}
+
+TEST_F(Script, ThatShouldStayAndEndsIsRefused) {
+  const Subject subject = subject_of_command(command("read -r line; exit 3"), fp32, true);
+  EXPECT_NE(
+      refusal([&] { (void)subject.multiply(one_product); }).find("ended with 3; it is told IN"),
+      std::string::npos);
+}
+
 // A command that has no such tables is a subject without them.
 TEST_F(Script, ThatWritesNoTableHasNone) {
   const Subject subject = subject_of_command(command("cp \"$1\" \"$2\""), fp32);
