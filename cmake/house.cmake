@@ -175,7 +175,7 @@ endfunction()
 
 # Tests with these words in their names need a GPU (./run test gpu), and skip with a reason where there is
 # none. Their label is ROOM-gpu, which ctest -L finds by either word.
-set(gpu_suites "*Cuda*:*Cublas*:*Nccl*:*/cublas")
+set(gpu_suites "*Cuda*:*Cublas*:*Nccl*:*/cublas:*/cublas_*")
 
 function(house_tests group)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ALSO")

@@ -64,11 +64,13 @@ TEST(BoundRecipe, IsOfTheUnitThatMultipliesItsCodes) {
 
 TEST(BoundRecipe, IsRefusedByNameWhereTheCardHasNoSuchUnit) {
   const std::string gemm = "bound gemm 16x64x16 --recipe ";
-  refused(gemm + "fp8-block --machine a100", "those of ada, b200, h100, rtx-blackwell do");
+  refused(gemm + "fp8-block --machine a100",
+          "those of ada, b200, h100-libraries, h100, rtx-blackwell do");
   refused(gemm + "mxfp8 --machine h100",
           "those of b200, rtx-blackwell have; take the machine ieee");
   refused(gemm + "nvfp4 --machine b200", "nor has any other; take the machine ieee");
-  refused(gemm + "tf32 --machine v100", "those of a100, ada, b200, h100, mi300, rtx-blackwell do");
+  refused(gemm + "tf32 --machine v100",
+          "those of a100, ada, b200, h100-libraries, h100, mi300, rtx-blackwell do");
   refused(gemm + "nvfp4 --product wgrad --mode moments", "take --mode deterministic");
   refused(gemm + "fp8-block --machine h100 --parts 2", "only a whole product");
   refused(gemm + "fp8-block --product sideways", "known: fprop, dgrad, wgrad");

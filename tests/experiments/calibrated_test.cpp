@@ -59,7 +59,10 @@ TEST_P(Calibrated, SixBugsAreCaughtAndTheirHealthyTwinsAreNotAccused) {
 
 INSTANTIATE_TEST_SUITE_P(Of, Calibrated,
                          testing::Combine(testing::Values("eigen", "onednn", "cublas"),
-                                          testing::Values("gpt", "llama")));
+                                          testing::Values("gpt", "llama")),
+                         [](const auto& of) {
+                           return std::string(std::get<0>(of.param)) + "_" + std::get<1>(of.param);
+                         });
 
 }  // namespace
 }  // namespace plumb

@@ -425,10 +425,13 @@ TEST(CastProduct, IsRefusedWhereTheCardHasNoSuchUnit) {
   const auto says = [](const std::string& sentence, const char* words) {
     EXPECT_NE(sentence.find(words), std::string::npos) << sentence;
   };
-  says(why("a100", fp8), "no matrix unit for e4m3fn; those of ada, b200, h100, rtx-blackwell do");
-  says(why("a100", mixed),
-       "no matrix unit for e5m2 by e4m3fn; those of ada, b200, h100, rtx-blackwell do");
-  says(why("v100", tf32_product), "those of a100, ada, b200, h100, mi300, rtx-blackwell do");
+  says(why("a100", fp8),
+       "no matrix unit for e4m3fn; those of ada, b200, h100-libraries, h100, rtx-blackwell do");
+  says(
+      why("a100", mixed),
+      "no matrix unit for e5m2 by e4m3fn; those of ada, b200, h100-libraries, h100, rtx-blackwell do");
+  says(why("v100", tf32_product),
+       "those of a100, ada, b200, h100-libraries, h100, mi300, rtx-blackwell do");
   says(why("h100", mxfp8),
        "scales e4m3fn in blocks of 32 by e8m0; those of b200, rtx-blackwell have");
   Case short_blocks = mxfp8;
