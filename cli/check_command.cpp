@@ -139,6 +139,7 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   }
   for (const std::string& file : reports) check_report(file, force);
   ready.replay = replay_options(on, ready.false_alarm);
+  ready.multiply = multiply_on(*ready.replay.machine);
   ready.progress = talk;
   ready.threads = std::max(std::thread::hardware_concurrency(), 1U);
   return ready;

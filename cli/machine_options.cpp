@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "kernels/mma/multiply.hpp"
 #include "number/words.hpp"
 #include "trace/judge/named.hpp"
 
@@ -16,6 +17,15 @@ void MachineOptions::add_to(CLI::App& verb, const std::string& modes) {
 
 ReplayOptions replay_options(const MachineOptions& on, double false_alarm) {
   return {&machine_from(on.machine), mode_from(on.mode), false_alarm};
+}
+
+const Multiply* multiply_on(const Machine& machine) {
+  static std::map<std::string, Multiply> all;
+  const std::optional<Mma> unit = machine.mma(bf16);
+  if (!unit || unit->any_steps) return nullptr;
+  Multiply& of = all[machine.id];
+  of = [unit](View<float> a, View<float> b) { return product_of_bf16(a, b, *unit); };
+  return &of;
 }
 
 const Machine& machine_from(const std::string& id) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bounds/machine.hpp"
+#include "bounds/multiply.hpp"
 #include "bounds/operation.hpp"
 #include "cli/sees.hpp"
 #include "trace/replay.hpp"
@@ -20,6 +21,10 @@ struct MachineOptions {
   // Adds --machine and --mode; `modes` lists those that the verb takes.
   void add_to(CLI::App& verb, const std::string& modes);
 };
+
+// How the machine multiplies numbers of BF16, if by the steps of a matrix unit, one after the other;
+// else nullptr. For twins of its runs.
+const Multiply* multiply_on(const Machine& machine);
 
 // What replay is to judge by. Throws Failure on a name that is not known.
 ReplayOptions replay_options(const MachineOptions& on, double false_alarm);

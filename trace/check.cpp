@@ -7,6 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "bounds/multiply.hpp"
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
 #include "trace/decisions.hpp"
@@ -124,7 +125,7 @@ class Check {
           "the candidate's ranks add in an order that nobody knows: where more than two do, twins "
           "draw one, and bounds hold for every one");
     }
-    say_that_units_truncate();
+    say_how_twins_multiply();
     if (candidate_.messages && !asks("replay"))
       verdict_.notes.push_back(
           "the candidate's collectives are not judged: the rule replay does so");
@@ -145,13 +146,17 @@ class Check {
            std::ranges::all_of(c_.values, [&](const auto& v) { return pairs_.at(v.first).equal; });
   }
 
-  // The promise is evaluated here, where products round to nearest, and so are twins.
-  void say_that_units_truncate() {
+  // The promise is evaluated here, where products round to nearest.
+  void say_how_twins_multiply() {
     const Machine* machine = options_.replay.machine;
-    const Fact* rounding = machine == nullptr ? nullptr : machine->fact("rounding");
-    if (!asks("twins") || !options_.given.empty() || rounding == nullptr ||
-        rounding->value != "toward_zero")
+    if (!asks("twins") || !options_.given.empty() || machine == nullptr) return;
+    if (options_.multiply != nullptr) {
+      verdict_.notes.push_back("twins multiply numbers of BF16 as the machine " + machine->id +
+                               " does: step by step on its matrix unit");
       return;
+    }
+    const Fact* rounding = machine->fact("rounding");
+    if (rounding == nullptr || rounding->value != "toward_zero") return;
     verdict_.notes.push_back(
         "sums of the machine " + machine->id +
         " are cut toward zero, those of the twins round to nearest: gradients that are kept in FP32 "
@@ -217,6 +222,7 @@ class Check {
     if (!options_.given.empty()) return apply_given_twins();
     const bool any_order = candidate_.manifest.settings.contains("any_order") ||
                            reference_.manifest.settings.contains("any_order");
+    const MultiplyScope machines(options_.multiply);
     drawn_ = draw_twins(
         *reference_.graph, *merged_r_,
         any_order ? in_any_order(*candidate_.graph) : *candidate_.graph, *merged_c_,

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "bounds/multiply.hpp"
 #include "trace/boundaries.hpp"
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
@@ -36,6 +37,7 @@ struct TwinOptions {
   std::uint64_t seed = 1;                  // of the twins
   const StoredSpreads* spreads = nullptr;  // how twins scatter, from earlier batches; or from these
   std::function<void(const std::string&)> progress = [](const std::string&) {};
+  const Multiply* multiply = nullptr;  // how the machine of both runs multiplies, if not by chains
 };
 
 // The class that shares a prior: Measured::group (twins.md N2).

@@ -22,6 +22,7 @@
 
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
+#include "bounds/multiply.hpp"
 #include "bounds/ordered.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/product.hpp"
@@ -313,8 +314,16 @@ std::vector<Matrix<T>> partitioned_gemm(const Call<T>& call, const SumPartition&
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < of.begins.size(); ++p) {
     const std::size_t first = of.begins[p], last = of.begins[p + 1];
-    parts.push_back(
-        product(columns(a, first, last), rows(b, first, last), chain_of(call.attributes)));
+    const View<T> left = columns(a, first, last), right = rows(b, first, last);
+    if constexpr (std::is_same_v<T, float>) {
+      std::optional<Tensor> made;
+      if (multiply_in_force != nullptr) made = (*multiply_in_force)(left, right);
+      if (made) {
+        parts.push_back(std::move(*made));
+        continue;
+      }
+    }
+    parts.push_back(product(left, right, chain_of(call.attributes)));
   }
   return finished(std::move(parts), call);
 }

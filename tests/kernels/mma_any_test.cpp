@@ -94,6 +94,10 @@ Matrix<double> whole(Draw& draw, std::size_t rows, std::size_t cols, double larg
   return x;
 }
 
+bool finite(const Matrix<double>& x) {
+  return std::ranges::all_of(x.values, [](double v) { return std::isfinite(v); });
+}
+
 struct Seen {
   double worst = 0;  // error over bound
   std::size_t beyond_chain = 0;
@@ -125,6 +129,7 @@ TEST(MmaAny, IsNeverExceeded) {
         bounds::Draw random(kind, seed);
         const std::size_t n = random.between(1, 400);
         const Matrix<double> a = random.matrix(6, n, input), b = random.matrix(6, n, input);
+        if (!finite(a) || !finite(b)) continue;  // huge numbers of a short format
         hold(a, b, input, seed, seen);
       }
     }

@@ -1,0 +1,96 @@
+// A machine that cuts sums toward zero, as an H100 does: are healthy runs on it acquitted by twins that
+// multiply as it does, and bugs blamed? Of twins that round to nearest they are not.
+#include <gtest/gtest.h>
+
+#include "bounds/machine.hpp"
+#include "bounds/multiply.hpp"
+#include "experiments/trial.hpp"
+#include "kernels/backend.hpp"
+#include "kernels/mma/multiply.hpp"
+#include "model/data/text.hpp"
+#include "model/run/training.hpp"
+#include "model/step/train_step.hpp"
+#include "tests/support/rooms.hpp"
+#include "tests/support/runs.hpp"
+
+namespace plumb {
+namespace {
+
+std::optional<Tensor> by_unit(View<float> a, View<float> b) {
+  static const Mma unit = find_machine("h100")->mma(bf16).value();
+  return kernels::product_of_bf16(a, b, unit);
+}
+const Multiply as_h100 = by_unit;
+
+// Numbers of BF16 on the matrix unit, others in FP32, as the backend cublas does.
+void gemm_of_h100(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate) {
+  const std::optional<Tensor> made = by_unit(a, b);
+  if (!made) return find_backend("reference").gemm(a, b, c, c_stride, accumulate);
+  const Tensor& product = *made;
+  for (std::size_t i = 0; i < a.rows; ++i) {
+    for (std::size_t j = 0; j < b.cols; ++j) {
+      float& to = c[i * c_stride + j];
+      to = accumulate ? to + product(i, j) : product(i, j);
+    }
+  }
+}
+
+const Backend emulated{"h100", "an H100's products, emulated", false, [] { return true; },
+                       gemm_of_h100};
+
+class Truncating : public testing::TestWithParam<const char*> {
+ protected:
+  Truncating() {
+    const Training run = small_run(GetParam(), "bf16-wire32");
+    start_ = trained(start_of(run.config, run.recipe, run.layout, default_text()), default_text(),
+                     30, [](int, double) {});
+    options_.replay.machine = find_machine("h100");
+  }
+  Trace on_h100(std::string_view layout, const Bug* bug = nullptr) {
+    Training run = start_.run;
+    run.layout = parse_layout(std::string(layout));
+    Joints joints;
+    if (bug != nullptr) bug->plant(joints, {}, run.config);
+    return train_step(run, start_.leaves, joints, emulated);
+  }
+
+  Start start_;
+  CheckOptions options_;
+};
+
+// Whether the reference ran on such a machine, too, or on one that rounds to nearest.
+TEST_P(Truncating, TwinsOfTheMachineAcquitHealthyRunsAndBlameBugs) {
+  options_.multiply = &as_h100;
+  for (const Trace& reference : {on_h100("dp1"), run_reference(start_)}) {
+    for (const char* id :
+         {"embedding-mask-on-shifted-ids", "sp-norm-grad-not-reduced", "mean-of-means-loss",
+          "cp-weight-grad-not-reduced", "clip-norm-misses-sharded-params", "one-masked-entry"}) {
+      const Bug& bug = find_bug(id);
+      const Verdict healthy = check(reference, on_h100(bug.needs.layout), options_);
+      EXPECT_EQ(healthy.exit_code(), 0) << bug.needs.layout << " " << healthy.blamed;
+      const Verdict broken = check(reference, on_h100(bug.needs.layout, &bug), options_);
+      EXPECT_EQ(broken.exit_code(), 1) << id;
+      EXPECT_EQ(broken.blamed, bug.bites_at(start_.run.config));
+    }
+  }
+}
+
+// Its sums are smaller, all of them: no rounding to nearest does that.
+TEST_P(Truncating, TwinsThatRoundToNearestAccuseIt) {
+  const Trace reference = run_reference(start_);
+  int accused = 0;
+  for (const char* layout : {"tp2,sp", "dp2", "cp2"}) {
+    const Verdict seen = check(reference, on_h100(layout), options_);
+    accused += seen.exit_code() == 1 ? 1 : 0;
+    const auto said = [](const std::string& note) {
+      return note.find("sums of the machine h100 are cut toward zero") != std::string::npos;
+    };
+    EXPECT_TRUE(std::ranges::any_of(seen.notes, said));
+  }
+  EXPECT_GT(accused, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Truncating, testing::Values("gpt", "llama"));
+
+}  // namespace
+}  // namespace plumb
