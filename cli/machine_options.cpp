@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "kernels/mma/multiply.hpp"
 #include "number/words.hpp"
+#include "probe/machine_products.hpp"
 #include "trace/judge/named.hpp"
 
 namespace plumb::cli {
@@ -20,12 +20,9 @@ ReplayOptions replay_options(const MachineOptions& on, double false_alarm) {
 }
 
 const Multiply* multiply_on(const Machine& machine) {
-  static std::map<std::string, Multiply> all;
-  const std::optional<Mma> unit = machine.mma(bf16);
-  if (!unit || unit->any_steps) return nullptr;
-  Multiply& of = all[machine.id];
-  of = [unit](View<float> a, View<float> b) { return product_of_bf16(a, b, *unit); };
-  return &of;
+  static std::map<std::string, std::optional<Multiply>> all;
+  const std::optional<Multiply>& of = all[machine.id] = products_on(machine);
+  return of ? &*of : nullptr;
 }
 
 const Machine& machine_from(const std::string& id) {

@@ -10,6 +10,8 @@
 #include "experiments/said.hpp"
 #include "experiments/small.hpp"
 #include "kernels/backend.hpp"
+#include "probe/calibrate.hpp"
+#include "probe/machine_products.hpp"
 
 namespace plumb::experiments {
 namespace {
@@ -83,6 +85,25 @@ std::size_t tensors_with_other_bits(const Merged& a, const Merged& b) {
   return differ;
 }
 
+// How a backend multiplies on a matrix unit, as a probe finds it out once. The others round to nearest in
+// some order, as twins do.
+struct Unit {
+  Machine card;
+  std::optional<Multiply> products;
+};
+
+const Unit& unit_of(const std::string& backend) {
+  static std::map<std::string, Unit> all;
+  const auto [found, is_new] = all.try_emplace(backend);
+  if (is_new && backend != "reference") {
+    CalibrateOptions options;
+    options.longest = 128;
+    found->second.card = calibrate(subject_of(find_backend(backend), bf16), options).card;
+    found->second.products = products_on(found->second.card);
+  }
+  return found->second;
+}
+
 void judge(Table& rows, const Cell& c, const Config& config, const Effort& effort) {
   const Start start = small_start(config, find_recipe(c.recipe), parse_layout(c.control->layout),
                                   c.weights, effort);
@@ -94,7 +115,13 @@ void judge(Table& rows, const Cell& c, const Config& config, const Effort& effor
   const Merged of_reference = merge(reference), of_run = merge(run);
   row.push_back(std::to_string(tensors_with_other_bits(of_reference, of_run)));
   std::vector<CheckOptions> ways = ways_of(rules);
-  for (CheckOptions& way : ways) way.perturbed = &perturbed;
+  const Unit& unit = unit_of(c.control->backend);
+  for (CheckOptions& way : ways) {
+    way.perturbed = &perturbed;
+    if (!unit.products) continue;
+    way.multiply = &*unit.products;
+    way.replay.machine = &unit.card;
+  }
   for (const Verdict& verdict : check_each({reference, of_reference}, run, of_run, ways)) {
     row.push_back(yes(verdict.exit_code() == 1));
   }

@@ -6,25 +6,25 @@
 #include "bounds/multiply.hpp"
 #include "experiments/trial.hpp"
 #include "kernels/backend.hpp"
-#include "kernels/mma/multiply.hpp"
+
 #include "model/data/text.hpp"
 #include "model/run/training.hpp"
 #include "model/step/train_step.hpp"
+#include "probe/machine_products.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
 namespace plumb {
 namespace {
 
-std::optional<Tensor> by_unit(View<float> a, View<float> b) {
-  static const Mma unit = find_machine("h100")->mma(bf16).value();
-  return kernels::product_of_bf16(a, b, unit);
+const Multiply& as_h100() {
+  static const Multiply made = probe::products_on(*find_machine("h100")).value();
+  return made;
 }
-const Multiply as_h100 = by_unit;
 
 // Numbers of BF16 on the matrix unit, others in FP32, as the backend cublas does.
 void gemm_of_h100(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate) {
-  const std::optional<Tensor> made = by_unit(a, b);
+  const std::optional<Tensor> made = as_h100()(a, b);
   if (!made) return find_backend("reference").gemm(a, b, c, c_stride, accumulate);
   const Tensor& product = *made;
   for (std::size_t i = 0; i < a.rows; ++i) {
@@ -60,7 +60,7 @@ class Truncating : public testing::TestWithParam<const char*> {
 
 // Whether the reference ran on such a machine, too, or on one that rounds to nearest.
 TEST_P(Truncating, TwinsOfTheMachineAcquitHealthyRunsAndBlameBugs) {
-  options_.multiply = &as_h100;
+  options_.multiply = &as_h100();
   for (const Trace& reference : {on_h100("dp1"), run_reference(start_)}) {
     for (const char* id :
          {"embedding-mask-on-shifted-ids", "sp-norm-grad-not-reduced", "mean-of-means-loss",
