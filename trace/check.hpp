@@ -126,7 +126,7 @@ Verdict check(const Reference& reference, const Trace& candidate, const Merged& 
               const CheckOptions& options);
 
 // The same in several ways (one or more). COSTS one comparison of both runs for all of them; so all
-// that are given a perturbed reference are given one and the same.
+// that are given a perturbed reference are given one and the same (else std::invalid_argument).
 std::vector<Verdict> check_each(const Reference& reference, const Trace& candidate,
                                 const Merged& merged_candidate,
                                 const std::vector<CheckOptions>& ways);

@@ -53,6 +53,20 @@ TEST(Standing, ForetellsAnotherMargin) {
   }
 }
 
+TEST(CheckEach, TakesOnePerturbedReferenceForAllWays) {
+  const Training run = small_run("gpt", "bf16", "tp2,sp");
+  const Start start = start_of(run.config, run.recipe, run.layout, small_text());
+  const Trace reference = run_reference(start), candidate = run_candidate(start, nullptr).trace;
+  const Trace one = run_perturbed(start, 1), other = run_perturbed(start, 2);
+  const Merged r = merge(reference), c = merge(candidate);
+  std::vector<CheckOptions> ways(2);
+  for (CheckOptions& way : ways) way.rules = {"perturbation"};
+  ways[0].perturbed = ways[1].perturbed = &one;
+  EXPECT_EQ(check_each({reference, r}, candidate, c, ways).size(), 2U);
+  ways[1].perturbed = &other;
+  EXPECT_THROW((void)check_each({reference, r}, candidate, c, ways), std::invalid_argument);
+}
+
 TEST(SaidBy, ThoseOfSizesNameTheFirstAndDoNotLookEverywhere) {
   const Training run = small_run("gpt", "fp8-current", "tp2,sp");
   const Start start = start_of(run.config, run.recipe, run.layout, small_text());
