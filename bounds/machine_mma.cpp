@@ -68,13 +68,13 @@ std::optional<Mma> unit_of(const Machine& machine, const std::string& name, cons
   unit.sum = sum;
   if (const Fact* after = machine.fact("promoted_after"))
     unit.promoted_after = std::stoi(after->value);
-  // Of the others arrangements are not derived: sums in FP16, and AMD's units.
+  // Of sums in FP16 arrangements are not derived: no such unit is described. Nor are AMD's: no unit.
   const Fact* steps = machine.fact("steps");
-  const bool any = steps != nullptr && steps->value == "any";
+  unit.any_steps = steps != nullptr && steps->value == "any";
+  if (unit.any_steps && !(sum == fp32)) return {};
   const bool scaled = name.ends_with("_scaled");
   try {
     if (read_unit(known->value, unit) && (unit.block > 0) == scaled) {
-      unit.any_steps = any && sum == fp32;
       unit.check();
       return unit;
     }

@@ -1,7 +1,7 @@
-// kernels/mma/multiply.hpp: products as a backend with matrix units makes them: of numbers that are all
-// BF16's by the unit, of others not at all.
+// kernels/mma/multiply.hpp: products as a backend with matrix units makes them: of finite numbers that
+// are all BF16's by the unit, of others not at all.
 //
-// TESTED   tests/experiments/truncating_test.cpp
+// TESTED   tests/kernels/mma_any_test.cpp, tests/experiments/truncating_test.cpp
 #pragma once
 
 #include <optional>

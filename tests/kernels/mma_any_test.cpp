@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -11,6 +12,7 @@
 #include "bounds/machine_card.hpp"
 #include "bounds/mma.hpp"
 #include "bounds/on_machine.hpp"
+#include "kernels/mma/multiply.hpp"
 #include "kernels/mma/product.hpp"
 #include "number/rounding.hpp"
 #include "tests/support/effort.hpp"
@@ -175,6 +177,23 @@ TEST(MmaAny, IsRefusedWhereItIsNotDerivedOrNothingComputesIt) {
   EXPECT_THROW((void)mma_product(view(x), view(x), in_any_arrangement(bf16)),
                std::invalid_argument);
   EXPECT_FALSE(in_any_arrangement(bf16).foretold());
+  // Sums in FP16 are not described by a card that says so.
+  Machine card = *find_machine("h100");
+  card.facts.push_back({"steps", "any", bounds::Provenance::assumed, "a test"});
+  EXPECT_FALSE(card.mma(fp16, fp16));
+  EXPECT_TRUE(card.mma(fp16)->any_steps);
+}
+
+TEST(ProductOfBf16, IsTheUnitsOfFiniteNumbersOfBf16Alone) {
+  const Tensor ones(2, 3, 1.0F), fine(3, 2, 1 + 0x1p-20F);
+  Tensor other(3, 2, 1.0F);
+  EXPECT_EQ(kernels::product_of_bf16(view(ones), view(other), chain(bf16)), Tensor(2, 2, 3.0F));
+  EXPECT_FALSE(kernels::product_of_bf16(view(ones), view(fine), chain(bf16)));
+  for (const float odd :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    other(1, 1) = odd;
+    EXPECT_FALSE(kernels::product_of_bf16(view(ones), view(other), chain(bf16)));
+  }
 }
 
 }  // namespace

@@ -227,7 +227,8 @@ TEST(Oracle, WasAskedOfEveryUnitOfACard) {
   for (const auto& [text, said] : oracle()) asked.insert(text);
   std::size_t facts = 0;
   for (const Machine& machine : all_machines()) {
-    if (machine.fact("steps") != nullptr) continue;  // the unit of another card
+    const Fact* steps = machine.fact("steps");
+    if (steps != nullptr && steps->value == "any") continue;  // the unit of another card
     for (const Fact& fact : machine.facts) {
       if (!fact.name.starts_with("mma_")) continue;
       EXPECT_TRUE(asked.contains(machine.id + "." + fact.name)) << machine.id << " " << fact.name;
