@@ -236,7 +236,8 @@ endfunction()
 function(house_mutants)
   get_target_property(sources plumb_bounds SOURCES)
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/bounds/*_test.cpp)
-  set(emulations ${PROJECT_SOURCE_DIR}/kernels/mma/product.cpp ${PROJECT_SOURCE_DIR}/kernels/mma/amd.cpp ${PROJECT_SOURCE_DIR}/kernels/ordered/product.cpp)
+  set(emulations ${PROJECT_SOURCE_DIR}/kernels/mma/product.cpp ${PROJECT_SOURCE_DIR}/kernels/mma/amd.cpp
+                 ${PROJECT_SOURCE_DIR}/kernels/mma/multiply.cpp ${PROJECT_SOURCE_DIR}/kernels/ordered/product.cpp)
   set(their_tests ${PROJECT_SOURCE_DIR}/tests/kernels/mma_test.cpp ${PROJECT_SOURCE_DIR}/tests/kernels/mma_any_test.cpp ${PROJECT_SOURCE_DIR}/tests/kernels/oracle_test.cpp ${PROJECT_SOURCE_DIR}/tests/kernels/cast_product_test.cpp ${PROJECT_SOURCE_DIR}/tests/kernels/ordered_test.cpp)
   add_library(mutants STATIC EXCLUDE_FROM_ALL ${sources} ${emulations})
   add_dependencies(mutants plumb_bounds)  # makes the embedded cards
