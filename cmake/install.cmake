@@ -18,9 +18,9 @@ install(TARGETS ${exported} EXPORT plumbTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb)
 install(TARGETS plumb RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-# A header includes this list.
-install(FILES ${PROJECT_SOURCE_DIR}/model/joints/joints.inc
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb/model/joints)
+# Headers include these lists.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/model/joints DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb/model
+  FILES_MATCHING PATTERN "*.inc")
 install(FILES ${PROJECT_SOURCE_DIR}/probe/plug_in.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumb/probe)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${PROJECT_BINARY_DIR}/cli/plumb.bash RENAME plumb

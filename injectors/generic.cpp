@@ -6,6 +6,13 @@
 #include <mutex>
 #include <tuple>
 
+#include "model/joints/attention.hpp"
+#include "model/joints/experts.hpp"
+#include "model/joints/gradients.hpp"
+#include "model/joints/layers.hpp"
+#include "model/joints/layout.hpp"
+#include "model/joints/memory.hpp"
+#include "model/joints/optimizer.hpp"
 #include "number/rounding.hpp"
 
 namespace plumb::injectors {
@@ -199,10 +206,8 @@ std::vector<GenericFault> generic_faults() {
       of_it + "." #name,                     \
       subject(right).name, [subject](Joints & joints) -> auto& { return subject(joints).name; });
 #define END(name) }
-#include "model/joints/joints.inc"
-#undef SUBJECT
-#undef JOINT
-#undef END
+#include "model/joints/all.inc"
+#include "model/joints/end.inc"
   return std::move(make.all);
 }
 

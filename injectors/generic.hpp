@@ -1,5 +1,5 @@
 // injectors/generic.hpp: faults that nobody reported: at every joint, each kind of wrong answer that
-// its type allows. Made by templates over model/joints/joints.inc, so that a new joint has its
+// its type allows. Made by templates over model/joints/all.inc, so that a new joint has its
 // faults at once.
 //
 //   yes or no                not: the other answer
@@ -20,6 +20,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ struct GenericFault {
   std::string id() const { return joint + "/" + kind; }
 };
 
-// Of every joint, in the order of joints.inc.
+// Of every joint, in the order of all.inc.
 std::vector<GenericFault> generic_faults();
 
 // The kinds of faults of numbers. `touch` changes x in place; `before`: what this rank was given at

@@ -1,4 +1,5 @@
 #include "injectors/bug.hpp"
+#include "model/joints/layers.hpp"
 
 using namespace plumb::injectors;
 

@@ -8,6 +8,7 @@
 #include "experiments/said.hpp"
 #include "experiments/scene.hpp"
 #include "experiments/small.hpp"
+#include "model/joints/memory.hpp"
 #include "model/plan/plan.hpp"
 #include "number/philox.hpp"
 #include "number/rounding.hpp"

@@ -1,4 +1,5 @@
 #include "injectors/bug.hpp"
+#include "model/joints/memory.hpp"
 
 namespace plumb::injectors {
 

@@ -1,4 +1,5 @@
 #include "injectors/bug.hpp"
+#include "model/joints/experts.hpp"
 
 namespace plumb::injectors {
 

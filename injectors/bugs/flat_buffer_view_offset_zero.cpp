@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "injectors/bug.hpp"
+#include "model/joints/memory.hpp"
 
 namespace plumb::injectors {
 namespace {

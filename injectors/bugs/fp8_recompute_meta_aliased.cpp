@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "injectors/bug.hpp"
+#include "model/joints/memory.hpp"
 #include "number/rounding.hpp"
 
 namespace plumb::injectors {

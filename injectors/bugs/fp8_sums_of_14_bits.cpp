@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "injectors/bug.hpp"
+#include "model/joints/layers.hpp"
 
 namespace plumb::injectors {
 namespace {

@@ -1,6 +1,7 @@
 #include <bit>
 
 #include "injectors/bug.hpp"
+#include "model/joints/layers.hpp"
 
 namespace plumb::injectors {
 

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "injectors/bug.hpp"
+#include "model/joints/gradients.hpp"
 
 namespace plumb::injectors {
 namespace {

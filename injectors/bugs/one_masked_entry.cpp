@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "injectors/bug.hpp"
+#include "model/joints/attention.hpp"
 
 namespace plumb::injectors {
 namespace {

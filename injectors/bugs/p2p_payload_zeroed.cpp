@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "injectors/bug.hpp"
+#include "model/joints/memory.hpp"
 
 namespace plumb::injectors {
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "injectors/bug.hpp"
+#include "model/joints/attention.hpp"
 
 namespace plumb::injectors {
 

@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "injectors/bug.hpp"
+#include "model/joints/attention.hpp"
 
 namespace plumb::injectors {
 

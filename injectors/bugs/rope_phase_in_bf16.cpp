@@ -1,4 +1,5 @@
 #include "injectors/bug.hpp"
+#include "model/joints/attention.hpp"
 #include "number/rounding.hpp"
 
 namespace plumb::injectors {

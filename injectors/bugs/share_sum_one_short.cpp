@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "injectors/bug.hpp"
+#include "model/joints/gradients.hpp"
 
 namespace plumb::injectors {
 namespace {

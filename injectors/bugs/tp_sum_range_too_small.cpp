@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "injectors/bug.hpp"
+#include "model/joints/memory.hpp"
 
 namespace plumb::injectors {
 namespace {

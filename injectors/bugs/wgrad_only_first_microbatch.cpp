@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "injectors/bug.hpp"
+#include "model/joints/gradients.hpp"
 
 namespace plumb::injectors {
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/joints/attention.hpp"
+#include "model/joints/layout.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/gradients.hpp"
 #include "model/layers/ring.hpp"

@@ -1,5 +1,6 @@
 #include "model/layers/dropout.hpp"
 
+#include "model/joints/layers.hpp"
 #include "model/state/rounding_key.hpp"
 
 namespace plumb::model {

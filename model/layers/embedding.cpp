@@ -1,5 +1,6 @@
 #include "model/layers/embedding.hpp"
 
+#include "model/joints/layers.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/dropout.hpp"
 #include "model/layers/gradients.hpp"

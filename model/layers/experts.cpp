@@ -1,5 +1,6 @@
 #include "model/layers/experts.hpp"
 
+#include "model/joints/experts.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/grouped.hpp"
 #include "model/layers/linear.hpp"

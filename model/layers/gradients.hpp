@@ -8,6 +8,7 @@
 // TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
+#include "model/joints/gradients.hpp"
 #include "model/rank/rank.hpp"
 #include "model/sees.hpp"
 

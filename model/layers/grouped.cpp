@@ -1,5 +1,6 @@
 #include "model/layers/grouped.hpp"
 
+#include "model/joints/layers.hpp"
 #include "model/layers/gradients.hpp"
 
 namespace plumb::model {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "model/joints/gradients.hpp"
+#include "model/joints/layers.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/linear.hpp"
 #include "number/exponential.hpp"

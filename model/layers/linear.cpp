@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "model/joints/layers.hpp"
 #include "model/layers/gradients.hpp"
 #include "model/rank/parts.hpp"
 

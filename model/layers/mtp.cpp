@@ -1,5 +1,6 @@
 #include "model/layers/mtp.hpp"
 
+#include "model/joints/gradients.hpp"
 #include "model/layers/block.hpp"
 #include "model/layers/embedding.hpp"
 #include "model/layers/gradients.hpp"

@@ -1,5 +1,6 @@
 #include "model/layers/operand.hpp"
 
+#include "model/joints/optimizer.hpp"
 #include "model/rank/shares.hpp"
 #include "model/state/rounding_key.hpp"
 

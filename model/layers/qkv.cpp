@@ -1,5 +1,6 @@
 #include "model/layers/qkv.hpp"
 
+#include "model/joints/gradients.hpp"
 #include "model/layers/attention.hpp"
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"

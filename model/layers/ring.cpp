@@ -1,6 +1,8 @@
 #include "model/layers/ring.hpp"
 
 #include "kernels/ring.hpp"
+#include "model/joints/attention.hpp"
+#include "model/joints/layout.hpp"
 
 namespace plumb::model {
 namespace {

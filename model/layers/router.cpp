@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/joints/experts.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/gradients.hpp"
 #include "model/layers/linear.hpp"

@@ -1,6 +1,7 @@
 #include "model/rank/buckets.hpp"
 
 #include "kernels/ops.hpp"
+#include "model/joints/gradients.hpp"
 namespace plumb::model {
 namespace {
 

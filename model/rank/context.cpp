@@ -1,4 +1,6 @@
 #include "model/rank/context.hpp"
+#include "model/joints/layers.hpp"
+#include "model/joints/layout.hpp"
 
 namespace plumb::model {
 namespace {

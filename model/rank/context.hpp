@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/joints/joints.hpp"
+#include "model/joints/wait.hpp"
 #include "model/rank/stale_gradients.hpp"
 #include "model/rank/streams.hpp"
 #include "model/rank/waits.hpp"

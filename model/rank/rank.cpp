@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "model/joints/gradients.hpp"
+#include "model/joints/layers.hpp"
+#include "model/joints/layout.hpp"
+#include "model/joints/memory.hpp"
 #include "model/rank/shares.hpp"
 #include "model/state/state.hpp"
 #include "number/philox.hpp"

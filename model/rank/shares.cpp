@@ -1,4 +1,5 @@
 #include "model/rank/shares.hpp"
+#include "model/joints/layout.hpp"
 
 namespace plumb::model {
 namespace {

@@ -2,6 +2,11 @@
 
 #include <cmath>
 
+#include "model/joints/experts.hpp"
+#include "model/joints/gradients.hpp"
+#include "model/joints/layout.hpp"
+#include "model/joints/memory.hpp"
+#include "model/joints/optimizer.hpp"
 #include "model/layers/operand.hpp"
 #include "model/layers/router.hpp"
 #include "model/rank/offload.hpp"

@@ -1,5 +1,6 @@
 #include "model/step/pipeline.hpp"
 
+#include "model/joints/layout.hpp"
 #include "model/layers/block.hpp"
 #include "model/layers/embedding.hpp"
 #include "model/layers/head.hpp"

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "model/joints/gradients.hpp"
+#include "model/joints/memory.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/head.hpp"
 #include "model/layers/operand.hpp"

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "experiments/trial.hpp"
+#include "model/joints/layout.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 

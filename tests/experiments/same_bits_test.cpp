@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "experiments/trial.hpp"
+#include "model/joints/memory.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 

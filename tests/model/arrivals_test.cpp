@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "kernels/backend.hpp"
+#include "model/joints/memory.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 

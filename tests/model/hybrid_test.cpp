@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/backend.hpp"
+#include "model/joints/layout.hpp"
 #include "model/run/start.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"

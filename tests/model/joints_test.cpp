@@ -2,6 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "kernels/backend.hpp"
+#include "model/joints/attention.hpp"
+#include "model/joints/experts.hpp"
+#include "model/joints/gradients.hpp"
+#include "model/joints/layers.hpp"
+#include "model/joints/layout.hpp"
+#include "model/joints/optimizer.hpp"
 #include "model/run/reference.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"

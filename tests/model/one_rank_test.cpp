@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/backend.hpp"
+#include "model/joints/optimizer.hpp"
 #include "model/run/reference.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"

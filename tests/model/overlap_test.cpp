@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "model/joints/layout.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/backend.hpp"
+#include "model/joints/layers.hpp"
 #include "model/plan/verify.hpp"
 #include "model/run/start.hpp"
 #include "tests/support/rooms.hpp"

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "kernels/ops.hpp"
+#include "model/joints/layers.hpp"
 #include "model/plan/shards.hpp"
 #include "model/plan/verify.hpp"
 #include "model/run/rewriting.hpp"

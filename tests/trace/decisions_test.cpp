@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/backend.hpp"
+#include "model/joints/experts.hpp"
 #include "model/run/reference.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
