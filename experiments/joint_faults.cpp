@@ -32,6 +32,7 @@ const Place all_places[] = {
     {{.families = {gpt}, .layout = "tp2"}, true},
     {{.families = {gpt}, .layout = "dp2,zero1"}, true},
     {{.families = {gpt}, .layout = "pp2:1+3", .recipe = "fp8-current-ends"}},
+    {{.families = {gpt}, .layout = "dp2,zero1,padded"}},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "model/estimate/traffic.hpp"
 
+#include <cmath>
 #include <map>
 
 #include "model/rank/rank.hpp"
@@ -218,7 +219,7 @@ class Sender {
       if (!here(p)) continue;
       const int sharers = l.sharers_of(p.expert >= 0);
       const std::string axis = l.sharers == 0 ? axis_of(p) : axis_of_shares(p);
-      const double share = slice_of(p) / sharers;
+      const double even = slice_of(p) / sharers, share = l.padded ? std::ceil(even) : even;
       const bool casts = l.zero >= 3 && is_cast(p) && r.operands->gathers_casts;
       if (casts) {
         add("casts of parameters", axis, sharers, "gather", r.operands->weights.format, 1, share);

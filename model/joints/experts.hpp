@@ -3,6 +3,7 @@
 // TESTED   tests/model/joints_test.cpp, tests/experiments/catch_test.cpp
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "model/joints/joint.hpp"

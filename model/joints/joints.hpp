@@ -21,7 +21,7 @@ namespace plumb::model {
   S(attention) S(rotation) S(packing)                             \
   S(router) S(experts)                                            \
   S(loss) S(gradients)                                            \
-  S(context) S(pipeline) S(recompute) S(zero) S(overlap)          \
+  S(context) S(pipeline) S(recompute) S(zero) S(padding) S(overlap)\
   S(scaling) S(optimizer)
 // clang-format on
 

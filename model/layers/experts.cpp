@@ -170,7 +170,9 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
   s.routed = router_layer(rank, name + ".router", x);
   const Copies& copies = s.routed.copies;
   s.visits = visits_of(rank, s.routed.all_choices);
-  std::vector<Tensor> parts = to_experts(rank, copy_tokens(all_tokens(rank, x), copies), copies);
+  Tensor rows = copy_tokens(all_tokens(rank, x), copies);
+  rank.joints.experts.copied(rank.at(name + ".dispatch"), copies.begin.back(), rows);
+  std::vector<Tensor> parts = to_experts(rank, rows, copies);
   for (std::size_t from = 0; from < parts.size(); ++from) {
     const Visiting visiting(rank, from, s.visits[from]);
     parts[from] = through_experts(rank, name, std::move(parts[from]), s.visits[from]);
@@ -191,6 +193,7 @@ Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, c
   const Copies& copies = routed.copies;
   Tensor d_rows = spread_gradient(all_tokens(rank, dy), routed.p, routed.context_choices, copies);
   rank.round(d_rows);
+  rank.joints.experts.copied(rank.at(name + ".combine"), copies.begin.back(), d_rows);
   std::vector<Tensor> parts = to_experts(rank, d_rows, copies);
   for (std::size_t from = 0; from < parts.size(); ++from) {
     const Visiting visiting(rank, from, s.visits[from]);

@@ -2,17 +2,24 @@
 
 #include "kernels/ops.hpp"
 #include "model/joints/gradients.hpp"
+#include "model/joints/layout.hpp"
 namespace plumb::model {
 namespace {
 
 constexpr std::size_t bucket_size = 4096;  // elements; a larger gradient has a bucket of its own
+
+// Where a sum lands: the elements of a bucket from `begin` on.
+struct Landing {
+  Tensor* gradient;
+  std::size_t begin;
+};
 
 // A bucket under way.
 struct Sum {
   Communicator& copies;
   const std::vector<float>& outbox;
   std::size_t size;
-  std::vector<Tensor*> to;  // where the sums land, in the order of the bucket
+  std::vector<Landing> to;
   Format wire;
   std::array<Tensor, pieces> own;  // pieces, as they left
 
@@ -39,14 +46,12 @@ struct Sum {
       }
     }
     const Slice piece = slice(size, pieces, static_cast<int>(i));
-    std::size_t start = 0;  // of a gradient in the bucket
-    for (Tensor* gradient : to) {
-      const std::size_t first = std::max(piece.first, start);
-      const std::size_t last = std::min(piece.last, start + gradient->size());
+    for (const auto& [gradient, begin] : to) {
+      const std::size_t first = std::max(piece.first, begin);
+      const std::size_t last = std::min(piece.last, begin + gradient->size());
       for (std::size_t e = first; e < last; ++e) {
-        gradient->values[e - start] = total.values[e - piece.first];
+        gradient->values[e - begin] = total.values[e - piece.first];
       }
-      start += gradient->size();
     }
   }
 };
@@ -55,7 +60,7 @@ struct Sum {
 
 void Buckets::put(const std::string& gradient) {
   auto& values = gradients_.at(gradient).values;
-  const std::size_t n = values.size();
+  const std::size_t n = room_of(gradient);
   if (!rank_.joints.gradients.sums_over_batches(rank_.at(gradient))) {
     landed_[gradient] = {};
     return;
@@ -71,6 +76,12 @@ void Buckets::put(const std::string& gradient) {
   open_.push_back(gradient);
   size_ += n;
   if (size_ >= bucket_size) close();
+}
+
+std::size_t Buckets::room_of(const std::string& gradient) const {
+  const std::size_t n = gradients_.at(gradient).size();
+  if (!rank_.l.padded) return n;
+  return (n + Layout::alignment - 1) / Layout::alignment * Layout::alignment;
 }
 
 void Buckets::close() {
@@ -102,14 +113,23 @@ void Buckets::fill(Outbox& box) {
   box.values.resize(std::max(box.values.size(), size_));
   auto next = box.values.begin();
   for (const std::string& gradient : open_) {
-    next = std::ranges::copy(gradients_.at(gradient).values, next).out;
+    std::ranges::copy(gradients_.at(gradient).values, next);
+    next += static_cast<std::ptrdiff_t>(room_of(gradient));
   }
 }
 
 void Buckets::set_out(Outbox& box, Communicator& copies) {
   const Format wire = rank_.joints.gradients.wire(rank_.at(open_.front()), fp32);
   const auto sum = std::make_shared<Sum>(Sum{copies, box.values, size_, {}, wire, {}});
-  for (const std::string& gradient : open_) sum->to.push_back(&gradients_.at(gradient));
+  std::size_t begin = 0, packed = 0;
+  for (const std::string& gradient : open_) {
+    const std::size_t at =
+        rank_.l.padded ? rank_.joints.padding.begins(rank_.at(gradient), packed, begin) : begin;
+    Tensor& to = gradients_.at(gradient);
+    sum->to.push_back({&to, at});
+    begin += room_of(gradient);
+    packed += to.size();
+  }
   Events landed;
   for (std::size_t i = 0; i < pieces; ++i) {
     box.left[i] = rank_.streams.issue(Stream::sums_out, [sum, i] { sum->leave(i); });
@@ -122,7 +142,7 @@ void Buckets::set_out(Outbox& box, Communicator& copies) {
   }
   std::size_t end = 0;  // of a gradient in the bucket
   for (const std::string& gradient : open_) {
-    end += gradients_.at(gradient).size();
+    end += room_of(gradient);
     landed_[gradient] = when(landed, end, size_);
   }
 }

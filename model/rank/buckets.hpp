@@ -4,7 +4,8 @@
 // Complete gradients are put into buckets in the order of backward; a full bucket is sent. It is
 // copied to one of two outboxes, in turn, from which it leaves; the sums are written where the
 // gradients were. Elements are summed in rank order, so buckets change no bits. Without overlap the
-// world sums each gradient as it is complete.
+// world sums each gradient as it is complete. A layout that is `padded` begins each gradient of a
+// bucket at a multiple of Layout::alignment.
 //
 // TESTED   tests/model/overlap_test.cpp, tests/experiments/races_test.cpp
 #pragma once
@@ -41,6 +42,8 @@ class Buckets {
   };
   // The event after which the first n of `size` elements have travelled.
   static const Event& when(const Events& pieces_have, std::size_t n, std::size_t size);
+  // The elements of a bucket that a gradient takes, with its padding.
+  std::size_t room_of(const std::string& gradient) const;
   // Waits until the outbox has been sent, and fills it.
   void fill(Outbox& box);
   void set_out(Outbox& box, Communicator& copies);

@@ -1,4 +1,5 @@
 #include "model/rank/context.hpp"
+
 #include "model/joints/layers.hpp"
 #include "model/joints/layout.hpp"
 

@@ -59,22 +59,31 @@ void Gathering::set_out(Room& room, const Parameter& p) {
   }
   if (room.whole.size() == 0) room.whole = Tensor(shape.rows, shape.cols);
   Communicator& sharers = rank_.sharers_of(p.name);
-  rank_.streams.issue(Stream::shares_out, [&sharers, &share] {
+  const auto own = rank_.l.padded
+                       ? std::make_shared<const Tensor>(padded(rank_, share, p))
+                       : std::shared_ptr<const Tensor>(std::shared_ptr<const Tensor>(), &share);
+  Tensor& to = rank_.l.padded ? room.shares : room.whole;
+  if (rank_.l.padded) to = Tensor(own->size() * static_cast<std::size_t>(sharers.size()), 1);
+  rank_.streams.issue(Stream::shares_out, [&sharers, own] {
     for (int r = 0; r < sharers.size(); ++r) {
-      if (r != sharers.rank()) sharers.send(r, 1, share);
+      if (r != sharers.rank()) sharers.send(r, 1, *own);
     }
   });
   const auto end = std::make_shared<std::size_t>(0);  // of the elements that have arrived
   for (int r = 0; r < sharers.size(); ++r) {
-    const auto land = [&sharers, &share, end, r, &to = room.whole.values] {
-      const Tensor theirs = r == sharers.rank() ? share : sharers.receive(r, 1);
+    const auto land = [&sharers, own, end, r, &to] {
+      const Tensor theirs = r == sharers.rank() ? *own : sharers.receive(r, 1);
       // A wrong share leaves holes, and nothing is written beyond the end.
       const std::size_t n = std::min(theirs.size(), to.size() - *end);
-      std::copy_n(theirs.values.begin(), n, to.begin() + static_cast<std::ptrdiff_t>(*end));
+      std::copy_n(theirs.values.begin(), n, to.values.begin() + static_cast<std::ptrdiff_t>(*end));
       *end += n;
     };
     room.landed = rank_.streams.issue(Stream::shares_in, land);
   }
+  if (!rank_.l.padded) return;
+  room.landed = rank_.streams.issue(Stream::shares_in, [this, &room, p] {
+    room.whole.values = without_padding(rank_, room.shares, p).values;
+  });
 }
 
 }  // namespace plumb::model

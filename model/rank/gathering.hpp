@@ -33,6 +33,7 @@ class Gathering {
  private:
   struct Room {
     Tensor whole;
+    Tensor shares;   // of all ranks with their padding, where the layout has some
     std::string of;  // the parameter in it; empty: none
     bool ahead = false;
     Event landed;

@@ -1,4 +1,5 @@
 #include "model/rank/shares.hpp"
+
 #include "model/joints/layout.hpp"
 
 namespace plumb::model {
@@ -39,7 +40,34 @@ Tensor own_share(const RankContext& rank, const Tensor& slice, const Parameter& 
   return share;
 }
 
+Tensor padded(const RankContext& rank, const Tensor& share, const Parameter& p) {
+  const LocalShape shape = local_shape(rank, p);
+  const auto sharers = static_cast<std::size_t>(rank.sharers_of(p.name).size());
+  Tensor all = share;
+  all.rows = (shape.rows * shape.cols + sharers - 1) / sharers;
+  all.values.resize(all.rows, 0);
+  return all;
+}
+
+Tensor without_padding(const RankContext& rank, const Tensor& all, const Parameter& p) {
+  const LocalShape shape = local_shape(rank, p);
+  Tensor whole(shape.rows, shape.cols);
+  const int sharers = rank.sharers_of(p.name).size();
+  for (int r = 0; r < sharers; ++r) {
+    const auto [first, last] = slice(whole.size(), sharers, r);
+    const std::size_t room = all.size() / static_cast<std::size_t>(sharers);
+    const std::size_t begin =
+        rank.joints.padding.begins(rank.at(p.name), first, static_cast<std::size_t>(r) * room);
+    std::copy_n(all.values.begin() + static_cast<std::ptrdiff_t>(begin), last - first,
+                whole.values.begin() + static_cast<std::ptrdiff_t>(first));
+  }
+  return whole;
+}
+
 Tensor gathered(const RankContext& rank, const Tensor& share, const Parameter& p) {
+  if (rank.l.padded) {
+    return without_padding(rank, rank.sharers_of(p.name).gather_rows(padded(rank, share, p)), p);
+  }
   const LocalShape shape = local_shape(rank, p);
   Tensor slice = rank.sharers_of(p.name).gather_rows(share);
   slice.rows = shape.rows;

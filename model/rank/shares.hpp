@@ -24,6 +24,12 @@ Slice share_of(const RankContext& rank, const Parameter& p, std::size_t n);
 Tensor own_share(const RankContext& rank, const Tensor& slice, const Parameter& p);  // (n, 1)
 Tensor gathered(const RankContext& rank, const Tensor& share, const Parameter& p);   // (rows, cols)
 
+// Under a layout that is `padded`, shares travel at the length of the longest: a share with its
+// padding, and the slice out of those of all ranks, one below the other.
+Tensor padded(const RankContext& rank, const Tensor& share, const Parameter& p);  // (n, 1)
+Tensor without_padding(const RankContext& rank, const Tensor& all,
+                       const Parameter& p);  // (rows, cols)
+
 // Returns a share as a shard of the whole tensor: `slice` is the place of the rank's slice in it.
 // The parts of its first and last row that the share does not cover are left out.
 Shard shard_of(const RankContext& rank, const Tensor& share, const Parameter& p,

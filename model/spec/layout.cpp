@@ -14,7 +14,7 @@ namespace plumb::model {
 namespace {
 
 const std::vector<std::string> names{"dp",   "ep",        "tp",      "cp",      "pp", "vpp",
-                                     "zero", "recompute", "offload", "overlap", "sp"};
+                                     "zero", "recompute", "offload", "overlap", "sp", "padded"};
 
 [[noreturn]] void refuse(const std::string& part) {
   const std::string name = part.substr(0, part.find_first_of("0123456789:-"));
@@ -32,8 +32,8 @@ const std::vector<std::string> names{"dp",   "ep",        "tp",      "cp",      
       "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
       "cpN:allgather, cpN:ulysses or cpN:ring, ppN or ppN:3+1 (layers of each stage), vppN (N from "
       "1 to 4096), sp, zero1 to zero3, recompute, recompute:uniformN or "
-      "recompute:selective, offload, offload:activations or offload:optimizer, and "
-      "overlap:SEED (from 1) at most once");
+      "recompute:selective, offload, offload:activations or offload:optimizer, "
+      "overlap:SEED (from 1), and padded at most once");
 }
 
 // The whole number that `digits` is.
@@ -106,6 +106,8 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
     if (head != part) layout.sharers = number(variant, part, 1, 4096);
   } else if (head == "sp") {
     layout.sp = true;
+  } else if (head == "padded") {
+    layout.padded = true;
   } else if (head == "offload" &&
              (variant.empty() ? head == part
                               : variant == "activations" || variant == "optimizer")) {
@@ -179,6 +181,7 @@ std::string name_of(const Layout& l) {
     name += l.offload_activations ? ":activations" : ":optimizer";
   }
   if (l.overlap > 0) name += ",overlap:" + std::to_string(l.overlap);
+  if (l.padded) name += ",padded";
   return name;
 }
 
@@ -190,6 +193,10 @@ std::vector<std::string> idle_parts(const Layout& l) {
   } else if (l.zero > 0 && l.dp * l.cp == 1) {
     idle.push_back("zero" + std::to_string(l.zero) +
                    " shares among dp and cp ranks, and there is one");
+  }
+  if (l.padded && l.zero == 0 && l.overlap == 0) {
+    idle.emplace_back(
+        "padded pads buckets of overlap:SEED and shares of zero1 to zero3, and there are none");
   }
   if (l.world_size() == 1) idle.emplace_back("all degrees are 1, so that one rank does everything");
   return idle;

@@ -2,11 +2,12 @@
 //
 // Grammar: parts, each once, in any order:
 // "dp4,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1:2,recompute:selective,offload,
-// overlap:7".
+// overlap:7,padded".
 //
 // TESTED   tests/model/layout_test.cpp
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ struct Layout {
   bool offload_optimizer = false;    // the optimizer's state and its step are on the host
   // Seed of the points at which a rank's transfers happen; 0: where they are issued.
   int overlap = 0;
+  // What travels between data-parallel ranks is padded: each gradient in a bucket to a multiple of
+  // `alignment` elements, each share to the length of the longest.
+  bool padded = false;
+  static constexpr std::size_t alignment = 64;
 
   int world_size() const { return dp * tp * pp * cp; }
   int stages() const { return pp * vpp; }

@@ -1,14 +1,13 @@
 // Does what is under way happen in order, and at the latest where somebody waits? Are healthy runs
 // the same bit by bit in every interleaving, and runs that lack a wait wrong in just those where
 // what they did not wait for had not happened?
-#include "model/rank/streams.hpp"
-
 #include <gtest/gtest.h>
 
 #include <mutex>
 #include <set>
 
 #include "model/joints/layout.hpp"
+#include "model/rank/streams.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"

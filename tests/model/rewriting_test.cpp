@@ -1,7 +1,5 @@
 // Does a rewritten run take in, on every rank and in every layout, what was made beforehand? And
 // does no error leave the module that makes it?
-#include "model/plan/rewriting.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "kernels/ops.hpp"
 #include "model/joints/layers.hpp"
+#include "model/plan/rewriting.hpp"
 #include "model/plan/shards.hpp"
 #include "model/plan/verify.hpp"
 #include "model/run/rewriting.hpp"

@@ -102,7 +102,7 @@ TEST_P(Traffic, IsWhatRunsSend) {
   for (const char* layout :
        {"tp2", "dp2,tp2,sp", "pp2", "cp2", "cp2:ulysses,recompute:selective", "cp2:ring",
         "cp2:ring,tp2,recompute:selective", "dp2,tp2,zero2", "dp2,zero3", "dp2,pp2,zero3,recompute",
-        "dp4,zero3:2", "dp2,cp2,tp2,pp2,sp,zero1"}) {
+        "dp4,zero3:2", "dp2,cp2,tp2,pp2,sp,zero1", "dp4,zero3,padded"}) {
     const Training run = small_run(family, recipe, layout);
     CountingWorld world;
     train_step(run, leaves_of_run(run), Joints(), find_backend("reference"), world);

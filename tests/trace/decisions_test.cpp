@@ -1,6 +1,4 @@
 // Are choices that a rounding decides followed, and wrong ones found?
-#include "trace/decisions.hpp"
-
 #include <gtest/gtest.h>
 
 #include "kernels/backend.hpp"
@@ -9,6 +7,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
+#include "trace/decisions.hpp"
 #include "trace/execute.hpp"
 
 namespace plumb {
