@@ -33,6 +33,7 @@ const Place all_places[] = {
     {{.families = {gpt}, .layout = "dp2,zero1"}, true},
     {{.families = {gpt}, .layout = "pp2:1+3", .recipe = "fp8-current-ends"}},
     {{.families = {gpt}, .layout = "dp2,zero1,padded"}},
+    {{.families = {gpt}, .layout = "dp2", .settings = {{"idle_layers", "1"}}}, true},
 };
 
 }  // namespace

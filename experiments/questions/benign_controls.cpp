@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "experiments/emulated.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/other_orders.hpp"
 #include "experiments/said.hpp"
@@ -41,6 +42,7 @@ std::vector<Control> all_controls() {
     all.push_back(
         {"products: " + std::string(backend->name), "tp2,sp", std::string(backend->name)});
   }
+  all.push_back({"products: an H100's unit, emulated", "tp2,sp", "h100"});
   for (const char* layout : {"tp2,recompute", "tp2,recompute:selective", "pp2,recompute"}) {
     all.push_back({"activations made again", layout});
   }
@@ -63,11 +65,15 @@ struct Cell {
   }
 };
 
+const Backend& backend_of(const Control& control) {
+  if (control.backend == emulated_h100().name) return emulated_h100();
+  const auto backends = all_backends();
+  return **std::ranges::find(backends, control.backend, &Backend::name);
+}
+
 // Empty, or why such a run cannot be.
 std::string left_out(const Cell& c, const Config& config) {
-  const auto backends = all_backends();
-  const auto own = std::ranges::find(backends, c.control->backend, &Backend::name);
-  if (!(*own)->usable_here()) return "the backend is not usable on this machine";
+  if (!backend_of(*c.control).usable_here()) return "the backend is not usable on this machine";
   try {
     check_layout(parse_layout(c.control->layout), config);
   } catch (const Failure& refused) {
@@ -92,13 +98,13 @@ struct Unit {
   std::optional<Multiply> products;
 };
 
-const Unit& unit_of(const std::string& backend) {
+const Unit& unit_of(const Control& control) {
   static std::map<std::string, Unit> all;
-  const auto [found, is_new] = all.try_emplace(backend);
-  if (is_new && backend != "reference") {
+  const auto [found, is_new] = all.try_emplace(control.backend);
+  if (is_new && control.backend != "reference") {
     CalibrateOptions options;
     options.longest = 128;
-    found->second.card = calibrate(subject_of(find_backend(backend), bf16), options).card;
+    found->second.card = calibrate(subject_of(backend_of(control), bf16), options).card;
     found->second.products = products_on(found->second.card);
   }
   return found->second;
@@ -109,13 +115,13 @@ void judge(Table& rows, const Cell& c, const Config& config, const Effort& effor
                                   c.weights, effort);
   const Trace reference = run_reference(start), perturbed = run_perturbed(start, 1);
   const auto world = c.control->order ? threads_that_add(*c.control->order) : nullptr;
-  const Trace run =
-      run_candidate(start, Joints{}, c.control->backend, world ? *world : threads()).trace;
+  const Trace run = train_step(start.run, start.leaves, Joints{}, backend_of(*c.control),
+                               world ? *world : threads());
   Table::Row row = c.key();
   const Merged of_reference = merge(reference), of_run = merge(run);
   row.push_back(std::to_string(tensors_with_other_bits(of_reference, of_run)));
   std::vector<CheckOptions> ways = ways_of(rules);
-  const Unit& unit = unit_of(c.control->backend);
+  const Unit& unit = unit_of(*c.control);
   for (CheckOptions& way : ways) {
     way.perturbed = &perturbed;
     if (!unit.products) continue;

@@ -283,6 +283,11 @@ std::vector<Travel> traffic(const Config& c, const Recipe& r, const Layout& l, i
         "what a shared expert sends, and in which pieces overlap sends, is not known yet; plan the "
         "layout without them");
   }
+  if (c.adapter > 0 || c.idle_layers > 0) {
+    throw Failure(
+        "what is sent with adapters or idle layers is not known yet; plan the layout without "
+        "--adapter and --idle-layers");
+  }
   if (r.operands && !(r.operands->all_of_weights() && r.operands->wgrad)) {
     throw Failure(
         "what is sent where only some products take short copies is not known yet; plan the layout "

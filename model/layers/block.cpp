@@ -16,8 +16,11 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
   const std::string name = "layers." + std::to_string(layer);
   Tensor qkv = qkv_layer(rank, name, norm_layer(rank, name + ".norm1", x), s.qkv);
   Tensor o = attention_layer(rank, name + ".attn", std::move(qkv), s.attention);
-  s.o = input_operand(rank, name + ".attn.proj", std::move(o), Sharding::token_columns);
-  Tensor attended = row_forward(rank, name + ".attn.proj", s.o);
+  const std::string proj = name + ".attn.proj";
+  Tensor kept = kept_for_adapter(rank, o);
+  s.o = input_operand(rank, proj, std::move(o), Sharding::token_columns);
+  Tensor attended =
+      adapted_rows(rank, proj, std::move(kept), row_forward(rank, proj, s.o), s.of_proj);
   attended = dropped(rank, name + ".attn.dropout", "out", std::move(attended));
   s.middle = residual(rank, name + ".attn.add/out", x, attended);
   s.x = std::move(x);
@@ -40,7 +43,10 @@ Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
   const Tensor d_middle = residual(rank, name + ".attn.add/grad_out", dy,
                                    norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
   Tensor d_attended = dropped(rank, name + ".attn.dropout", "grad_in", d_middle);
-  Tensor d_o = row_backward(rank, name + ".attn.proj", s.o, std::move(d_attended));
+  const std::string proj = name + ".attn.proj";
+  const Tensor kept = kept_for_adapter(rank, d_attended);
+  Tensor d_o = adapted_rows_backward(rank, proj, s.of_proj, kept,
+                                     row_backward(rank, proj, s.o, std::move(d_attended)));
   Tensor d_qkv = attention_layer_backward(rank, name + ".attn", s.attention, std::move(d_o));
   const Tensor d_norm1 = qkv_backward(rank, name, s.qkv, std::move(d_qkv));
   Tensor dx = residual(rank, name + ".add/grad_out", d_middle,

@@ -17,6 +17,7 @@ struct Saved {
   Tensor x, middle;
   Qkv qkv;
   Operand o;
+  Adapter of_proj;
   Attention attention;
   Mlp mlp;  // one of the two
   Experts experts;

@@ -3,7 +3,7 @@
 //
 // Every context-parallel rank has its tokens' part. For a parameter that every tensor-parallel rank
 // holds whole, sequence-parallel ranks have only their slice's part; for one that all heads share,
-// ranks have only their heads'. Parts are summed in FP32.
+// ranks have only their heads'. Parts are summed in FP32. Gradients of frozen parameters are left.
 //
 // TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
@@ -26,6 +26,7 @@ inline Evaluation sum_over_contexts(Rank& rank, const std::string& parameter, Te
 }
 inline void collect_slice(Rank& rank, const std::string& parameter, Tensor gradient,
                           Sharding sharding) {
+  if (is_frozen(rank.c, parameter)) return;
   const Evaluation ran = sum_over_contexts(rank, parameter, gradient);
   rank.collect(parameter, std::move(gradient), sharding, ran);
 }
@@ -33,6 +34,7 @@ inline void collect_slice(Rank& rank, const std::string& parameter, Tensor gradi
 // Collects a parameter that every tensor-parallel rank holds whole and has a part of, from its own
 // tokens or heads.
 inline void collect_parts(Rank& rank, const std::string& parameter, Tensor gradient, bool over_tp) {
+  if (is_frozen(rank.c, parameter)) return;
   const bool contexts =
       rank.where.cp_size > 1 && rank.joints.gradients.sums_over_contexts(rank.at(parameter));
   Evaluation ran = rank.in_fp32();

@@ -40,7 +40,7 @@ Operand column_operand(Rank& rank, const std::string& name, Tensor all) {
 
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = forward_product(rank, name, x);  // (T, F / tp)
-  if (rank.gpt()) add_row(y, rank.bias(name).values);
+  if (has_bias(rank.c, name)) add_row(y, rank.bias(name).values);
   rank.round(y);
   rank.tap(name + "/out", y, Sharding::token_columns, rank.r.compute, rank.plain());
   return y;
@@ -62,7 +62,7 @@ static Tensor summed_input_gradient(Rank& rank, const std::string& name, Tensor 
 }
 
 Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy) {
-  Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
+  Tensor d_bias = has_bias(rank.c, name) ? sum_of_rows(dy) : Tensor();
   const Operand d = gradient_operand(rank, name, std::move(dy), Sharding::token_columns);
   Tensor part = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
                               name, Product::dgrad);
@@ -77,7 +77,8 @@ Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Te
   collect_slice(rank, name + ".weight",
                 rank.multiply(view(x.by_rows(), true), view(d.by_rows()), name, Product::wgrad),
                 Sharding::columns);
-  if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Sharding::rows);
+  if (has_bias(rank.c, name))
+    collect_slice(rank, name + ".bias", std::move(d_bias), Sharding::rows);
   if (!under_way) return dx;
   return input_gradient(rank, name, rank.own_tokens(under_way->take(name)),
                         {rank.where.tp_size, rank.r.wire, rank.r.compute});
@@ -85,7 +86,7 @@ Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Te
 
 Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x) {
   Tensor y = rank.own_tokens(forward_product(rank, name, x));
-  if (rank.gpt()) add_row(y, rank.bias(name).values);
+  if (has_bias(rank.c, name)) add_row(y, rank.bias(name).values);
   rank.round(y);
   rank.hand_on(name + "/out", y, Sharding::own_tokens, rank.r.compute, rank.plain());
   return y;
@@ -93,7 +94,7 @@ Tensor whole_forward(Rank& rank, const std::string& name, const Operand& x) {
 
 Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, const Tensor& dy) {
   Tensor all = all_tokens(rank, dy);
-  Tensor d_bias = rank.gpt() ? sum_of_rows(all) : Tensor();
+  Tensor d_bias = has_bias(rank.c, name) ? sum_of_rows(all) : Tensor();
   const Operand d = gradient_operand(rank, name, std::move(all), Sharding::tokens);
   Tensor dx = rank.own_tokens(rank.multiply(
       view(d.by_columns()), view(rank.factor(name, Product::dgrad), true), name, Product::dgrad));
@@ -102,7 +103,8 @@ Tensor whole_backward(Rank& rank, const std::string& name, const Operand& x, con
   collect_slice(rank, name + ".weight",
                 rank.multiply(view(x.by_rows(), true), view(d.by_rows()), name, Product::wgrad),
                 Sharding::whole);
-  if (rank.gpt()) collect_slice(rank, name + ".bias", std::move(d_bias), Sharding::whole);
+  if (has_bias(rank.c, name))
+    collect_slice(rank, name + ".bias", std::move(d_bias), Sharding::whole);
   return dx;
 }
 
@@ -110,20 +112,20 @@ Tensor row_forward(Rank& rank, const std::string& name, const Operand& x) {
   Evaluation ran = rank.plain();
   Tensor part = forward_product(rank, name, x);  // (T, D), one summand
   const Where where = rank.at(name);
-  const bool early = rank.gpt() && rank.joints.row_parallel.bias_before_sum(where);
+  const bool early = has_bias(rank.c, name) && rank.joints.row_parallel.bias_before_sum(where);
   if (early) add_row(part, rank.bias(name).values);
   const Format wire = rank.joints.row_parallel.wire(where, rank.r.wire);
   Tensor y = rank.joints.row_parallel.sums(where)
                  ? summed_over_ranks(rank, std::move(part), wire, ran)
                  : rank.own_tokens(std::move(part));
-  if (rank.gpt() && !early) add_row(y, rank.bias(name).values);
+  if (has_bias(rank.c, name) && !early) add_row(y, rank.bias(name).values);
   rank.round(y);
   rank.tap(name + "/out", y, Sharding::own_tokens, rank.r.compute, ran);
   return y;
 }
 
 Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy) {
-  Tensor d_bias = rank.gpt() ? sum_of_rows(dy) : Tensor();
+  Tensor d_bias = has_bias(rank.c, name) ? sum_of_rows(dy) : Tensor();
   const Operand d =
       gradient_operand(rank, name, all_tokens(rank, std::move(dy)), Sharding::tokens);  // (T, D)
   Tensor dx = rank.multiply(view(d.by_columns()), view(rank.factor(name, Product::dgrad), true),
@@ -133,7 +135,7 @@ Tensor row_backward(Rank& rank, const std::string& name, const Operand& x, Tenso
   collect_slice(rank, name + ".weight",
                 rank.multiply(view(x.by_rows(), true), view(d.by_rows()), name, Product::wgrad),
                 Sharding::rows);
-  if (rank.gpt()) collect_replicated(rank, name + ".bias", std::move(d_bias));
+  if (has_bias(rank.c, name)) collect_replicated(rank, name + ".bias", std::move(d_bias));
   return dx;
 }
 

@@ -20,18 +20,26 @@ Tensor activation_backward(Rank& rank, const std::string& name, const Tensor& fc
 }
 
 Tensor mlp_layer(Rank& rank, const std::string& name, Tensor x, Mlp& s) {
-  s.x = column_operand(rank, name + ".fc1", all_tokens(rank, std::move(x)));
-  s.fc1 = column_forward(rank, name + ".fc1", s.x);
-  s.act = input_operand(rank, name + ".fc2",
-                        activation(rank, name + ".act", s.fc1, Sharding::token_columns),
-                        Sharding::token_columns);
-  return row_forward(rank, name + ".fc2", s.act);
+  const std::string fc1 = name + ".fc1", fc2 = name + ".fc2";
+  Tensor all = all_tokens(rank, std::move(x));
+  Tensor kept = kept_for_adapter(rank, all);
+  s.x = column_operand(rank, fc1, std::move(all));
+  s.fc1 = adapted_columns(rank, fc1, std::move(kept), column_forward(rank, fc1, s.x), s.of_fc1);
+  Tensor act = activation(rank, name + ".act", s.fc1, Sharding::token_columns);
+  kept = kept_for_adapter(rank, act);
+  s.act = input_operand(rank, fc2, std::move(act), Sharding::token_columns);
+  return adapted_rows(rank, fc2, std::move(kept), row_forward(rank, fc2, s.act), s.of_fc2);
 }
 
 Tensor mlp_backward(Rank& rank, const std::string& name, const Mlp& s, Tensor dy) {
-  const Tensor d_act = row_backward(rank, name + ".fc2", s.act, std::move(dy));
+  const std::string fc1 = name + ".fc1", fc2 = name + ".fc2";
+  const Tensor kept = kept_for_adapter(rank, dy);
+  const Tensor d_act = adapted_rows_backward(rank, fc2, s.of_fc2, kept,
+                                             row_backward(rank, fc2, s.act, std::move(dy)));
   Tensor d_fc1 = activation_backward(rank, name + ".act", s.fc1, d_act, Sharding::token_columns);
-  return column_backward(rank, name + ".fc1", s.x, std::move(d_fc1));
+  Tensor of_adapter = kept_for_adapter(rank, d_fc1);
+  return adapted_columns_backward(rank, fc1, s.of_fc1, std::move(of_adapter),
+                                  column_backward(rank, fc1, s.x, std::move(d_fc1)));
 }
 
 }  // namespace plumb::model

@@ -5,6 +5,7 @@
 // TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
+#include "model/layers/adapter.hpp"
 #include "model/layers/operand.hpp"
 #include "model/rank/rank.hpp"
 #include "model/sees.hpp"
@@ -12,8 +13,9 @@
 namespace plumb::model {
 
 struct Mlp {
-  Operand x;    // input of fc1                                                  // (T, D)
-  Tensor fc1;   // (T, H / tp)
+  Operand x;   // input of fc1                                                  // (T, D)
+  Tensor fc1;  // (T, H / tp)
+  Adapter of_fc1, of_fc2;
   Operand act;  // input of fc2                                                  // (T, H / tp)
 };
 

@@ -81,13 +81,19 @@ Tensor through_latent_backward(Rank& rank, const std::string& name, const Qkv& s
 Tensor qkv_layer(Rank& rank, const std::string& name, Tensor x, Qkv& saved) {
   Tensor all = all_tokens(rank, std::move(x));
   if (rank.c.latent > 0) return through_latent(rank, name, all, saved);
-  saved.x = column_operand(rank, name + rank.c.queries(), std::move(all));
-  return column_forward(rank, name + rank.c.queries(), saved.x);
+  const std::string product = name + rank.c.queries();
+  Tensor kept = kept_for_adapter(rank, all);
+  saved.x = column_operand(rank, product, std::move(all));
+  return adapted_columns(rank, product, std::move(kept), column_forward(rank, product, saved.x),
+                         saved.adapter);
 }
 
 Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, Tensor d_qkv) {
   if (rank.c.latent > 0) return through_latent_backward(rank, name, saved, d_qkv);
-  return column_backward(rank, name + rank.c.queries(), saved.x, std::move(d_qkv));
+  const std::string product = name + rank.c.queries();
+  Tensor kept = kept_for_adapter(rank, d_qkv);
+  return adapted_columns_backward(rank, product, saved.adapter, std::move(kept),
+                                  column_backward(rank, product, saved.x, std::move(d_qkv)));
 }
 
 }  // namespace plumb::model

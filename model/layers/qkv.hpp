@@ -12,6 +12,7 @@
 // TESTED   tests/model/one_rank_test.cpp, tests/trace/replay_test.cpp
 #pragma once
 
+#include "model/layers/adapter.hpp"
 #include "model/layers/operand.hpp"
 #include "model/sees.hpp"
 
@@ -20,6 +21,7 @@ namespace plumb::model {
 // The tensors that backward needs. x: as the product of queries sees it.              // (T, C)
 struct Qkv {
   Operand x, down, up, shared;
+  Adapter adapter;
   Tensor latent;  // before its norm, of this rank's tokens of the stream                 // (.., L)
 };
 

@@ -13,7 +13,7 @@ Attributes core(const Promise& p) {
 }
 
 Ids head_norm_inputs(const Promise& p, const std::string& name) {
-  return {p.at(name + ".attn.qkv", "out"), Promise::weight(name + ".attn.q_norm"),
+  return {p.output_of(name + ".attn.qkv"), Promise::weight(name + ".attn.q_norm"),
           Promise::weight(name + ".attn.k_norm")};
 }
 
@@ -43,8 +43,8 @@ std::string head_norm_grad(Promise& p, const std::string& name, const std::strin
 
 // The id that attention takes.
 std::string last_of_qkv(const Promise& p, const std::string& name) {
-  const char* module = !p.gpt() ? ".attn.rope" : p.c.qk_norm > 0 ? ".attn.qk_norm" : ".attn.qkv";
-  return p.at(name + module, "out");
+  if (p.gpt() && p.c.qk_norm == 0) return p.output_of(name + ".attn.qkv");
+  return p.at(name + (p.gpt() ? ".attn.qk_norm" : ".attn.rope"), "out");
 }
 
 // The evaluation of sums over keys. In a ring keys and values come in turns, forward and backward.
@@ -86,12 +86,12 @@ std::string attention(Promise& p, const std::string& name, const std::string& x)
   const std::string o = p.at(name + ".attn.core", "out");
   if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
   p.node("attention", inputs, {o}, over_keys(p, false), core(p));
-  return linear(p, name + ".attn.proj", o, Sharding::rows);
+  return adapted(p, name + ".attn.proj", o, Sharding::rows);
 }
 
 std::string attention_grad(Promise& p, const std::string& name, const std::string& dy) {
   const std::string d_core =
-      linear_grad(p, name + ".attn.proj", p.at(name + ".attn.core", "out"), dy, Sharding::rows);
+      adapted_grad(p, name + ".attn.proj", p.at(name + ".attn.core", "out"), dy, Sharding::rows);
   std::string d_qkv = p.at(name + ".attn.core", "grad_in");
   Ids inputs{last_of_qkv(p, name), d_core}, outputs{d_qkv};
   if (p.c.sinks > 0) {

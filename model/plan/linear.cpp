@@ -8,7 +8,7 @@ std::string linear(Promise& p, const std::string& name, const std::string& x, Sh
   if (sharding == Sharding::rows)
     sliced = {Sharding::columns, parameter_of(p.c, name + ".weight").rows};
   Ids inputs{input_operand(p, name, x, sliced).by_columns, seen_weight(p, name, Product::fprop)};
-  if (p.gpt()) inputs.push_back(Promise::bias(name));
+  if (has_bias(p.c, name)) inputs.push_back(Promise::bias(name));
   const std::string y = p.at(name, "out");
   p.node("gemm", inputs, {y}, sharding == Sharding::rows ? p.across_tp() : p.plain(),
          summed(p, name, Product::fprop, {{"transpose_a", 0}, {"transpose_b", 0}}));
@@ -31,7 +31,7 @@ std::string linear_grad(Promise& p, const std::string& name, const std::string& 
   p.node("gemm", {seen_input(p, name, x).by_rows, d.by_rows}, {p.at(name + ".weight", "wgrad")},
          p.over_contexts(),
          summed(p, name, Product::wgrad, {{"transpose_a", 1}, {"transpose_b", 0}}));
-  if (p.gpt()) {
+  if (has_bias(p.c, name)) {
     p.node("column_sum", {dy}, {p.at(name + ".bias", "wgrad")},
            of_slices ? p.over_contexts() : p.over_tokens());
   }

@@ -17,16 +17,16 @@ std::string activation_grad(Promise& p, const std::string& name, const std::stri
 
 // fc1 (T, H) or gate and up (T, 2 H); act (T, H); fc2 (T, C)
 std::string mlp(Promise& p, const std::string& name, const std::string& x) {
-  const std::string fc1 = linear(p, name + ".fc1", x, Sharding::columns);
-  return linear(p, name + ".fc2", activation(p, name + ".act", fc1), Sharding::rows);
+  const std::string fc1 = adapted(p, name + ".fc1", x, Sharding::columns);
+  return adapted(p, name + ".fc2", activation(p, name + ".act", fc1), Sharding::rows);
 }
 
 std::string mlp_grad(Promise& p, const std::string& name, const std::string& x,
                      const std::string& dy) {
   const std::string d_act =
-      linear_grad(p, name + ".fc2", p.at(name + ".act", "out"), dy, Sharding::rows);
-  const std::string d_fc1 = activation_grad(p, name + ".act", p.at(name + ".fc1", "out"), d_act);
-  return linear_grad(p, name + ".fc1", x, d_fc1, Sharding::columns);
+      adapted_grad(p, name + ".fc2", p.at(name + ".act", "out"), dy, Sharding::rows);
+  const std::string d_fc1 = activation_grad(p, name + ".act", p.output_of(name + ".fc1"), d_act);
+  return adapted_grad(p, name + ".fc1", x, d_fc1, Sharding::columns);
 }
 
 }  // namespace plumb::model

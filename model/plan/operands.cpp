@@ -11,7 +11,7 @@ int slices(const Promise& p, const SlicedAxis& x, int rows, int cols) {
   return x.length / p.l.tp % (x.axis == Sharding::rows ? rows : cols) == 0 ? 1 : p.l.tp;
 }
 
-std::string without_micro_batch(const Promise& p, const std::string& id) {
+std::string id_of_all_batches(const Promise& p, const std::string& id) {
   const std::string prefix = "m" + std::to_string(p.micro_batch) + "/";
   return id.starts_with(prefix) ? id.substr(prefix.size()) : id;
 }
@@ -56,7 +56,7 @@ void cast(Promise& p, const std::string& x, const SlicedAxis& sliced, const std:
              {{"largest", how.format.largest()}});
       return p.node("quantize", {x, as + "_scale"}, {as}, {1, fp32, how.format});
     case Scaling::delayed: {
-      const std::string id = without_micro_batch(p, as);
+      const std::string id = id_of_all_batches(p, as);
       p.delayed[id].push_back(x);
       return p.node("quantize", {x, id + "_scale"}, {as}, {1, fp32, how.format}, {{"saturate", 1}});
     }

@@ -17,6 +17,11 @@ std::string linear(Promise& p, const std::string& name, const std::string& x, Sh
 std::string linear_grad(Promise& p, const std::string& name, const std::string& x,
                         const std::string& dy, Sharding sharding);
 
+// adapter.cpp: the same with its adapter, where there is one: y = x W (+ b) + (x A) B
+std::string adapted(Promise& p, const std::string& name, const std::string& x, Sharding sharding);
+std::string adapted_grad(Promise& p, const std::string& name, const std::string& x,
+                         const std::string& dy, Sharding sharding);
+
 // operands.cpp: the ids that products take of a tensor: itself, or its cast copy under the recipe;
 // where blocks run along the axis that a product sums over, one copy for each axis
 struct SeenAs {

@@ -36,7 +36,10 @@ class Promise {
   std::map<std::string, Ids> delayed;
   Graph graph;
 
+  // Gradients of frozen parameters are not promised.
   void node(std::string op, Ids inputs, Ids outputs, Evaluation how, Attributes attributes = {}) {
+    const std::string& first = outputs.front();
+    if (first.ends_with("/wgrad") && is_frozen(c, first)) return;
     how.by_chance = draws_results(r, l) && how.output == r.compute && phase <= Phase::backward;
     graph.nodes.push_back(
         {std::move(op), std::move(inputs), std::move(outputs), std::move(attributes), how, phase});
@@ -79,6 +82,10 @@ class Promise {
   static std::string weight(const std::string& module) { return module + ".weight/param@previous"; }
   static std::string bias(const std::string& module) { return module + ".bias/param@previous"; }
   static std::string layer(int n) { return "layers." + std::to_string(n); }
+  // What a product of a layer hands on, with its adapter or without one.
+  std::string output_of(const std::string& product) const {
+    return at(c.adapter > 0 ? product + ".adapted" : product, "out");
+  }
   bool gpt() const { return c.family == Family::gpt; }
   // The module whose matrix the head multiplies with.
   std::string head() const { return gpt() ? "embedding" : "head"; }

@@ -47,13 +47,13 @@ Attributes head_counts(const Promise& p) {
 // (T, (heads + 2 kv_heads) d), packed: from the stream by one product, or through a latent
 std::string qkv(Promise& p, const std::string& name, const std::string& x) {
   if (p.c.latent > 0) return from_latent(p, name, x);
-  return linear(p, name + p.c.queries(), x, Sharding::columns);
+  return adapted(p, name + p.c.queries(), x, Sharding::columns);
 }
 
 std::string qkv_grad(Promise& p, const std::string& name, const std::string& dy) {
   const std::string x = p.at(name + ".norm1", "out");
   if (p.c.latent > 0) return from_latent_grad(p, name, x, dy);
-  return linear_grad(p, name + p.c.queries(), x, dy, Sharding::columns);
+  return adapted_grad(p, name + p.c.queries(), x, dy, Sharding::columns);
 }
 
 }  // namespace plumb::model

@@ -49,11 +49,14 @@ Sharding held_in_batch(const Name& name) {
   }
   if (module.ends_with(".dispatch")) return kind == "out" ? Sharding::copies : Sharding::own_tokens;
   if (module.ends_with(".combine")) return kind == "out" ? Sharding::own_tokens : Sharding::copies;
-  if (ends_with_one_of(module, {".attn.qkv", ".attn.q", ".attn.kv_up", ".fc1", "head"})) {
+  if (ends_with_one_of(module,
+                       {".attn.qkv", ".attn.q", ".attn.kv_up", ".fc1", "head", ".qkv.adapter_up",
+                        ".fc1.adapter_up", ".qkv.adapted", ".fc1.adapted"})) {
     if (of_operand(kind)) return gradient ? Sharding::token_columns : Sharding::tokens;
     return kind == "grad_in" ? Sharding::own_tokens : Sharding::token_columns;
   }
-  if (ends_with_one_of(module, {".attn.proj", ".fc2"})) {
+  if (ends_with_one_of(module, {".attn.proj", ".fc2", ".proj.adapter_down", ".fc2.adapter_down",
+                                ".proj.adapted", ".fc2.adapted"})) {
     if (of_operand(kind)) return gradient ? Sharding::tokens : Sharding::token_columns;
     return kind == "grad_in" ? Sharding::token_columns : Sharding::own_tokens;
   }

@@ -1,5 +1,6 @@
 #include "model/plan/parts.hpp"
 #include "model/state/rounding_key.hpp"
+#include "model/state/state.hpp"
 
 namespace plumb::model {
 namespace {
@@ -42,7 +43,7 @@ void balance_experts(Promise& p) {
 // Promises the gradients of the unscaled loss, and whether one of them left the range.
 void unscale(Promise& p) {
   Ids inputs{"loss_scale/scale@previous"}, outputs, gradients;
-  for (const Parameter& each : parameters(p.c)) {
+  for (const Parameter& each : trained(p.c, p.step)) {
     inputs.push_back(each.name + "/main_grad");
     gradients.push_back(each.name + "/unscaled_grad");
   }
@@ -78,6 +79,15 @@ void update(Promise& p, const std::string& n, const Attributes& adam) {
   p.node("cast", {after}, {n + "/param"}, p.plain(), cast);
 }
 
+// Promises that what a step does not train stays as it is.
+void keep_others(Promise& p) {
+  for (const StateEntry& kept : state_entries(p.c, p.r)) {
+    const bool idle = is_idle(p.c, layer_of(kept.parameter), p.step);
+    if (!kept.like_it || !(idle || is_frozen(p.c, kept.parameter))) continue;
+    p.node("cast", {kept.id + "@previous"}, {kept.id}, {1, fp32, kept.format});
+  }
+}
+
 void keep_histories(Promise& p) {
   for (const auto& [id, cast, weight] : delayed_operands(p.c, p.r)) {
     Ids inputs{id + "_history@previous"};
@@ -97,7 +107,7 @@ void reduce(Promise& p) {
     p.node("sum", losses, {loss + "/out"}, p.over_dp());
   }
   if (p.c.experts > 0) sums_of_routers(p);
-  for (const Parameter& each : parameters(p.c)) {
+  for (const Parameter& each : trained(p.c, p.step)) {
     all.push_back(each.name + "/main_grad");
     if ((p.gpt() || p.c.mtp > 0) && each.name == "embedding.weight") {
       // On two stages of a pipeline: tied to the head, or looked up by the extra one.
@@ -121,7 +131,7 @@ void optimize(Promise& p) {
                         {"beta2", p.c.beta2},
                         {"eps", p.c.adam_eps},
                         {"step", p.step}};
-  for (const Parameter& each : parameters(p.c)) {
+  for (const Parameter& each : trained(p.c, p.step)) {
     const std::string& n = each.name;
     const std::string gradient = n + (p.r.loss_scaling ? "/unscaled_grad" : "/main_grad");
     p.node("scale", {gradient, "clip/coefficient"}, {n + "/clipped_grad"}, Promise::in_fp32());
@@ -129,6 +139,7 @@ void optimize(Promise& p) {
     if (p.c.weight_decay > 0 && decays(each)) its["weight_decay"] = fraction(p.c.weight_decay);
     update(p, n, its);
   }
+  keep_others(p);
   keep_histories(p);
   balance_experts(p);
 }

@@ -1,5 +1,7 @@
 #include "model/rank/channel.hpp"
 
+#include "bounds/operation.hpp"
+
 namespace plumb::model {
 
 void Channel::send(int to, int tag, const Tensor& x, bool backward) {

@@ -242,6 +242,7 @@ void Rank::add_up(const std::string& id, const Tensor& part) {
 
 void Rank::collect(const std::string& parameter, Tensor gradient, Sharding sharding,
                    const Evaluation& ran) {
+  if (is_frozen(c, parameter)) return;
   tap(parameter + "/wgrad", gradient, sharding, fp32, ran);
   joints.gradients.part(at(parameter), gradient);
   // (Adding zeros first could change the sign of a zero only.)

@@ -56,7 +56,7 @@ Start start_of(const Config& config, const Recipe& recipe, const Layout& layout,
     start.leaves = next_state(start.run.config, earlier.recipe, merge(*loaded).values);
   }
   check_layout(layout, start.run.config);
-  check_draws(recipe, layout, start.run.config);
+  check_recipe(recipe, layout, start.run.config);
   Values data = step_data(start.run.config, text, start.run.step);  // refuses a short text at once
   if (loaded == nullptr) {
     start.leaves = initial_state(start.run.config, recipe);

@@ -43,7 +43,7 @@ Start start_from(const Trace& trace, const Merged& merged, const Layout& layout)
   Start start{run_from(trace.manifest), {}};
   start.run.layout = layout;
   check_layout(layout, start.run.config);
-  check_draws(start.run.recipe, layout, start.run.config);
+  check_recipe(start.run.recipe, layout, start.run.config);
   for (const std::string& id : leaves_of(*trace.graph)) {
     const auto found = merged.values.find(id);
     if (found == merged.values.end()) {

@@ -57,6 +57,8 @@ constexpr Size all_sizes[] = {
      "width of a latent that keys and values of all heads are made from (none)"},
     {"shared_key", &Config::shared_key, 0, 1 << 16, Of::model,
      "with a latent: columns of each key that all heads share, the only ones rotated (none)"},
+    {"adapter", &Config::adapter, 0, 1 << 16, Of::model,
+     "rank of adapters beside the products of each layer; only these are trained (none)"},
     {"vocabulary_padding", &Config::vocabulary_padding, 0, 1 << 16, Of::model,
      "rows of the vocabulary that no byte names, so that tp divides it (0)"},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
@@ -64,6 +66,8 @@ constexpr Size all_sizes[] = {
     {"documents", &Config::documents, 0, 64, Of::data,
      "documents packed into each sequence, or fewer where two begin together (1)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
+    {"idle_layers", &Config::idle_layers, 0, 4095, Of::training,
+     "layers that a step goes past, each step the next ones (0)"},
     {"dropout", &Config::dropout, 0, 99 * (million / 100), Of::training,
      "fraction dropped of what enters the residual stream, as 0.1 (0)", Unit::fraction, 100},
     {"label_smoothing", &Config::label_smoothing, 0, 99 * (million / 100), Of::training,
@@ -113,6 +117,17 @@ void check(const Config& c, bool to_run) {
   if (c.experts > 0 && c.top_k >= c.experts) {
     throw Failure(std::to_string(c.top_k) + " of " + std::to_string(c.experts) +
                   " experts leave a router no choice; choose fewer with --top-k");
+  }
+  if (c.adapter > 0 && (c.latent > 0 || c.experts > 0)) {
+    throw Failure("adapters stand beside attention's own products and a dense MLP's; leave " +
+                  std::string(c.latent > 0 ? "--latent" : "experts") + " out");
+  }
+  if (c.idle_layers > 0 && c.experts > 0) {
+    throw Failure("routers of idle layers would have nothing to say; leave --idle-layers out");
+  }
+  if (c.idle_layers >= c.layers) {
+    throw Failure("of " + std::to_string(c.layers) + " layers a step cannot go past " +
+                  std::to_string(c.idle_layers) + "; choose fewer with --idle-layers");
   }
   if (c.sequence < (c.mtp > 0 ? 4 : 2)) {
     throw Failure("sequences of " + std::to_string(c.sequence) +
@@ -234,6 +249,10 @@ Config config_from(const std::map<std::string, std::string>& settings, bool to_r
   return c;
 }
 
+int layer_of(const std::string& parameter) {
+  return parameter.starts_with("layers.") ? std::stoi(parameter.substr(7)) : -1;
+}
+
 std::string expert_name(const std::string& mlp, int e) {
   return mlp + ".experts." + std::to_string(e);
 }
@@ -252,15 +271,23 @@ std::vector<Parameter> parameters(const Config& c) {
   const auto linear = [&](const std::string& name, int in, int out, Sharding how, double s) {
     all.push_back({name + ".weight", in, out, how, 0, s});
     const Sharding of_bias = how == Sharding::columns ? Sharding::rows : Sharding::whole;
-    if (gpt) all.push_back({name + ".bias", out, 1, of_bias, 0, spread});
+    if (has_bias(c, name)) all.push_back({name + ".bias", out, 1, of_bias, 0, spread});
+  };
+  // A product in a layer, and its adapter: sliced as the product is.
+  const auto adapted = [&](const std::string& name, int in, int out, Sharding how, double s) {
+    linear(name, in, out, how, s);
+    if (c.adapter == 0) return;
+    const bool columns = how == Sharding::columns;
+    linear(name + ".adapter_down", in, c.adapter, columns ? Sharding::whole : how, spread);
+    linear(name + ".adapter_up", c.adapter, out, columns ? how : Sharding::whole, spread);
   };
   const auto mlp = [&](const std::string& name, int hidden) {
-    linear(name + ".fc1", c.width, c.fc1_width(hidden), Sharding::columns, spread);
-    linear(name + ".fc2", hidden, c.width, Sharding::rows, residual);
+    adapted(name + ".fc1", c.width, c.fc1_width(hidden), Sharding::columns, spread);
+    adapted(name + ".fc2", hidden, c.width, Sharding::rows, residual);
   };
   const auto qkv = [&](const std::string& layer) {
     const int first = c.latent > 0 ? c.width : c.qkv_width();
-    linear(layer + c.queries(), c.width, first, Sharding::columns, spread);
+    adapted(layer + c.queries(), c.width, first, Sharding::columns, spread);
     if (c.latent == 0) return;
     linear(layer + ".attn.kv_down", c.width, c.latent, Sharding::whole, spread);
     norm_of(c.latent, layer + ".attn.kv_norm");
@@ -281,7 +308,7 @@ std::vector<Parameter> parameters(const Config& c) {
     if (c.sinks > 0) {
       all.push_back({layer + ".attn.sinks", c.heads, 1, Sharding::rows, 0, spread});
     }
-    linear(layer + ".attn.proj", c.width, c.width, Sharding::rows, residual);
+    adapted(layer + ".attn.proj", c.width, c.width, Sharding::rows, residual);
     norm(layer + ".norm2");
     if (c.experts == 0) return mlp(layer + ".mlp", c.hidden);
     all.push_back({layer + ".mlp.router.weight", c.width, c.experts, Sharding::whole, 0, spread});
@@ -311,6 +338,28 @@ Parameter parameter_of(const Config& config, const std::string& name) {
     if (p.name == name) return std::move(p);
   }
   throw Failure("the model has no parameter '" + name + "'");
+}
+
+bool has_bias(const Config& c, const std::string& module) {
+  return c.family == Family::gpt && module.find(".adapter_") == module.npos;
+}
+
+bool is_idle(const Config& c, int layer, int step) {
+  if (c.idle_layers == 0 || layer < 0 || layer >= c.layers) return false;
+  const long long first = 1LL * (step - 1) * c.idle_layers % c.layers;
+  return (layer - first + c.layers) % c.layers < c.idle_layers;
+}
+
+bool is_frozen(const Config& c, const std::string& parameter) {
+  return c.adapter > 0 && parameter.find(".adapter_") == parameter.npos;
+}
+
+std::vector<Parameter> trained(const Config& c, int step) {
+  std::vector<Parameter> all = parameters(c);
+  std::erase_if(all, [&](const Parameter& p) {
+    return is_frozen(c, p.name) || is_idle(c, layer_of(p.name), step);
+  });
+  return all;
 }
 
 // Weights of norms are vectors; so are biases and sinks, which are called otherwise.

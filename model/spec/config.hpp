@@ -59,12 +59,18 @@ struct Config {
   // stream (model/layers/qkv.hpp); 0: the stream.
   int latent = 0;
   int shared_key = 0;  // last columns of each key that all heads share; only these are rotated
+  // Rank of an adapter beside each product of a layer, y = x W + (x A) B (model/layers/adapter.hpp):
+  // only adapters are trained. 0: none, and everything is.
+  int adapter = 0;
   int sequence = 64;
   int sequences = 4;  // per micro-batch
   // Documents packed into each sequence; a token sees its own only, and its position counts from
   // where that begins. 0: a sequence is one document.
   int documents = 0;
   int micro_batches = 2;
+  // Layers that a step goes past: step s those from (s - 1) times as many on, round all layers. What
+  // they hold stays as it is.
+  int idle_layers = 0;
   double eps = 1e-5;
   double rope_base = 10000;
   double max_norm = 1;  // gradients are clipped to it
@@ -145,8 +151,18 @@ struct Parameter {
 std::vector<Parameter> parameters(const Config& config);
 // Returns the parameter of that name. Throws Failure if there is none.
 Parameter parameter_of(const Config& config, const std::string& name);
+// "layers.3.attn.qkv.weight": 3; -1 outside the layers.
+int layer_of(const std::string& parameter);
 // Returns the module of expert e of an MLP, as parameters are named.
 std::string expert_name(const std::string& mlp, int e);
+// Has a module a bias beside its weight?
+bool has_bias(const Config& config, const std::string& module);
+// Does a step go past that layer?
+bool is_idle(const Config& config, int layer, int step);
+// Is a parameter, or a matrix under another name, never trained: is it beside adapters?
+bool is_frozen(const Config& config, const std::string& parameter);
+// Those that a step trains, in order: not frozen, of no idle layer. Others stay as they are.
+std::vector<Parameter> trained(const Config& config, int step);
 // Does weight decay make it smaller? Matrices; norms, biases and sinks are left alone.
 bool decays(const Parameter& p);
 // Returns the parameters that linear layers and the head multiply, which recipes may shorten; a

@@ -2,10 +2,6 @@
 
 namespace plumb::model {
 
-int layer_of(const std::string& parameter) {
-  return parameter.starts_with("layers.") ? std::stoi(parameter.substr(7)) : -1;
-}
-
 bool on_both_ends(const Config& c, const Parameter& p) {
   return (c.family == Family::gpt || c.mtp > 0) && p.name == "embedding.weight";
 }

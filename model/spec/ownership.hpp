@@ -11,8 +11,6 @@
 
 namespace plumb::model {
 
-// "layers.3.attn.qkv.weight": 3; -1 outside the layers.
-int layer_of(const std::string& parameter);
 // A matrix that is tied to the head, or looked up by an extra one, lives on the first and on the
 // last stage.
 bool on_both_ends(const Config& config, const Parameter& p);

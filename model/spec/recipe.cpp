@@ -265,9 +265,17 @@ std::string wrong_draws(const Recipe& recipe, const Layout& l, const Config& con
   return "";
 }
 
-void check_draws(const Recipe& recipe, const Layout& layout, const Config& config) {
+void check_recipe(const Recipe& recipe, const Layout& layout, const Config& config) {
   if (const std::string wrong = wrong_draws(recipe, layout, config); !wrong.empty()) {
     throw Failure(wrong);
+  }
+  if (config.idle_layers == 0 || !recipe.operands) return;
+  for (const OperandCast* cast :
+       {&recipe.operands->activations, &recipe.operands->weights, &recipe.operands->gradients}) {
+    if (cast->scaling != Scaling::delayed) continue;
+    throw Failure("recipe " + recipe.id +
+                  " scales by histories, and idle layers would add nothing to theirs; leave "
+                  "--idle-layers out, or take another recipe");
   }
 }
 

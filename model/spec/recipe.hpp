@@ -125,8 +125,8 @@ bool draws_results(const Recipe& recipe, const Layout& layout);
 // activation over tp without sp, of key heads, of what backward computes again, of routers. Empty:
 // nothing.
 std::string wrong_draws(const Recipe& recipe, const Layout& layout, const Config& config);
-// Throws Failure with that.
-void check_draws(const Recipe& recipe, const Layout& layout, const Config& config);
+// Throws Failure with that, or if layers are idle whose scales come from histories.
+void check_recipe(const Recipe& recipe, const Layout& layout, const Config& config);
 
 // Throws Failure on an unknown id, listing the known.
 Recipe find_recipe(const std::string& id);

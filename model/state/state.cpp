@@ -57,6 +57,7 @@ std::vector<StateEntry> state_entries(const Config& config, const Recipe& recipe
   std::vector<StateEntry> all;
   for (const Parameter& p : parameters(config)) {
     all.push_back({p.name + "/param", p.rows, p.cols, recipe.compute, p.name, true});
+    if (is_frozen(config, p.name)) continue;
     if (recipe.masters) all.push_back({p.name + "/master", p.rows, p.cols, fp32, p.name, true});
     all.push_back({p.name + "/exp_avg", p.rows, p.cols, recipe.moments, p.name, true});
     all.push_back({p.name + "/exp_avg_sq", p.rows, p.cols, recipe.moments, p.name, true});

@@ -26,8 +26,8 @@ struct StateEntry {
   std::string parameter;  // the parameter that it belongs to; empty: to the whole model
   bool like_it;           // it has that parameter's shape, and is sliced as it is
 };
-// Returns all of them: for each parameter /param, /master (where the recipe has masters), /exp_avg
-// and /exp_avg_sq; loss_scale/scale and /growth under a dynamic loss scale; .../operand_history and
+// Returns all of them: for each parameter /param, and unless it is frozen /master (where the recipe
+// has masters), /exp_avg and /exp_avg_sq; loss_scale/scale and /growth under a dynamic loss scale; .../operand_history and
 // .../grad_operand_history under delayed scaling; layers.N.mlp.router/bias where a bias balances
 // experts.
 std::vector<StateEntry> state_entries(const Config& config, const Recipe& recipe);

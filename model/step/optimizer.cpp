@@ -12,9 +12,16 @@
 #include "model/rank/offload.hpp"
 #include "model/rank/shares.hpp"
 #include "model/state/rounding_key.hpp"
+#include "model/state/state.hpp"
 
 namespace plumb::model {
 namespace {
+
+std::vector<Parameter> trained_here(const Rank& rank) {
+  std::vector<Parameter> here = trained(rank.c, rank.step);
+  std::erase_if(here, [&](const Parameter& p) { return !rank.holds(p); });
+  return here;
+}
 
 Evaluation over_dp(const Rank& rank) { return {rank.where.dp_size, fp32, fp32}; }
 
@@ -78,8 +85,7 @@ Tensor tied_gradient(Rank& rank, const Parameter& p) {
 
 void reduce_gradients(Rank& rank) {
   rank.buckets.close();
-  for (const Parameter& p : parameters(rank.c)) {
-    if (!rank.holds(p)) continue;
+  for (const Parameter& p : trained_here(rank)) {
     if (!rank.on_both_ends(p)) {
       rank.reduced[p.name] = reduced(rank, p, p.name);
       continue;
@@ -94,8 +100,7 @@ void reduce_gradients(Rank& rank) {
 float gradient_norm(Rank& rank) {
   const bool shares = rank.l.zero >= 2;
   double squares = 0, of_experts = 0;
-  for (const Parameter& p : parameters(rank.c)) {
-    if (!rank.holds(p)) continue;
+  for (const Parameter& p : trained_here(rank)) {
     const bool first = p.sharding != Sharding::whole || rank.where.tp == 0;
     const bool once = !rank.on_both_ends(p) || rank.begins();
     if (shares && rank.replica_of_shares(p.name) > 0) continue;
@@ -116,8 +121,7 @@ float gradient_norm(Rank& rank) {
 bool unscale(Rank& rank) {
   const float inverse = 1 / rank.state.at("loss_scale/scale")->values[0];
   float bad = 0;
-  for (const Parameter& p : parameters(rank.c)) {
-    if (!rank.holds(p)) continue;
+  for (const Parameter& p : trained_here(rank)) {
     Tensor& gradient = rank.reduced.at(p.name);
     for (float& g : gradient.values) {
       if (!std::isfinite(g)) bad = 1;
@@ -223,8 +227,7 @@ void keep_parameter(Rank& rank, const Parameter& p, Tensor x) {
 // Sends gradients to where the optimizer is and brings parameters back: some travel while others
 // are worked on.
 void update(Rank& rank, float coefficient, bool skipped) {
-  std::vector<Parameter> here = parameters(rank.c);
-  std::erase_if(here, [&](const Parameter& p) { return !rank.holds(p); });
+  const std::vector<Parameter> here = trained_here(rank);
   OptimizerTransfers gradients(rank, Stream::to_host), parameters(rank, Stream::to_device);
   for (const Parameter& p : here) {
     Tensor gradient = clipped(rank, p, coefficient);
@@ -236,6 +239,29 @@ void update(Rank& rank, float coefficient, bool skipped) {
     parameters.send(p.name, std::move(x), [&] { return own_parameter(rank, p); });
   }
   for (const Parameter& p : here) keep_parameter(rank, p, parameters.take(p.name));
+}
+
+// What this step does not train stays as it is.
+void keep_others(Rank& rank, bool skipped) {
+  std::map<std::string, std::vector<StateEntry>> kept;
+  for (StateEntry& entry : state_entries(rank.c, rank.r)) {
+    if (entry.like_it) kept[entry.parameter].push_back(std::move(entry));
+  }
+  for (const Parameter& p : trained_here(rank)) kept.erase(p.name);
+  for (const auto& [name, entries] : kept) {
+    const Parameter p = parameter_of(rank.c, name);
+    if (!rank.holds(p)) continue;
+    if (!is_frozen(rank.c, name) && !rank.joints.optimizer.rests(rank.at(name))) {
+      const Tensor& moment = *rank.state.at(name + "/exp_avg");
+      keep_parameter(rank, p, updated(rank, p, Tensor(moment.rows, moment.cols), skipped));
+      continue;
+    }
+    for (const StateEntry& entry : entries) {
+      const int from = entry.id.ends_with("/param") ? 3 : 1;
+      tap(rank, p, entry.id, Tensor(*rank.state.at(entry.id)), from, entry.format,
+          {1, fp32, entry.format});
+    }
+  }
 }
 
 }  // namespace
@@ -261,6 +287,7 @@ void finish_step(Rank& rank, Tensor loss) {
   rank.tap_step("clip/coefficient", Tensor(1, 1, coefficient), Sharding::whole, fp32,
                 rank.in_fp32());
   update(rank, coefficient, skipped);
+  keep_others(rank, skipped);
   keep_histories(rank);
   balance_experts(rank);
 }

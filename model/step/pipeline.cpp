@@ -91,11 +91,15 @@ class Pipeline {
     const auto [first, last] = layers(t);
     pass.layers.resize(static_cast<std::size_t>(std::max(last - first, 0)));
     if (t.stage == 0) x = embed(rank_, batch(t));
-    if (first < last) rank_.gathering.prefetch(first);
+    if (first < last) prefetch(first);
     for (int l = first; l < last; ++l) {
-      if (l + 1 < last) rank_.gathering.prefetch(l + 1);
+      if (l + 1 < last) prefetch(l + 1);
       Saved& saved = pass.layers[static_cast<std::size_t>(l - first)];
-      x = layer_forward(rank_, l, std::move(x), saved);
+      if (idles(l)) {
+        saved.x = x;  // the first of a group that is computed again may be idle
+      } else {
+        x = layer_forward(rank_, l, std::move(x), saved);
+      }
       if (rank_.l.recompute > 0) forget(saved, begins_at(l, first) == l);
       if (rank_.l.offload_activations && begins_at(l, first) == l) {
         offloaded_.park(l, std::exchange(saved.x, {}));
@@ -113,18 +117,24 @@ class Pipeline {
     under_way_.erase({t.stage, t.micro_batch});
     if (is_last(t)) dx = std::move(pass.from_top);
     const auto [first, last] = layers(t);
-    if (first < last && rank_.l.recompute == 0) rank_.gathering.prefetch(last - 1);
+    if (first < last && rank_.l.recompute == 0) prefetch(last - 1);
     for (int l = last - 1; l >= first; --l) {
       const auto i = static_cast<std::size_t>(l - first);
       bring_back(pass, l, first);
+      if (idles(l)) continue;
       if (pass.layers[i].qkv.x.by_columns().size() == 0) compute_again(pass, first, l);
-      if (l > first && rank_.l.recompute == 0) rank_.gathering.prefetch(l - 1);
+      if (l > first && rank_.l.recompute == 0) prefetch(l - 1);
       dx = layer_backward(rank_, l, pass.layers[i], dx);
       pass.layers[i] = {};
     }
     if (t.stage > 0) return send(t, t.stage - 1, dx);
     embed_backward(rank_, batch(t), dx);
     rank_.gathering.let_go(-1);
+  }
+
+  bool idles(int layer) const { return is_idle(rank_.c, layer, rank_.step); }
+  void prefetch(int layer) {
+    if (!idles(layer)) rank_.gathering.prefetch(layer);
   }
 
   // The layer at which a layer's backward begins: its own, or the first of those computed again.
@@ -153,9 +163,10 @@ class Pipeline {
     rank_.where.recomputing = true;
     const Tensor of_chunk = pass.layers[static_cast<std::size_t>(l - first)].x;
     Tensor x = of_chunk;
-    rank_.gathering.prefetch(l);
+    prefetch(l);
     for (; l <= layer; ++l) {
-      if (l < layer) rank_.gathering.prefetch(l + 1);
+      if (l < layer) prefetch(l + 1);
+      if (idles(l)) continue;
       x = rank_.joints.recompute.takes_in(rank_.where, of_chunk, std::move(x));
       x = layer_forward(rank_, l, std::move(x), pass.layers[static_cast<std::size_t>(l - first)]);
     }

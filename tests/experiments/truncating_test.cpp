@@ -4,6 +4,7 @@
 
 #include "bounds/machine.hpp"
 #include "bounds/multiply.hpp"
+#include "experiments/emulated.hpp"
 #include "experiments/trial.hpp"
 #include "kernels/backend.hpp"
 
@@ -22,22 +23,6 @@ const Multiply& as_h100() {
   return made;
 }
 
-// Numbers of BF16 on the matrix unit, others in FP32, as the backend cublas does.
-void gemm_of_h100(View<float> a, View<float> b, float* c, std::size_t c_stride, bool accumulate) {
-  const std::optional<Tensor> made = as_h100()(a, b);
-  if (!made) return find_backend("reference").gemm(a, b, c, c_stride, accumulate);
-  const Tensor& product = *made;
-  for (std::size_t i = 0; i < a.rows; ++i) {
-    for (std::size_t j = 0; j < b.cols; ++j) {
-      float& to = c[i * c_stride + j];
-      to = accumulate ? to + product(i, j) : product(i, j);
-    }
-  }
-}
-
-const Backend emulated{"h100", "an H100's products, emulated", false, [] { return true; },
-                       gemm_of_h100};
-
 class Truncating : public testing::TestWithParam<const char*> {
  protected:
   Truncating() {
@@ -51,7 +36,7 @@ class Truncating : public testing::TestWithParam<const char*> {
     run.layout = parse_layout(std::string(layout));
     Joints joints;
     if (bug != nullptr) bug->plant(joints, {}, run.config);
-    return train_step(run, start_.leaves, joints, emulated);
+    return train_step(run, start_.leaves, joints, emulated_h100());
   }
 
   Start start_;

@@ -86,6 +86,10 @@ std::vector<Case> cases() {
           {"llama-moe+capacity=1.0+balance_bias=0.005",
            {"dp2,ep2,tp2,sp,zero3,pp2,recompute", "cp4:ring,tp2,sp"}},
           {"llama+label_smoothing=0.2", dense},
+          {"gpt+adapter=4", dense},
+          {"llama+adapter=6+qk_norm+sinks+mtp=1+dropout=0.1", dense},
+          {"gpt+idle_layers=1", dense},
+          {"llama+idle_layers=1+adapter=4+mtp=1+weight_decay=0.1", dense},
           {"gpt+weight_decay=0.1+vocabulary_padding=2", dense},
           {"llama-moe+weight_decay=0.01+vocabulary_padding=8+label_smoothing=0.05", of_experts}};
 }
