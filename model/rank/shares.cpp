@@ -58,7 +58,9 @@ Tensor without_padding(const RankContext& rank, const Tensor& all, const Paramet
     const std::size_t room = all.size() / static_cast<std::size_t>(sharers);
     const std::size_t begin =
         rank.joints.padding.begins(rank.at(p.name), first, static_cast<std::size_t>(r) * room);
-    std::copy_n(all.values.begin() + static_cast<std::ptrdiff_t>(begin), last - first,
+    // A wrong place reads what is there, and nothing beyond the end.
+    const std::size_t from = std::min(begin, all.size() - (last - first));
+    std::copy_n(all.values.begin() + static_cast<std::ptrdiff_t>(from), last - first,
                 whole.values.begin() + static_cast<std::ptrdiff_t>(first));
   }
   return whole;
