@@ -7,7 +7,8 @@
 // world sums each gradient as it is complete. A layout that is `padded` begins each gradient of a
 // bucket at a multiple of Layout::alignment.
 //
-// TESTED   tests/model/overlap_test.cpp, tests/experiments/races_test.cpp
+// TESTED   tests/model/overlap_test.cpp, tests/model/padding_test.cpp,
+//          tests/experiments/races_test.cpp
 #pragma once
 
 #include <array>

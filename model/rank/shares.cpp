@@ -53,9 +53,9 @@ Tensor without_padding(const RankContext& rank, const Tensor& all, const Paramet
   const LocalShape shape = local_shape(rank, p);
   Tensor whole(shape.rows, shape.cols);
   const int sharers = rank.sharers_of(p.name).size();
+  const std::size_t room = all.size() / static_cast<std::size_t>(sharers);
   for (int r = 0; r < sharers; ++r) {
     const auto [first, last] = slice(whole.size(), sharers, r);
-    const std::size_t room = all.size() / static_cast<std::size_t>(sharers);
     const std::size_t begin =
         rank.joints.padding.begins(rank.at(p.name), first, static_cast<std::size_t>(r) * room);
     // A wrong place reads what is there, and nothing beyond the end.

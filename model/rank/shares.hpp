@@ -3,7 +3,7 @@
 //
 // A share is a column (n, 1), so that shares of all ranks below one another are the slice.
 //
-// TESTED   tests/model/one_rank_test.cpp, over layouts with zero
+// TESTED   tests/model/one_rank_test.cpp, over layouts with zero; tests/model/padding_test.cpp
 #pragma once
 
 #include "model/rank/context.hpp"
