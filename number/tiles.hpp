@@ -10,7 +10,6 @@
 #include <cmath>
 #include <stdexcept>
 #include <type_traits>
-#include <vector>
 
 #include "number/instructions.hpp"
 #include "number/product.hpp"
@@ -62,7 +61,7 @@ void tile(const View<T>& a, std::size_t i, const T* packed, T* c, std::size_t c_
 
 // Columns [j, j + width) of op(B), padded with zeros to a full panel.
 template <class T>
-void pack(const View<T>& b, std::size_t j, std::size_t width, std::vector<T>& packed) {
+void pack(const View<T>& b, std::size_t j, std::size_t width, typename Matrix<T>::Numbers& packed) {
   packed.resize(b.rows * panel<T>);
   for (std::size_t k = 0; k < b.rows; ++k) {
     T* to = packed.data() + k * panel<T>;
@@ -74,7 +73,7 @@ void pack(const View<T>& b, std::size_t j, std::size_t width, std::vector<T>& pa
 template <class T>
 void multiply(View<T> a, View<T> b, T* c, std::size_t c_stride, bool accumulate) {
   if (a.cols != b.rows) throw std::invalid_argument("multiply: A's columns are not B's rows");
-  std::vector<T> packed;
+  typename Matrix<T>::Numbers packed;
   for (std::size_t j = 0; j < b.cols; j += panel<T>) {
     const std::size_t width = std::min(panel<T>, b.cols - j);
     pack(b, j, width, packed);

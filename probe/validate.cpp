@@ -146,7 +146,8 @@ Validation validate(const Subject& subject, const Machine& card,
     const auto moments = bound_of(truth, card, subject.input, Mode::moments);
     for (std::size_t e = 0; e < found.size(); ++e) {
       const double error = static_cast<double>(found.values[e]) - truth.product.value.values[e];
-      const double limit = bound->bound[0].values[e] + truth.product.bound.values[e];
+      const double limit =
+          bound->bound[0].values[e] + truth.product.bound(e / found.cols, e % found.cols);
       ++result.elements;
       if (!(std::fabs(error) <= limit)) ++result.outside;
       if (limit > 0) result.worst = std::max(result.worst, std::fabs(error) / limit);

@@ -205,7 +205,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   const auto& b = call[2].values;
   const auto moments_of = moments_by(call);
   const bool folds = call.form % 2 == 1;
-  Matrix<T> y(x.rows, x.cols);
+  Matrix<T> y(x.rows, x.cols, to_be_written);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const Moments<T> m = moments_of(x.row(t), x.cols, call.attribute("eps"), call.sums);
     if (folds) {

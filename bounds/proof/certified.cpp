@@ -11,8 +11,8 @@
 namespace plumb::bounds {
 namespace {
 
-constexpr std::size_t panel_rows = 240;  // whole tiles, each whole blocks of product's
-constexpr std::size_t tile_rows = 60, tile_columns = 64;
+constexpr std::size_t panel_rows = 480;  // whole tiles, each whole blocks of product's
+constexpr std::size_t tile_rows = 60, tile_columns = 32;
 constexpr std::size_t lanes = 32;  // columns of the doubled kernel's block
 constexpr std::size_t tall = 3;    // its rows
 
@@ -87,7 +87,9 @@ void doubled_tile(View<double> a, std::size_t i, const double* packed, const dou
 class Doubled {
  public:
   Doubled(View<double> a, View<double> b, Certified& c)
-      : a_(a), b_(b), row_scale_(a.rows), column_scale_(b.cols), c_(c) {}
+      : a_(a), b_(b), row_scale_(a.rows), column_scale_(b.cols), c_(c) {
+    c.bounds = Matrix<double>(a.rows, b.cols);
+  }
 
   void tile(std::size_t i, std::size_t i_end, std::size_t j, std::size_t j_end) {
     std::ranges::copy(scales(part(a_, i, i_end, true), true), row_scale_.begin() + index(i));
@@ -128,7 +130,7 @@ class Doubled {
         const double sums = term<"certified.sums">((n * n + 2 * n) * 0x1p-106 * row_scale_[i + r] *
                                                    column_scale_[j + w]);
         c_.value(i + r, j + w) = c;
-        c_.bound(i + r, j + w) =
+        c_.bounds(i + r, j + w) =
             (term<"certified.fp64">(0x1p-53 * std::fabs(c)) + sums) * (1 + 0x1p-50);
       }
     }
@@ -150,7 +152,7 @@ Certified doubled_product(View<double> a, View<double> b) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   check(a);
   check(b);
-  Certified c{Matrix<double>(a.rows, b.cols), Matrix<double>(a.rows, b.cols), 0};
+  Certified c{.value = Matrix<double>(a.rows, b.cols, to_be_written), .exact = 0};
   Doubled(a, b, c).tile(0, a.rows, 0, b.cols);
   return c;
 }
@@ -159,7 +161,7 @@ Certified certified_product(View<double> a, View<double> b) {
   if (a.cols != b.rows) throw std::invalid_argument("inner sizes differ");
   check(a);
   check(b);
-  Certified c{Matrix<double>(a.rows, b.cols), Matrix<double>(a.rows, b.cols), 0};
+  Certified c{.value = Matrix<double>(a.rows, b.cols, to_be_written)};
   std::optional<Doubled> doubled;
   std::size_t inexact = 0;
   for (std::size_t i = 0; i < a.rows; i += panel_rows) {

@@ -1,6 +1,6 @@
 // bounds/proof/certified.hpp: matrix products with a proof of how exact they are.
 //
-//   |value_ij - (A B)_ij| <= bound_ij        A (M, K)   B (K, N): numbers of 24 bits or fewer
+//   |value_ij - (A B)_ij| <= bound(i, j)     A (M, K)   B (K, N): numbers of 24 bits or fewer
 //
 // First in FP64, block by block, asking the processor whether anything was rounded: products of
 // such numbers are exact, and so is the sum if no addition was. Then bound is zero: that is how
@@ -22,8 +22,11 @@
 namespace plumb::bounds {
 
 struct Certified {
-  Matrix<double> value, bound;
-  double exact;  // share of elements proven exact
+  Matrix<double> value;
+  Matrix<double> bounds{};  // empty where all elements are exact
+  double exact = 1;         // share of elements proven exact
+
+  double bound(std::size_t i, std::size_t j) const { return bounds.size() > 0 ? bounds(i, j) : 0; }
 };
 
 Certified certified_product(View<double> a, View<double> b);
