@@ -1,0 +1,41 @@
+// Is what is committed for the fuzzers read, or refused in one line, in memory that its size allows?
+// Inputs by which a reader once failed are among it. Finding new ones is for ./run fuzz.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/fuzz/reader.hpp"
+
+namespace plumb::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Input {
+  std::string name, bytes;
+};
+
+std::vector<Input> inputs_of(const std::string& reader) {
+  std::vector<Input> all;
+  const fs::path folder = fs::path(PLUMB_SOURCE_DIR "/tests/fuzz/corpus") / reader;
+  if (!fs::exists(folder)) return all;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    all.push_back({entry.path().filename(), {std::istreambuf_iterator<char>(in), {}}});
+  }
+  return all;
+}
+
+TEST(Fuzz, CorpusIsReadOrRefused) {
+  for (const Reader& reader : all_readers()) {
+    const auto inputs = inputs_of(reader.name());
+    EXPECT_GE(inputs.size(), 2U) << reader.name() << " has no corpus";
+    EXPECT_NO_THROW(reader(""));
+    for (const auto& [name, bytes] : inputs) {
+      EXPECT_NO_THROW(reader(bytes)) << reader.name() << "/" << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumb::fuzz

@@ -1,0 +1,11 @@
+// A .npy, as numpy.save writes it.
+#include "tests/fuzz/read_all.hpp"
+#include "tests/fuzz/reader.hpp"
+
+namespace plumb::fuzz {
+namespace {
+
+const Reader npy("npy", [](Bytes bytes) { read_all(put("x.npy", bytes)); });
+
+}  // namespace
+}  // namespace plumb::fuzz

@@ -1,0 +1,13 @@
+// Stored spreads.
+#include "tests/fuzz/reader.hpp"
+#include "trace/store/spreads_file.hpp"
+
+namespace plumb::fuzz {
+namespace {
+
+const Reader spreads("spreads", [](Bytes bytes) {
+  trace::refuse_other_run(trace::read_spreads(put("spreads.json", bytes)), {});
+});
+
+}  // namespace
+}  // namespace plumb::fuzz
