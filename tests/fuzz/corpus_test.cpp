@@ -37,5 +37,23 @@ TEST(Fuzz, CorpusIsReadOrRefused) {
   }
 }
 
+// What fuzzers rarely grow: an object in which a field nests deep, or is long.
+TEST(Fuzz, DeepAndLongInputsAreReadOrRefused) {
+  constexpr std::size_t n = 200'000;
+  const std::string deep = "{\"deep\":" + std::string(n, '[') + std::string(n, ']') + ",";
+  const std::string wide = "{\"long\":\"" + std::string(n, 'x') + "\",";
+  for (const Reader& reader : all_readers()) {
+    for (const auto& [name, bytes] : inputs_of(reader.name())) {
+      for (std::size_t at = bytes.find('{'); at != bytes.npos && at < 400;
+           at = bytes.find('{', at + 1)) {
+        for (const std::string& more : {deep, wide}) {
+          std::string grown = bytes;
+          EXPECT_NO_THROW(reader(grown.replace(at, 1, more))) << reader.name() << "/" << name;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plumb::fuzz

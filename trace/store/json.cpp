@@ -30,14 +30,18 @@ bool steers_a_terminal(const std::string& text) {
 
 Outcome<json> object_in(const std::string& text) {
   if (text.find('\0') != text.npos) return no("has a NUL in its text");  // a parser ends there
-  bool printable = true;
-  const auto look = [&](int, json::parse_event_t, json& value) {
+  constexpr int deepest = 32;  // nothing nests a third of it; a copy takes stack for each level
+  bool printable = true, deep = false;
+  const auto look = [&](int depth, json::parse_event_t, json& value) {
+    deep = deep || depth > deepest;
+    if (deep) return false;
     if (value.is_string() && steers_a_terminal(value.get_ref<const std::string&>())) {
       printable = false;
     }
     return true;
   };
   json content = json::parse(text, look, false);
+  if (deep) return no("nests deeper than any document that plumb reads");
   if (!content.is_object()) return no("is not a JSON object");
   if (!printable) return no("has words with control characters");
   return content;

@@ -1,7 +1,8 @@
 // trace/store/json.hpp: the JSON of a trace. It is untrusted: its fields must be those that were
-// asked for, and its words may be printed, so they hold no control characters.
+// asked for; it nests at most 32 deep; and its words may be printed, so they hold no control
+// characters.
 //
-// TESTED   tests/trace/store_test.cpp
+// TESTED   tests/trace/store_test.cpp, tests/fuzz/corpus_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 
 #include "number/outcome.hpp"
 #include "trace/store/disk.hpp"
+#include "trace/store/json.hpp"
 #include "trace/store/read_file.hpp"
 #include "trace/store/unfinished.hpp"
 
@@ -27,6 +28,8 @@ double at_least_zero(const json& value) {
   if (!(x >= 0) || std::isinf(x)) throw json::other_error::create(501, "no such number", nullptr);
   return x;
 }
+
+int count_in(const json& value) { return static_cast<int>(whole_number(value, 1'000'000'000)); }
 
 Learnt learnt_from(const json& tensors) {
   std::map<std::string, Learnt::OfTensor> known;
@@ -64,15 +67,15 @@ StoredSpreads read_spreads(const fs::path& file) {
   const Outcome<std::string> text = read_file(file, longest_spreads);
   if (!text) no_spreads(file, text.error().detail);
   const json all = json::parse(*text, nullptr, false);
-  if (!all.is_object() || all.value("schema", json()) != schema) {
+  if (!all.is_object() || !all.contains("schema") || all.at("schema") != schema) {
     no_spreads(file, "does not hold " + std::string(schema));
   }
   try {
     StoredSpreads spreads;
     spreads.of.settings = all.at("settings").get<std::map<std::string, std::string>>();
-    spreads.of.step = all.at("step").get<int>();
-    spreads.batches = all.at("batches").get<int>();
-    spreads.twins = all.at("twins").get<int>();
+    spreads.of.step = count_in(all.at("step"));
+    spreads.batches = count_in(all.at("batches"));
+    spreads.twins = count_in(all.at("twins"));
     spreads.learnt = learnt_from(all.at("tensors"));
     return spreads;
   } catch (const json::exception&) {
