@@ -74,9 +74,9 @@ Evaluation evaluation_from(const json& j, const fs::path& file) {
   }
   // Each of 2 ranks chunks of a sequence has the same number of rows, one at least.
   const TokenSharding& tokens = how.tokens;
-  const bool even =
-      tokens.ranks == 1 || (tokens.sequence > 0 && tokens.sequence % (2 * tokens.ranks) == 0);
-  if (how.parts < 1 || tokens.ranks < 1 || tokens.groups < 1 || !even) {
+  const bool even = tokens.ranks == 1 || (tokens.ranks > 1 && tokens.sequence > 0 &&
+                                          tokens.sequence % (2 * tokens.ranks) == 0);
+  if (how.parts < 1 || tokens.groups < 1 || !even) {
     damaged(file, "parts a sum in a way that is none");
   }
   return how;
