@@ -87,7 +87,9 @@ class Reader {
       const std::uint64_t most = (bytes_.size() - at_) / sizeof(float);
       if (rows > most || cols > most || (cols > 0 && rows > most / cols)) return false;
       Tensor& x = answer.emplace_back(rows, cols);
-      std::memcpy(x.values.data(), bytes_.data() + at_, x.size() * sizeof(float));
+      if (x.size() > 0) {
+        std::memcpy(x.values.data(), bytes_.data() + at_, x.size() * sizeof(float));
+      }
       at_ += x.size() * sizeof(float);
     }
     return true;
