@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "trace/store/json.hpp"
+
 namespace plumb::trace {
 namespace {
 
@@ -47,6 +49,7 @@ class Dictionary {
     if (end == rest_.npos) return {};
     const std::string_view text = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
+    if (steers_a_terminal(std::string(text))) return {};  // failures say it
     return text;
   }
   bool value_of(std::string_view key) {
