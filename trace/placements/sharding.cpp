@@ -108,6 +108,7 @@ Outcome<Runs> share_of(const Runs& runs, const Split& split, std::size_t n, std:
   Extents groups = split.groups;
   for (std::size_t g = 0; groups.size() < split.stride && split.groups.empty(); ++g) {
     const Cut cut = chunk(length, split.stride, g);
+    if (cut.first == cut.last) break;  // those behind it are empty, too
     groups.push_back(cut.last - cut.first);
   }
   if (sum_of(groups) != length) return no("groups of " + in_words(length, groups));
@@ -224,16 +225,24 @@ Outcome<NdPlacement> held_by(std::size_t rank, const Extents& shard, const Exten
 
 std::vector<std::size_t> owed_to(const std::vector<std::size_t>& holders, const Sharding& sharding,
                                  const Mesh& mesh, std::size_t ranks) {
-  const auto where = [&](std::size_t rank) {
-    std::vector<std::size_t> place = mesh.place_of(rank);
-    for (const Split& split : sharding) place[split.axis] = 0;
-    return place;
+  std::vector<bool> taken(mesh.axes.size(), false);
+  for (const Split& split : sharding) taken[split.axis] = true;
+  // The first rank that lies as this one does on the axes that no split takes.
+  const auto first_beside = [&](std::size_t rank) {
+    std::size_t first = 0, step = 1;
+    for (std::size_t axis = taken.size(); axis-- > 0;) {
+      const std::size_t size = mesh.axes[axis].size;
+      if (!taken[axis]) first += rank % size * step;
+      rank /= size;
+      step *= size;
+    }
+    return first;
   };
-  std::set<std::vector<std::size_t>> found;
-  for (const std::size_t rank : holders) found.insert(where(rank));
+  std::set<std::size_t> found;
+  for (const std::size_t rank : holders) found.insert(first_beside(rank));
   std::vector<std::size_t> owed;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (found.contains(where(rank))) owed.push_back(rank);
+    if (found.contains(first_beside(rank))) owed.push_back(rank);
   }
   return owed;
 }

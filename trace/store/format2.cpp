@@ -27,6 +27,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr std::size_t most_values = std::size_t(1) << 33;
+constexpr std::size_t most_asked = 64;
 constexpr std::size_t at_once = std::size_t(1) << 18;  // numbers that are read in one go
 
 std::string numbered(const char* pattern, std::size_t n) {
@@ -157,6 +158,7 @@ class Reader {
     const fs::path path = folder_ / file_of(rank);
     refuse_unreadable(path);
     if (std::error_code error; !fs::exists(fs::symlink_status(path, error))) {
+      absent_.insert(rank);
       return unfit(file_of(rank), "is not there: rank " + std::to_string(rank) + " has no file",
                    rank);
     }
@@ -260,14 +262,21 @@ class Reader {
                      " do not say the same of " + what;
   }
 
-  // At most one finding a tensor.
+  // At most one finding a tensor. A manifest may claim thousands of ranks: of those without a file,
+  // each a finding already, a few are asked for their share, and the others lack one if one does.
   void look_for_holders(const std::string& id, const Claim& claim) {
     if (!claim.conflict.empty()) return unfit(id, claim.conflict);
     if (!claim.of_first.sharding) return;
     const Sharding& sharding = *claim.of_first.sharding;
     std::vector<std::size_t> lack;
+    std::size_t asked = 0;  // of ranks without a file
     for (const std::size_t rank : owed_to(claim.holders, sharding, mesh_, trace_.ranks.size())) {
       if (std::ranges::binary_search(claim.holders, rank)) continue;
+      if (absent_.contains(rank) && !lack.empty()) {
+        lack.push_back(rank);
+        continue;
+      }
+      if (absent_.contains(rank) && ++asked > most_asked) continue;
       const auto shape = shard_of(rank, claim.of_first.whole, sharding, mesh_);
       const bool empty = shape && std::ranges::find(*shape, 0U) != shape->end();
       if (!empty) lack.push_back(rank);
@@ -287,6 +296,7 @@ class Reader {
   Mesh mesh_;
   Trace trace_;
   std::map<std::string, Claim> claims_;
+  std::set<std::size_t> absent_;              // ranks without a file
   std::shared_ptr<const MappedFile> mapped_;  // the file that is being read
   AsHeld* as_held_ = nullptr;                 // where tensors go instead, if that is asked for
 };
