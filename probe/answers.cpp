@@ -11,6 +11,7 @@
 
 #include "number/outcome.hpp"
 #include "trace/store/disk.hpp"
+#include "trace/store/json.hpp"
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::probe {
@@ -130,12 +131,12 @@ void Answers::read(const std::string& of) {
     return append(begins);
   }
   if (!bytes.starts_with(begins)) {
+    const std::string line = bytes.substr(0, bytes.find('\n'));
+    const bool is_one = line.starts_with(kind) && !trace::steers_a_terminal(line);
     throw Failure(fmt::format(
-        "{} has answers of another subject, other options or another build ({}); finish that "
-        "calibration as it was begun, or remove the file",
-        file_.string(),
-        bytes.starts_with(kind) ? bytes.substr(kind.size(), bytes.find('\n') - kind.size())
-                                : "it is no file of answers"));
+        "{} has answers of another subject, other options or another build ({}); finish "
+        "that calibration as it was begun, or remove the file",
+        file_.string(), is_one ? line.substr(kind.size()) : "it is no file of answers"));
   }
   Reader reader(std::string_view(bytes).substr(begins.size()));
   Record record{};
