@@ -15,6 +15,7 @@ const Place all_places[] = {
     {{.families = {llama}, .layout = "recompute:uniform2"}},
     {{.families = {llama}, .layout = "tp2", .settings = {{"qk_norm", "1"}}}},
     {{.families = {llama}, .layout = "cp2", .settings = {{"documents", "3"}}}},
+    {{.families = {llama}, .layout = "cp2", .settings = {{"rope_stretch", "4"}}}},
     {{.families = {gpt}, .layout = "tp2,sp", .settings = {{"dropout", "0.1"}}}},
     {{.families = {gpt}, .layout = "tp2", .settings = {{"label_smoothing", "0.1"}}}},
     {{.families = {gpt}, .layout = "dp2", .settings = {{"mtp", "1"}}}},

@@ -20,7 +20,7 @@ const Catalogue<Bug>& catalogue() {
 }  // namespace
 
 std::string first_main_grad(const Config& config) {
-  const bool on_both_ends = config.family == Family::gpt || config.mtp > 0;
+  const bool on_both_ends = config.tied() || config.mtp > 0;
   return on_both_ends ? "embedding.lookup/main_grad" : "embedding.weight/main_grad";
 }
 

@@ -85,9 +85,9 @@ struct HeadColumns {
 };
 HeadColumns columns_of(const HeadShape& shape, std::size_t head);
 // Rotates the last columns of the query and key heads of this rank's tokens, two for each frequency
-// (radians a position); direction -1 rotates back.                                    // in place
+// (radians a position); direction -1 rotates back. Either makes them `size` times as long.
 void rotate_heads(Tensor& qkv, const HeadShape& shape, std::span<const double> frequencies,
-                  int direction);
+                  int direction, double size = 1);  // in place
 
 // Queries (Q, heads dim), and per key/value head its key's own columns and its value, packed; the
 // last columns of every key are `shared`, (Q, s), or empty: s = 0.

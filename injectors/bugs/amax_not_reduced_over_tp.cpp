@@ -17,8 +17,7 @@ extern const Bug amax_not_reduced_over_tp{
     .hides_when = "one rank, or recipes without histories",
     .bites_at =
         [](const Config& c) {
-          const std::string first =
-              c.family == Family::gpt ? "embedding" : "layers.0" + c.queries();
+          const std::string first = c.tied() ? "embedding" : "layers.0" + c.queries();
           return first + ".weight/operand_history";
         },
     .plant =

@@ -17,7 +17,7 @@ extern const Bug clip_of_first_step_captured{
     .hides_when = "norms below the limit, or the first step",
     .bites_at =
         [](const Config& c) {
-          const bool tied = c.family == Family::gpt || c.mtp > 0;
+          const bool tied = c.tied() || c.mtp > 0;
           if (tied) return std::string("embedding.weight/clipped_grad");  // the last stage has it
           return "layers." + std::to_string((c.layers + 1) / 2) + ".norm1.weight/clipped_grad";
         },

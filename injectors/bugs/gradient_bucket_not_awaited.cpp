@@ -16,7 +16,7 @@ extern const Bug gradient_bucket_not_awaited{
     .hides_when = "nothing overlaps, one data-parallel rank, or sums that land at once",
     .bites_at =
         [](const Config& c) {
-          const bool tied = c.family == Family::gpt;
+          const bool tied = c.tied();
           return std::string(tied ? "embedding.lookup/main_grad" : "embedding.weight/main_grad");
         },
     .plant =

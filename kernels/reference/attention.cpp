@@ -29,14 +29,14 @@ float inverse_root(const HeadShape& s) { return 1.0F / std::sqrt(static_cast<flo
 }  // namespace
 
 void rotate_heads(Tensor& qkv, const HeadShape& s, std::span<const double> frequencies,
-                  int direction) {
+                  int direction, double size) {
   const std::size_t half = frequencies.size(), rotated = 2 * half;
   std::vector<float> cosine(s.sequence * half), sine(s.sequence * half);
   for (std::size_t p = 0; p < s.sequence; ++p) {
     for (std::size_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(p) * frequencies[i];
-      cosine[p * half + i] = static_cast<float>(std::cos(angle));
-      sine[p * half + i] = static_cast<float>(direction * std::sin(angle));
+      cosine[p * half + i] = static_cast<float>(size * std::cos(angle));
+      sine[p * half + i] = static_cast<float>(size * (direction * std::sin(angle)));
     }
   }
   const std::size_t group = s.heads / s.kv_heads + 2;

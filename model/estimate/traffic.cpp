@@ -183,7 +183,7 @@ class Sender {
     return p.expert < 0 ? "sharers" : "expert_sharers";
   }
   bool tied(const Parameter& p) const {
-    return c.family == Family::gpt && p.name == "embedding.weight";
+    return c.tied() && p.name == "embedding.weight";
   }
 
   // Does every tensor-parallel rank make the whole gradient, of all tokens?

@@ -1,6 +1,8 @@
 #include "model/layers/attention.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "model/joints/attention.hpp"
@@ -175,19 +177,32 @@ Tensor norm_heads_backward(Rank& rank, const std::string& name, const Tensor& qk
   return d;
 }
 
+// A frequency where sequences are `stretch` times as long as those that weights were made for: YaRN
+// (bounds/operations/rope.cpp), written a second time.
+double stretched(double frequency, int context, int stretch) {
+  const double before = static_cast<double>(context) / stretch;
+  const double turns = before * frequency / (2 * std::numbers::pi);
+  const double kept = std::clamp((turns - 1) / 31, 0.0, 1.0);
+  return frequency * (kept + (1 - kept) / stretch);
+}
+
 // Rotates queries and keys by their positions, or back.
 void rotate(Rank& rank, const std::string& name, Tensor& qkv, int direction) {
   const Where where = rank.at(name + ".rope");
   const int columns = rank.c.shared_key > 0 ? rank.c.shared_key : rank.c.head_dim();
+  const int stretch = rank.c.rope_stretch;
+  const int context = stretch > 0 ? rank.joints.rotation.context(where, rank.c.sequence) : 0;
   std::vector<double> frequencies(static_cast<std::size_t>(columns / 2));
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const double part = static_cast<double>(i) / static_cast<double>(frequencies.size());
-    frequencies[i] = rank.joints.rotation.frequency(where, std::pow(rank.c.rope_base, -part));
+    double promised = std::pow(rank.c.rope_base, -part);
+    if (stretch > 0) promised = stretched(promised, context, stretch);
+    frequencies[i] = rank.joints.rotation.frequency(where, promised);
   }
   HeadShape shape = local_shape(rank);
   auto& positions = shape.within.empty() ? shape.positions : shape.within;
   positions = rank.joints.rotation.positions(where, std::move(positions));
-  rotate_heads(qkv, shape, frequencies, direction);
+  rotate_heads(qkv, shape, frequencies, direction, stretch > 0 ? 0.1 * std::log(stretch) + 1 : 1);
   rank.round(qkv);
 }
 

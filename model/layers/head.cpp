@@ -109,7 +109,7 @@ float sum_over_tokens(const Rank& rank, const Tensor& own) {
 Tensor head_and_loss(Rank& rank, const Head& head, const Targets& targets, const Operand& h,
                      Tensor& loss, Tensor& dw) {
   const std::string name = head.of + "head", of_loss = head.of + "loss";
-  const std::string tied = rank.gpt() ? "embedding" : "head";
+  const std::string tied = rank.c.tied() ? "embedding" : "head";
   const Tensor& w = rank.factor(tied, Product::fprop);  // (V / tp, D)
   Tensor logits = rank.multiply(view(h.by_columns()), view(w, true), name, Product::fprop);
   rank.round(logits);

@@ -56,7 +56,7 @@ Tensor predict_ahead(Rank& rank, const Batch& batch, const Tensor& x, Tensor& dw
   const Tensor d_embedded = whole_backward(rank, "mtp.proj_embedding", embedded, d_y);
   const Tensor d_looked_up = norm_layer_backward(rank, "mtp.norm_embedding", looked_up, d_embedded);
   Tensor d_table = look_up_backward(rank, next, d_looked_up);
-  if (rank.gpt()) {
+  if (rank.c.tied()) {
     add_to(dw, recorded_part(rank, "mtp.embedding.weight", std::move(d_table)));
   } else {
     collect_slice(rank, "mtp.embedding.weight", std::move(d_table), Sharding::rows);

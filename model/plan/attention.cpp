@@ -66,6 +66,7 @@ std::string rope(Promise& p, const std::string& x, const std::string& as, int in
   attributes["sequence"] = p.c.sequence;
   if (p.c.shared_key > 0) attributes["rotated"] = p.c.shared_key;
   attributes["base"] = p.c.rope_base;
+  if (p.c.rope_stretch > 0) attributes["stretch"] = p.c.rope_stretch;
   attributes["inverse"] = inverse;
   Ids inputs{x};
   if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));

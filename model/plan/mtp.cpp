@@ -38,7 +38,7 @@ std::string predict_ahead_grad(Promise& p, const std::string& x) {
          {p.at("mtp.embedding.weight", "wgrad")}, p.over_contexts(),
          {{"rows", p.c.vocabulary()}, {"period", 0}});
   Ids parts{p.at("head.mtp.weight", "wgrad")};
-  if (p.gpt()) parts.push_back(p.at("mtp.embedding.weight", "wgrad"));
+  if (p.c.tied()) parts.push_back(p.at("mtp.embedding.weight", "wgrad"));
   parts.push_back(p.at("head.loss.weight", "wgrad"));
   p.node("sum", parts, {p.at("head.weight", "wgrad")}, Promise::in_fp32());
   return norm_grad(p, "mtp.norm_hidden", x, d_hidden);

@@ -88,7 +88,7 @@ class Promise {
   }
   bool gpt() const { return c.family == Family::gpt; }
   // The module whose matrix the head multiplies with.
-  std::string head() const { return gpt() ? "embedding" : "head"; }
+  std::string head() const { return c.tied() ? "embedding" : "head"; }
 };
 
 }  // namespace plumb::model

@@ -109,9 +109,9 @@ void reduce(Promise& p) {
   if (p.c.experts > 0) sums_of_routers(p);
   for (const Parameter& each : trained(p.c, p.step)) {
     all.push_back(each.name + "/main_grad");
-    if ((p.gpt() || p.c.mtp > 0) && each.name == "embedding.weight") {
+    if ((p.c.tied() || p.c.mtp > 0) && each.name == "embedding.weight") {
       // On two stages of a pipeline: tied to the head, or looked up by the extra one.
-      const std::string of_end = p.gpt() ? "head.weight" : "mtp.embedding.weight";
+      const std::string of_end = p.c.tied() ? "head.weight" : "mtp.embedding.weight";
       const std::string looked_up = accumulated(p, each.name, "embedding.lookup", p.over_dp());
       const std::string at_end = accumulated(p, of_end, of_end, p.over_dp());
       p.node("add", {looked_up, at_end}, {all.back()}, Promise::in_fp32());

@@ -74,7 +74,7 @@ class Rank : public RankContext {
 
   // The module name of such a matrix's gradient on the last stage:
   bool on_both_ends(const Parameter& p) const { return model::on_both_ends(c, p); }
-  std::string gradient_at_end() const { return gpt() ? "head.weight" : "mtp.embedding.weight"; }
+  std::string gradient_at_end() const { return c.tied() ? "head.weight" : "mtp.embedding.weight"; }
 
   // Records a tensor under m<micro-batch>/<name>, and how it came about. A tensor that backward
   // computes again is recorded as a replica beside that of forward.

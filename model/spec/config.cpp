@@ -57,10 +57,14 @@ constexpr Size all_sizes[] = {
      "width of a latent that keys and values of all heads are made from (none)"},
     {"shared_key", &Config::shared_key, 0, 1 << 16, Of::model,
      "with a latent: columns of each key that all heads share, the only ones rotated (none)"},
+    {"rope_stretch", &Config::rope_stretch, 0, 1024, Of::model,
+     "sequences are so many times as long as rotations were made for (none; families llama)"},
     {"adapter", &Config::adapter, 0, 1 << 16, Of::model,
      "rank of adapters beside the products of each layer; only these are trained (none)"},
     {"vocabulary_padding", &Config::vocabulary_padding, 0, 1 << 16, Of::model,
      "rows of the vocabulary that no byte names, so that tp divides it (0)"},
+    {"other_head", &Config::other_head, 0, 1, Of::model,
+     "the head is a matrix of its own in gpt, and the embedding in llama", Unit::flag},
     {"sequence", &Config::sequence, 1, 1 << 14, Of::model, "tokens of a sequence (64)"},
     {"sequences", &Config::sequences, 1, 4096, Of::data, "sequences of a micro-batch (4)"},
     {"documents", &Config::documents, 0, 64, Of::data,
@@ -113,6 +117,13 @@ void check(const Config& c, bool to_run) {
     throw Failure("of a key's " + std::to_string(c.head_dim()) + " columns heads cannot share " +
                   std::to_string(c.shared_key) +
                   "; choose an even number of them, and not all, with --shared-key");
+  }
+  if (c.rope_stretch > 0 && c.family == Family::gpt) {
+    throw Failure("gpt learns its positions and rotates nothing; leave --rope-stretch out");
+  }
+  if (c.rope_stretch == 1) {
+    throw Failure(
+        "sequences that are as long as before are not stretched; leave --rope-stretch out");
   }
   if (c.experts > 0 && c.top_k >= c.experts) {
     throw Failure(std::to_string(c.top_k) + " of " + std::to_string(c.experts) +
@@ -329,7 +340,7 @@ std::vector<Parameter> parameters(const Config& c) {
     block(c.layers);
     norm("mtp.final_norm");
   }
-  if (!gpt) all.push_back({"head.weight", c.vocabulary(), c.width, Sharding::rows, 0, spread});
+  if (!c.tied()) all.push_back({"head.weight", c.vocabulary(), c.width, Sharding::rows, 0, spread});
   return all;
 }
 
@@ -368,11 +379,11 @@ bool decays(const Parameter& p) {
 }
 
 std::vector<Parameter> multiplied(const Config& config) {
-  const bool gpt = config.family == Family::gpt;
-  const std::string looked_up = gpt ? "position.weight" : "embedding.weight";
   std::vector<Parameter> factors;
   for (Parameter& p : parameters(config)) {
-    if (!decays(p) || p.name == looked_up || p.name.ends_with(".router.weight")) continue;
+    const bool looked_up =
+        p.name == "position.weight" || (p.name == "embedding.weight" && !config.tied());
+    if (!decays(p) || looked_up || p.name.ends_with(".router.weight")) continue;
     factors.push_back(std::move(p));
   }
   return factors;

@@ -18,7 +18,7 @@
 namespace plumb::model {
 
 // gpt: learned positions, LayerNorm, GELU, biases, tied head. llama: RoPE, RMSNorm, SwiGLU, grouped
-// queries, own head, no biases.
+// queries, own head, no biases. (other_head: the other one's head.)
 enum class Family { gpt, llama };
 
 struct Config {
@@ -53,6 +53,7 @@ struct Config {
   // Further rows of embedding and head, which no token names, so that tp divides all rows. They are
   // in the softmax like any other.
   int vocabulary_padding = 0;
+  int other_head = 0;  // 1: gpt's head is a matrix of its own, llama's is the embedding
   int sinks = 0;    // 1: each head has a logit that joins its softmax and has no value
   int qk_norm = 0;  // 1: RMSNorm of each query and key head, of one weight each
   // Width of the latent that keys and values of all heads are made from, in place of the residual
@@ -73,6 +74,9 @@ struct Config {
   int idle_layers = 0;
   double eps = 1e-5;
   double rope_base = 10000;
+  // How many times as long sequences are as those that the weights were made for, which YaRN makes
+  // rotations for (bounds/operations/rope.cpp); 0: they are as long.
+  int rope_stretch = 0;
   double max_norm = 1;  // gradients are clipped to it
   double rate = 3e-3;   // Adam
   double beta1 = 0.9;
@@ -82,6 +86,8 @@ struct Config {
   int weight_decay = 0;
   std::uint64_t seed = 1;  // of weights and data
 
+  // Does the head multiply with the embedding?
+  bool tied() const { return (family == Family::gpt) != (other_head > 0); }
   int vocabulary() const { return bytes + vocabulary_padding; }
   int tokens() const { return sequence * sequences; }  // per micro-batch
   int blocks() const { return layers + mtp; }          // the extra one after the others

@@ -3,7 +3,7 @@
 namespace plumb::model {
 
 bool on_both_ends(const Config& c, const Parameter& p) {
-  return (c.family == Family::gpt || c.mtp > 0) && p.name == "embedding.weight";
+  return (c.tied() || c.mtp > 0) && p.name == "embedding.weight";
 }
 
 bool holds_module(const Config& c, const Layout& l, const Coordinates& at,
