@@ -17,6 +17,7 @@ const Place all_places[] = {
     {{.families = {llama}, .layout = "cp2", .settings = {{"documents", "3"}}}},
     {{.families = {llama}, .layout = "cp2", .settings = {{"rope_stretch", "4"}}}},
     {{.families = {gpt}, .layout = "tp2,sp", .settings = {{"dropout", "0.1"}}}},
+    {{.families = {gpt}, .layout = "tp2", .settings = {{"attention_dropout", "0.1"}}}},
     {{.families = {gpt}, .layout = "tp2", .settings = {{"label_smoothing", "0.1"}}}},
     {{.families = {gpt}, .layout = "dp2", .settings = {{"mtp", "1"}}}},
     {{.families = {gpt}, .layout = "dp2,overlap:1"}},
@@ -34,6 +35,8 @@ const Place all_places[] = {
     {{.families = {gpt}, .layout = "dp2,zero1"}, true},
     {{.families = {gpt}, .layout = "pp2:1+3", .recipe = "fp8-current-ends"}},
     {{.families = {gpt}, .layout = "dp2,zero1,padded"}},
+    {{.families = {llama}, .layout = "runs2"}},
+    {{.families = {gpt}, .layout = "tp2,recompute,split"}},
     {{.families = {gpt}, .layout = "dp2", .settings = {{"idle_layers", "1"}}}, true},
 };
 

@@ -120,16 +120,15 @@ void add_values(const Backend& backend, const Tensor& p, const Tensor& kv, const
 // dP of one head, before the softmax.                                                  // (Q, S)
 Tensor probability_gradient(const Backend& backend, const Tensor& kv, const Tensor& d_o,
                             const HeadShape& shape, std::size_t sequence, std::size_t head);
-// Gradient of one head. score_gradient makes `ds` (Q, S), before rounding, and `along`, the sums of
-// P dP of each row. query_gradient and key_value_gradient then write the blocks of the first head
+// Gradient of one head. score_gradient makes, of dP, `ds` (Q, S), before rounding, and `along`, the
+// sums of P dP of each row. query_gradient and key_value_gradient then write the blocks of the first head
 // of a group and continue them for later heads, unscaled: queries in d_q, this rank's tokens (with
 // `more`, added to what is there); keys and values in d_kv, all tokens.
 struct ScoreGradient {
   Tensor ds, along;  // (Q, S), (Q, 1)
 };
-ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
-                             const Tensor& d_o, const HeadShape& shape, std::size_t sequence,
-                             std::size_t head);
+ScoreGradient score_gradient(const Tensor& p, Tensor dp, const HeadShape& shape,
+                             std::size_t sequence);
 // Writes the gradient that each row of a head gives to its sink's logit to a column of d_sinks
 // (Q, heads); `taken` is the sink's probability in each row.
 void sink_gradient(const Tensor& taken, const Tensor& along, const HeadShape& shape,

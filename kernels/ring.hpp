@@ -50,10 +50,8 @@ void probabilities(Tensor& scores, const Sight& sees, const Tensor& lse);
 // Sums of do o, of each query of a head.                                                  // (Q, 1)
 Tensor row_products(const Tensor& o, const Tensor& d_o, const HeadShape& shape,
                     std::size_t sequence, std::size_t head);
-// dS of a block, from P.                                                                  // (Q, K)
-Tensor block_gradient(const Backend& backend, const Tensor& p, const Tensor& kv, const Tensor& d_o,
-                      const Tensor& along, const HeadShape& shape, std::size_t sequence,
-                      std::size_t head);
+// dS of a block, from P and dP.                                                           // (Q, K)
+Tensor block_gradient(const Tensor& p, Tensor dp, const Tensor& along);
 // The probability of the sink in each row.                                                // (Q, 1)
 Tensor taken_by_sink(float sink, const Tensor& lse);
 

@@ -4,12 +4,16 @@
 //                layout of F: see rope.cpp; places: of each token within its document
 //   attributes   heads, kv_heads, head_dim, sequence (, sinks: 1) (, documents: 1)
 //                a token sees those before it in its document, or in its sequence, and itself
+//                (, rate, mask: dropout of probabilities. That of token t in head h for key j of its
+//                sequence is kept where uniform(mask, (t heads + h) sequence + j) >= rate)
 //   evaluate     s = (q . k) / sqrt(head_dim); p = exp(s - max) / sum exp(s - max); P = p rounded
 //                to the output format; o = sum_j P_j v_j; o rounded. Chains run over ascending
-//                index. A sink is one score more in each row of its head, the last: it has no
+//                index. With dropout P is multiplied by the FP32 number next to 1 / (1 - rate)
+//                where it is kept, and rounded once more, before o is made. A sink is one score more in each row of its head, the last: it has no
 //                value.
 // attention_grad: dqkv (T, F) (, dsinks (T, heads)) from qkv and do (, sinks) (, places)
-//   dP           = do . v
+//   dP           = do . v; with dropout times that number where P was kept, else 0, in FP32; dv is
+//                of P after dropout, all else of P before it
 //   D            = sum_j P_j dP_j
 //   dS           = P (dP - D), rounded to the output format
 //   dq           = (sum_j dS_j k_j) / sqrt(head_dim)
@@ -89,6 +93,26 @@ Weights<T> probabilities(const Call<T>& call, const Heads& of, std::size_t b, st
   return {std::move(p), std::move(of_sink), std::move(firsts)};
 }
 
+// Multiplies what dropout keeps of one head, (S, S), and drops the rest.
+template <class T>
+void thin(const Heads& of, std::size_t b, std::size_t h, Matrix<T>& p) {
+  const T factor = static_cast<T>(of.of_kept());
+  for (std::size_t i = 0; i < p.rows; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      p(i, j) = of.keeps(b * of.sequence + i, h, j) ? p(i, j) * factor : T(0);
+    }
+  }
+}
+
+// P as it weighs values: after dropout, rounded once more.
+template <class T>
+Matrix<T> thinned(const Call<T>& call, const Heads& of, std::size_t b, std::size_t h, Matrix<T> p) {
+  if (of.rate == 0) return p;
+  thin(of, b, h, p);
+  call.roundings.round(p, call.how.output);
+  return p;
+}
+
 template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
   if (call.how.tokens.ring) return ring_forward(call);
@@ -96,7 +120,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> o(call[0].rows, of.heads * of.dim);
   for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
     for (std::size_t h = 0; h < of.heads; ++h) {
-      const Matrix<T> p = probabilities(call, of, b, h).p;
+      const Matrix<T> p = thinned(call, of, b, h, probabilities(call, of, b, h).p);
       multiply(view(p), of.block(call[0], b, of.value(h), false),
                o.row(b * of.sequence) + h * of.dim, o.cols);
     }
@@ -150,11 +174,13 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
     for (std::size_t h = 0; h < of.heads; ++h) {
       const bool later = h % of.ratio() != 0;  // continues the chain of its group
       Weights<T> w = probabilities(call, of, b, h);
-      Matrix<T>& p = w.p;
       const View<T> d_o = of.block(d_out, b, h * of.dim, false);
+      Matrix<T> dp = product(d_o, of.block(qkv, b, of.value(h), true));
+      if (of.rate > 0) thin(of, b, h, dp);
+      Matrix<T> p = of.rate > 0 ? thinned(call, of, b, h, w.p) : Matrix<T>();
       std::vector<T> along;
-      Matrix<T> ds =
-          score_gradients(call, w, product(d_o, of.block(qkv, b, of.value(h), true)), along);
+      Matrix<T> ds = score_gradients(call, w, std::move(dp), along);
+      if (of.rate == 0) p = std::move(w.p);
       for (std::size_t i = 0; i < p.rows; ++i) {
         const std::size_t token = b * of.sequence + i;
         if (part_of[token] == part) {
@@ -218,9 +244,9 @@ std::optional<Refusal> refusal(const ToleranceCall& call) {
     return Refusal{Why::unsupported, "parts of attention's gradient are derived for an FP32 wire"};
   }
   if (const auto others = refusals_before(call); !others.empty()) return others.front();
-  if (call.form != 0 && is_set(call.attributes, "sinks")) {
+  if (call.form != 0 && (is_set(call.attributes, "sinks") || is_set(call.attributes, "rate"))) {
     return Refusal{Why::unsupported,
-                   "with sinks only the promised formula is bounded; name it in a card "
+                   "with sinks or dropout only the promised formula is bounded; name it in a card "
                    "(form_attention, form_attention_grad: promised)"};
   }
   const auto subnormal = [](const Matrix<double>* x) {
@@ -252,7 +278,8 @@ void random_qkv(RandomCall& c) {
   vast ? c.moderate(size.tokens, size.cols, 3) : c.give(size.tokens, size.cols);
 }
 
-// Half of the calls over two ranks send keys and values round; half have sinks, half documents.
+// Half of the calls over two ranks send keys and values round; half have sinks, half documents, half
+// dropout.
 void choose(RandomCall& c) {
   const auto heads = static_cast<std::size_t>(c.e.attributes["heads"]);
   const auto sequence = static_cast<int>(c.e.attributes["sequence"]);
@@ -266,6 +293,9 @@ void choose(RandomCall& c) {
     c.moderate(heads, 1, 2);
   }
   if (c.documents(static_cast<std::size_t>(sequence))) c.e.attributes["documents"] = 1;
+  if (c.draw.coin()) return;  // the other half drops some probabilities
+  c.e.attributes["rate"] = c.draw.coin() ? 0.1 : 0.5;
+  c.e.attributes["mask"] = c.whole(0, 1U << 30);
 }
 
 void random(RandomCall& c) {
@@ -300,8 +330,8 @@ extern const Operation attention{
                           given({"places", "sequence n", "1"}, "documents")},
                .outputs = {{"o", "sequence n", "heads head_dim"}},
                .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
-                              count("sequence"), or_else(flag("sinks")),
-                              or_else(flag("documents"))},
+                              count("sequence"), or_else(flag("sinks")), or_else(flag("documents")),
+                              or_else(real("rate")), or_else(key("mask"))},
                .dealt = "sequence n"},
     .examples = {.random = random, .shaped = shaped_heads, .usual = "128x192"},
     .forms = attention_forms,
@@ -321,8 +351,8 @@ extern const Operation attention_grad{
                .outputs = {{"dqkv", "sequence n", "heads head_dim + 2 kv_heads head_dim"},
                            given({"dsinks", "sequence n", "heads"}, "sinks")},
                .attributes = {count("heads"), count("kv_heads"), count("head_dim"),
-                              count("sequence"), or_else(flag("sinks")),
-                              or_else(flag("documents"))},
+                              count("sequence"), or_else(flag("sinks")), or_else(flag("documents")),
+                              or_else(real("rate")), or_else(key("mask"))},
                .dealt = "sequence n"},
     .examples = {.random = random_grad, .shaped = shaped_grad, .usual = "128x192"},
     .forms = attention_forms,

@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
 
 #include "bounds/operation.hpp"
 #include "bounds/operations/index.hpp"
 #include "bounds/sees.hpp"
+#include "number/philox.hpp"
 #include "number/product.hpp"
 
 namespace plumb::bounds {
@@ -41,14 +43,24 @@ inline bool is_set(const Attributes& attributes, std::string_view flag) {
   return found != attributes.end() && found->second != 0;
 }
 
+inline double attribute_or(const Attributes& attributes, std::string_view name, double otherwise) {
+  const auto found = attributes.find(name);
+  return found == attributes.end() ? otherwise : found->second;
+}
+
 struct Heads : PackedHeads {
   std::size_t sequence;
   std::size_t sinks = 0, places = 0;
+  double rate;  // of probabilities that chance drops
+  std::uint64_t mask;
 
   // `others`: the number of inputs before those that an attribute announces.
   template <class AnyCall>
   Heads(const AnyCall& call, std::size_t others)
-      : PackedHeads(call), sequence(call.count("sequence")) {
+      : PackedHeads(call),
+        sequence(call.count("sequence")),
+        rate(attribute_or(call.attributes, "rate", 0)),
+        mask(static_cast<std::uint64_t>(attribute_or(call.attributes, "mask", 0))) {
     if (is_set(call.attributes, "sinks")) sinks = others++;
     if (is_set(call.attributes, "documents")) places = others;
   }
@@ -65,6 +77,12 @@ struct Heads : PackedHeads {
     return token - index_of(call[places].values[token], token % sequence + 1,
                             "attention: the place of a token in its document");
   }
+  // Is the probability kept that a token gives to a key of its sequence in one head?
+  bool keeps(std::size_t token, std::size_t head, std::size_t key_of_sequence) const {
+    return uniform(mask, (token * heads + head) * sequence + key_of_sequence) >= rate;
+  }
+  // What kept ones are multiplied by, an FP32 number.
+  double of_kept() const { return static_cast<double>(static_cast<float>(1 / (1 - rate))); }
   template <class T>
   T scale() const {
     using std::sqrt;

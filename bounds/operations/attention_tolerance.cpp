@@ -12,6 +12,8 @@
 //   P            E_p = (p (e^a_j (1 + u) - 1 + B) + 4 t) / (1 - B)
 //                t: underflow of exp, of the division
 //   P stored     E_P = E_p + half a spacing of the output format
+//   dropped      P' = f P where it is kept, f in FP32: E_P' = f E_P + u f (P + E_P) + half a spacing of
+//                the output format, in place of P before o and dv; dP' in FP32 likewise
 //   output       E_o = E_P |V| + g(n) (P + E_P) |V| + n t
 // Gradient, from the stored P:
 //   dP           E_dP = g(d) |do| |V|^T + d t
@@ -128,6 +130,35 @@ std::vector<double> sums_of_rows(View<double> x) {
     for (std::size_t j = 0; j < x.cols; ++j) sums[i] += x(i, j);
   }
   return sums;
+}
+
+// What dropout leaves of one head, in FP32.
+Bounded thinned(const Heads& of, std::size_t b, std::size_t h, const Bounded& p) {
+  Bounded y(p.value);
+  const double factor = of.of_kept();
+  for (std::size_t i = 0; i < y.value.rows; ++i) {
+    for (std::size_t j = 0; j < y.value.cols; ++j) {
+      const std::size_t e = i * y.value.cols + j;
+      const bool kept = j <= i && of.keeps(b * of.sequence + i, h, j);
+      y.value.values[e] = kept ? factor * p.value.values[e] : 0;
+      y.fp32_error.values[e] = kept ? factor * p.fp32_error.values[e] +
+                                          term<"attention.dropped">(u * factor * p.most(e)) + t()
+                                    : 0;
+      y.stored.values[e] = kept ? factor * p.stored.values[e] : 0;
+    }
+  }
+  return y;
+}
+// P as it weighs values: after dropout, stored once more.
+Bounded weighing(const ToleranceCall& call, const Heads& of, std::size_t b, std::size_t h,
+                 const Bounded& p) {
+  if (of.rate == 0) return p;
+  Bounded y = thinned(of, b, h, p), again = y;
+  again.store(call.how.output);
+  for (std::size_t e = 0; e < y.value.size(); ++e) {
+    if (y.most(e) > 0 && !(call.how.output == fp32)) y.stored.values[e] += again.stored.values[e];
+  }
+  return y;
 }
 
 Weights probabilities(const ToleranceCall& call, const Heads& of, const Matrix<double>& size,
@@ -365,9 +396,10 @@ Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
   Matrix<RunningError> o(call[0].rows, of.heads * of.dim);
   for (std::size_t b = 0; b < o.rows / of.sequence; ++b) {
     for (std::size_t h = 0; h < of.heads; ++h) {
-      accumulate(probabilities(call, of, size, b, h, false).p, false,
-                 of.block(call[0], b, of.value(h), false), of.block(size, b, of.value(h), false),
-                 static_cast<double>(of.sequence), o.row(b * of.sequence) + h * of.dim, o.cols);
+      const Bounded p = probabilities(call, of, size, b, h, false).p;
+      accumulate(weighing(call, of, b, h, p), false, of.block(call[0], b, of.value(h), false),
+                 of.block(size, b, of.value(h), false), static_cast<double>(of.sequence),
+                 o.row(b * of.sequence) + h * of.dim, o.cols);
     }
   }
   return finished(single_output(std::move(o)), call);
@@ -394,6 +426,7 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
       ds.fp32_error = product(block(d_size, o), of.block(size, b, of.value(h), true));
       const auto dim = static_cast<double>(of.dim);
       for (double& e : ds.fp32_error.values) e = term<"attention.dp">(g(dim) * e) + dim * t();
+      if (of.rate > 0) ds = thinned(of, b, h, ds);
       if (takes(call, AttentionForm::composed)) ds.store(call.how.output);  // dP
       std::vector<double> stored;
       if (!takes(call, AttentionForm::promised)) {
@@ -409,7 +442,8 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
                  d.cols);
       accumulate(ds, true, block(qkv, of.query(h)), block(size, of.query(h)), group_n,
                  rows + of.key(h), d.cols);
-      accumulate(p, true, block(call[1], o), block(d_size, o), group_n, rows + of.value(h), d.cols);
+      accumulate(weighing(call, of, b, h, p), true, block(call[1], o), block(d_size, o), group_n,
+                 rows + of.value(h), d.cols);
       if (!takes(call, AttentionForm::promised)) store_of_head(call, of, ds, p, b, h, d);
     }
   }

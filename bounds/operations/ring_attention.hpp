@@ -2,6 +2,7 @@
 // values of some tokens (how.tokens), where keys and values go round: turn s brings a rank those of
 // the rank s before it, its own first.
 //
+//   (dropout of P as in attention.cpp: before P v, and of dP)
 //   forward    per turn, for the keys that a query sees: m' = max(m, max s); the sums so far are
 //              multiplied by exp(m - m'), where m' > m; p = exp(s - m'), its sum a chain that goes
 //              on; P = p rounded to the output format; o a chain of P v that goes on. A sink comes
@@ -137,7 +138,8 @@ class Ring {
       Matrix<T> p = scores(b, h, r, from);
       for (std::size_t i = 0; i < n; ++i) take_in(p.row(i), {b, h, r}, i, from, all);
       call_.roundings.round(p, call_.how.output);
-      add_product(p, block(call_[0], b, from, of_.value(h)), all.o);
+      add_product(thinned(std::move(p), {b, h, r}, from), block(call_[0], b, from, of_.value(h)),
+                  all.o);
     }
     for (std::size_t i = 0; of_.sinks > 0 && i < n; ++i) {
       const T& sink = call_[of_.sinks].values[h];
@@ -206,13 +208,32 @@ class Ring {
     for (T& x : p.values) x = with_named_error(x);
     add_product(block(call_[1], b, r, h * of_.dim),
                 transposed(block(call_[0], b, from, of_.value(h))), ds);
+    if (of_.rate > 0) thin(ds, {b, h, r}, from);
     for (std::size_t e = 0; e < ds.size(); ++e) {
       const std::size_t query = mine[e / p.cols];
       ds.values[e] =
           sees(query, keys[e % p.cols]) ? p.values[e] * (ds.values[e] - along(query, h)) : T(0);
     }
     call_.roundings.round(ds, call_.how.output);
-    return {std::move(p), std::move(ds)};
+    return {thinned(std::move(p), {b, h, r}, from), std::move(ds)};
+  }
+
+  // Multiplies what dropout keeps of a block, and drops the rest.                      // (Q, K)
+  void thin(Matrix<T>& p, const Place& at, std::size_t from) const {
+    const auto [b, h, r] = at;
+    const T factor = static_cast<T>(of_.of_kept());
+    for (std::size_t e = 0; e < p.size(); ++e) {
+      const std::size_t query = tokens_[r][b][e / p.cols], key = tokens_[from][b][e % p.cols];
+      const bool kept = of_.keeps(query, h, key % of_.sequence);
+      p.values[e] = kept ? p.values[e] * factor : T(0);
+    }
+  }
+  // P as it weighs values: after dropout, rounded once more.
+  Matrix<T> thinned(Matrix<T> p, const Place& at, std::size_t from) const {
+    if (of_.rate == 0) return p;
+    thin(p, at, from);
+    call_.roundings.round(p, call_.how.output);
+    return p;
   }
 
   // One key/value head and its queries in one sequence, unscaled.

@@ -156,10 +156,8 @@ Tensor probability_gradient(const Backend& backend, const Tensor& kv, const Tens
   return dp;
 }
 
-ScoreGradient score_gradient(const Backend& backend, const Tensor& p, const Tensor& kv,
-                             const Tensor& d_o, const HeadShape& s, std::size_t sequence,
-                             std::size_t head) {
-  Tensor ds = probability_gradient(backend, kv, d_o, s, sequence, head), alongs(p.rows, 1);
+ScoreGradient score_gradient(const Tensor& p, Tensor dp, const HeadShape& s, std::size_t sequence) {
+  Tensor ds = std::move(dp), alongs(p.rows, 1);
   for (std::size_t i = 0; i < ds.rows; ++i) {
     const std::size_t first = s.first_key(sequence, i), last = s.positions[i];
     const float* of = p.row(i);

@@ -103,10 +103,8 @@ Tensor row_products(const Tensor& o, const Tensor& d_o, const HeadShape& s, std:
 }
 
 // Where P is zero, so is dS.
-Tensor block_gradient(const Backend& backend, const Tensor& p, const Tensor& kv, const Tensor& d_o,
-                      const Tensor& along, const HeadShape& s, std::size_t sequence,
-                      std::size_t head) {
-  Tensor ds = probability_gradient(backend, kv, d_o, s, sequence, head);
+Tensor block_gradient(const Tensor& p, Tensor dp, const Tensor& along) {
+  Tensor ds = std::move(dp);
   for (std::size_t i = 0; i < ds.rows; ++i) {
     for (std::size_t j = 0; j < ds.cols; ++j) ds(i, j) = p(i, j) * (ds(i, j) - along.values[i]);
   }

@@ -182,9 +182,7 @@ class Sender {
   static std::string axis_of_shares(const Parameter& p) {
     return p.expert < 0 ? "sharers" : "expert_sharers";
   }
-  bool tied(const Parameter& p) const {
-    return c.tied() && p.name == "embedding.weight";
-  }
+  bool tied(const Parameter& p) const { return c.tied() && p.name == "embedding.weight"; }
 
   // Does every tensor-parallel rank make the whole gradient, of all tokens?
   static bool done_alike(const Parameter& p) {
@@ -283,10 +281,11 @@ std::vector<Travel> traffic(const Config& c, const Recipe& r, const Layout& l, i
         "what a shared expert sends, and in which pieces overlap sends, is not known yet; plan the "
         "layout without them");
   }
-  if (c.adapter > 0 || c.idle_layers > 0) {
+  if (c.adapter > 0 || c.idle_layers > 0 || c.last_fewer > 0 || l.runs > 1 || l.split) {
     throw Failure(
-        "what is sent with adapters or idle layers is not known yet; plan the layout without "
-        "--adapter and --idle-layers");
+        "what is sent with adapters, idle layers, a shorter micro-batch, several runs of the "
+        "schedule or split inputs is not known yet; plan the layout without --adapter, "
+        "--idle-layers, --last-fewer, runs and split");
   }
   if (r.operands && !(r.operands->all_of_weights() && r.operands->wgrad)) {
     throw Failure(

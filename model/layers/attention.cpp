@@ -8,6 +8,7 @@
 #include "model/joints/attention.hpp"
 #include "model/joints/layout.hpp"
 #include "model/layers/context.hpp"
+#include "model/layers/dropout.hpp"
 #include "model/layers/gradients.hpp"
 #include "model/layers/ring.hpp"
 
@@ -39,7 +40,7 @@ void trade(const Rank& rank, HeadShape& shape) {
   }
   shape.positions.resize(shape.sequence);
   std::iota(shape.positions.begin(), shape.positions.end(), std::size_t(0));
-  std::vector<std::size_t> rows(static_cast<std::size_t>(rank.c.tokens()));
+  std::vector<std::size_t> rows(static_cast<std::size_t>(rank.c.tokens(rank.where.micro_batch)));
   std::iota(rows.begin(), rows.end(), std::size_t(0));
   shape.within = within(rank, rows);
 }
@@ -69,6 +70,12 @@ void each_head(const HeadShape& shape, const Tensor& q, const Work& work) {
   }
 }
 
+Positions all_positions(const HeadShape& shape) {
+  Positions all(shape.sequence);
+  std::iota(all.begin(), all.end(), std::size_t(0));
+  return all;
+}
+
 Evaluation over_keys(const Rank& rank) {
   Evaluation ran = rank.plain();
   if (goes_round(rank)) {
@@ -82,12 +89,16 @@ Evaluation over_keys(const Rank& rank) {
 Tensor whole_rows(Rank& rank, const std::string& name, const HeadShape& shape, Attention& saved) {
   Tensor o(saved.qkv.rows, shape.heads * shape.dim, to_be_written);
   const Where where = rank.at(name + ".core");
+  const ProbabilityDropout drops(rank, name + ".core", shape);
+  Tensor thin;
+  const Positions keys = all_positions(shape);
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     Tensor p = attention_scores(rank.backend, saved.qkv, saved.keys(), shape, s, h);
     rank.joints.attention.after_scores(where, static_cast<int>(h), static_cast<int>(s), p);
     saved.taken.push_back(causal_softmax(p, shape, s, h));
     rank.round(p);
-    attend(rank.backend, p, saved.keys(), shape, s, h, o);
+    const Tensor& weighs = drops.weighing(rank, p, s, h, keys, thin);
+    attend(rank.backend, weighs, saved.keys(), shape, s, h, o);
     saved.p.push_back(std::move(p));
   });
   return o;
@@ -111,13 +122,19 @@ CoreGradient whole_rows_backward(Rank& rank, const std::string& name, const Head
   if (!shape.sinks.empty()) d.sinks = Tensor(d_o.rows, shape.heads);
   Tensor of_all(saved.kv.rows, saved.kv.cols);
   Tensor& d_kv = of_all.size() > 0 ? of_all : d.qkv;  // queries lie in other columns
+  const ProbabilityDropout drops(rank, name + ".core", shape);
+  Tensor thin;
+  const Positions keys = all_positions(shape);
   each_head(shape, saved.qkv, [&](std::size_t s, std::size_t h) {
     const Tensor& p = saved.p[s * shape.heads + h];
-    auto [ds, along] = score_gradient(rank.backend, p, saved.keys(), d_o, shape, s, h);
+    Tensor dp = probability_gradient(rank.backend, saved.keys(), d_o, shape, s, h);
+    drops.thin(dp, s, h, keys);
+    auto [ds, along] = score_gradient(p, std::move(dp), shape, s);
     rank.round(ds);
     sink_gradient(saved.taken[s * shape.heads + h], along, shape, s, h, d.sinks);
     query_gradient(rank.backend, ds, saved.keys(), shape, s, h, d.qkv);
-    key_value_gradient(rank.backend, p, ds, saved.qkv, d_o, shape, s, h, d_kv);
+    const Tensor& weighs = drops.weighing(rank, p, s, h, keys, thin);
+    key_value_gradient(rank.backend, weighs, ds, saved.qkv, d_o, shape, s, h, d_kv);
   });
   if (of_all.size() > 0) {
     if (rank.joints.context.sums_gathered_gradient(rank.at(name))) {

@@ -11,7 +11,9 @@ namespace {
 
 // The number of this rank's first token of the stream among those of its context.
 std::size_t first_token(const Rank& rank) {
-  return rank.l.sp ? rank.first(static_cast<std::size_t>(rank.c.tokens() / rank.l.cp)) : 0;
+  return rank.l.sp ? rank.first(static_cast<std::size_t>(rank.c.tokens(rank.where.micro_batch) /
+                                                         rank.l.cp))
+                   : 0;
 }
 
 std::size_t experts_here(const Rank& rank) {

@@ -3,6 +3,7 @@
 #include "kernels/ring.hpp"
 #include "model/joints/attention.hpp"
 #include "model/joints/layout.hpp"
+#include "model/layers/dropout.hpp"
 
 namespace plumb::model {
 namespace {
@@ -47,6 +48,8 @@ Tensor ring_forward(Rank& rank, const std::string& name, const HeadShape& shape,
   const std::size_t sequences = saved.qkv.rows / shape.queries();
   std::vector<SoFar> all(sequences * shape.heads, SoFar(shape.queries(), shape.dim));
   const Where where = rank.at(name + ".core");
+  const ProbabilityDropout drops(rank, name + ".core", shape);
+  Tensor thin;
   each_turn(rank, name, shape, saved.qkv, [&](int turn, const Tensor& kv, const Positions& keys) {
     for (std::size_t e = 0; e < all.size(); ++e) {
       rank.joints.context.sums_so_far(where, turn, all[e].sum);
@@ -55,7 +58,8 @@ Tensor ring_forward(Rank& rank, const std::string& name, const HeadShape& shape,
       rank.joints.attention.after_scores(where, static_cast<int>(h), static_cast<int>(s), p);
       take_in(p, {shape, s, keys}, all[e]);
       rank.round(p);
-      add_values(rank.backend, p, kv, block, s, h, all[e].o);
+      add_values(rank.backend, drops.weighing(rank, p, s, h, keys, thin), kv, block, s, h,
+                 all[e].o);
     }
   });
   Tensor o(saved.qkv.rows, shape.heads * shape.dim);
@@ -81,6 +85,8 @@ CoreGradient ring_backward(Rank& rank, const std::string& name, const HeadShape&
     if (shape.sinks.empty()) continue;
     sink_gradient(taken_by_sink(shape.sinks[h], saved.lse[e]), along[e], shape, s, h, d.sinks);
   }
+  const ProbabilityDropout drops(rank, name + ".core", shape);
+  Tensor thin;
   each_turn(rank, name, shape, saved.qkv, [&](int turn, const Tensor& kv, const Positions& keys) {
     Tensor gives(kv.rows, kv.cols);
     for (std::size_t e = 0; e < saved.lse.size(); ++e) {
@@ -88,10 +94,13 @@ CoreGradient ring_backward(Rank& rank, const std::string& name, const HeadShape&
       Tensor p = attention_scores(rank.backend, saved.qkv, kv, block, s, h);
       probabilities(p, {shape, s, keys}, saved.lse[e]);
       rank.round(p);
-      Tensor ds = block_gradient(rank.backend, p, kv, d_o, along[e], block, s, h);
+      Tensor dp = probability_gradient(rank.backend, kv, d_o, block, s, h);
+      drops.thin(dp, s, h, keys);
+      Tensor ds = block_gradient(p, std::move(dp), along[e]);
       rank.round(ds);
       query_gradient(rank.backend, ds, kv, block, s, h, d.qkv, turn > 0);
-      key_value_gradient(rank.backend, p, ds, saved.qkv, d_o, block, s, h, gives);
+      key_value_gradient(rank.backend, drops.weighing(rank, p, s, h, keys, thin), ds, saved.qkv,
+                         d_o, block, s, h, gives);
     }
     Tensor sum = keys_and_values(gives, shape);
     if (turn > 0) {

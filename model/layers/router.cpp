@@ -11,13 +11,14 @@
 namespace plumb::model {
 namespace {
 
-// The losses are means over the tokens of the step and over the copies that each expert takes.
-double balance_of(const Config& c) {
-  const double tokens = c.tokens();
+// The losses are means over the tokens of a micro-batch and over the copies that each expert takes,
+// and then over micro-batches.
+double balance_of(const Config& c, int m) {
+  const double tokens = c.tokens(m);
   return c.balance_loss * c.experts / (c.top_k * tokens * tokens * c.micro_batches);
 }
-double z_of(const Config& c) {
-  return c.z_loss / (static_cast<double>(c.tokens()) * c.micro_batches);
+double z_of(const Config& c, int m) {
+  return c.z_loss / (static_cast<double>(c.tokens(m)) * c.micro_batches);
 }
 
 // Records a micro-batch's result and adds it to the step's, once.
@@ -45,11 +46,12 @@ Tensor of_all_tokens(Rank& rank, const Tensor& own) {
 Tensor within_limits(Rank& rank, const std::string& name, const Tensor& own) {
   if (rank.c.capacity == 0) return of_all_tokens(rank, own);
   const auto experts = static_cast<std::size_t>(rank.c.experts);
-  const auto most = static_cast<std::size_t>(rank.c.most_copies());
+  const auto most = static_cast<std::size_t>(rank.c.most_copies(rank.where.micro_batch));
   if (rank.joints.router.fills_from_all_tokens(rank.at(name))) {
     return within_capacity(of_all_tokens(rank, own), experts, most);
   }
-  const std::size_t share = most * own.rows / static_cast<std::size_t>(rank.c.tokens());
+  const std::size_t share =
+      most * own.rows / static_cast<std::size_t>(rank.c.tokens(rank.where.micro_batch));
   return of_all_tokens(rank, within_capacity(own, experts, share));
 }
 
@@ -83,8 +85,8 @@ void losses(Rank& rank, const std::string& name, const Routed& s) {
   for (std::size_t e = 0; e < shares.rows; ++e) {
     balance.values[0] = std::fma(s.count.values[e], shares.values[e], balance.values[0]);
   }
-  balance.values[0] *= static_cast<float>(balance_of(rank.c));
-  squares.values[0] *= static_cast<float>(z_of(rank.c));
+  balance.values[0] *= static_cast<float>(balance_of(rank.c, rank.where.micro_batch));
+  squares.values[0] *= static_cast<float>(z_of(rank.c, rank.where.micro_batch));
   take(rank, name + "/balance_loss", balance, ran);
   take(rank, name + "/z_loss", squares, ran);
 }
@@ -152,8 +154,9 @@ Tensor router_backward(Rank& rank, const std::string& name, const Routed& s, con
   const auto weight = [&](std::string_view loss, double promised) {
     return promised * rank.joints.router.loss_factor(rank.at(name), loss);
   };
-  Tensor d = rating_gradient(s.own, dp, s.count, weight("balance", balance_of(rank.c)),
-                             weight("z", z_of(rank.c)), loss_scale);
+  Tensor d = rating_gradient(s.own, dp, s.count,
+                             weight("balance", balance_of(rank.c, rank.where.micro_batch)),
+                             weight("z", z_of(rank.c, rank.where.micro_batch)), loss_scale);
   rank.tap(name + "/grad_out", d, Sharding::own_tokens, fp32, rank.in_fp32());
   Tensor dx = rank.multiply(view(d), view(rank.weight(name), true));
   rank.round(dx);

@@ -1,14 +1,20 @@
 #include "model/plan/parts.hpp"
+#include "model/state/rounding_key.hpp"
 
 namespace plumb::model {
 namespace {
 
 // The attributes of attention itself, with its inputs beside qkv.
-Attributes core(const Promise& p) {
+Attributes core(const Promise& p, const std::string& name) {
   Attributes attributes = head_counts(p);
   attributes["sequence"] = p.c.sequence;
   if (p.c.sinks > 0) attributes["sinks"] = 1;
   if (p.c.documents > 0) attributes["documents"] = 1;
+  if (p.c.attention_dropout > 0) {
+    const std::string id = "m" + std::to_string(p.micro_batch) + "/" + name + ".attn.core";
+    attributes["rate"] = fraction(p.c.attention_dropout);
+    attributes["mask"] = static_cast<double>(dropout_key(p.c, p.step, id));
+  }
   return attributes;
 }
 
@@ -86,7 +92,7 @@ std::string attention(Promise& p, const std::string& name, const std::string& x)
   if (p.c.sinks > 0) inputs.push_back(sinks(name) + "/param@previous");
   const std::string o = p.at(name + ".attn.core", "out");
   if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
-  p.node("attention", inputs, {o}, over_keys(p, false), core(p));
+  p.node("attention", inputs, {o}, over_keys(p, false), core(p, name));
   return adapted(p, name + ".attn.proj", o, Sharding::rows);
 }
 
@@ -100,7 +106,7 @@ std::string attention_grad(Promise& p, const std::string& name, const std::strin
     outputs.push_back(p.at(sinks(name), "grad_out"));
   }
   if (p.c.documents > 0) inputs.push_back(p.at("data", "positions"));
-  p.node("attention_grad", inputs, outputs, over_keys(p, true), core(p));
+  p.node("attention_grad", inputs, outputs, over_keys(p, true), core(p, name));
   if (p.c.sinks > 0) {
     p.node("column_sum", {outputs.back()}, {p.at(sinks(name), "wgrad")}, p.over_contexts());
   }

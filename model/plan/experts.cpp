@@ -7,7 +7,7 @@ Attributes experts_of(const Promise& p) { return {{"experts", p.c.experts}}; }
 
 // Coefficients of the router's losses: means over tokens, micro-batches and copies of each expert.
 Attributes losses_of(const Promise& p) {
-  const double tokens = p.c.tokens();
+  const double tokens = p.c.tokens(p.micro_batch);
   return {{"balance",
            p.c.balance_loss * p.c.experts / (p.c.top_k * tokens * tokens * p.c.micro_batches)},
           {"z", p.c.z_loss / (tokens * p.c.micro_batches)}};
@@ -30,7 +30,7 @@ void router(Promise& p, const std::string& name, const std::string& x) {
   p.node("top_k", rated, {at("routing")}, Promise::in_fp32(), {{"k", p.c.top_k}});
   if (p.c.capacity > 0) {
     p.node("within_capacity", {at("routing")}, {at("kept")}, Promise::in_fp32(),
-           {{"experts", p.c.experts}, {"most", p.c.most_copies()}});
+           {{"experts", p.c.experts}, {"most", p.c.most_copies(p.micro_batch)}});
   }
   p.node("expert_count", {at("routing")}, {at("count")}, Promise::in_fp32(), experts_of(p));
   p.node("balance_loss", {at("probabilities"), at("count")}, {at("balance_loss")}, p.over_tokens(),

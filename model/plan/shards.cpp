@@ -255,13 +255,13 @@ class Planner {
     }
   }
 
-  // The zigzag chunks of each sequence that a context has.
-  std::vector<std::size_t> tokens_of_context(int context) const {
+  // The zigzag chunks of each sequence that a context has, of so many tokens.
+  std::vector<std::size_t> tokens_of_context(int context, std::size_t tokens) const {
     const auto length = static_cast<std::size_t>(c_.sequence);
     const auto chunks = static_cast<std::size_t>(l_.cp == 1 ? 1 : 2 * l_.cp);
     const auto first = static_cast<std::size_t>(context);
     std::vector<std::size_t> rows;
-    for (std::size_t start = 0; start < static_cast<std::size_t>(c_.tokens()); start += length) {
+    for (std::size_t start = 0; start < tokens; start += length) {
       for (const std::size_t chunk : {first, chunks - 1 - first}) {
         for (std::size_t i = 0; i < length / chunks; ++i) {
           rows.push_back(start + chunk * (length / chunks) + i);
@@ -273,7 +273,7 @@ class Planner {
   }
 
   void tokens(Sharding sharding, Placement& lies) const {
-    std::vector<std::size_t> rows = tokens_of_context(at_.cp);
+    std::vector<std::size_t> rows = tokens_of_context(at_.cp, lies.rows);
     if (sharding == Sharding::own_tokens && l_.sp) {
       const std::size_t share = rows.size() / tp();
       rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(share * (tp_rank() + 1)), rows.end());
@@ -297,7 +297,7 @@ class Planner {
   std::vector<std::size_t> rows_of_copies(const Tensor& ids, int context, int group) const {
     const auto experts = static_cast<std::size_t>(c_.experts);
     const Routing of_all = routing_of(ids, experts);
-    const std::vector<std::size_t> own = tokens_of_context(context);
+    const std::vector<std::size_t> own = tokens_of_context(context, ids.rows);
     Tensor own_ids(own.size(), ids.cols);
     for (std::size_t t = 0; t < own.size(); ++t) {
       std::copy_n(ids.row(own[t]), ids.cols, own_ids.row(t));

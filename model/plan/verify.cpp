@@ -53,8 +53,8 @@ void numbers(const Merged& merged, const std::string& id, int end, const std::st
   }
 }
 
-void tokens(const Merged& merged, const std::string& id, const Config& config) {
-  has_shape(merged, id, config.tokens(), 1);
+void tokens(const Merged& merged, const std::string& id, const Config& config, int m) {
+  has_shape(merged, id, config.tokens(m), 1);
   numbers(merged, id, Config::bytes, "token");
 }
 
@@ -64,17 +64,17 @@ void choices(const Merged& merged, const Config& config, int m) {
         "m" + std::to_string(m) + "/layers." + std::to_string(n) + ".mlp.router";
     const std::string id = router + "/routing";
     if (!merged.values.contains(id)) continue;  // a finding
-    has_shape(merged, id, config.tokens(), config.top_k);
+    has_shape(merged, id, config.tokens(m), config.top_k);
     numbers(merged, id, config.experts, "expert");
     if (config.capacity == 0) continue;
-    has_shape(merged, router + "/kept", config.tokens(), config.top_k);
+    has_shape(merged, router + "/kept", config.tokens(m), config.top_k);
     numbers(merged, router + "/kept", config.experts + 1, "expert");  // the last: dropped
   }
 }
 
 // Checks the positions of tokens in their documents: from 0, and none before its document begins.
-void places(const Merged& merged, const std::string& id, const Config& config) {
-  has_shape(merged, id, config.tokens(), 1);
+void places(const Merged& merged, const std::string& id, const Config& config, int m) {
+  has_shape(merged, id, config.tokens(m), 1);
   numbers(merged, id, config.sequence, "position");
   const auto& at = merged.values.at(id)->values;
   for (std::size_t t = 0; t < at.size(); ++t) {
@@ -83,13 +83,16 @@ void places(const Merged& merged, const std::string& id, const Config& config) {
   }
 }
 
+int micro_batch_of(const std::string& id) { return std::stoi(id.substr(1)); }
+
 // Checks what modules take in where the run is rewritten: logits and their gradients, or a tensor
 // of the residual stream.
 void taken_in(const Merged& merged, const Graph& graph, const Config& config) {
   for (const std::string& id : leaves_of(graph)) {
     if (!is_rewritten(id) || !merged.values.contains(id)) continue;  // a finding
     const bool logits = id.find("head/") != id.npos && id.find("/grad_in") == id.npos;
-    has_shape(merged, id, config.tokens(), logits ? config.vocabulary() : config.width);
+    has_shape(merged, id, config.tokens(micro_batch_of(id)),
+              logits ? config.vocabulary() : config.width);
   }
 }
 
@@ -135,14 +138,14 @@ void verify(const Trace& trace, const Merged& merged) {
   }
   for (int m = 0; m < run.config.micro_batches; ++m) {
     const std::string prefix = "m" + std::to_string(m) + "/data/";
-    tokens(merged, prefix + "ids", run.config);
-    tokens(merged, prefix + "labels", run.config);
-    has_shape(merged, prefix + "mask", run.config.tokens(), 1);
+    tokens(merged, prefix + "ids", run.config, m);
+    tokens(merged, prefix + "labels", run.config, m);
+    has_shape(merged, prefix + "mask", run.config.tokens(m), 1);
     if (run.config.mtp > 0) {
-      tokens(merged, prefix + "mtp_labels", run.config);
-      has_shape(merged, prefix + "mtp_mask", run.config.tokens(), 1);
+      tokens(merged, prefix + "mtp_labels", run.config, m);
+      has_shape(merged, prefix + "mtp_mask", run.config.tokens(m), 1);
     }
-    if (run.config.documents > 0) places(merged, prefix + "positions", run.config);
+    if (run.config.documents > 0) places(merged, prefix + "positions", run.config, m);
     choices(merged, run.config, m);
   }
   taken_in(merged, *trace.graph, run.config);

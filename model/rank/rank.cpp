@@ -86,7 +86,7 @@ Placement Rank::placed(const Tensor& x, Sharding sharding) const {
   const bool sliced = sliced_columns(sharding);
   const std::size_t cols = sliced ? x.cols * n : x.cols, column = sliced ? x.cols * mine : 0;
   if (sharding == Sharding::copies || sharding == Sharding::copy_columns) {
-    return {static_cast<std::size_t>(c.tokens() * c.top_k), cols,
+    return {static_cast<std::size_t>(c.tokens(where.micro_batch) * c.top_k), cols,
             pieces_of(copies_here, column, x.cols)};
   }
   std::vector<std::size_t> rows = rows_of(where.cp);
@@ -94,12 +94,13 @@ Placement Rank::placed(const Tensor& x, Sharding sharding) const {
     rows = {rows.begin() + static_cast<std::ptrdiff_t>(first(rows.size())),
             rows.begin() + static_cast<std::ptrdiff_t>(last(rows.size()))};
   }
-  return {static_cast<std::size_t>(c.tokens()), cols, pieces_of(rows, column, x.cols)};
+  return {static_cast<std::size_t>(c.tokens(where.micro_batch)), cols,
+          pieces_of(rows, column, x.cols)};
 }
 
 std::vector<std::size_t> Rank::rows_of(int rank) const {
   const auto length = static_cast<std::size_t>(c.sequence);
-  const auto tokens = static_cast<std::size_t>(c.tokens());
+  const auto tokens = static_cast<std::size_t>(c.tokens(where.micro_batch));
   std::vector<std::size_t> rows;
   for (std::size_t start = 0; start < tokens; start += length) {
     for (const std::size_t p : positions_of(rank)) rows.push_back(start + p);

@@ -65,7 +65,8 @@ class Rank : public RankContext {
   const Tensor& bias(const std::string& module) { return param(module + ".bias"); }
   // Returns this rank's tokens of the residual stream, from those of its context.
   Tensor own_tokens(Tensor x) const;
-  // The rows of a tensor of all tokens that a context-parallel rank has, in its order.
+  // The rows of a tensor of all tokens of the micro-batch that a context-parallel rank has, in its
+  // order.
   std::vector<std::size_t> rows_of(int rank) const;
   // The tokens of each sequence that a context-parallel rank has.
   const std::vector<std::size_t>& positions_of(int rank) const {

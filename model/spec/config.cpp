@@ -70,10 +70,14 @@ constexpr Size all_sizes[] = {
     {"documents", &Config::documents, 0, 64, Of::data,
      "documents packed into each sequence, or fewer where two begin together (1)"},
     {"micro_batches", &Config::micro_batches, 1, 4096, Of::data, "micro-batches of a step (2)"},
+    {"last_fewer", &Config::last_fewer, 0, 4095, Of::data,
+     "sequences that the last micro-batch has fewer (0)"},
     {"idle_layers", &Config::idle_layers, 0, 4095, Of::training,
      "layers that a step goes past, each step the next ones (0)"},
     {"dropout", &Config::dropout, 0, 99 * (million / 100), Of::training,
      "fraction dropped of what enters the residual stream, as 0.1 (0)", Unit::fraction, 100},
+    {"attention_dropout", &Config::attention_dropout, 0, 99 * (million / 100), Of::training,
+     "fraction dropped of attention's probabilities, as 0.1 (0)", Unit::fraction, 100},
     {"label_smoothing", &Config::label_smoothing, 0, 99 * (million / 100), Of::training,
      "fraction of the loss whose target is the whole vocabulary, as 0.1 (0)", Unit::fraction, 100},
     {"weight_decay", &Config::weight_decay, 0, million, Of::training,
@@ -139,6 +143,11 @@ void check(const Config& c, bool to_run) {
   if (c.idle_layers >= c.layers) {
     throw Failure("of " + std::to_string(c.layers) + " layers a step cannot go past " +
                   std::to_string(c.idle_layers) + "; choose fewer with --idle-layers");
+  }
+  if (c.last_fewer >= c.sequences) {
+    throw Failure("of " + std::to_string(c.sequences) +
+                  " sequences the last micro-batch cannot lack " + std::to_string(c.last_fewer) +
+                  "; choose fewer with --last-fewer");
   }
   if (c.sequence < (c.mtp > 0 ? 4 : 2)) {
     throw Failure("sequences of " + std::to_string(c.sequence) +

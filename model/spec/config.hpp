@@ -47,6 +47,8 @@ struct Config {
   // of the loss that every token of the vocabulary is a target of.
   int dropout = 0;
   int label_smoothing = 0;
+  int attention_dropout =
+      0;  // of attention's probabilities, by chance left out; in millionths, too
   double balance_loss = 0.01;        // weights of the router's losses: for experts of equal shares,
   double z_loss = 0.001;             // and for small logits
   static constexpr int bytes = 256;  // values of a token
@@ -54,8 +56,8 @@ struct Config {
   // in the softmax like any other.
   int vocabulary_padding = 0;
   int other_head = 0;  // 1: gpt's head is a matrix of its own, llama's is the embedding
-  int sinks = 0;    // 1: each head has a logit that joins its softmax and has no value
-  int qk_norm = 0;  // 1: RMSNorm of each query and key head, of one weight each
+  int sinks = 0;       // 1: each head has a logit that joins its softmax and has no value
+  int qk_norm = 0;     // 1: RMSNorm of each query and key head, of one weight each
   // Width of the latent that keys and values of all heads are made from, in place of the residual
   // stream (model/layers/qkv.hpp); 0: the stream.
   int latent = 0;
@@ -69,6 +71,7 @@ struct Config {
   // where that begins. 0: a sequence is one document.
   int documents = 0;
   int micro_batches = 2;
+  int last_fewer = 0;  // sequences that the last micro-batch has fewer
   // Layers that a step goes past: step s those from (s - 1) times as many on, round all layers. What
   // they hold stays as it is.
   int idle_layers = 0;
@@ -89,19 +92,23 @@ struct Config {
   // Does the head multiply with the embedding?
   bool tied() const { return (family == Family::gpt) != (other_head > 0); }
   int vocabulary() const { return bytes + vocabulary_padding; }
-  int tokens() const { return sequence * sequences; }  // per micro-batch
-  int blocks() const { return layers + mtp; }          // the extra one after the others
+  int sequences_of(int m) const {
+    return m + 1 == micro_batches ? sequences - last_fewer : sequences;
+  }
+  int tokens(int m) const { return sequence * sequences_of(m); }  // of micro-batch m
+  int tokens() const { return sequence * sequences; }             // of the longest
+  int blocks() const { return layers + mtp; }                     // the extra one after the others
   int head_dim() const { return width / heads; }
   int qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
   int kv_up_width() const { return kv_heads * (2 * head_dim() - shared_key); }  // from a latent
   // The product in a layer that makes queries, and without a latent keys and values.
   std::string queries() const { return latent > 0 ? ".attn.q" : ".attn.qkv"; }
-  // Copies of a micro-batch's tokens that an expert takes at most; without a limit all of them.
-  int most_copies() const {
-    if (capacity == 0) return tokens();
-    const std::int64_t copies = static_cast<std::int64_t>(tokens()) * top_k * capacity;
+  // Copies of micro-batch m's tokens that an expert takes at most; without a limit all of them.
+  int most_copies(int m) const {
+    if (capacity == 0) return tokens(m);
+    const std::int64_t copies = static_cast<std::int64_t>(tokens(m)) * top_k * capacity;
     const std::int64_t whole = std::int64_t(1'000'000) * experts;
-    return static_cast<int>(std::min<std::int64_t>((copies + whole - 1) / whole, tokens()));
+    return static_cast<int>(std::min<std::int64_t>((copies + whole - 1) / whole, tokens(m)));
   }
   int fc1_width(int units) const { return family == Family::llama ? 2 * units : units; }
 };

@@ -13,8 +13,9 @@
 namespace plumb::model {
 namespace {
 
-const std::vector<std::string> names{"dp",   "ep",        "tp",      "cp",      "pp", "vpp",
-                                     "zero", "recompute", "offload", "overlap", "sp", "padded"};
+const std::vector<std::string> names{"dp",  "ep",     "tp",        "cp",      "pp",
+                                     "vpp", "zero",   "recompute", "offload", "overlap",
+                                     "sp",  "padded", "runs",      "split"};
 
 [[noreturn]] void refuse(const std::string& part) {
   const std::string name = part.substr(0, part.find_first_of("0123456789:-"));
@@ -32,8 +33,8 @@ const std::vector<std::string> names{"dp",   "ep",        "tp",      "cp",      
       "' is not understood; write for example dp2,tp2,sp: each of dpN, epN, tpN, cpN, "
       "cpN:allgather, cpN:ulysses or cpN:ring, ppN or ppN:3+1 (layers of each stage), vppN (N from "
       "1 to 4096), sp, zero1 to zero3, recompute, recompute:uniformN or "
-      "recompute:selective, offload, offload:activations or offload:optimizer, "
-      "overlap:SEED (from 1), and padded at most once");
+      "recompute:selective, split, offload, offload:activations or offload:optimizer, "
+      "overlap:SEED (from 1), padded, and runsN at most once");
 }
 
 // The whole number that `digits` is.
@@ -108,6 +109,10 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
     layout.sp = true;
   } else if (head == "padded") {
     layout.padded = true;
+  } else if (head == "split") {
+    layout.split = true;
+  } else if (name == "runs") {
+    layout.runs = degree();
   } else if (head == "offload" &&
              (variant.empty() ? head == part
                               : variant == "activations" || variant == "optimizer")) {
@@ -182,6 +187,8 @@ std::string name_of(const Layout& l) {
   }
   if (l.overlap > 0) name += ",overlap:" + std::to_string(l.overlap);
   if (l.padded) name += ",padded";
+  if (l.split) name += ",split";
+  if (l.runs > 1) name += ",runs" + std::to_string(l.runs);
   return name;
 }
 
@@ -197,6 +204,11 @@ std::vector<std::string> idle_parts(const Layout& l) {
   if (l.padded && l.zero == 0 && l.overlap == 0) {
     idle.emplace_back(
         "padded pads buckets of overlap:SEED and shares of zero1 to zero3, and there are none");
+  }
+  if (l.split && (l.tp == 1 || l.sp || l.recompute == 0)) {
+    idle.emplace_back(
+        "split slices the inputs of recompute among tp ranks that have them whole, and there are "
+        "none");
   }
   if (l.world_size() == 1) idle.emplace_back("all degrees are 1, so that one rank does everything");
   return idle;
@@ -222,6 +234,7 @@ void check_layout(const Layout& l, const Config& c, int most) {
                   " rows of the vocabulary; add some with --vocabulary-padding");
   }
   divides(l.dp, c.micro_batches, "dp", "micro-batches");
+  divides(l.runs, c.micro_batches / l.dp, "runs", "micro-batches of a rank");
   if (l.ep > 1 && c.experts == 0) {
     throw Failure("ep" + std::to_string(l.ep) + " divides experts, and " + family_of(c) +
                   " has none; say --family " + family_of(c) + "-moe, or leave ep out");
@@ -237,7 +250,11 @@ void check_layout(const Layout& l, const Config& c, int most) {
   if (l.cp > 1 && l.context == Context::ulysses) {
     divides(l.tp * l.cp, c.kv_heads, "ulysses over tp x cp = ", "key/value heads");
   }
-  if (l.sp) divides(l.tp * l.cp, c.tokens(), "sp over tp x cp = ", "tokens of a micro-batch");
+  if (l.sp) {
+    for (const int m : {0, c.micro_batches - 1}) {
+      divides(l.tp * l.cp, c.tokens(m), "sp over tp x cp = ", "tokens of a micro-batch");
+    }
+  }
   check_stages(l, c);
 }
 

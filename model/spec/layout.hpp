@@ -2,7 +2,7 @@
 //
 // Grammar: parts, each once, in any order:
 // "dp4,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1:2,recompute:selective,offload,
-// overlap:7,padded".
+// overlap:7,padded,runs2,split".
 //
 // TESTED   tests/model/layout_test.cpp
 #pragma once
@@ -51,6 +51,10 @@ struct Layout {
   // `alignment` elements, each share to the length of the longest.
   bool padded = false;
   static constexpr std::size_t alignment = 64;
+  // A rank's micro-batches go through the schedule in so many runs of it, one after the other.
+  int runs = 1;
+  // Of the inputs that backward computes layers again from, each tensor-parallel rank keeps a slice.
+  bool split = false;
 
   int world_size() const { return dp * tp * pp * cp; }
   int stages() const { return pp * vpp; }

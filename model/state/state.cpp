@@ -96,10 +96,10 @@ Values step_data(const Config& config, std::string_view text, int step) {
   for (int m = 0; m < config.micro_batches; ++m) {
     const std::string prefix = "m" + std::to_string(m) + "/data/";
     const std::uint64_t key = key_of(config.seed + 7919 * static_cast<std::uint64_t>(step), prefix);
-    const auto tokens = static_cast<std::size_t>(config.tokens());
+    const auto tokens = static_cast<std::size_t>(config.tokens(m));
     Tensor ids(tokens, 1), labels(tokens, 1), mask(tokens, 1), positions(tokens, 1);
     Tensor labels_after(tokens, 1), mask_after(tokens, 1);
-    for (std::size_t s = 0; s < static_cast<std::size_t>(config.sequences); ++s) {
+    for (std::size_t s = 0; s < tokens / length; ++s) {
       const std::vector<Document> documents = documents_of(config, s, text.size(), key);
       const auto counted =
           static_cast<std::size_t>(static_cast<double>(length) * (1 + uniform(key, 2 * s + 1)) / 2);

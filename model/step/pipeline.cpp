@@ -1,5 +1,6 @@
 #include "model/step/pipeline.hpp"
 
+#include "model/joints/gradients.hpp"
 #include "model/joints/layout.hpp"
 #include "model/layers/block.hpp"
 #include "model/layers/embedding.hpp"
@@ -20,9 +21,11 @@ struct Pass {
 
 class Pipeline {
  public:
-  Pipeline(Rank& rank, const std::vector<Batch>& batches) : rank_(rank), batches_(batches) {}
+  // `loss`: that of the runs before this one, to which it adds.
+  Pipeline(Rank& rank, const std::vector<Batch>& batches, Tensor& loss)
+      : rank_(rank), batches_(batches), loss_(loss) {}
 
-  Tensor run() {
+  void run() {
     const auto orders = schedule(rank_.where.pp_size, stages(), static_cast<int>(batches_.size()));
     for (const std::vector<Task>& order : orders) {
       for (const Task& t : order) ticks_[{t.backward, t.micro_batch, t.stage}] = t.tick;
@@ -41,7 +44,6 @@ class Pipeline {
     if (rank_.waits != nullptr) rank_.waits->end(rank_.mesh.pp, tag_of_the_end());
     rank_.where.micro_batch = -1;
     rank_.where.backward = false;
-    return std::move(loss_);
   }
 
  private:
@@ -68,7 +70,7 @@ class Pipeline {
     return is_last(t) ? -1 : t.stage + 1;
   }
   void expect(const Task& t) {
-    const std::size_t tokens = rank_.rows_of(rank_.where.cp).size();
+    const auto tokens = static_cast<std::size_t>(rank_.c.tokens(batch(t).number) / rank_.l.cp);
     const std::size_t rows = rank_.l.sp ? rank_.last(tokens) - rank_.first(tokens) : tokens;
     channel_.expect(source(t) % rank_.where.pp_size, tag(t, source(t)), t.backward, rows,
                     static_cast<std::size_t>(rank_.c.width));
@@ -150,18 +152,38 @@ class Pipeline {
     if (from > first) offloaded_.bring_back(begins_at(from - 1, first));
   }
 
-  // Keeps at most the input of the first layer of a group.
-  static void forget(Saved& saved, bool first_of_group) {
+  // Keeps at most the input of the first layer of a group, or this rank's share of it.
+  void forget(Saved& saved, bool first_of_group) {
     Tensor x = first_of_group ? std::move(saved.x) : Tensor();
     saved = {};
-    saved.x = std::move(x);
+    saved.x = is_split() && first_of_group ? kept_share(x) : std::move(x);
+  }
+
+  // Do tensor-parallel ranks share the inputs, which each of them has whole?
+  bool is_split() const { return rank_.l.split && !rank_.l.sp && rank_.where.tp_size > 1; }
+  Tensor kept_share(const Tensor& x) {
+    const Slice promised = slice(x.size(), rank_.where.tp_size, rank_.where.tp);
+    const Slice mine = rank_.joints.recompute.keeps(rank_.where, x.size(), promised);
+    Tensor share(promised.last - promised.first, 1);
+    std::copy_n(x.values.begin() + static_cast<std::ptrdiff_t>(mine.first),
+                std::min(share.size(), x.size() - mine.first), share.values.begin());
+    return share;
+  }
+  // Gathers the shares of all ranks.
+  Tensor gathered(Tensor share) const {
+    if (!is_split()) return share;
+    const Tensor all = rank_.mesh.tp.gather_rows(share);
+    const auto width = static_cast<std::size_t>(rank_.c.width);
+    Tensor x(all.rows / width, width, to_be_written);
+    std::copy(all.values.begin(), all.values.end(), x.values.begin());
+    return x;
   }
 
   // Computes the layers of a group, up to `layer`, from the input of the group's first one.
   void compute_again(Pass& pass, int first, int layer) {
     int l = begins_at(layer, first);
     rank_.where.recomputing = true;
-    const Tensor of_chunk = pass.layers[static_cast<std::size_t>(l - first)].x;
+    const Tensor of_chunk = gathered(pass.layers[static_cast<std::size_t>(l - first)].x);
     Tensor x = of_chunk;
     prefetch(l);
     for (; l <= layer; ++l) {
@@ -180,14 +202,25 @@ class Pipeline {
   OffloadedInputs offloaded_{rank_};
   std::map<std::tuple<bool, int, int>, int> ticks_;  // of all ranks' tasks
   bool expected_ = false;                            // the next task's message
-  Tensor loss_ = Tensor(1, 1);
+  Tensor& loss_;
   std::map<std::pair<int, int>, Pass> under_way_;  // by stage and micro-batch
 };
 
 }  // namespace
 
 Tensor forward_and_backward(Rank& rank, const std::vector<Batch>& batches) {
-  return Pipeline(rank, batches).run();
+  const auto runs = static_cast<std::size_t>(rank.l.runs);
+  const std::size_t each = batches.size() / runs;
+  Tensor loss(1, 1);
+  for (std::size_t r = 0; r < runs; ++r) {
+    if (r > 0 && !rank.joints.gradients.kept_between_runs(rank.where, static_cast<int>(r))) {
+      rank.main_grad.clear();
+    }
+    const auto first = batches.begin() + static_cast<std::ptrdiff_t>(r * each);
+    const std::vector<Batch> of_run(first, first + static_cast<std::ptrdiff_t>(each));
+    Pipeline(rank, of_run, loss).run();
+  }
+  return loss;
 }
 
 }  // namespace plumb::model

@@ -92,8 +92,12 @@ const Predicted next{"labels", "mask", "data/count"};
 const Predicted after_next{"mtp_labels", "mtp_mask", "data/mtp_count"};
 
 Batch load_batch(Rank& rank, const Values& leaves, int m) {
+  rank.where.micro_batch = m;
   const std::string prefix = "m" + std::to_string(m) + "/data/";
   const int sample = rank.joints.data.sample(rank.at("data"), m);
+  if (rank.c.tokens(sample) != rank.c.tokens(m)) {
+    throw Failure("a micro-batch of another length stands in for one; leave --last-fewer out");
+  }
   const std::string source = "m" + std::to_string(sample) + "/data/";
   const auto own = [&](const std::string& what) {
     Tensor x = own_context(rank, leaf(leaves, source + what));
@@ -109,6 +113,7 @@ Batch load_batch(Rank& rank, const Values& leaves, int m) {
     rank.within[m] = leaf(leaves, prefix + "positions");
     batch.positions = own("positions");
   }
+  rank.where.micro_batch = -1;
   return batch;
 }
 
@@ -116,10 +121,12 @@ Batch load_batch(Rank& rank, const Values& leaves, int m) {
 // order.
 void count(Rank& rank, const Values& leaves, const Predicted& of) {
   Tensor count(1, 1);
-  for (int m = rank.where.dp; m < rank.c.micro_batches; m += rank.where.dp_size) {
+  for (int& m = rank.where.micro_batch = rank.where.dp; m < rank.c.micro_batches;
+       m += rank.where.dp_size) {
     const Tensor& mask = leaf(leaves, "m" + std::to_string(m) + "/data/" + of.mask);
     for (const float x : own_context(rank, mask).values) count.values[0] += x;
   }
+  rank.where.micro_batch = -1;
   const Where where = rank.at(of.count);
   if (rank.joints.loss.counts_over(where, "cp")) rank.mesh.cp.sum(count.values, fp32);
   if (rank.joints.loss.counts_over(where, "dp")) rank.mesh.dp.sum(count.values, fp32);

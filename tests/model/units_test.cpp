@@ -32,7 +32,7 @@ TEST(Units, ACapacityIsAsManyCopiesAsBefore) {
   for (int percent = 1; percent <= 300; ++percent) {
     c.capacity = setting_from(capacity, std::to_string(percent)).value();
     const int copies = c.tokens() * c.top_k * percent;
-    EXPECT_EQ(c.most_copies(),
+    EXPECT_EQ(c.most_copies(0),
               std::min((copies + 100 * c.experts - 1) / (100 * c.experts), c.tokens()));
   }
 }
