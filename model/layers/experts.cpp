@@ -26,22 +26,27 @@ Tensor rows_between(const Tensor& x, std::size_t first, std::size_t last) {
   return rows;
 }
 
-// While this object lives, the rank works on rows of another rank.
-class Visiting {
+// While this object lives, the rank works on the micro-batch of another expert-parallel rank.
+class OnBehalf {
  public:
-  Visiting(Rank& rank, std::size_t from, const Visit& visit)
-      : rank_(rank), micro_batch_(rank.where.micro_batch) {
-    rank.where.micro_batch += (static_cast<int>(from) - rank.where.ep) * rank.l.expert_copies();
-    rank.copies_here = visit.places;
-    rank.copies_of_ranks = visit.of_ranks;
+  OnBehalf(Rank& rank, std::size_t of) : rank_(rank), micro_batch_(rank.where.micro_batch) {
+    rank.where.micro_batch += (static_cast<int>(of) - rank.where.ep) * rank.l.expert_copies();
   }
-  ~Visiting() { rank_.where.micro_batch = micro_batch_; }
-  Visiting(const Visiting&) = delete;
-  Visiting& operator=(const Visiting&) = delete;
+  ~OnBehalf() { rank_.where.micro_batch = micro_batch_; }
+  OnBehalf(const OnBehalf&) = delete;
+  OnBehalf& operator=(const OnBehalf&) = delete;
 
  private:
   Rank& rank_;
   int micro_batch_;
+};
+// The same, on rows that have come from it.
+class Visiting : OnBehalf {
+ public:
+  Visiting(Rank& rank, std::size_t from, const Visit& visit) : OnBehalf(rank, from) {
+    rank.copies_here = visit.places;
+    rank.copies_of_ranks = visit.of_ranks;
+  }
 };
 
 // The end of the rows of the rank whose experts come before `expert`; the last rank's include
@@ -106,8 +111,11 @@ Visit visit_of(const Rank& rank, const Tensor& choices) {
 std::vector<Visit> visits_of(Rank& rank, const Tensor& choices) {
   const Tensor all = rank.mesh.ep.gather_rows(choices);
   std::vector<Visit> visits;
-  for (std::size_t first = 0; first < all.rows; first += choices.rows) {
-    visits.push_back(visit_of(rank, rows_between(all, first, first + choices.rows)));
+  for (std::size_t of = 0, first = 0; first < all.rows; ++of) {
+    const OnBehalf its_tokens(rank, of);
+    const auto end = first + static_cast<std::size_t>(rank.c.tokens(rank.where.micro_batch));
+    visits.push_back(visit_of(rank, rows_between(all, first, end)));
+    first = end;
   }
   return visits;
 }

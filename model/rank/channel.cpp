@@ -20,7 +20,12 @@ void Channel::send(int to, int tag, const Tensor& x, bool backward) {
 
 void Channel::expect(int from, int tag, bool backward, std::size_t rows, std::size_t cols) {
   Box& box = way(in_, backward);
-  if (box.x.size() == 0) box.x = Tensor(rows, cols);
+  // Messages of other lengths find what fits of the one before.
+  if (box.x.rows != rows || box.x.cols != cols) {
+    box.x.values.resize(rows * cols, 0.0F);
+    box.x.rows = rows;
+    box.x.cols = cols;
+  }
   for (int i = 0; i < pieces; ++i) {
     box.last = rank_.streams.issue(route_.in, [this, &box, from, tag, i] {
       const Tensor message = receive(from, tag);

@@ -19,7 +19,8 @@ TEST(Layout, ReadsItsGrammar) {
   for (const char* text :
        {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2:ring", "cp2", "dp4,ep2",
         "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective,overlap:7", "offload",
-        "offload:activations", "offload:optimizer,tp2", "dp4,zero3:2", "dp2,zero1,padded"}) {
+        "offload:activations", "offload:optimizer,tp2", "dp4,zero3:2", "dp2,zero1,padded",
+        "tp2,recompute:uniform1,split", "dp2,runs2"}) {
     EXPECT_EQ(parse_layout(name_of(parse_layout(text))), parse_layout(text)) << text;
   }
   for (const char* bad : {"tp",         "tp0",        "tp-1",           "tp2,tp2",

@@ -61,7 +61,10 @@ std::vector<std::string> layouts_for(const std::string& recipe) {
             "cp4",
             "dp2,cp2,tp2,sp",
             "cp2:ulysses,pp2,zero2,recompute",
-            "dp2,pp2,zero3,offload,overlap:5"};
+            "dp2,pp2,zero3,offload,overlap:5",
+            "dp2,runs2,pp2,zero2,overlap:3",
+            "tp2,recompute:uniform2,split",
+            "tp2,pp2,recompute,split,offload,overlap:2,runs4"};
   }
   return {"tp4", "dp2,cp2,tp2,sp", "dp2,tp2,zero2", "dp2,pp2,tp2,sp,zero3,recompute:selective"};
 }

@@ -140,6 +140,12 @@ TEST_F(Gradient, OfAttention) {
     const Scalar weighed_with = weighed("attention", d_o, with_sinks, how);
     expect_gradient("attention with sinks", {qkv, sinks}, 0, both[0], weighed_with);
     expect_gradient("sinks", {qkv, sinks}, 1, of("column_sum", {both[1]})[0], weighed_with);
+    Attributes with_dropout = with_sinks;
+    with_dropout.insert({{"rate", 0.25}, {"mask", 7}});
+    const Inputs thin = of("attention_grad", {qkv, d_o, sinks}, with_dropout, how);
+    const Scalar weighed_thin = weighed("attention", d_o, with_dropout, how);
+    expect_gradient("attention with dropout", {qkv, sinks}, 0, thin[0], weighed_thin);
+    expect_gradient("its sinks", {qkv, sinks}, 1, of("column_sum", {thin[1]})[0], weighed_thin);
   }
 }
 
@@ -148,9 +154,9 @@ TEST_F(Gradient, OfSoftmaxAndRope) {
   const Exact p = of("softmax", {x})[0];
   expect_gradient("softmax", {x}, 0, of("softmax_grad", {p, dy})[0], weighed("softmax", dy));
   const Exact qkv = normal(6, 16), d_qkv = normal(6, 16);
-  for (const double rotated : {4, 2}) {
+  for (const auto& [rotated, stretch] : {std::pair{4, 1}, {2, 1}, {4, 3}}) {
     Attributes heads{{"heads", 2}, {"kv_heads", 1}, {"head_dim", 4}, {"sequence", 3}};
-    heads.insert({{"base", 100}, {"inverse", 0}, {"rotated", rotated}});
+    heads.insert({{"base", 100}, {"inverse", 0}, {"rotated", rotated}, {"stretch", stretch}});
     const Scalar turned = weighed("rope", d_qkv, heads);
     heads["inverse"] = 1;
     expect_gradient("rope", {qkv}, 0, of("rope", {d_qkv}, heads)[0], turned);
