@@ -44,7 +44,9 @@ struct TokenSharding {
   int sequence = 0;       // rows of a sequence
   std::uint64_t key = 0;  // not 0: this is a draw, whose cuts fall elsewhere
   bool ring = false;      // attention only: keys and values go round (ring_attention.hpp)
-  int groups = 1;         // experts only: contiguous groups of them
+  // Of experts: contiguous groups of them. Of attention's gradient: groups of a key's query heads,
+  // which are its parts then.
+  int groups = 1;
   bool as_they_come() const { return ranks == 1 && key == 0; }
   bool operator==(const TokenSharding&) const = default;
 };

@@ -15,7 +15,7 @@
 
 namespace plumb::bounds {
 
-// Up to eight items of a card, known when it is compiled.
+// Up to ten items of a card, known when it is compiled.
 template <class T>
 class List {
  public:
@@ -28,7 +28,7 @@ class List {
   constexpr std::size_t size() const { return size_; }
 
  private:
-  std::array<T, 8> items_{};
+  std::array<T, 10> items_{};
   std::size_t size_ = 0;
 };
 

@@ -14,6 +14,7 @@ const Place all_places[] = {
     {{.families = {llama}, .layout = "cp2:allgather"}},
     {{.families = {llama}, .layout = "recompute:uniform2"}},
     {{.families = {llama}, .layout = "tp2", .settings = {{"qk_norm", "1"}}}},
+    {{.families = {llama}, .layout = "tp2", .settings = {{"kv_heads", "1"}}}},
     {{.families = {llama}, .layout = "cp2", .settings = {{"documents", "3"}}}},
     {{.families = {llama}, .layout = "cp2", .settings = {{"rope_stretch", "4"}}}},
     {{.families = {gpt}, .layout = "tp2,sp", .settings = {{"dropout", "0.1"}}}},

@@ -24,7 +24,7 @@ struct Dose {
 };
 
 // A setting without which a bug cannot bite, as sizes() names it, and the value that `catch` takes,
-// as text_of() writes it.
+// as text_of() writes it; of one that is never 0 (kv_heads) the most with which it can.
 struct Setting {
   std::string_view name, value;
   int number() const { return setting_from(setting_named(name), value).value(); }

@@ -15,6 +15,12 @@ int& field_of(Config& config, std::string_view setting) {
   return config.*setting_named(setting).field;
 }
 
+// One that may be 0 is lacking where it is, another where it is more than is needed.
+bool is_lacking(const Config& config, const Setting& needed) {
+  const int has = config.*setting_named(needed.name).field;
+  return setting_named(needed.name).least > 0 ? has > needed.number() : has == 0;
+}
+
 bool uneven(const Layout& layout, const Config& config) {
   const std::vector<Stage> stages = stages_of(layout, config);
   return std::ranges::adjacent_find(stages, [](const Stage& a, const Stage& b) {
@@ -26,7 +32,8 @@ bool has_at_least(const Layout& l, const Layout& needed) {
   const auto along = [&](int Layout::*axis) { return l.*axis >= needed.*axis; };
   return along(&Layout::tp) && along(&Layout::dp) && along(&Layout::pp) && along(&Layout::vpp) &&
          along(&Layout::cp) && along(&Layout::ep) && along(&Layout::zero) &&
-         along(&Layout::recompute) && (l.sp || !needed.sp) && (l.padded || !needed.padded) &&
+         along(&Layout::recompute) && along(&Layout::runs) && (l.split || !needed.split) &&
+         (l.sp || !needed.sp) && (l.padded || !needed.padded) &&
          (l.overlap > 0 || needed.overlap == 0) &&
          (l.offload_activations || !needed.offload_activations) &&
          (l.offload_optimizer || !needed.offload_optimizer);
@@ -61,7 +68,7 @@ void refuse_fewer(const Needs& needs, const Training& run,
 
 void Needs::complete(Config& config) const {
   for (const Setting& needed : settings) {
-    if (int& field = field_of(config, needed.name); field == 0) field = needed.number();
+    if (is_lacking(config, needed)) field_of(config, needed.name) = needed.number();
   }
   const std::vector<int> stages = parse_layout(std::string(layout)).stage_layers;
   if (!stages.empty()) config.layers = std::accumulate(stages.begin(), stages.end(), 0);
@@ -87,9 +94,8 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
     no("needs stages of unequal length, as in " + std::string(bug.needs.layout) +
        "; this layout is " + name_of(l));
   }
-  Config config = run.config;
   for (const auto& [name, value] : bug.needs.settings) {
-    if (field_of(config, name) > 0) continue;
+    if (!is_lacking(run.config, {name, value})) continue;
     std::string option = "--" + std::string(name);
     std::ranges::replace(option, '_', '-');
     if (setting_named(name).unit != Size::Unit::flag) option.append(" ").append(value);

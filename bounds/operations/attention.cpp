@@ -17,8 +17,8 @@
 //   D            = sum_j P_j dP_j
 //   dS           = P (dP - D), rounded to the output format
 //   dq           = (sum_j dS_j k_j) / sqrt(head_dim)
-//   dk, dv       one chain through the query heads of a group, in each part over the queries of one
-//                rank; parts are combined before the scale
+//   dk, dv       one chain through the query heads of a group, in each part over the queries, or
+//                (how.tokens.groups) the heads, of one rank; parts are combined before the scale
 //   dsinks       what each row gives to its sink's logit, - p D, its p not rounded; then rounded
 // Where keys and values go round (how.tokens.ring): ring_attention.hpp.
 //   moments      what a row shares (largest, sum, D, each exponential, P and dP) is a source of its
@@ -169,10 +169,17 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
   const Matrix<T>& qkv = call[0];
   const Matrix<T>& d_out = call[1];
   Matrix<T> d(qkv.rows, qkv.cols);
+  const bool by_heads = call.how.tokens.groups > 1;
+  if (by_heads && of.ratio() % static_cast<std::size_t>(call.how.parts) != 0) {
+    throw std::invalid_argument("parts by heads divide the query heads of a group");
+  }
+  const std::size_t chain =
+      by_heads ? of.ratio() / static_cast<std::size_t>(call.how.parts) : of.ratio();
   for (std::size_t b = 0; b < d.rows / of.sequence; ++b) {
     T* rows = d.row(b * of.sequence);
     for (std::size_t h = 0; h < of.heads; ++h) {
-      const bool later = h % of.ratio() != 0;  // continues the chain of its group
+      if (by_heads && h % of.ratio() / chain != static_cast<std::size_t>(part)) continue;
+      const bool later = h % chain != 0;  // continues the chain of its group
       Weights<T> w = probabilities(call, of, b, h);
       const View<T> d_o = of.block(d_out, b, h * of.dim, false);
       Matrix<T> dp = product(d_o, of.block(qkv, b, of.value(h), true));
@@ -183,7 +190,7 @@ Matrix<T> gradient_part(const Call<T>& call, const std::vector<int>& part_of, in
       if (of.rate == 0) p = std::move(w.p);
       for (std::size_t i = 0; i < p.rows; ++i) {
         const std::size_t token = b * of.sequence + i;
-        if (part_of[token] == part) {
+        if (by_heads || part_of[token] == part) {
           if (of.sinks > 0) d_sinks(token, h) = -(w.sink[i] * along[i]);
           continue;
         }
@@ -244,9 +251,9 @@ std::optional<Refusal> refusal(const ToleranceCall& call) {
     return Refusal{Why::unsupported, "parts of attention's gradient are derived for an FP32 wire"};
   }
   if (const auto others = refusals_before(call); !others.empty()) return others.front();
-  if (call.form != 0 && (is_set(call.attributes, "sinks") || is_set(call.attributes, "rate"))) {
+  if (call.form != 0 && is_set(call.attributes, "sinks")) {
     return Refusal{Why::unsupported,
-                   "with sinks or dropout only the promised formula is bounded; name it in a card "
+                   "with sinks only the promised formula is bounded; name it in a card "
                    "(form_attention, form_attention_grad: promised)"};
   }
   const auto subnormal = [](const Matrix<double>* x) {
@@ -309,6 +316,11 @@ void random_grad(RandomCall& c) {
   c.shard_tokens(static_cast<std::size_t>(c.e.attributes["sequence"]));
   if (c.e.how.parts > 1) c.e.how.wire = fp32;
   choose(c);
+  const bool even = static_cast<std::size_t>(heads / c.e.attributes["kv_heads"]) % 2 == 0;
+  if (c.e.how.parts > 1 || !even || c.draw.coin()) return;
+  c.e.how.parts = 2;
+  c.e.how.wire = fp32;
+  c.e.how.tokens.groups = 2;
 }
 void shaped_grad(Maker& m) {
   shaped_heads(m);

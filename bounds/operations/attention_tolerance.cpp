@@ -13,7 +13,8 @@
 //                t: underflow of exp, of the division
 //   P stored     E_P = E_p + half a spacing of the output format
 //   dropped      P' = f P where it is kept, f in FP32: E_P' = f E_P + u f (P + E_P) + half a spacing of
-//                the output format, in place of P before o and dv; dP' in FP32 likewise
+//                the output format (in the forms below u_f of its size), in place of P before o and
+//                dv; dP' in FP32 likewise
 //   output       E_o = E_P |V| + g(n) (P + E_P) |V| + n t
 // Gradient, from the stored P:
 //   dP           E_dP = g(d) |do| |V|^T + d t
@@ -154,7 +155,8 @@ Bounded weighing(const ToleranceCall& call, const Heads& of, std::size_t b, std:
                  const Bounded& p) {
   if (of.rate == 0) return p;
   Bounded y = thinned(of, b, h, p), again = y;
-  again.store(call.how.output);
+  takes(call, AttentionForm::promised) ? again.store(call.how.output)
+                                       : again.store_unscaled(call.how.output);
   for (std::size_t e = 0; e < y.value.size(); ++e) {
     if (y.most(e) > 0 && !(call.how.output == fp32)) y.stored.values[e] += again.stored.values[e];
   }
@@ -269,9 +271,10 @@ std::vector<double> errors_of_stored_along(const ToleranceCall& call, const Head
                                            const Matrix<double>& size, std::size_t b,
                                            std::size_t h) {
   Matrix<RunningError> o(of.sequence, of.dim);
-  accumulate(probabilities(call, of, size, b, h, false).p, false,
-             of.block(call[0], b, of.value(h), false), of.block(size, b, of.value(h), false),
-             static_cast<double>(of.sequence), o.row(0), o.cols);
+  const Bounded p = probabilities(call, of, size, b, h, false).p;
+  accumulate(weighing(call, of, b, h, p), false, of.block(call[0], b, of.value(h), false),
+             of.block(size, b, of.value(h), false), static_cast<double>(of.sequence), o.row(0),
+             o.cols);
   RunningErrorRoundings().round(o, call.how.output);
   const auto d = static_cast<double>(of.dim);
   std::vector<double> errors(of.sequence, d * t());
@@ -444,7 +447,9 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
                  rows + of.key(h), d.cols);
       accumulate(weighing(call, of, b, h, p), true, block(call[1], o), block(d_size, o), group_n,
                  rows + of.value(h), d.cols);
-      if (!takes(call, AttentionForm::promised)) store_of_head(call, of, ds, p, b, h, d);
+      if (!takes(call, AttentionForm::promised)) {
+        store_of_head(call, of, ds, weighing(call, of, b, h, p), b, h, d);
+      }
     }
   }
   const std::size_t group = of.ratio() + 2;

@@ -8,16 +8,16 @@ extern const Bug stretched_rotation_of_local_length{
     .title = "Rotations are stretched for the length of a rank's own part of a sequence",
     .kind = BugKind::sharding,
     .story =
-        "A table of rotations for longer sequences (YaRN) takes the length from the tensor that it "
-        "is given. Under context parallelism that is a part of the sequence, so that fewer "
-        "columns keep their frequency. One rank is right, and positions are.",
+        "Rotations for longer sequences (YaRN) take the length from the tensor that they are given. "
+        "Under context parallelism that is a part of the sequence, so that all frequencies are "
+        "those of sequences that have grown less. All ranks agree, and positions are right.",
     .seen_in = "made up here: a table that asks the input for its length",
     .needs = {.families = {Family::llama}, .layout = "cp2", .settings = {{"rope_stretch", "4"}}},
     .hides_when = "one context; sequences that are no longer than before",
     .bites_at = [](const Config&) { return std::string("m0/layers.0.attn.rope/out"); },
     .plant =
         [](Joints& joints, const Dose&, const Config&) {
-          joints.rotation.context.replace(
+          joints.rotation.stretch.replace(
               [](const Where& where, int promised) { return promised / where.cp_size; });
         },
 };

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "model/rank/rank.hpp"
+#include "model/spec/ownership.hpp"
 #include "model/spec/schedule.hpp"
 #include "number/outcome.hpp"
 
@@ -280,6 +281,11 @@ std::vector<Travel> traffic(const Config& c, const Recipe& r, const Layout& l, i
     throw Failure(
         "what a shared expert sends, and in which pieces overlap sends, is not known yet; plan the "
         "layout without them");
+  }
+  if (key_copies(c, l) > 1) {
+    throw Failure(
+        "what is sent where ranks have copies of a key head is not known yet; plan the layout with "
+        "a tp of at most --kv-heads");
   }
   if (c.adapter > 0 || c.idle_layers > 0 || c.last_fewer > 0 || l.runs > 1 || l.split) {
     throw Failure(

@@ -8,6 +8,7 @@
 #include "model/joints/attention.hpp"
 #include "model/joints/layout.hpp"
 #include "model/layers/context.hpp"
+#include "model/layers/copied_keys.hpp"
 #include "model/layers/dropout.hpp"
 #include "model/layers/gradients.hpp"
 #include "model/layers/ring.hpp"
@@ -151,6 +152,7 @@ CoreGradient core_gradient(Rank& rank, const std::string& name, const Attention&
   const HeadShape shape = core_shape(rank, name);
   CoreGradient d = goes_round(rank) ? ring_backward(rank, name, shape, saved, std::move(d_o))
                                     : whole_rows_backward(rank, name, shape, saved, d_o, ran);
+  sum_over_copies(rank, name, d.qkv, ran);
   scale_queries_and_keys(d.qkv, shape);
   rank.round(d.qkv);
   rank.round(d.sinks);
@@ -194,11 +196,10 @@ Tensor norm_heads_backward(Rank& rank, const std::string& name, const Tensor& qk
   return d;
 }
 
-// A frequency where sequences are `stretch` times as long as those that weights were made for: YaRN
-// (bounds/operations/rope.cpp), written a second time.
-double stretched(double frequency, int context, int stretch) {
-  const double before = static_cast<double>(context) / stretch;
-  const double turns = before * frequency / (2 * std::numbers::pi);
+// A frequency where sequences are `stretch` times as long as the `length` that weights were made for:
+// YaRN (bounds/operations/rope.cpp), written a second time.
+double stretched(double frequency, double length, int stretch) {
+  const double turns = length * frequency / (2 * std::numbers::pi);
   const double kept = std::clamp((turns - 1) / 31, 0.0, 1.0);
   return frequency * (kept + (1 - kept) / stretch);
 }
@@ -207,13 +208,14 @@ double stretched(double frequency, int context, int stretch) {
 void rotate(Rank& rank, const std::string& name, Tensor& qkv, int direction) {
   const Where where = rank.at(name + ".rope");
   const int columns = rank.c.shared_key > 0 ? rank.c.shared_key : rank.c.head_dim();
-  const int stretch = rank.c.rope_stretch;
-  const int context = stretch > 0 ? rank.joints.rotation.context(where, rank.c.sequence) : 0;
+  int stretch = rank.c.rope_stretch;
+  const double length = stretch > 0 ? static_cast<double>(rank.c.sequence) / stretch : 0;
+  if (stretch > 0) stretch = rank.joints.rotation.stretch(where, stretch);
   std::vector<double> frequencies(static_cast<std::size_t>(columns / 2));
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const double part = static_cast<double>(i) / static_cast<double>(frequencies.size());
     double promised = std::pow(rank.c.rope_base, -part);
-    if (stretch > 0) promised = stretched(promised, context, stretch);
+    if (stretch > 0) promised = stretched(promised, length, stretch);
     frequencies[i] = rank.joints.rotation.frequency(where, promised);
   }
   HeadShape shape = local_shape(rank);
@@ -226,7 +228,9 @@ void rotate(Rank& rank, const std::string& name, Tensor& qkv, int direction) {
 }  // namespace
 
 HeadShape local_shape(const Rank& rank) {
-  const auto of = [&](int n) { return static_cast<std::size_t>(n / rank.where.tp_size); };
+  const auto of = [&](int n) {
+    return static_cast<std::size_t>(std::max(1, n / rank.where.tp_size));
+  };
   HeadShape shape{of(rank.c.heads), of(rank.c.kv_heads),
                   static_cast<std::size_t>(rank.c.head_dim()),
                   static_cast<std::size_t>(rank.c.sequence), rank.positions_of(rank.where.cp)};
@@ -241,7 +245,7 @@ Tensor attention_layer(Rank& rank, const std::string& name, Tensor qkv, Attentio
   }
   if (!rank.gpt()) {
     rotate(rank, name, qkv, 1);
-    rank.tap(name + ".rope/out", qkv, Sharding::token_columns, rank.r.compute, rank.plain());
+    rank.tap(name + ".rope/out", qkv, Sharding::token_heads, rank.r.compute, rank.plain());
   }
   if (trades_heads(rank)) {
     qkv = heads_for_tokens(rank, qkv);
@@ -265,7 +269,7 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
   if (trade) d_o = heads_for_tokens(rank, d_o);
   CoreGradient g = core_gradient(rank, name, saved, std::move(d_o), ran);
   Tensor d = trade ? tokens_for_heads(rank, g.qkv) : std::move(g.qkv);
-  rank.tap(name + ".core/grad_in", d, Sharding::token_columns, rank.r.compute, ran);
+  rank.tap(name + ".core/grad_in", d, Sharding::token_heads, rank.r.compute, ran);
   if (rank.c.sinks > 0) {
     const Tensor s = trade ? tokens_for_heads(rank, g.sinks) : std::move(g.sinks);
     rank.tap(sinks_of(name) + "/grad_out", s, Sharding::token_columns, rank.r.compute, ran);
@@ -273,7 +277,7 @@ Tensor attention_layer_backward(Rank& rank, const std::string& name, Attention& 
   }
   if (!rank.gpt()) {
     rotate(rank, name, d, -1);
-    rank.tap(name + ".rope/grad_in", d, Sharding::token_columns, rank.r.compute, rank.plain());
+    rank.tap(name + ".rope/grad_in", d, Sharding::token_heads, rank.r.compute, rank.plain());
   }
   if (rank.c.qk_norm > 0) d = norm_heads_backward(rank, name, saved.unnormed, std::move(d));
   return d;

@@ -2,28 +2,29 @@
 
 #include "model/joints/gradients.hpp"
 #include "model/layers/attention.hpp"
+#include "model/layers/copied_keys.hpp"
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
 
 namespace plumb::model {
 namespace {
 
-Operand seen_by(Rank& rank, const std::string& product, Tensor all) {
+Operand seen_by_latents(Rank& rank, const std::string& product, Tensor all) {
   return input_operand(rank, product, std::move(all), Sharding::tokens);
 }
 
 // x: all tokens.                                                           // (T, F' / tp)
 Tensor keys_and_values(Rank& rank, const std::string& attn, const Tensor& x, Qkv& s) {
-  s.down = seen_by(rank, attn + ".kv_down", x);
+  s.down = seen_by_latents(rank, attn + ".kv_down", x);
   s.latent = whole_forward(rank, attn + ".kv_down", s.down);
   const Tensor normed = norm_layer(rank, attn + ".kv_norm", s.latent);
-  s.up = seen_by(rank, attn + ".kv_up", all_tokens(rank, normed));
+  s.up = seen_by_latents(rank, attn + ".kv_up", all_tokens(rank, normed));
   return column_forward(rank, attn + ".kv_up", s.up);
 }
 
 // The columns of every key that all heads share.                                   // (T, s)
 Tensor shared_key(Rank& rank, const std::string& attn, const Tensor& x, Qkv& s) {
-  s.shared = seen_by(rank, attn + ".shared_key", x);
+  s.shared = seen_by_latents(rank, attn + ".shared_key", x);
   return all_tokens(rank, whole_forward(rank, attn + ".shared_key", s.shared));
 }
 
@@ -84,13 +85,15 @@ Tensor qkv_layer(Rank& rank, const std::string& name, Tensor x, Qkv& saved) {
   const std::string product = name + rank.c.queries();
   Tensor kept = kept_for_adapter(rank, all);
   saved.x = column_operand(rank, product, std::move(all));
-  return adapted_columns(rank, product, std::move(kept), column_forward(rank, product, saved.x),
-                         saved.adapter);
+  return with_copied_keys(
+      rank, adapted_columns(rank, product, std::move(kept), column_forward(rank, product, saved.x),
+                            saved.adapter));
 }
 
 Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, Tensor d_qkv) {
   if (rank.c.latent > 0) return through_latent_backward(rank, name, saved, d_qkv);
   const std::string product = name + rank.c.queries();
+  d_qkv = without_copies(rank, name + ".attn", std::move(d_qkv));
   Tensor kept = kept_for_adapter(rank, d_qkv);
   return adapted_columns_backward(rank, product, saved.adapter, std::move(kept),
                                   column_backward(rank, product, saved.x, std::move(d_qkv)));

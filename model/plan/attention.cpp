@@ -1,4 +1,5 @@
 #include "model/plan/parts.hpp"
+#include "model/spec/ownership.hpp"
 #include "model/state/rounding_key.hpp"
 
 namespace plumb::model {
@@ -53,11 +54,13 @@ std::string last_of_qkv(const Promise& p, const std::string& name) {
   return p.at(name + (p.gpt() ? ".attn.qk_norm" : ".attn.rope"), "out");
 }
 
-// The evaluation of sums over keys. In a ring keys and values come in turns, forward and backward.
+// The evaluation of sums over keys. Where ranks have copies of a key each has some of its query heads. In a ring keys and values come in turns, forward and backward.
 // Where they are gathered each rank has gradients of all of them.
 Evaluation over_keys(const Promise& p, bool backward) {
   Evaluation how = p.plain();
-  const bool ring = p.l.cp > 1 && p.l.context == Context::ring;
+  if (backward) how.parts = how.tokens.groups = key_copies(p.c, p.l);
+  if (p.l.cp == 1) return how;
+  const bool ring = p.l.context == Context::ring;
   if (!ring && (!backward || p.l.context != Context::allgather)) return how;
   how.parts = p.l.cp;
   how.tokens = p.over_contexts().tokens;

@@ -60,7 +60,10 @@ Sharding held_in_batch(const Name& name) {
     if (of_operand(kind)) return gradient ? Sharding::tokens : Sharding::token_columns;
     return kind == "grad_in" ? Sharding::token_columns : Sharding::own_tokens;
   }
-  if (ends_with_one_of(module, {".act", ".core", ".rope", ".qk_norm", ".sinks"})) {
+  if (module.ends_with(".rope") || (module.ends_with(".core") && kind == "grad_in")) {
+    return Sharding::token_heads;
+  }
+  if (ends_with_one_of(module, {".act", ".core", ".qk_norm", ".sinks"})) {
     return Sharding::token_columns;
   }
   return of_operand(kind) ? Sharding::tokens : Sharding::own_tokens;
@@ -279,9 +282,22 @@ class Planner {
       rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(share * (tp_rank() + 1)), rows.end());
       rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(share * tp_rank()));
     }
+    if (sharding == Sharding::token_heads) return heads(rows, lies);
     const bool sliced = sliced_columns(sharding);
     const std::size_t cols = sliced ? lies.cols / tp() : lies.cols;
     for (const std::size_t row : rows) add_rows(row, 1, sliced ? cols * tp_rank() : 0, cols, lies);
+  }
+
+  // Blocks of columns, one beside the other here.
+  void heads(const std::vector<std::size_t>& rows, Placement& lies) const {
+    std::size_t column = 0;
+    for (const auto& [first, count] : columns_of_heads(c_, l_, at_.tp)) {
+      Placement block{lies.rows, lies.cols, {}};
+      for (const std::size_t row : rows) add_rows(row, 1, first, count, block);
+      for (Piece& piece : block.pieces) piece.local.col = column;
+      lies.pieces.insert(lies.pieces.end(), block.pieces.begin(), block.pieces.end());
+      column += count;
+    }
   }
 
   // The tensor that says which experts take each token.

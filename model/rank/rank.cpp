@@ -7,6 +7,7 @@
 #include "model/joints/layout.hpp"
 #include "model/joints/memory.hpp"
 #include "model/rank/shares.hpp"
+#include "model/spec/ownership.hpp"
 #include "model/state/state.hpp"
 #include "number/philox.hpp"
 #include "trace/graph.hpp"
@@ -83,6 +84,7 @@ Placement Rank::placed(const Tensor& x, Sharding sharding) const {
   if (sharding == Sharding::columns) {
     return column_slice(x.rows, x.cols * n, x.cols * mine, x.cols * (mine + 1));
   }
+  if (sharding == Sharding::token_heads) return placed_heads();
   const bool sliced = sliced_columns(sharding);
   const std::size_t cols = sliced ? x.cols * n : x.cols, column = sliced ? x.cols * mine : 0;
   if (sharding == Sharding::copies || sharding == Sharding::copy_columns) {
@@ -96,6 +98,21 @@ Placement Rank::placed(const Tensor& x, Sharding sharding) const {
   }
   return {static_cast<std::size_t>(c.tokens(where.micro_batch)), cols,
           pieces_of(rows, column, x.cols)};
+}
+
+Placement Rank::placed_heads() const {
+  Placement lies{static_cast<std::size_t>(c.tokens(where.micro_batch)),
+                 static_cast<std::size_t>(c.qkv_width()),
+                 {}};
+  std::size_t column = 0;
+  for (const auto& [first, count] : columns_of_heads(c, l, where.tp)) {
+    for (Piece piece : pieces_of(rows_of(where.cp), first, count)) {
+      piece.local.col = column;
+      lies.pieces.push_back(piece);
+    }
+    column += count;
+  }
+  return lies;
 }
 
 std::vector<std::size_t> Rank::rows_of(int rank) const {

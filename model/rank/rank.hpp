@@ -142,6 +142,7 @@ class Rank : public RankContext {
 
   // The format that a tensor is recorded in: of activations the one that they were rounded to.
   Format format_of(const Format& promised) const;
+  Placement placed_heads() const;
   // Is it the gradient of a matrix of first and last stage, here as one of them?
   bool is_of_both_ends(const std::string& gradient) const;
   // The tensor that a micro-batch's gradient is added to; null: zeros.

@@ -13,17 +13,17 @@
 namespace plumb::model {
 namespace {
 
-const std::vector<std::string> names{"dp",  "ep",     "tp",        "cp",      "pp",
-                                     "vpp", "zero",   "recompute", "offload", "overlap",
-                                     "sp",  "padded", "runs",      "split"};
+const std::vector<std::string> part_names{"dp",  "ep",     "tp",        "cp",      "pp",
+                                          "vpp", "zero",   "recompute", "offload", "overlap",
+                                          "sp",  "padded", "runs",      "split"};
 
 [[noreturn]] void refuse(const std::string& part) {
   const std::string name = part.substr(0, part.find_first_of("0123456789:-"));
   if (part.find_first_of(" \t") != std::string::npos) {
     throw Failure("layout part '" + part + "' has a blank in it; write parts with commas alone");
   }
-  if (std::ranges::find(names, name) == names.end()) {
-    if (const std::string meant = probably_meant(name, names); !meant.empty()) {
+  if (std::ranges::find(part_names, name) == part_names.end()) {
+    if (const std::string meant = probably_meant(name, part_names); !meant.empty()) {
       throw Failure("unknown layout part '" + part + "'; did you mean " + meant +
                     part.substr(name.size()) + "?");
     }
@@ -155,6 +155,21 @@ void check_stages(const Layout& l, const Config& c) {
                 std::to_string(l.stages()) + " stages; make them agree");
 }
 
+// There may be more tensor-parallel ranks than key/value heads: each head then has copies.
+void check_key_heads(const Layout& l, const Config& c) {
+  if (l.tp <= c.kv_heads) return divides(l.tp, c.kv_heads, "tp", "key/value heads");
+  const std::string ranks = "tp" + std::to_string(l.tp);
+  if (l.tp % c.kv_heads != 0 || c.qkv_width() % l.tp != 0) {
+    throw Failure(ranks + " is no multiple of the " + std::to_string(c.kv_heads) +
+                  " key/value heads, or does not divide the columns of queries, keys and values; "
+                  "choose a degree that does");
+  }
+  if (l.cp == 1 && c.qk_norm == 0 && c.latent == 0) return;
+  throw Failure(ranks + " copies the " + std::to_string(c.kv_heads) +
+                " key/value heads, which is not done under cp, --qk-norm and --latent; leave them "
+                "out, or choose a tp of at most that many");
+}
+
 }  // namespace
 
 Layout parse_layout(const std::string& text) {
@@ -225,7 +240,7 @@ void check_layout(const Layout& l, const Config& c, int most) {
                              "smaller degrees"));
   }
   divides(l.tp, c.heads, "tp", "heads");
-  divides(l.tp, c.kv_heads, "tp", "key/value heads");
+  check_key_heads(l, c);
   divides(l.tp, c.hidden, "tp", c.experts > 0 ? "units of an expert" : "units of the MLP");
   divides(l.tp, c.shared, "tp", "units of the shared expert");
   if (c.vocabulary() % l.tp != 0) {

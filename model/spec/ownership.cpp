@@ -1,5 +1,7 @@
 #include "model/spec/ownership.hpp"
 
+#include <algorithm>
+
 namespace plumb::model {
 
 bool on_both_ends(const Config& c, const Parameter& p) {
@@ -27,6 +29,19 @@ bool holds(const Config& c, const Layout& l, const Coordinates& at,
            const std::vector<Stage>& stages, const Parameter& p) {
   if (p.expert >= 0 && p.expert / (c.experts / l.ep) != at.dp / l.expert_copies()) return false;
   return holds_module(c, l, at, stages, p.name) || (on_both_ends(c, p) && at.pp == l.pp - 1);
+}
+
+int key_copies(const Config& c, const Layout& l) { return std::max(1, l.tp / c.kv_heads); }
+
+std::vector<Columns> columns_of_heads(const Config& c, const Layout& l, int tp) {
+  const auto whole = static_cast<std::size_t>(c.qkv_width());
+  const auto ranks = static_cast<std::size_t>(l.tp), rank = static_cast<std::size_t>(tp);
+  const auto copies = static_cast<std::size_t>(key_copies(c, l));
+  if (copies == 1) return {{whole / ranks * rank, whole / ranks}};
+  const auto dim = static_cast<std::size_t>(c.head_dim());
+  const std::size_t group = whole / static_cast<std::size_t>(c.kv_heads), keys = group - 2 * dim;
+  const std::size_t start = rank / copies * group, queries = keys / copies;
+  return {{start + rank % copies * queries, queries}, {start + keys, 2 * dim}};
 }
 
 }  // namespace plumb::model

@@ -2,6 +2,7 @@
 // promise (plan/shards), the run that is judged (rank) and estimates (traffic) share.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,15 @@ bool holds_module(const Config& config, const Layout& layout, const Coordinates&
 // Does a rank there hold (a slice of) a parameter?
 bool holds(const Config& config, const Layout& layout, const Coordinates& at,
            const std::vector<Stage>& stages, const Parameter& p);
+
+// How many tensor-parallel ranks have each key/value head: several where there are more ranks than
+// such heads. Each then has a copy of it beside some of the query heads of its group.
+int key_copies(const Config& config, const Layout& layout);
+// The columns of packed queries, keys and values that a tensor-parallel rank's heads have: blocks,
+// ascending. The product that makes them is sliced evenly all the same.
+struct Columns {
+  std::size_t first, count;
+};
+std::vector<Columns> columns_of_heads(const Config& config, const Layout& layout, int tp);
 
 }  // namespace plumb::model

@@ -11,6 +11,7 @@ namespace plumb::model {
 //   tokens          rows are tokens: those of this context
 //   own_tokens      of these the sequence-parallel slice, as in the residual stream
 //   token_columns   this context's tokens, the tensor-parallel slice of their columns
+//   token_heads     of these the columns of this rank's heads (model/spec/ownership.hpp)
 //   copies          rows are copies of tokens that experts take: those of this context's tokens
 //                   that the experts here take
 //   copy_columns    of these a slice of the columns
@@ -21,6 +22,7 @@ enum class Sharding {
   tokens,
   own_tokens,
   token_columns,
+  token_heads,
   copies,
   copy_columns
 };

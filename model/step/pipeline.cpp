@@ -166,7 +166,7 @@ class Pipeline {
     const Slice mine = rank_.joints.recompute.keeps(rank_.where, x.size(), promised);
     Tensor share(promised.last - promised.first, 1);
     std::copy_n(x.values.begin() + static_cast<std::ptrdiff_t>(mine.first),
-                std::min(share.size(), x.size() - mine.first), share.values.begin());
+                std::min(share.size(), mine.last - mine.first), share.values.begin());
     return share;
   }
   // Gathers the shares of all ranks.

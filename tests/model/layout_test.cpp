@@ -38,13 +38,14 @@ TEST(Layout, ReadsItsGrammar) {
 TEST(Layout, MustDivideTheModel) {
   Config c = config_of("llama");  // 8 heads, 4 KV heads, 4 layers
   c.micro_batches = 4;
-  for (const char* good : {"dp4,tp4,sp", "pp4", "pp3", "pp2,vpp2", "pp2:3+1", "dp4,tp4,pp4",
-                           "cp4:ulysses", "cp4:ring,tp2", "cp32,sp,tp2", "dp4,zero3:2"}) {
+  for (const char* good :
+       {"dp4,tp4,sp", "tp8,sp", "pp4", "pp3", "pp2,vpp2", "pp2:3+1", "dp4,tp4,pp4", "cp4:ulysses",
+        "cp4:ring,tp2", "cp32,sp,tp2", "dp4,zero3:2"}) {
     EXPECT_NO_THROW(check_layout(parse_layout(good), c)) << good;
   }
-  for (const char* bad :
-       {"tp3", "tp8", "dp3", "pp5", "pp2:3+2", "pp2:4", "vpp2", "pp4,vpp2", "pp2,vpp2:1+1",
-        "dp8,tp4,pp4", "cp3", "cp64", "cp4:ulysses,tp2", "dp4,zero1:3", "zero3:2"}) {
+  for (const char* bad : {"tp3", "tp8,cp2", "tp16", "dp3", "pp5", "pp2:3+2", "pp2:4", "vpp2",
+                          "pp4,vpp2", "pp2,vpp2:1+1", "dp8,tp4,pp4", "cp3", "cp64",
+                          "cp4:ulysses,tp2", "dp4,zero1:3", "zero3:2"}) {
     EXPECT_THROW(check_layout(parse_layout(bad), c), Failure) << bad;
   }
 }

@@ -98,6 +98,8 @@ std::vector<Case> cases() {
             "dp2,tp2,recompute:selective"}},
           {"llama+attention_dropout=0.1+sinks+documents=3+dropout=0.1",
            {"dp1", "tp2,sp", "cp2:ring,tp2,zero3", "cp2:ulysses", "cp2"}},
+          {"llama+sinks+documents=3+adapter=4",
+           {"tp4", "tp4,sp,recompute", "dp2,tp4,pp2,zero3,overlap:3"}},
           {"gpt+adapter=4", dense},
           {"llama+adapter=6+qk_norm+sinks+mtp=1+dropout=0.1", dense},
           {"gpt+idle_layers=1", dense},
@@ -124,6 +126,19 @@ TEST(Layouts, OfSixtyFourRanksKeepTheirPromise) {
     if (experts) run.config.heads = run.config.kv_heads = 8;
     EXPECT_EQ(parse_layout(layout).world_size(), 64);
     keeps_its_promise(run, layout, leaves_of_run(run));
+  }
+}
+
+// With fewer key/value heads than ranks, down to one, each rank has a copy of its group's.
+TEST(CopiedKeys, KeepTheirPromise) {
+  for (const char* family : {"gpt", "llama", "llama-moe"}) {
+    for (const char* recipe : {"bf16", "fp8-current"}) {
+      Training run = small_run(family, recipe);
+      run.config.kv_heads = 1;
+      for (const char* layout : {"tp2", "tp4,sp,recompute:selective", "dp2,tp4,pp2,zero1"}) {
+        keeps_its_promise(run, layout, leaves_of_run(run));
+      }
+    }
   }
 }
 
