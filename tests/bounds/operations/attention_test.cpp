@@ -170,5 +170,27 @@ TEST(AttentionChains, OfProbabilityGradientsEnterEachOthersSum) {
   EXPECT_GT(seen_in(e), 0.2);
 }
 
+// The same mask in BF16 stays inside, and comes near; another mask, or the mean in its place, does not.
+TEST(AttentionDropout, IsBoundedForItsMaskAlone) {
+  for (const char* id : {"attention", "attention_grad"}) {
+    Draw draw("plain", 6);
+    Example e = of_two_tokens(id, 8);
+    for (Matrix<double>& x : e.inputs) x = draw.matrix(x.rows, x.cols, bf16);
+    if (e.id == "attention") e.inputs.pop_back();
+    e.how.output = bf16;
+    e.attributes.insert({{"rate", 0.5}, {"mask", 3}});
+    Comparison same, another, none;
+    judge(e, evaluation_of(e), same);
+    EXPECT_EQ(same.violations, 0U) << id;
+    EXPECT_GT(same.largest_ratio, 0.3) << id;
+    Example other = e;
+    other.attributes["mask"] = 4;
+    judge(e, evaluation_of(other), another);
+    other.attributes["rate"] = 0;
+    judge(e, evaluation_of(other), none);
+    EXPECT_GT(std::min(another.violations, none.violations), 0U) << id;
+  }
+}
+
 }  // namespace
 }  // namespace plumb
