@@ -122,6 +122,7 @@ TEST_P(Traffic, IsWhatRunsSend) {
 INSTANTIATE_TEST_SUITE_P(Of, Traffic,
                          testing::Combine(testing::Values("gpt", "llama+qk_norm+sinks",
                                                           "gpt-moe+balance_bias+capacity=1.0",
+                                                          "llama+other_head+rope_stretch=4",
                                                           "gpt+latent=12+shared_key=4",
                                                           "llama+latent=12"),
                                           testing::Values("bf16", "fp8-current")),
