@@ -4,6 +4,7 @@
 
 #include "model/joints/layers.hpp"
 #include "model/layers/gradients.hpp"
+#include "model/rank/gathered_rows.hpp"
 #include "model/rank/parts.hpp"
 
 namespace plumb::model {
@@ -38,12 +39,46 @@ Operand column_operand(Rank& rank, const std::string& name, Tensor all) {
   return {std::move(all), {}};
 }
 
-Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
-  Tensor y = forward_product(rank, name, x);  // (T, F / tp)
+// The output of a column-parallel layer, from its product.
+static Tensor column_output(Rank& rank, const std::string& name, Tensor y) {
   if (has_bias(rank.c, name)) add_row(y, rank.bias(name).values);
   rank.round(y);
   rank.tap(name + "/out", y, Sharding::token_columns, rank.r.compute, rank.plain());
   return y;
+}
+
+Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
+  return column_output(rank, name, forward_product(rank, name, x));  // (T, F / tp)
+}
+
+// The product of rows as they come, this rank's first.                            // (T, F / tp)
+static Tensor product_of_rows(Rank& rank, const std::string& name, const Tensor& own,
+                              Operand& saved) {
+  GatheredRows gathered(rank, own, rank.room_of_rows);
+  const View<float> w = view(rank.factor(name, Product::fprop));
+  const int ranks = rank.where.tp_size;
+  Tensor y(own.rows * static_cast<std::size_t>(ranks), w.cols, to_be_written);
+  for (int step = 0; step < ranks; ++step) {
+    const int r = (rank.where.tp + step) % ranks;
+    const Tensor part = rank.multiply(gathered.of_rank(r, name), w, name, Product::fprop);
+    std::ranges::copy(part.values, y.row(static_cast<std::size_t>(r) * own.rows));
+  }
+  saved = {gathered.all(), {}};
+  rank.joints.linear.after_product(rank.at(name), view(saved.by_columns()), w, y);
+  return y;
+}
+
+Tensor gathering_column_forward(Rank& rank, const std::string& name, Tensor x, Operand& saved,
+                                Tensor& all) {
+  if (rank.l.sp && rank.where.tp_size > 1 && rank.streams.on() && rank.casts_of(name) == nullptr) {
+    Tensor y = product_of_rows(rank, name, x, saved);
+    if (rank.c.adapter > 0) all = saved.by_columns();
+    return column_output(rank, name, std::move(y));
+  }
+  Tensor tokens = all_tokens(rank, std::move(x));
+  if (rank.c.adapter > 0) all = tokens;
+  saved = column_operand(rank, name, std::move(tokens));
+  return column_forward(rank, name, saved);
 }
 
 // Records the gradient of a column-parallel layer's input, of this rank's tokens.

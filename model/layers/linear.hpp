@@ -22,8 +22,13 @@ Tensor all_tokens(Rank& rank, Tensor x);
 // The input of a column-parallel layer, as its product takes it, from all tokens.
 Operand column_operand(Rank& rank, const std::string& name, Tensor all);
 
-// dy are not cast yet.
 Tensor column_forward(Rank& rank, const std::string& name, const Operand& x);
+// The same from this rank's tokens of the residual stream: gathers them first or, where transfers
+// overlap and nothing is cast, multiplies the rows that are there while others come. `saved` gets the
+// operand, and `all` all tokens, if there is an adapter beside it.
+Tensor gathering_column_forward(Rank& rank, const std::string& name, Tensor x, Operand& saved,
+                                Tensor& all);
+// dy is not cast yet.
 // Returns dx for this rank's tokens of the residual stream.
 Tensor column_backward(Rank& rank, const std::string& name, const Operand& x, Tensor dy);
 

@@ -21,10 +21,9 @@ Tensor activation_backward(Rank& rank, const std::string& name, const Tensor& fc
 
 Tensor mlp_layer(Rank& rank, const std::string& name, Tensor x, Mlp& s) {
   const std::string fc1 = name + ".fc1", fc2 = name + ".fc2";
-  Tensor all = all_tokens(rank, std::move(x));
-  Tensor kept = kept_for_adapter(rank, all);
-  s.x = column_operand(rank, fc1, std::move(all));
-  s.fc1 = adapted_columns(rank, fc1, std::move(kept), column_forward(rank, fc1, s.x), s.of_fc1);
+  Tensor kept;
+  Tensor y = gathering_column_forward(rank, fc1, std::move(x), s.x, kept);
+  s.fc1 = adapted_columns(rank, fc1, std::move(kept), std::move(y), s.of_fc1);
   Tensor act = activation(rank, name + ".act", s.fc1, Sharding::token_columns);
   kept = kept_for_adapter(rank, act);
   s.act = input_operand(rank, fc2, std::move(act), Sharding::token_columns);

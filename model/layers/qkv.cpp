@@ -80,14 +80,12 @@ Tensor through_latent_backward(Rank& rank, const std::string& name, const Qkv& s
 }  // namespace
 
 Tensor qkv_layer(Rank& rank, const std::string& name, Tensor x, Qkv& saved) {
-  Tensor all = all_tokens(rank, std::move(x));
-  if (rank.c.latent > 0) return through_latent(rank, name, all, saved);
+  if (rank.c.latent > 0) return through_latent(rank, name, all_tokens(rank, std::move(x)), saved);
   const std::string product = name + rank.c.queries();
-  Tensor kept = kept_for_adapter(rank, all);
-  saved.x = column_operand(rank, product, std::move(all));
+  Tensor all;
+  Tensor y = gathering_column_forward(rank, product, std::move(x), saved.x, all);
   return with_copied_keys(
-      rank, adapted_columns(rank, product, std::move(kept), column_forward(rank, product, saved.x),
-                            saved.adapter));
+      rank, adapted_columns(rank, product, std::move(all), std::move(y), saved.adapter));
 }
 
 Tensor qkv_backward(Rank& rank, const std::string& name, const Qkv& saved, Tensor d_qkv) {

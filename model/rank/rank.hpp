@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -54,6 +55,8 @@ class Rank : public RankContext {
   Gathering gathering{*this, state};
   // Messages of keys and values and their gradients, from one context-parallel rank to the next.
   Channel ring{*this, {mesh.cp, Stream::ring_out, Stream::ring_in, "ring"}};
+  // The room of rows that come while a column-parallel layer multiplies (model/rank/gathered_rows.hpp).
+  std::shared_ptr<Tensor> room_of_rows;
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
   // The copy of a weight that a product takes (model/layers/operand.hpp).
   const Tensor& factor(const std::string& module, Product product) {

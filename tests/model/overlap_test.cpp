@@ -131,7 +131,7 @@ TEST(Interleavings, ChangeNoBitOfAHealthyRun) {
   }
   for (const auto what : {Wait::gradient, Wait::bucket_left, Wait::parameter, Wait::sent,
                           Wait::received, Wait::parked, Wait::brought_back, Wait::gradient_on_host,
-                          Wait::parameter_back, Wait::input_gradient}) {
+                          Wait::parameter_back, Wait::input_gradient, Wait::gathered_rows}) {
     EXPECT_GT((waits.counts[{what, true}]), 0) << static_cast<int>(what);
     EXPECT_GT((waits.counts[{what, false}]), 0) << static_cast<int>(what);
   }
