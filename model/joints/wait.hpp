@@ -11,7 +11,8 @@ enum class Wait {
   gradient,        // the sum, before the optimizer takes it; of: the gradient
   bucket_left,     // another bucket, before its outbox is filled; of: the first gradient there
   input_gradient,  // summed over tensor-parallel ranks, before it is used; of: the layer
-  gathered_rows,   // of another sequence-parallel rank, before a product takes them; of: the layer
+  gathered_rows,   // tokens of a sequence-parallel rank, before a product takes them; of: the layer
+  dispatched,      // copies of another rank's tokens, before experts take them; of: the dispatch
   parameter,       // gathered ahead, before its layer takes it; of: the parameter
   sent,            // the outbox's content, before it is filled again; of: stage or ring
   received,        // the input of a stage or a turn, before it starts; of: stage or ring

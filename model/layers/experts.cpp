@@ -1,10 +1,13 @@
 #include "model/layers/experts.hpp"
 
+#include <optional>
+
 #include "model/joints/experts.hpp"
 #include "model/layers/context.hpp"
 #include "model/layers/grouped.hpp"
 #include "model/layers/linear.hpp"
 #include "model/layers/norm.hpp"
+#include "model/rank/arriving_rows.hpp"
 
 namespace plumb::model {
 namespace {
@@ -55,16 +58,51 @@ std::size_t end_of(const Copies& copies, std::size_t expert) {
   return expert + 1 < copies.begin.size() ? copies.begin[expert] : copies.rows();
 }
 
-// Sends rows of this rank's micro-batch to the ranks of their experts, and receives theirs. The
-// zeros of dropped copies go along to the last rank, so that its record is whole.
-std::vector<Tensor> to_experts(Rank& rank, const Tensor& rows, const Copies& copies) {
-  std::vector<Tensor> parts;
-  const std::size_t n = experts_here(rank);
-  for (std::size_t e = 0; e + 1 < copies.begin.size(); e += n) {
-    parts.push_back(rows_between(rows, copies.begin[e], end_of(copies, e + n)));
+// Sends rows of this rank's micro-batch to the ranks of their experts, and receives theirs: all at
+// once or, where transfers overlap, while the experts here work on those that have come. The zeros of
+// dropped copies go along to the last rank, so that its record is whole.
+class ToExperts {
+ public:
+  // `of`: the module that waits are asked for.
+  ToExperts(Rank& rank, std::string of, const Tensor& rows, const Copies& copies,
+            const std::vector<Visit>& visits)
+      : rank_(rank), of_(std::move(of)) {
+    std::vector<Tensor> parts;
+    const std::size_t n = experts_here(rank);
+    for (std::size_t e = 0; e + 1 < copies.begin.size(); e += n) {
+      parts.push_back(rows_between(rows, copies.begin[e], end_of(copies, e + n)));
+    }
+    if (rank.streams.on() && rank.where.ep_size > 1) {
+      come_later(std::move(parts), visits);
+    } else {
+      came_ = rank.mesh.ep.exchange(parts);
+    }
   }
-  return rank.mesh.ep.exchange(parts);
-}
+  // Returns what came from an expert-parallel rank; waits for it. Once each.
+  Tensor of_rank(std::size_t from) {
+    if (!coming_) return std::move(came_[from]);
+    const View<float> rows = coming_->of_rank(static_cast<int>(from), of_);
+    Tensor own(rows.rows, rows.cols, to_be_written);
+    std::copy_n(rows.data, own.size(), own.values.begin());
+    return own;
+  }
+
+ private:
+  void come_later(std::vector<Tensor> parts, const std::vector<Visit>& visits) {
+    constexpr int tag = 4;
+    std::vector<ArrivingRows::Rows> to;
+    for (Tensor& part : parts) to.push_back(std::make_shared<const Tensor>(std::move(part)));
+    std::vector<std::size_t> from;
+    for (const Visit& visit : visits) from.push_back(visit.places.size());
+    coming_.emplace(rank_, ArrivingRows::Route{rank_.mesh.ep, Wait::dispatched, tag}, std::move(to),
+                    from, rank_.room_of_copies);
+  }
+
+  Rank& rank_;
+  std::string of_;
+  std::vector<Tensor> came_;
+  std::optional<ArrivingRows> coming_;
+};
 
 // Sends them back.                                                            // (T k / cp, D)
 Tensor from_experts(Rank& rank, const std::vector<Tensor>& parts) {
@@ -182,10 +220,12 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
   s.visits = visits_of(rank, s.routed.all_choices);
   Tensor rows = copy_tokens(all_tokens(rank, x), copies);
   rank.joints.experts.copied(rank.at(name + ".dispatch"), copies.begin.back(), rows);
-  std::vector<Tensor> parts = to_experts(rank, rows, copies);
-  for (std::size_t from = 0; from < parts.size(); ++from) {
+  ToExperts coming(rank, name + ".dispatch", rows, copies, s.visits);
+  std::vector<Tensor> parts(s.visits.size());
+  for (std::size_t from = 0; from < parts.size(); ++from) {  // in one order: ranks share scales
+    Tensor came = coming.of_rank(from);
     const Visiting visiting(rank, from, s.visits[from]);
-    parts[from] = through_experts(rank, name, std::move(parts[from]), s.visits[from]);
+    parts[from] = through_experts(rank, name, std::move(came), s.visits[from]);
   }
   s.fc2 = from_experts(rank, parts);
   Tensor y = weigh_rows(s.fc2, copies, s.routed.own.p, s.routed.choices, first_token(rank));
@@ -204,10 +244,12 @@ Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, c
   Tensor d_rows = spread_gradient(all_tokens(rank, dy), routed.p, routed.context_choices, copies);
   rank.round(d_rows);
   rank.joints.experts.copied(rank.at(name + ".combine"), copies.begin.back(), d_rows);
-  std::vector<Tensor> parts = to_experts(rank, d_rows, copies);
+  ToExperts coming(rank, name + ".combine", d_rows, copies, s.visits);
+  std::vector<Tensor> parts(s.visits.size());
   for (std::size_t from = 0; from < parts.size(); ++from) {
+    const Tensor came = coming.of_rank(from);
     const Visiting visiting(rank, from, s.visits[from]);
-    parts[from] = back_through_experts(rank, name, parts[from], s.visits[from]);
+    parts[from] = back_through_experts(rank, name, came, s.visits[from]);
   }
   Tensor dx = add_rows(from_experts(rank, parts), copies, first_token(rank), dy.rows);
   rank.round(dx);

@@ -4,7 +4,7 @@
 
 #include "model/joints/layers.hpp"
 #include "model/layers/gradients.hpp"
-#include "model/rank/gathered_rows.hpp"
+#include "model/rank/arriving_rows.hpp"
 #include "model/rank/parts.hpp"
 
 namespace plumb::model {
@@ -54,10 +54,14 @@ Tensor column_forward(Rank& rank, const std::string& name, const Operand& x) {
 // The product of rows as they come, this rank's first.                            // (T, F / tp)
 static Tensor product_of_rows(Rank& rank, const std::string& name, const Tensor& own,
                               Operand& saved) {
-  GatheredRows gathered(rank, own, rank.room_of_rows);
-  const View<float> w = view(rank.factor(name, Product::fprop));
+  constexpr int tag = 3;
   const int ranks = rank.where.tp_size;
-  Tensor y(own.rows * static_cast<std::size_t>(ranks), w.cols, to_be_written);
+  const auto n = static_cast<std::size_t>(ranks);
+  ArrivingRows gathered(rank, {rank.mesh.tp, Wait::gathered_rows, tag},
+                        std::vector(n, std::make_shared<const Tensor>(own)),
+                        std::vector(n, own.rows), rank.room_of_rows);
+  const View<float> w = view(rank.factor(name, Product::fprop));
+  Tensor y(own.rows * n, w.cols, to_be_written);
   for (int step = 0; step < ranks; ++step) {
     const int r = (rank.where.tp + step) % ranks;
     const Tensor part = rank.multiply(gathered.of_rank(r, name), w, name, Product::fprop);

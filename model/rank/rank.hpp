@@ -55,8 +55,9 @@ class Rank : public RankContext {
   Gathering gathering{*this, state};
   // Messages of keys and values and their gradients, from one context-parallel rank to the next.
   Channel ring{*this, {mesh.cp, Stream::ring_out, Stream::ring_in, "ring"}};
-  // The room of rows that come while a column-parallel layer multiplies (model/rank/gathered_rows.hpp).
-  std::shared_ptr<Tensor> room_of_rows;
+  // Rooms of rows that come while a rank computes (model/rank/arriving_rows.hpp): tokens that a
+  // column-parallel layer multiplies, copies that experts take.
+  std::shared_ptr<Tensor> room_of_rows, room_of_copies;
   const Tensor& weight(const std::string& module) { return param(module + ".weight"); }
   // The copy of a weight that a product takes (model/layers/operand.hpp).
   const Tensor& factor(const std::string& module, Product product) {

@@ -116,11 +116,18 @@ struct Waits {
 
 TEST(Interleavings, ChangeNoBitOfAHealthyRun) {
   Waits waits;
-  for (const char* family : {"gpt", "llama", "llama-moe"}) {
+  const std::vector<std::string> dense{"dp4",
+                                       "dp2,tp2,sp,pp2",
+                                       "pp2,vpp2",
+                                       "dp2,zero3,tp2",
+                                       "dp4,zero3,recompute:uniform2",
+                                       "offload,pp2",
+                                       "dp2,offload,recompute:uniform2,zero1"};
+  const std::vector<std::string> of_experts{"dp4", "dp2,ep2,tp2,sp", "dp4,ep4,zero2"};
+  for (const auto& [family, layouts] :
+       {std::pair{"gpt", dense}, {"llama", dense}, {"llama-moe", of_experts}}) {
     Case of(family, "bf16");
-    for (const std::string layout :
-         {"dp4", "dp2,tp2,sp,pp2", "pp2,vpp2", "dp2,zero3,tp2", "dp4,zero3,recompute:uniform2",
-          "offload,pp2", "dp2,offload,recompute:uniform2,zero1"}) {
+    for (const std::string& layout : layouts) {
       const auto alone = of.records(layout, 0, Joints());
       for (int seed = 1; seed <= 3; ++seed) {
         Joints joints;
@@ -129,9 +136,10 @@ TEST(Interleavings, ChangeNoBitOfAHealthyRun) {
       }
     }
   }
-  for (const auto what : {Wait::gradient, Wait::bucket_left, Wait::parameter, Wait::sent,
-                          Wait::received, Wait::parked, Wait::brought_back, Wait::gradient_on_host,
-                          Wait::parameter_back, Wait::input_gradient, Wait::gathered_rows}) {
+  for (const auto what :
+       {Wait::gradient, Wait::bucket_left, Wait::parameter, Wait::sent, Wait::received,
+        Wait::parked, Wait::brought_back, Wait::gradient_on_host, Wait::parameter_back,
+        Wait::input_gradient, Wait::gathered_rows, Wait::dispatched}) {
     EXPECT_GT((waits.counts[{what, true}]), 0) << static_cast<int>(what);
     EXPECT_GT((waits.counts[{what, false}]), 0) << static_cast<int>(what);
   }
