@@ -107,6 +107,10 @@ void refuse_unmet(const Bug& bug, const Training& run, double magnitude) {
     no("needs a recipe that promises an FP32 wire, such as " + recipe.id + "; say --recipe " +
        recipe.id);
   }
+  if (!(recipe.stream == recipe.compute) && run.recipe.stream == run.recipe.compute) {
+    no("needs a recipe whose residual stream is wider than its activations, such as " + recipe.id +
+       "; say --recipe " + recipe.id);
+  }
   if (recipe.operands && !run.recipe.operands) {
     no("needs a recipe with short operands, such as " + recipe.id + "; say --recipe " + recipe.id);
   }

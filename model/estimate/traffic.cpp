@@ -146,7 +146,7 @@ class Sender {
   void for_embedding() {
     add("embedding/out", "tp", l.tp, "sum", fp32, batches(), stream());
     if (l.sp) {
-      add("embedding/grad_out", "tp", l.tp, "gather", r.compute, batches(), stream() / l.tp);
+      add("embedding/grad_out", "tp", l.tp, "gather", r.stream, batches(), stream() / l.tp);
     }
   }
 
@@ -168,9 +168,9 @@ class Sender {
       forward += s + 1 < all ? 1 : 0;
       backward += s > 0 ? 1 : 0;
     }
-    add("activations between stages", "pp", l.pp, "send", r.compute, forward * batches() * pieces,
+    add("activations between stages", "pp", l.pp, "send", r.stream, forward * batches() * pieces,
         letters / pieces);
-    add("gradients between stages", "pp", l.pp, "send", r.compute, backward * batches() * pieces,
+    add("gradients between stages", "pp", l.pp, "send", r.stream, backward * batches() * pieces,
         letters / pieces);
   }
 

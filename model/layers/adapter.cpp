@@ -34,8 +34,8 @@ Tensor adapted_columns_backward(Rank& rank, const std::string& name, const Adapt
                                 Tensor dx) {
   if (rank.c.adapter == 0) return dx;
   const Tensor d_low = column_backward(rank, name + ".adapter_up", s.low, std::move(dy));
-  return residual(rank, name + ".adapted/grad_in", dx,
-                  whole_backward(rank, name + ".adapter_down", s.x, d_low));
+  return sum_of_two(rank, name + ".adapted/grad_in", dx,
+                    whole_backward(rank, name + ".adapter_down", s.x, d_low));
 }
 
 Tensor adapted_rows(Rank& rank, const std::string& name, Tensor x, Tensor y, Adapter& s) {
@@ -43,7 +43,7 @@ Tensor adapted_rows(Rank& rank, const std::string& name, Tensor x, Tensor y, Ada
   const std::string down = name + ".adapter_down", up = name + ".adapter_up";
   s.x = input_operand(rank, down, std::move(x), Sharding::token_columns);
   s.low = input_operand(rank, up, all_tokens(rank, row_forward(rank, down, s.x)), Sharding::tokens);
-  return residual(rank, name + ".adapted/out", y, whole_forward(rank, up, s.low));
+  return sum_of_two(rank, name + ".adapted/out", y, whole_forward(rank, up, s.low));
 }
 
 Tensor adapted_rows_backward(Rank& rank, const std::string& name, const Adapter& s,

@@ -36,13 +36,13 @@ Tensor layer_forward(Rank& rank, int layer, Tensor x, Saved& s) {
 Tensor layer_backward(Rank& rank, int layer, Saved& s, const Tensor& dy) {
   rank.where.layer = layer;
   const std::string name = "layers." + std::to_string(layer);
-  Tensor d_mlp = dropped(rank, name + ".mlp.dropout", "grad_in", dy);
+  Tensor d_mlp = branch_gradient(rank, name + ".mlp", dy);
   const Tensor d_norm2 = rank.c.experts > 0
                              ? experts_backward(rank, name + ".mlp", s.experts, d_mlp)
                              : mlp_backward(rank, name + ".mlp", s.mlp, std::move(d_mlp));
   const Tensor d_middle = residual(rank, name + ".attn.add/grad_out", dy,
                                    norm_layer_backward(rank, name + ".norm2", s.middle, d_norm2));
-  Tensor d_attended = dropped(rank, name + ".attn.dropout", "grad_in", d_middle);
+  Tensor d_attended = branch_gradient(rank, name + ".attn", d_middle);
   const std::string proj = name + ".attn.proj";
   const Tensor kept = kept_for_adapter(rank, d_attended);
   Tensor d_o = adapted_rows_backward(rank, proj, s.of_proj, kept,

@@ -25,8 +25,13 @@ Tensor dropped(Rank& rank, const std::string& name, const char* kind, Tensor x) 
       }
     }
   }
-  rank.round(x);
-  rank.hand_on(name + "/" + kind, x, Sharding::own_tokens, rank.r.compute, rank.plain());
+  if (name.starts_with("embedding")) {
+    rank.round_to_stream(x);
+    rank.hand_on(name + "/" + kind, x, Sharding::own_tokens, rank.r.stream, rank.on_stream());
+  } else {
+    rank.round(x);
+    rank.hand_on(name + "/" + kind, x, Sharding::own_tokens, rank.r.compute, rank.plain());
+  }
   return x;
 }
 

@@ -75,9 +75,9 @@ Tensor embed(Rank& rank, const Batch& batch) {
     for (std::size_t t = 0; t < x.rows; ++t) {
       for (std::size_t j = 0; j < x.cols; ++j) x(t, j) += table_of_positions(positions[t], j);
     }
-    rank.round(x);
+    rank.round_to_stream(x);
   }
-  rank.hand_on("embedding/out", x, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on("embedding/out", x, Sharding::own_tokens, rank.r.stream, rank.on_stream());
   return dropped(rank, "embedding.dropout", "out", std::move(x));
 }
 

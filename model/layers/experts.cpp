@@ -235,7 +235,7 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
   rank.round(y);
   rank.tap(name + ".combine/out", y, Sharding::own_tokens, rank.r.compute, rank.plain());
   if (rank.c.shared == 0) return y;
-  return residual(rank, name + ".sum/out", y, mlp_layer(rank, name + ".shared", x, s.shared));
+  return sum_of_two(rank, name + ".sum/out", y, mlp_layer(rank, name + ".shared", x, s.shared));
 }
 
 Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, const Tensor& dy) {
@@ -255,11 +255,11 @@ Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, c
   rank.round(dx);
   rank.tap(name + ".dispatch/grad_in", dx, Sharding::own_tokens, rank.r.compute, rank.plain());
   const Tensor dp = gradient_of_weights(rank, name, s, dy);
-  dx = residual(rank, name + ".dispatch.add/grad_out", dx,
-                router_backward(rank, name + ".router", routed, dp));
+  dx = sum_of_two(rank, name + ".dispatch.add/grad_out", dx,
+                  router_backward(rank, name + ".router", routed, dp));
   if (rank.c.shared == 0) return dx;
-  return residual(rank, name + ".sum/grad_in", dx,
-                  mlp_backward(rank, name + ".shared", s.shared, dy));
+  return sum_of_two(rank, name + ".sum/grad_in", dx,
+                    mlp_backward(rank, name + ".shared", s.shared, dy));
 }
 
 }  // namespace plumb::model

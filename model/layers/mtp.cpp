@@ -38,8 +38,8 @@ Tensor predict_ahead(Rank& rank, const Batch& batch, const Tensor& x, Tensor& dw
   const Operand embedded =
       seen_by(rank, "mtp.proj_embedding", norm_layer(rank, "mtp.norm_embedding", looked_up));
   const Tensor of_hidden = whole_forward(rank, "mtp.proj_hidden", hidden);
-  Tensor y = residual(rank, "mtp.proj/out", of_hidden,
-                      whole_forward(rank, "mtp.proj_embedding", embedded));
+  Tensor y = sum_of_two(rank, "mtp.proj/out", of_hidden,
+                        whole_forward(rank, "mtp.proj_embedding", embedded));
   Saved saved;
   const Tensor out = layer_forward(rank, rank.c.layers, std::move(y), saved);
 

@@ -10,7 +10,10 @@ namespace plumb::model {
 
 Tensor norm_layer(Rank& rank, const std::string& name, const Tensor& x);
 Tensor norm_layer_backward(Rank& rank, const std::string& name, const Tensor& x, const Tensor& dy);
-// y = a + b in the residual stream, recorded as `name`.
+// y = a + b, recorded as `name`, within a layer and in the residual stream.
+Tensor sum_of_two(Rank& rank, const std::string& name, const Tensor& a, const Tensor& b);
 Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tensor& b);
+// What a branch beside the stream gets of its gradient, through its dropout or as `compute` holds it.
+Tensor branch_gradient(Rank& rank, const std::string& name, const Tensor& dy);
 
 }  // namespace plumb::model

@@ -70,11 +70,11 @@ Tensor through_latent_backward(Rank& rank, const std::string& name, const Qkv& s
   record(queries, d.q);
   record(attn + ".kv_up", d.kv);
   Tensor dx = column_backward(rank, queries, s.x, std::move(d.q));
-  dx = residual(rank, attn + ".kv_down.add/grad_out", dx,
-                keys_and_values_backward(rank, attn, s, std::move(d.kv)));
+  dx = sum_of_two(rank, attn + ".kv_down.add/grad_out", dx,
+                  keys_and_values_backward(rank, attn, s, std::move(d.kv)));
   if (shared == 0) return dx;
-  return residual(rank, attn + ".shared_key.add/grad_out", dx,
-                  shared_key_backward(rank, attn, s, std::move(d.shared)));
+  return sum_of_two(rank, attn + ".shared_key.add/grad_out", dx,
+                    shared_key_backward(rank, attn, s, std::move(d.shared)));
 }
 
 }  // namespace

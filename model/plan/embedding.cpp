@@ -8,7 +8,7 @@ std::string embedding(Promise& p) {
   if (p.gpt()) lookup.push_back(Promise::weight("position"));
   if (p.gpt() && p.c.documents > 0) lookup.push_back(p.at("data", "positions"));
   const std::string x = p.at("embedding", "out");
-  p.node("embedding", lookup, {x}, p.plain());
+  p.node("embedding", lookup, {x}, p.on_stream());
   return x;
 }
 

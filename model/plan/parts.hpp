@@ -51,6 +51,11 @@ std::string norm(Promise& p, const std::string& name, const std::string& x);
 std::string norm_grad(Promise& p, const std::string& name, const std::string& x,
                       const std::string& dy);
 std::string add(Promise& p, const std::string& a, const std::string& b, const std::string& as);
+// The same into the residual stream; and what a branch beside it gets of the stream's gradient, by way
+// of its dropout or a cast.
+std::string add_to_stream(Promise& p, const std::string& a, const std::string& b,
+                          const std::string& as);
+std::string branch_grad(Promise& p, const std::string& name, const std::string& dy);
 
 // dropout.cpp: dropout of x, recorded as `kind` of the module; without dropout x itself
 std::string dropped(Promise& p, const std::string& name, const char* kind, const std::string& x);

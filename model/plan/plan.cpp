@@ -28,7 +28,7 @@ void backward(Promise& p) {
   p.phase = Phase::backward;
   const std::string x = stream(p, p.c.layers), h = p.at("final_norm", "out");
   std::string dx = norm_grad(p, "final_norm", x, head_and_loss_grad(p, "", h));
-  if (p.c.mtp > 0) dx = add(p, dx, predict_ahead_grad(p, x), p.at("mtp.add", "grad_out"));
+  if (p.c.mtp > 0) dx = add_to_stream(p, dx, predict_ahead_grad(p, x), p.at("mtp.add", "grad_out"));
   for (int n = p.c.layers - 1; n >= 0; --n) {
     if (!is_idle(p.c, n, p.step)) dx = layer_backward(p, n, stream(p, n), dx);
   }

@@ -47,6 +47,7 @@ class Promise {
 
   // --- evaluations ---
   Evaluation plain() const { return {1, fp32, r.compute}; }
+  Evaluation on_stream() const { return {1, fp32, r.stream}; }
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
   // A contraction that tensor-parallel ranks share; its parts travel in the recipe's wire format.
   Evaluation across_tp() const { return l.tp == 1 ? plain() : Evaluation{l.tp, r.wire, r.compute}; }

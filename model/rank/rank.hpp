@@ -122,10 +122,15 @@ class Rank : public RankContext {
 
   // Evaluations as executed.
   Evaluation plain() const { return {1, fp32, r.compute}; }
+  Evaluation on_stream() const { return {1, fp32, r.stream}; }
   static Evaluation in_fp32() { return {1, fp32, fp32}; }
 
   // Rounds a result to the format of activations, to nearest or by this rank's draws.
   void round(Tensor& x);
+  // The same to that of the residual stream.
+  void round_to_stream(Tensor& x) {
+    if (r.stream == r.compute) round(x);
+  }
   // op(a) op(b) in FP32; in a linear layer, in the chains that the recipe has for that product.
   Tensor multiply(View<float> a, View<float> b) const;
   Tensor multiply(View<float> a, View<float> b, const std::string& module, Product product) const;

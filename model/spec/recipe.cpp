@@ -222,19 +222,24 @@ std::vector<DelayedOperand> delayed_operands(const Config& config, const Recipe&
 Recipe recipe_from_json(const std::string& text, const std::string& where) {
   const nlohmann::json fields = recipe_json(text, where);
   const RecipeCard card(fields, where,
-                        {"id", "title", "compute", "wire", "rounding", "operands", "masters",
-                         "moments", "update", "loss_scale"},
+                        {"id", "title", "compute", "stream", "wire", "rounding", "operands",
+                         "masters", "moments", "update", "loss_scale"},
                         a_recipe);
   Recipe recipe;
   recipe.id = id_of(card);
   recipe.title = card.text("title");
   recipe.compute = card.format("compute", {"fp32", "bf16", "fp16"});
+  recipe.stream = recipe.compute;
+  if (card.has("stream")) {
+    recipe.stream = card.format("stream", {"fp32", std::string(recipe.compute.name)});
+  }
   recipe.wire = card.format("wire", {"fp32", "bf16", "fp16"});
   if (card.has("rounding")) {
     recipe.stochastic_results = card.choice("rounding", {"nearest", "stochastic"}) == "stochastic";
   }
-  if (recipe.stochastic_results && recipe.compute == fp32) {
-    card.refuse("rounding", "choose compute = 'bf16' or 'fp16', or rounding = 'nearest'");
+  if (recipe.stochastic_results && (recipe.compute == fp32 || recipe.stream == fp32)) {
+    card.refuse("rounding",
+                "choose compute and stream = 'bf16' or 'fp16', or rounding = 'nearest'");
   }
   if (card.has("operands")) recipe.operands = casts_of(card);
   read_update(card, recipe);
@@ -268,6 +273,11 @@ std::string wrong_draws(const Recipe& recipe, const Layout& l, const Config& con
 void check_recipe(const Recipe& recipe, const Layout& layout, const Config& config) {
   if (const std::string wrong = wrong_draws(recipe, layout, config); !wrong.empty()) {
     throw Failure(wrong);
+  }
+  if (config.mtp > 0 && !(recipe.stream == recipe.compute)) {
+    throw Failure("recipe " + recipe.id + " keeps the residual stream in " +
+                  std::string(recipe.stream.name) +
+                  ", which an extra head is not made for; leave --mtp out");
   }
   if (config.idle_layers == 0 || !recipe.operands) return;
   for (const OperandCast* cast :

@@ -77,6 +77,7 @@ struct Recipe {
   std::string id;
   std::string title;
   Format compute = fp32;  // activations, their gradients, and the parameters that products see
+  Format stream = fp32;   // the residual stream and its gradients: `compute` or FP32
   Format wire = fp32;     // in which parts of an activation travel between ranks
   // Activations and their gradients are rounded stochastically, each rank by draws of its own; parts
   // that travel and operands of products are not.
@@ -125,7 +126,8 @@ bool draws_results(const Recipe& recipe, const Layout& layout);
 // activation over tp without sp, of key heads, of what backward computes again, of routers. Empty:
 // nothing.
 std::string wrong_draws(const Recipe& recipe, const Layout& layout, const Config& config);
-// Throws Failure with that, or if layers are idle whose scales come from histories.
+// Throws Failure with that, if layers are idle whose scales come from histories, or if an extra head
+// stands beside a stream of another format.
 void check_recipe(const Recipe& recipe, const Layout& layout, const Config& config);
 
 // Throws Failure on an unknown id, listing the known.

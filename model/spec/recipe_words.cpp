@@ -56,6 +56,7 @@ std::vector<std::pair<std::string, std::string>> described(const Recipe& recipe)
   };
   return {{"title", recipe.title},
           {"compute", std::string(recipe.compute.name)},
+          {"residual stream", std::string(recipe.stream.name)},
           {"wire", std::string(recipe.wire.name)},
           {"rounding of results",
            recipe.stochastic_results ? "stochastic, from the second rank on" : "nearest"},

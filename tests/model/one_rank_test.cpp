@@ -252,9 +252,9 @@ const auto name_of_both = [](const auto& of) {
 INSTANTIATE_TEST_SUITE_P(Of, Promise,
                          testing::Combine(testing::Values("gpt", "llama", "gpt-moe", "llama-moe"),
                                           testing::Values("fp32", "tf32", "bf16", "bf16-wire32",
-                                                          "fp16", "bf16-pure", "bf16-stochastic",
-                                                          "fp8-delayed", "mxfp8", "fp8-block",
-                                                          "nvfp4", "fp8-current")),
+                                                          "bf16-stream32", "fp16", "bf16-pure",
+                                                          "bf16-stochastic", "fp8-delayed", "mxfp8",
+                                                          "fp8-block", "nvfp4", "fp8-current")),
                          name_of_both);
 INSTANTIATE_TEST_SUITE_P(OfChoices, Promise,
                          testing::Combine(testing::Values("gpt+sinks+qk_norm+documents=3",
