@@ -59,7 +59,7 @@ std::vector<std::size_t> own_positions(const Rank& rank, const Batch& batch) {
 
 Tensor look_up(Rank& rank, const std::string& name, const Tensor& ids) {
   Tensor x = rows_of_table(rank, name, ids);
-  rank.hand_on(name + "/out", x, Sharding::own_tokens, rank.r.compute, rank.plain());
+  rank.hand_on(name + "/out", x, Sharding::own_tokens, rank.r.stream, rank.on_stream());
   return x;
 }
 

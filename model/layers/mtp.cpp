@@ -38,8 +38,8 @@ Tensor predict_ahead(Rank& rank, const Batch& batch, const Tensor& x, Tensor& dw
   const Operand embedded =
       seen_by(rank, "mtp.proj_embedding", norm_layer(rank, "mtp.norm_embedding", looked_up));
   const Tensor of_hidden = whole_forward(rank, "mtp.proj_hidden", hidden);
-  Tensor y = sum_of_two(rank, "mtp.proj/out", of_hidden,
-                        whole_forward(rank, "mtp.proj_embedding", embedded));
+  Tensor y = residual(rank, "mtp.proj/out", of_hidden,
+                      whole_forward(rank, "mtp.proj_embedding", embedded));
   Saved saved;
   const Tensor out = layer_forward(rank, rank.c.layers, std::move(y), saved);
 
@@ -51,7 +51,8 @@ Tensor predict_ahead(Rank& rank, const Batch& batch, const Tensor& x, Tensor& dw
   dw = recorded_part(rank, "head.mtp.weight", std::move(dw));
   rank.add_up("mtp.loss/out", loss);
 
-  const Tensor d_y = layer_backward(rank, rank.c.layers, saved, d_out);
+  const Tensor d_y =
+      as_computed(rank, "mtp.proj", layer_backward(rank, rank.c.layers, saved, d_out));
   const Tensor d_hidden = whole_backward(rank, "mtp.proj_hidden", hidden, d_y);
   const Tensor d_embedded = whole_backward(rank, "mtp.proj_embedding", embedded, d_y);
   const Tensor d_looked_up = norm_layer_backward(rank, "mtp.norm_embedding", looked_up, d_embedded);

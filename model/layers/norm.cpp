@@ -42,7 +42,11 @@ Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tens
 }
 
 Tensor branch_gradient(Rank& rank, const std::string& name, const Tensor& dy) {
-  if (rank.c.dropout > 0) return dropped(rank, name + ".dropout", "grad_in", dy);
+  return rank.c.dropout > 0 ? dropped(rank, name + ".dropout", "grad_in", dy)
+                            : as_computed(rank, name, dy);
+}
+
+Tensor as_computed(Rank& rank, const std::string& name, const Tensor& dy) {
   if (rank.r.stream == rank.r.compute) return dy;
   Tensor d = dy;
   rank.round(d);

@@ -15,5 +15,6 @@ Tensor sum_of_two(Rank& rank, const std::string& name, const Tensor& a, const Te
 Tensor residual(Rank& rank, const std::string& name, const Tensor& a, const Tensor& b);
 // What a branch beside the stream gets of its gradient, through its dropout or as `compute` holds it.
 Tensor branch_gradient(Rank& rank, const std::string& name, const Tensor& dy);
+Tensor as_computed(Rank& rank, const std::string& name, const Tensor& dy);  // the latter
 
 }  // namespace plumb::model

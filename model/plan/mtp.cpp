@@ -11,12 +11,12 @@ std::string block_of(const Promise& p) { return Promise::layer(p.c.layers); }
 void predict_ahead(Promise& p, const std::string& x) {
   const std::string looked_up = p.at("mtp.embedding", "out");
   p.node("embedding", {p.at("data", "labels"), Promise::weight("embedding")}, {looked_up},
-         p.plain());
+         p.on_stream());
   const std::string hidden =
       linear(p, "mtp.proj_hidden", norm(p, "mtp.norm_hidden", x), Sharding::whole);
   const std::string embedded =
       linear(p, "mtp.proj_embedding", norm(p, "mtp.norm_embedding", looked_up), Sharding::whole);
-  const std::string y = add(p, hidden, embedded, p.at("mtp.proj", "out"));
+  const std::string y = add_to_stream(p, hidden, embedded, p.at("mtp.proj", "out"));
   const std::string out = layer_forward(p, p.c.layers, y);
   head_and_loss(p, "mtp.", norm(p, "mtp.final_norm", out));
 }
@@ -27,7 +27,8 @@ std::string predict_ahead_grad(Promise& p, const std::string& x) {
   const std::string dh = head_and_loss_grad(p, "mtp.", p.at("mtp.final_norm", "out"));
   const std::string d_out =
       norm_grad(p, "mtp.final_norm", p.at(block_of(p) + ".mlp.add", "out"), dh);
-  const std::string d_y = layer_backward(p, p.c.layers, p.at("mtp.proj", "out"), d_out);
+  const std::string d_y =
+      as_computed(p, "mtp.proj", layer_backward(p, p.c.layers, p.at("mtp.proj", "out"), d_out));
   const std::string d_hidden =
       linear_grad(p, "mtp.proj_hidden", p.at("mtp.norm_hidden", "out"), d_y, Sharding::whole);
   const std::string d_embedded =

@@ -38,7 +38,10 @@ std::string add_to_stream(Promise& p, const std::string& a, const std::string& b
 }
 
 std::string branch_grad(Promise& p, const std::string& name, const std::string& dy) {
-  if (p.c.dropout > 0) return dropped(p, name + ".dropout", "grad_in", dy);
+  return p.c.dropout > 0 ? dropped(p, name + ".dropout", "grad_in", dy) : as_computed(p, name, dy);
+}
+
+std::string as_computed(Promise& p, const std::string& name, const std::string& dy) {
   if (p.r.stream == p.r.compute) return dy;
   const std::string d = p.at(name + ".branch", "grad_in");
   p.node("cast", {dy}, {d}, p.plain());

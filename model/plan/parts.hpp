@@ -56,6 +56,7 @@ std::string add(Promise& p, const std::string& a, const std::string& b, const st
 std::string add_to_stream(Promise& p, const std::string& a, const std::string& b,
                           const std::string& as);
 std::string branch_grad(Promise& p, const std::string& name, const std::string& dy);
+std::string as_computed(Promise& p, const std::string& name, const std::string& dy);  // the cast
 
 // dropout.cpp: dropout of x, recorded as `kind` of the module; without dropout x itself
 std::string dropped(Promise& p, const std::string& name, const char* kind, const std::string& x);

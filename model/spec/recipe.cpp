@@ -274,11 +274,6 @@ void check_recipe(const Recipe& recipe, const Layout& layout, const Config& conf
   if (const std::string wrong = wrong_draws(recipe, layout, config); !wrong.empty()) {
     throw Failure(wrong);
   }
-  if (config.mtp > 0 && !(recipe.stream == recipe.compute)) {
-    throw Failure("recipe " + recipe.id + " keeps the residual stream in " +
-                  std::string(recipe.stream.name) +
-                  ", which an extra head is not made for; leave --mtp out");
-  }
   if (config.idle_layers == 0 || !recipe.operands) return;
   for (const OperandCast* cast :
        {&recipe.operands->activations, &recipe.operands->weights, &recipe.operands->gradients}) {

@@ -126,8 +126,7 @@ bool draws_results(const Recipe& recipe, const Layout& layout);
 // activation over tp without sp, of key heads, of what backward computes again, of routers. Empty:
 // nothing.
 std::string wrong_draws(const Recipe& recipe, const Layout& layout, const Config& config);
-// Throws Failure with that, if layers are idle whose scales come from histories, or if an extra head
-// stands beside a stream of another format.
+// Throws Failure with that, or if layers are idle whose scales come from histories.
 void check_recipe(const Recipe& recipe, const Layout& layout, const Config& config);
 
 // Throws Failure on an unknown id, listing the known.

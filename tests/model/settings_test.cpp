@@ -108,16 +108,23 @@ std::vector<Case> cases() {
           {"llama-moe+weight_decay=0.01+vocabulary_padding=8+label_smoothing=0.05", of_experts}};
 }
 
+const auto name_of_both = [](const auto& of) {
+  std::string name = std::get<0>(of.param).first + "_" + std::get<1>(of.param);
+  std::ranges::replace_if(
+      name, [](char c) { return !std::isalnum(c); }, '_');
+  return name;
+};
 INSTANTIATE_TEST_SUITE_P(Of, Settings,
                          testing::Combine(testing::ValuesIn(cases()),
                                           testing::Values("bf16", "nvfp4")),
-                         [](const auto& of) {
-                           std::string name = std::get<0>(of.param).first;
-                           name += std::string("_") + std::get<1>(of.param);
-                           std::ranges::replace_if(
-                               name, [](char c) { return !std::isalnum(c); }, '_');
-                           return name;
-                         });
+                         name_of_both);
+INSTANTIATE_TEST_SUITE_P(
+    OfAWideStream, Settings,
+    testing::Combine(testing::Values(Case{"gpt+mtp=1+dropout=0.1", {"dp1", "cp2,tp2,sp,recompute"}},
+                                     Case{"llama-moe+mtp=1", {"dp2,ep2,tp2,sp,zero3,pp2"}},
+                                     Case{"llama+latent=12", {"tp2,sp", "pp2,overlap:3"}}),
+                     testing::Values("bf16-stream32")),
+    name_of_both);
 
 TEST(Layouts, OfSixtyFourRanksKeepTheirPromise) {
   for (const char* layout : {"dp4,tp4,sp,cp2,pp2,zero1", "dp4,ep4,tp4,sp,cp2:ulysses,pp2"}) {
