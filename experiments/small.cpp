@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "model/data/text.hpp"
@@ -35,6 +36,7 @@ Config small_model_like(const Config& of) {
   for (const Size& size : sizes()) {
     if (size.of_model() && size.least == 0) config.*size.field = of.*size.field;
   }
+  config.kv_heads = std::min(config.kv_heads, of.kv_heads);
   return config;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "model/data/text.hpp"
@@ -19,9 +20,15 @@ constexpr int training_steps = 1500;
 // Is it a size of the model, and 0 by default?
 bool is_choice(const Size& size) { return size.of_model() && size.least == 0; }
 
+// So many key/value heads, where there are fewer than the family has.
+int key_heads(const Config& of) { return std::min(config_of(family_of(of)).kv_heads, of.kv_heads); }
+
 // "llama+qk_norm=1": the family and its choices.
 std::string model_of(const Config& config) {
   std::string name = family_of(config);
+  if (key_heads(config) < config_of(name).kv_heads) {
+    name += fmt::format("+kv_heads={}", key_heads(config));
+  }
   for (const Size& size : sizes()) {
     if (is_choice(size) && config.*size.field != 0) {
       name += fmt::format("+{}={}", size.name, text_of(size, config.*size.field));
@@ -36,6 +43,7 @@ Trace trace_of(const Config& of, const std::string& model,
   for (const Size& size : sizes()) {
     if (is_choice(size)) config.*size.field = of.*size.field;
   }
+  config.kv_heads = key_heads(of);
   config.sequences = 4;
   config.micro_batches = 4;
   config.seed = 7;
