@@ -1,5 +1,7 @@
 #include "model/step/pipeline.hpp"
 
+#include <span>
+
 #include "model/joints/gradients.hpp"
 #include "model/joints/layout.hpp"
 #include "model/layers/block.hpp"
@@ -22,7 +24,7 @@ struct Pass {
 class Pipeline {
  public:
   // `loss`: that of the runs before this one, to which it adds.
-  Pipeline(Rank& rank, const std::vector<Batch>& batches, Tensor& loss)
+  Pipeline(Rank& rank, std::span<const Batch> batches, Tensor& loss)
       : rank_(rank), batches_(batches), loss_(loss) {}
 
   void run() {
@@ -196,7 +198,7 @@ class Pipeline {
   }
 
   Rank& rank_;
-  const std::vector<Batch>& batches_;
+  std::span<const Batch> batches_;
   Channel channel_{rank_,
                    {rank_.mesh.pp, Stream::stage_out, Stream::stage_in, "stage", rank_.waits}};
   OffloadedInputs offloaded_{rank_};
@@ -216,9 +218,7 @@ Tensor forward_and_backward(Rank& rank, const std::vector<Batch>& batches) {
     if (r > 0 && !rank.joints.gradients.kept_between_runs(rank.where, static_cast<int>(r))) {
       rank.main_grad.clear();
     }
-    const auto first = batches.begin() + static_cast<std::ptrdiff_t>(r * each);
-    const std::vector<Batch> of_run(first, first + static_cast<std::ptrdiff_t>(each));
-    Pipeline(rank, of_run, loss).run();
+    Pipeline(rank, std::span(batches).subspan(r * each, each), loss).run();
   }
   return loss;
 }
