@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "bounds/operation.hpp"
-#include "number/philox.hpp"
+#include "number/ars.hpp"
 #include "number/rounding.hpp"
 
 namespace plumb::bounds {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bounds/operation.hpp"
+#include "number/lanes.hpp"
 #include "number/philox.hpp"
 
 namespace plumb::bounds {

@@ -1,13 +1,11 @@
 #include "number/rounding.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 #include "number/lanes.hpp"
-#include "number/philox.hpp"
 
 namespace plumb {
 namespace {
@@ -30,8 +28,9 @@ double whole_spacings(double magnitude, double spacing, const Cast& cast) {
     case Rounding::stochastic:
       break;
   }
-  // The fraction is compared with a 32-bit random number: exact to 2^-32.
-  return position - below > std::ldexp(static_cast<double>(cast.word), -32) ? below + 1 : below;
+  // 32 random bits are added to the fraction, and what carries goes up: exact to 2^-32.
+  return position - below >= 1 - std::ldexp(static_cast<double>(cast.word), -32) ? below + 1
+                                                                                 : below;
 }
 
 // Returns the result of a finite magnitude beyond the largest.
@@ -95,108 +94,6 @@ void round_by_adding(std::span<float> values, const Format& to) {
   });
 }
 
-// Stochastically, for formats with FP32's exponents that cut at most 16 bits: up where these exceed
-// as many random ones, that is where adding the complement of those carries.
-class StochasticBits {
- public:
-  explicit StochasticBits(const Format& to) : drop_(24 - to.precision) {}
-  void operator()(Floats& x, const Words& half, Words&) const {
-    const Words rounded = ((Words)x + ((half ^ 0xffffU) >> (16 - drop_))) & (~0U << drop_);
-    x = x == x ? (Floats)rounded : x;
-  }
-
- private:
-  int drop_;
-};
-
-// Rounds for narrower exponents, in whole 2^-16 of a spacing. Where 16 bits of the fraction equal
-// the random ones, the bits behind decide: then the sum of them and the others' complement ends in
-// 16 ones, and `nearest_tie`, which collects the largest such end, is at least `tie`.
-constexpr std::uint32_t tie = 0xffff0000U;
-class StochasticByScaling {
- public:
-  explicit StochasticByScaling(const Format& to)
-      : least_(static_cast<std::uint32_t>(to.emin + 127) << 23),
-        most_(static_cast<std::uint32_t>(to.emax + 1 + 127) << 23),
-        below_(static_cast<std::uint32_t>(to.precision - 1) << 23),
-        largest_(static_cast<float>(to.largest())),
-        outside_(static_cast<float>(beyond(to, {.how = Rounding::stochastic}))),
-        one_zero_(to.zeros == Zeros::one) {}
-
-  void operator()(Floats& x, const Words& half, Words& nearest_tie) const {
-    const Words bits = (Words)x;
-    Words a = bits & 0x7fffffffU;
-    a = a < most_ ? a : Words{} + most_;  // beyond the format, and so is what it is rounded to
-    Words binade = a & 0x7f800000U;
-    binade = binade > least_ ? binade : Words{} + least_;
-    const Words spacing = binade - below_;
-    const Words inverse = ((127U + 127U + 16U) << 23) - spacing;  // 2^16 / spacing
-    const Ints parts = __builtin_convertvector((Floats)a * (Floats)inverse, Ints);
-    const Ints sum = parts + (Ints)(half ^ 0xffffU);
-    const Words fraction = (Words)sum << 16;
-    nearest_tie = nearest_tie > fraction ? nearest_tie : fraction;
-    Floats rounded = __builtin_convertvector(sum >> 16, Floats) * (Floats)spacing;
-    rounded = rounded > largest_ ? outside_ + Floats{} : rounded;
-    Words sign = bits & 0x80000000U;
-    if (one_zero_) sign = rounded == 0 ? Words{} : sign;
-    rounded = (Floats)((Words)rounded | sign);
-    x = x == x ? rounded : x;
-  }
-
- private:
-  std::uint32_t least_, most_, below_;
-  float largest_, outside_;
-  bool one_zero_;
-};
-
-void round_slowly(float* x, std::size_t n, const Format& to, std::uint64_t key,
-                  std::uint64_t first) {
-  for (std::size_t i = 0; i < n; ++i) {
-    x[i] = round_to(x[i], to, {.how = Rounding::stochastic, .word = random_word(key, first + i)});
-  }
-}
-
-// One group of 128 values in place. Returns whether all were decided; if not, none was changed.
-template <class Kind>
-bool round_group(float* x, const Kind& rounded, const std::array<Words, 8>& halves) {
-  std::array<Floats, 8> y;
-  Words nearest_tie{};
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    fetch_ahead(x + lanes * i);
-    std::memcpy(&y[i], x + lanes * i, sizeof y[i]);
-    rounded(y[i], halves[i], nearest_tie);
-  }
-  std::array<std::uint32_t, lanes> ends;
-  std::memcpy(ends.data(), &nearest_tie, sizeof nearest_tie);
-  if (*std::max_element(ends.begin(), ends.end()) >= tie) [[unlikely]]
-    return false;
-  std::memcpy(x, y.data(), sizeof y);
-  return true;
-}
-
-template <class Kind>
-void round_groups(std::span<float> values, const Format& to, std::uint64_t key,
-                  std::uint64_t first) {
-  const Kind rounded(to);
-  const RandomHalves random(key);
-  for (std::size_t done = 0; done < values.size();) {
-    const std::uint64_t group = (first + done) / group_size;
-    const std::size_t skip = (first + done) % group_size;
-    const std::size_t n = std::min(group_size - skip, values.size() - done);
-    float* x = values.data() + done;
-    std::array<float, group_size> part;
-    const bool whole = n == group_size;
-    if (!whole) {
-      part.fill(0);
-      std::copy_n(x, n, &part[skip]);
-    }
-    const bool decided = round_group(whole ? x : part.data(), rounded, random(group));
-    if (!whole && decided) std::copy_n(&part[skip], n, x);
-    if (!decided) round_slowly(x, n, to, key, first + done);
-    done += n;
-  }
-}
-
 }  // namespace
 
 double round_to(double x, const Format& to, const Cast& cast) {
@@ -213,14 +110,6 @@ double round_to(double x, const Format& to, const Cast& cast) {
 
 float round_to(float x, const Format& to, const Cast& cast) {
   return static_cast<float>(round_to(static_cast<double>(x), to, cast));
-}
-
-void round_stochastically(std::span<float> values, const Format& to, std::uint64_t key,
-                          std::uint64_t first) {
-  if (to == fp32 || to == fp64) return;
-  if (to.zeros == Zeros::none) return round_slowly(values.data(), values.size(), to, key, first);
-  if (to.emin == fp32.emin) return round_groups<StochasticBits>(values, to, key, first);
-  round_groups<StochasticByScaling>(values, to, key, first);
 }
 
 void round_in_place(std::span<float> values, const Format& to) {

@@ -7,7 +7,7 @@
 //          toward_zero    never larger in magnitude than x
 //          away           never smaller in magnitude than x
 //          stochastic     one of the two neighbours of x; the upper with probability (position of
-//                         x between them), decided by the 32 random bits in `word`
+//                         x between them): where the 32 random bits of `word` added to it carry
 //          e8m0 has neither sign nor zero: those become NaN, what is too small the least scale.
 // NOT FOR  vcvtneps2bf16, which flushes FP32 subnormals before it rounds: that is another cast.
 // TESTED   tests/number/rounding_test.cpp: every encoding of every format of <= 16 bits;
@@ -38,8 +38,8 @@ double round_to(double x, const Format& to, const Cast& cast = {});
 // Rounds all values in place, nearest even, nothing saturated or flushed. Costs: memory speed.
 void round_in_place(std::span<float> values, const Format& to);
 
-// Rounds stochastically: value i with random_word(key, first + i), so that a slice rounds as the
-// whole does. Costs: a Philox block for eight values.
+// Rounds stochastically: value i with random_word(key, first + i) of number/ars.hpp, so that a slice
+// rounds as the whole does. Costs: about three times memory's, in cache.
 void round_stochastically(std::span<float> values, const Format& to, std::uint64_t key,
                           std::uint64_t first = 0);
 

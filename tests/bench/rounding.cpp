@@ -1,6 +1,6 @@
 // Rounding in place against copying the same floats, in turn (round-robin), thread CPU time. Goals:
 // nearest even to bf16, e4m3fn, e5m2 at least 0.85 of memcpy beyond the caches, 0.7 within;
-// stochastic, independent of sharding, at least 0.3 (bf16) and 0.1 (fp8) within.
+// stochastic, independent of sharding, at least 0.3 within.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

@@ -15,31 +15,11 @@ TEST(Philox, GivesThePublishedAnswers) {
             (Bits{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox(0x299f31d0a4093822, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}),
             (Bits{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
-  EXPECT_EQ(philox<7>(0, {0, 0, 0, 0}), (Bits{0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48}));
-  EXPECT_EQ(philox<7>(0xffffffffffffffff, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}),
-            (Bits{0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662}));
-  EXPECT_EQ(philox<7>(0x299f31d0a4093822, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}),
-            (Bits{0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a}));
 }
 
 TEST(Philox, GivesAnElementTheSameBitsInEverySlice) {
   for (std::uint64_t e = 0; e < 40; ++e) {
     EXPECT_EQ(uniform(5, e), random_block(5, e / 4)[e % 4] * 0x1p-32);
-  }
-}
-
-TEST(Philox, MakesTheHalvesOfAGroupAsItMakesThemOneByOne) {
-  constexpr std::uint64_t key = 0x299f31d0a4093822;
-  const RandomHalves random(key);
-  for (const std::uint64_t group : {0ULL, 1ULL, 77ULL, (1ULL << 28) - 1, 1ULL << 28, 1ULL << 40}) {
-    const std::array<Words, 8> halves = random(group);
-    std::set<std::uint32_t> different;
-    for (std::size_t e = 0; e < group_size; ++e) {
-      const std::uint32_t half = halves[e / 16][e % 16];
-      ASSERT_EQ(half, random_half(key, group * group_size + e, 0)) << group << " " << e;
-      different.insert(half);
-    }
-    EXPECT_GT(different.size(), 120U);  // 128 draws of 65,536
   }
 }
 

@@ -1,6 +1,7 @@
 // Every encoding of every format of at most 16 bits, every midpoint and both of its neighbours,
 // against MPFR.
 #include "number/rounding.hpp"
+#include "number/ars.hpp"
 
 #include <gtest/gtest.h>
 
@@ -97,7 +98,7 @@ TEST_P(SmallFormat, StochasticRoundingGoesUpAsOftenAsThePositionSays) {
     const std::size_t n = random() % (numbers.size() - 1);
     const double quarter = numbers[n] + (numbers[n + 1] - numbers[n]) / 4;
     const auto word = static_cast<std::uint32_t>(random());
-    const double expected = word < 0x40000000U ? numbers[n + 1] : numbers[n];
+    const double expected = word >= 0xc0000000U ? numbers[n + 1] : numbers[n];
     const Cast cast{.how = Rounding::stochastic, .word = word};
     ASSERT_EQ(round_to(quarter, format, cast), expected);
     ASSERT_EQ(round_to(numbers[n], format, cast), numbers[n]);
@@ -166,20 +167,30 @@ std::vector<float> any_values(std::mt19937& random, const Format& format, std::s
   return values;
 }
 
+void expect_that_of_elements(const std::vector<float>& values, const Format& format) {
+  std::vector<float> rounded = values;
+  round_stochastically(rounded, format, 11, 3);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t word = random_word(11, 3 + i);
+    const float alone = round_to(values[i], format, {.how = Rounding::stochastic, .word = word});
+    ASSERT_TRUE((std::isnan(alone) && std::isnan(rounded[i])) ||
+                std::bit_cast<std::uint32_t>(alone) == std::bit_cast<std::uint32_t>(rounded[i]))
+        << format.name << " " << values[i] << " " << alone << " " << rounded[i];
+  }
+}
+
+// Values of any kind; and groups with none beyond the format, which are rounded in another way.
 TEST(StochasticRounding, OfAnArrayIsThatOfItsElementsWithTheirWords) {
   std::mt19937 random(5);
   for (const Format& format : all_formats) {
-    std::vector<float> values =
+    const std::vector<float> values =
         any_values(random, format, static_cast<std::size_t>(effort(20000)) + 7);
-    std::vector<float> rounded = values;
-    round_stochastically(rounded, format, 11, 3);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::uint32_t word = random_word(11, 3 + i);
-      const float alone = round_to(values[i], format, {.how = Rounding::stochastic, .word = word});
-      ASSERT_TRUE((std::isnan(alone) && std::isnan(rounded[i])) ||
-                  std::bit_cast<std::uint32_t>(alone) == std::bit_cast<std::uint32_t>(rounded[i]))
-          << format.name << " " << values[i] << " " << alone << " " << rounded[i];
+    expect_that_of_elements(values, format);
+    std::vector<float> inside;
+    for (const float x : values) {
+      if (std::fabs(x) < format.largest()) inside.push_back(x);
     }
+    expect_that_of_elements(inside, format);
   }
 }
 
@@ -190,7 +201,7 @@ TEST(StochasticRounding, DecidesTiesByTheOtherHalfOfTheWord) {
   std::vector<float> values(n), rounded(n);
   for (std::size_t e = 0; e < n; ++e) {
     const std::uint32_t rest = e % 3 == 0 ? 0 : e % 3 == 1 ? 7 : 15;
-    values[e] = std::bit_cast<float>(0x3f800000U | random_half(2, e, 0) << 4 | rest);
+    values[e] = std::bit_cast<float>(0x3f800000U | (random_half(2, e, 0) ^ 0xffffU) << 4 | rest);
   }
   rounded = values;
   round_stochastically(rounded, e4m3fn, 2);
@@ -200,6 +211,24 @@ TEST(StochasticRounding, DecidesTiesByTheOtherHalfOfTheWord) {
     up += rounded[e] > values[e] ? 1 : 0;
   }
   EXPECT_NEAR(static_cast<double>(up) / n, 22.0 / 48, 0.05);  // 0, 7 and 15 of 16 would go up
+}
+
+// Below the smallest normal number FP32 rounds on the way: here up, to where the bits would carry.
+TEST(StochasticRounding, DoesNotCarryWhatFp32RoundsUp) {
+  constexpr std::size_t n = 4096;
+  std::vector<float> values(n), rounded(n);
+  for (std::size_t e = 0; e < n; ++e) {
+    const double missing = 0x1p-16 * random_half(2, e, 0);  // of a carry, in spacings
+    const double in_spacings = static_cast<double>(e % 4) + 1 - missing - 0x1p-22;
+    values[e] = static_cast<float>(in_spacings * e4m3fn.spacing_at_zero());
+    ASSERT_EQ(values[e], in_spacings * e4m3fn.spacing_at_zero());
+  }
+  rounded = values;
+  round_stochastically(rounded, e4m3fn, 2);
+  for (std::size_t e = 0; e < n; ++e) {
+    const Cast cast{.how = Rounding::stochastic, .word = random_word(2, e)};
+    ASSERT_EQ(rounded[e], round_to(values[e], e4m3fn, cast)) << e;
+  }
 }
 
 TEST(StochasticRounding, IsTheSameHoweverAnArrayIsSharded) {

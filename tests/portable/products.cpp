@@ -1,4 +1,5 @@
-// Prints the bits of products: those of a build for any machine are those of this build. With an
+// Prints the bits of products and of stochastic roundings: those of a build for any machine are
+// those of this build. With an
 // argument, in place of that, what products and loops cost: the least of some times, in microseconds.
 #include <algorithm>
 #include <bit>
@@ -31,6 +32,14 @@ void print_product(std::size_t m, std::size_t k, std::size_t n, bool transposed)
     digest = digest * 0x100000001b3U ^ std::bit_cast<Word>(x);
   }
   std::printf("%zux%zux%zu %016llx\n", m, k, n, static_cast<unsigned long long>(digest));
+}
+
+void print_stochastic(const plumb::Format& format) {
+  auto x = drawn<float>(1, 1000, 3);
+  plumb::round_stochastically(x.values, format, 7, 5);
+  std::uint64_t digest = 0;
+  for (const float y : x.values) digest = digest * 0x100000001b3U ^ std::bit_cast<std::uint32_t>(y);
+  std::printf("%s %016llx\n", format.name.data(), static_cast<unsigned long long>(digest));
 }
 
 template <class Work>
@@ -71,6 +80,9 @@ int main(int count, char**) {
   if (count > 1) {
     print_times();
     return 0;
+  }
+  for (const plumb::Format& format : {plumb::bf16, plumb::fp16, plumb::e4m3fn}) {
+    print_stochastic(format);
   }
   for (const std::size_t m : {1, 7, 13}) {
     for (const std::size_t n : {1, 16, 50, 64, 150}) {
