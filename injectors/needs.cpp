@@ -32,8 +32,8 @@ bool has_at_least(const Layout& l, const Layout& needed) {
   const auto along = [&](int Layout::*axis) { return l.*axis >= needed.*axis; };
   return along(&Layout::tp) && along(&Layout::dp) && along(&Layout::pp) && along(&Layout::vpp) &&
          along(&Layout::cp) && along(&Layout::ep) && along(&Layout::zero) &&
-         along(&Layout::recompute) && along(&Layout::runs) && (l.split || !needed.split) &&
-         (l.sp || !needed.sp) && (l.padded || !needed.padded) &&
+         along(&Layout::recompute) && along(&Layout::runs) && along(&Layout::predivide) &&
+         (l.split || !needed.split) && (l.sp || !needed.sp) && (l.padded || !needed.padded) &&
          (l.overlap > 0 || needed.overlap == 0) &&
          (l.offload_activations || !needed.offload_activations) &&
          (l.offload_optimizer || !needed.offload_optimizer);

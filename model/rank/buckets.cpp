@@ -56,10 +56,17 @@ struct Sum {
   }
 };
 
+void scale(std::span<float> values, float by) {
+  for (float& x : values) x *= by;
+}
+
 }  // namespace
 
 void Buckets::put(const std::string& gradient) {
   auto& values = gradients_.at(gradient).values;
+  const auto predivide = static_cast<float>(rank_.l.predivide);
+  const float divisor = rank_.joints.gradients.divisor(rank_.at(gradient), predivide);
+  if (divisor != 1) scale(values, 1 / divisor);
   const std::size_t n = room_of(gradient);
   if (!rank_.joints.gradients.sums_over_batches(rank_.at(gradient))) {
     landed_[gradient] = {};
@@ -152,7 +159,11 @@ Tensor Buckets::take(const std::string& gradient) {
   Tensor& sum = gradients_.at(gradient);
   // Someone may ask for the gradient later: the next step, or a piece that was not waited for.
   const bool stays = rank_.stale != nullptr || rank_.streams.on();
-  return stays ? sum : std::move(sum);
+  Tensor taken = stays ? sum : std::move(sum);
+  const auto predivide = static_cast<float>(rank_.l.predivide);
+  const float multiplier = rank_.joints.gradients.multiplier(rank_.at(gradient), predivide);
+  if (multiplier != 1) scale(taken.values, multiplier);
+  return taken;
 }
 
 }  // namespace plumb::model

@@ -1,6 +1,7 @@
 #include "model/spec/layout.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <limits>
 #include <numeric>
@@ -15,7 +16,7 @@ namespace {
 
 const std::vector<std::string> part_names{"dp",  "ep",     "tp",        "cp",      "pp",
                                           "vpp", "zero",   "recompute", "offload", "overlap",
-                                          "sp",  "padded", "runs",      "split"};
+                                          "sp",  "padded", "runs",      "split",   "predivide"};
 
 [[noreturn]] void refuse(const std::string& part) {
   const std::string name = part.substr(0, part.find_first_of("0123456789:-"));
@@ -34,7 +35,7 @@ const std::vector<std::string> part_names{"dp",  "ep",     "tp",        "cp",   
       "cpN:allgather, cpN:ulysses or cpN:ring, ppN or ppN:3+1 (layers of each stage), vppN (N from "
       "1 to 4096), sp, zero1 to zero3, recompute, recompute:uniformN or "
       "recompute:selective, split, offload, offload:activations or offload:optimizer, "
-      "overlap:SEED (from 1), padded, and runsN at most once");
+      "overlap:SEED (from 1), padded, runsN, and predivideN (a power of two) at most once");
 }
 
 // The whole number that `digits` is.
@@ -113,6 +114,9 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
     layout.split = true;
   } else if (name == "runs") {
     layout.runs = degree();
+  } else if (name == "predivide") {
+    layout.predivide = degree();
+    if (!std::has_single_bit(static_cast<unsigned>(layout.predivide))) refuse(part);
   } else if (head == "offload" &&
              (variant.empty() ? head == part
                               : variant == "activations" || variant == "optimizer")) {
@@ -204,6 +208,7 @@ std::string name_of(const Layout& l) {
   if (l.padded) name += ",padded";
   if (l.split) name += ",split";
   if (l.runs > 1) name += ",runs" + std::to_string(l.runs);
+  if (l.predivide > 1) name += ",predivide" + std::to_string(l.predivide);
   return name;
 }
 
@@ -224,6 +229,9 @@ std::vector<std::string> idle_parts(const Layout& l) {
     idle.emplace_back(
         "split slices the inputs of recompute among tp ranks that have them whole, and there are "
         "none");
+  }
+  if (l.predivide > 1 && l.dp == 1) {
+    idle.emplace_back("predivide divides what dp ranks sum, and there is one");
   }
   if (l.world_size() == 1) idle.emplace_back("all degrees are 1, so that one rank does everything");
   return idle;

@@ -2,7 +2,7 @@
 //
 // Grammar: parts, each once, in any order:
 // "dp4,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1:2,recompute:selective,offload,
-// overlap:7,padded,runs2,split".
+// overlap:7,padded,runs2,split,predivide4".
 //
 // TESTED   tests/model/layout_test.cpp
 #pragma once
@@ -55,6 +55,9 @@ struct Layout {
   int runs = 1;
   // Of the inputs that backward computes layers again from, each tensor-parallel rank keeps a slice.
   bool split = false;
+  // Data-parallel ranks divide their parts of a gradient by this power of two before these are
+  // summed, and multiply the sum by it: the same bits, as long as nothing gets subnormal.
+  int predivide = 1;
 
   int world_size() const { return dp * tp * pp * cp; }
   int stages() const { return pp * vpp; }

@@ -20,7 +20,7 @@ TEST(Layout, ReadsItsGrammar) {
        {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2:ring", "cp2", "dp4,ep2",
         "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective,overlap:7", "offload",
         "offload:activations", "offload:optimizer,tp2", "dp4,zero3:2", "dp2,zero1,padded",
-        "tp2,recompute:uniform1,split", "dp2,runs2"}) {
+        "tp2,recompute:uniform1,split", "dp2,runs2", "dp2,predivide4"}) {
     EXPECT_EQ(parse_layout(name_of(parse_layout(text))), parse_layout(text)) << text;
   }
   for (const char* bad : {"tp",         "tp0",        "tp-1",           "tp2,tp2",
@@ -30,7 +30,7 @@ TEST(Layout, ReadsItsGrammar) {
                           "zero3:0",    "tp2:2",      "recompute:much", "recompute:uniform",
                           "recompute3", "pp2:3+0",    "overlap",        "overlap:0",
                           "overlap:a",  "overlap2:1", "offload:",       "offload:weights",
-                          "offload2"}) {
+                          "offload2",   "predivide",  "predivide0",     "predivide3"}) {
     EXPECT_THROW(parse_layout(bad), Failure) << bad;
   }
 }
