@@ -46,6 +46,10 @@ void CheckCommand::add_to(CLI::App& verb) {
       ->check(numbers(1e-6, 1e6));
   on.add_to(verb, "of the bounds of rule replay: deterministic or probabilistic");
   verb.add_option("--perturbed", perturbed, "trace of a perturbed reference, of rule perturbation");
+  verb.add_option(
+      "--better", better,
+      "trace of the same step in more digits, say of the recipe fp32: how much do REF and "
+      "CAND err against it?");
   verb.add_option("--only", options.only, "judge only ids that match this regular expression");
   verb.add_option("--skip", options.skip, "do not judge ids that match");
   verb.add_option("--allow-unmatched", options.allow_unmatched, "ids that one trace may lack");
@@ -129,6 +133,10 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   if (!perturbed.empty()) {
     beside.perturbed = load_to_check(perturbed).trace;
     ready.perturbed = &beside.perturbed;
+  }
+  if (!better.empty()) {
+    beside.better = load_to_check(better).trace;
+    ready.better = &beside.better;
   }
   if (!spreads.empty()) {
     beside.spreads = read_spreads(spreads);
@@ -254,6 +262,7 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
                   " have traces of other steps; make the second with --resync " + reference);
   }
   for (const auto& [given, option] : {std::pair{asked.perturbed != nullptr, "--perturbed is"},
+                                      {asked.better != nullptr, "--better is"},
                                       {!asked.given.empty(), "traces of --twins are"}}) {
     if (!given) continue;
     throw Failure(std::string(option) + " of one step; check the traces of that step, as " +

@@ -68,7 +68,7 @@ Rewriting rewriting_asked(const std::string& how);
 
 // The files that options of a check name.
 struct Beside {
-  Trace perturbed;
+  Trace perturbed, better;
   std::vector<Trace> twins;
   StoredSpreads spreads;
 };
@@ -82,7 +82,7 @@ struct Loaded {
 struct CheckCommand {
   CheckOptions options;
   MachineOptions on;
-  std::string rules, perturbed, spreads, placement;
+  std::string rules, perturbed, better, spreads, placement;
   std::vector<std::string> twins;  // a number, or traces
   std::vector<std::string> reports;
   bool json = false, force = false;

@@ -120,6 +120,7 @@ class Check {
     refuse_rules_without_ground(reference_, candidate_, says_how(), options_);
     if (asks("perturbation")) refuse_no_perturbed(r_, pairs_, order_, options_);
     look_at_structure();
+    if (options_.better != nullptr) hold_against_the_better();
     if (candidate_.graph && has_any_rank_order(*candidate_.graph)) {
       verdict_.notes.push_back(
           "the candidate's ranks add in an order that nobody knows: where more than two do, twins "
@@ -182,6 +183,15 @@ class Check {
       lines_[id] = {id, "", 0, d.relative(), {}, static_cast<double>(d.largest), d.cosine()};
       if (d.non_finite > 0) not_finite_.insert(id);
     }
+  }
+
+  // Choices are right or wrong, not near or far.
+  void hold_against_the_better() {
+    refuse_no_better(reference_.manifest, options_.better->manifest);
+    verdict_.accuracies = accuracies(
+        Run(*options_.better), r_, c_,
+        [&](const auto& id) { return judgeable(id) && !order_.decides(id); }, options_.threads);
+    verdict_.notes.push_back(summary(verdict_.accuracies));
   }
 
   // Only tensors that exist on both sides in one shape can be judged by size.

@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/accuracy.hpp"
 #include "trace/comparable.hpp"
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
@@ -45,6 +46,7 @@ struct CheckOptions : TwinOptions {
   double margin = 2;                      // of perturbation
   ReplayOptions replay = {};              // its level is not read: it is false_alarm
   const Trace* perturbed = nullptr;
+  const Trace* better = nullptr;    // the same step in more digits: how much do both err?
   std::vector<const Trace*> given;  // twins that the producer made; empty: the promise makes them
   std::string exact;                // ids that are equal where none of the given twins moves them
   std::size_t threads = 1;          // that read runs; of them no result depends
@@ -82,6 +84,7 @@ struct Verdict {
   std::pair<std::string, double> farthest;  // of these: the largest difference, relative
   std::string earliest;                     // of these: the first in dataflow order
   std::vector<Line> lines;                  // in dataflow order
+  Accuracies accuracies;                    // where a better run was given
   std::size_t tests = 0;                    // of the twins rule
   std::size_t vacuous = 0;                  // tensors whose tolerance exceeds half their signal
   // Choices of experts, and those in which the candidate was followed: trace/decisions.hpp.

@@ -221,6 +221,14 @@ std::string json_lines(const Verdict& v) {
   for (const std::string& why : v.not_judged) {
     out += json{{"type", "not_judged"}, {"detail", why}}.dump() + "\n";
   }
+  for (const auto& [id, errors] : v.accuracies) {
+    out += json{{"type", "accuracy"},
+                {"id", id},
+                {"reference", number_or_null(errors.reference)},
+                {"candidate", number_or_null(errors.candidate)}}
+               .dump() +
+           "\n";
+  }
   for (const Line& l : v.lines) {
     out += json{{"type", "tensor"},
                 {"id", l.id},
