@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "bounds/operations/routing.hpp"
+#include "model/plan/travelling_rows.hpp"
 #include "model/spec/ownership.hpp"
 #include "model/state/state.hpp"
 
@@ -258,25 +258,8 @@ class Planner {
     }
   }
 
-  // The zigzag chunks of each sequence that a context has, of so many tokens.
-  std::vector<std::size_t> tokens_of_context(int context, std::size_t tokens) const {
-    const auto length = static_cast<std::size_t>(c_.sequence);
-    const auto chunks = static_cast<std::size_t>(l_.cp == 1 ? 1 : 2 * l_.cp);
-    const auto first = static_cast<std::size_t>(context);
-    std::vector<std::size_t> rows;
-    for (std::size_t start = 0; start < tokens; start += length) {
-      for (const std::size_t chunk : {first, chunks - 1 - first}) {
-        for (std::size_t i = 0; i < length / chunks; ++i) {
-          rows.push_back(start + chunk * (length / chunks) + i);
-        }
-        if (chunks == 1) break;
-      }
-    }
-    return rows;
-  }
-
   void tokens(Sharding sharding, Placement& lies) const {
-    std::vector<std::size_t> rows = tokens_of_context(at_.cp, lies.rows);
+    std::vector<std::size_t> rows = tokens_of_context(c_, l_, at_.cp, lies.rows);
     if (sharding == Sharding::own_tokens && l_.sp) {
       const std::size_t share = rows.size() / tp();
       rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(share * (tp_rank() + 1)), rows.end());
@@ -308,36 +291,13 @@ class Planner {
     return found == values_.end() ? nullptr : found->second.get();
   }
 
-  // Rows of the whole that the copies of a context's tokens have whose experts are of a group, in
-  // the order of the context. Dropped copies go to the last group.
-  std::vector<std::size_t> rows_of_copies(const Tensor& ids, int context, int group) const {
-    const auto experts = static_cast<std::size_t>(c_.experts);
-    const Routing of_all = routing_of(ids, experts);
-    const std::vector<std::size_t> own = tokens_of_context(context, ids.rows);
-    Tensor own_ids(own.size(), ids.cols);
-    for (std::size_t t = 0; t < own.size(); ++t) {
-      std::copy_n(ids.row(own[t]), ids.cols, own_ids.row(t));
-    }
-    const Routing of_own = routing_of(own_ids, experts);
-    std::vector<std::size_t> places(own_ids.size());
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      places[of_own.rows[i]] = of_all.row(own[i / ids.cols], i % ids.cols);
-    }
-    const std::size_t each = experts / static_cast<std::size_t>(l_.ep);
-    const auto g = static_cast<std::size_t>(group);
-    const std::size_t first = of_own.first[g * each];
-    const std::size_t last = group + 1 == l_.ep ? places.size() : of_own.first[(g + 1) * each];
-    return {places.begin() + static_cast<std::ptrdiff_t>(first),
-            places.begin() + static_cast<std::ptrdiff_t>(last)};
-  }
-
   int group() const { return at_.dp / l_.expert_copies(); }
 
   void copies(const Name& name, bool sliced, Placement& lies) const {
     const Tensor* ids = choices(name);
     if (ids == nullptr) return;
     const std::size_t cols = sliced ? lies.cols / tp() : lies.cols;
-    for (const std::size_t row : rows_of_copies(*ids, at_.cp, group())) {
+    for (const std::size_t row : rows_of_copies(c_, l_, *ids, at_.cp, group())) {
       add_rows(row, 1, sliced ? cols * tp_rank() : 0, cols, lies);
     }
   }
@@ -363,7 +323,8 @@ class Planner {
     std::size_t first = 0;
     for (int g = 0; g < l_.ep; ++g) {
       for (int context = 0; context < l_.cp; ++context) {
-        const std::size_t rows = (rows_of_copies(*ids, context, g).size() + block - 1) / block;
+        const std::size_t rows =
+            (rows_of_copies(c_, l_, *ids, context, g).size() + block - 1) / block;
         if (g == group() && context == at_.cp && rows > 0) add_rows(first, rows, left, cols, lies);
         first += rows;
       }
