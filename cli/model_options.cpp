@@ -48,7 +48,7 @@ void ModelOptions::add_to(CLI::App& verb) {
           "--layout", layout,
           "parts with commas between: dpN, tpN, sp, cpN[:allgather|:ulysses|:ring], ppN[:3+1], vppN, "
           "epN, zero1 to zero3 (zero3:2 among groups of two), recompute[:uniformN|:selective], "
-          "offload[:activations|:optimizer], overlap:SEED, padded, split, runsN, predivideN")
+          "offload[:activations|:optimizer], overlap:SEED, padded, split, runsN, predivideN, etp1")
       ->group("Run");
   verb.add_option("--load", load, "start from the state of this trace (its model wins)")
       ->group("Run");

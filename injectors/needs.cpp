@@ -33,7 +33,8 @@ bool has_at_least(const Layout& l, const Layout& needed) {
   return along(&Layout::tp) && along(&Layout::dp) && along(&Layout::pp) && along(&Layout::vpp) &&
          along(&Layout::cp) && along(&Layout::ep) && along(&Layout::zero) &&
          along(&Layout::recompute) && along(&Layout::runs) && along(&Layout::predivide) &&
-         (l.split || !needed.split) && (l.sp || !needed.sp) && (l.padded || !needed.padded) &&
+         (l.split || !needed.split) && (l.whole_experts || !needed.whole_experts) &&
+         (l.sp || !needed.sp) && (l.padded || !needed.padded) &&
          (l.overlap > 0 || needed.overlap == 0) &&
          (l.offload_activations || !needed.offload_activations) &&
          (l.offload_optimizer || !needed.offload_optimizer);

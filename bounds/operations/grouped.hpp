@@ -20,7 +20,6 @@ Matrix<T> rows_of(const Matrix<T>& stacked, const Routing& routing, std::size_t 
 // The rows of an expert that each part of a sum over them has.
 inline SumPartition of_expert(const Routing& routing, std::size_t expert, const Evaluation& how) {
   const Slice rows{routing.first[expert], routing.first[expert + 1]};
-  if (how.tokens.ranks == 1) return parting(rows.last - rows.first, how);
   return parted_rows(routing, rows, parting(routing.rows.size() / routing.slots, how));
 }
 

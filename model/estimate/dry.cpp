@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bounds/examples/shaped.hpp"
+#include "model/spec/ownership.hpp"
 #include "number/outcome.hpp"
 #include "trace/graph.hpp"
 
@@ -45,8 +46,8 @@ std::vector<PlacedShape> placed_shapes(const Config& c, const Layout& l) {
   for (const Parameter& p : parameters(c)) {
     if (p.name.starts_with("layers.") && !p.name.starts_with("layers.0.")) continue;
     if (p.expert > 0) continue;
-    const bool by_rows = p.sharding == Sharding::rows;
-    const bool by_columns = p.sharding == Sharding::columns;
+    const bool by_rows = held_as(l, p) == Sharding::rows;
+    const bool by_columns = held_as(l, p) == Sharding::columns;
     all.push_back({kind_of("m0/" + p.name), p.rows, p.cols, by_rows ? p.rows / l.tp : p.rows,
                    by_columns ? p.cols / l.tp : p.cols,
                    by_rows      ? "rows"

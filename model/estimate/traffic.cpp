@@ -287,11 +287,12 @@ std::vector<Travel> traffic(const Config& c, const Recipe& r, const Layout& l, i
         "what is sent where ranks have copies of a key head is not known yet; plan the layout with "
         "a tp of at most --kv-heads");
   }
-  if (c.adapter > 0 || c.idle_layers > 0 || c.last_fewer > 0 || l.runs > 1 || l.split) {
+  if (c.adapter > 0 || c.idle_layers > 0 || c.last_fewer > 0 || l.runs > 1 || l.split ||
+      l.whole_experts) {
     throw Failure(
         "what is sent with adapters, idle layers, a shorter micro-batch, several runs of the "
-        "schedule or split inputs is not known yet; plan the layout without --adapter, "
-        "--idle-layers, --last-fewer, runs and split");
+        "schedule, split inputs or whole experts is not known yet; plan the layout without "
+        "--adapter, --idle-layers, --last-fewer, runs, split and etp1");
   }
   if (r.operands && !(r.operands->all_of_weights() && r.operands->wgrad)) {
     throw Failure(

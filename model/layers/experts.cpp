@@ -14,6 +14,7 @@ namespace {
 
 // The number of this rank's first token of the stream among those of its context.
 std::size_t first_token(const Rank& rank) {
+  if (rank.l.whole_experts) return 0;  // there are no others
   return rank.l.sp ? rank.first(static_cast<std::size_t>(rank.c.tokens(rank.where.micro_batch) /
                                                          rank.l.cp))
                    : 0;
@@ -114,9 +115,32 @@ Tensor from_experts(Rank& rank, const std::vector<Tensor>& parts) {
   return all;
 }
 
-// The places of this context's copies among the rows of all tokens.
+// The tokens that this rank sends to experts: of its context, or where experts are whole its own.
+Tensor tokens_to_send(Rank& rank, const Tensor& own) {
+  return rank.l.whole_experts ? own : all_tokens(rank, own);
+}
+
+// A slice of a context, if experts are whole.
+template <class Rows>
+Rows sent_by(const Rank& rank, int tp, const Rows& context, std::size_t n,
+             Rows (*between)(const Rows&, std::size_t, std::size_t)) {
+  if (!rank.l.whole_experts) return context;
+  const std::size_t share = n / static_cast<std::size_t>(rank.where.tp_size);
+  const auto t = static_cast<std::size_t>(tp);
+  return between(context, share * t, share * (t + 1));
+}
+
+std::vector<std::size_t> numbers_between(const std::vector<std::size_t>& all, std::size_t first,
+                                         std::size_t last) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(first),
+          all.begin() + static_cast<std::ptrdiff_t>(last)};
+}
+
+// The places of the copies that this rank sends among the rows of all tokens.
 std::vector<std::size_t> places_of(const Rank& rank, const Copies& own, const Copies& all) {
-  const std::vector<std::size_t> tokens = rank.rows_of(rank.where.cp);
+  const std::vector<std::size_t> context = rank.rows_of(rank.where.cp);
+  const std::vector<std::size_t> tokens =
+      sent_by(rank, rank.where.tp, context, context.size(), numbers_between);
   std::vector<std::size_t> places(own.rows());
   for (std::size_t i = 0; i < own.row.size(); ++i) {
     places[own.row[i]] = all.row[tokens[i / own.slots] * own.slots + i % own.slots];
@@ -130,7 +154,9 @@ Visit visit_of(const Rank& rank, const Tensor& choices) {
   const std::size_t n = experts_here(rank), mine = n * static_cast<std::size_t>(rank.where.ep);
   std::vector<Copies> contexts;
   for (int c = 0; c < rank.where.cp_size; ++c) {
-    contexts.push_back(copies_of(tokens_of(rank, c, choices), experts));
+    const Tensor of_context = tokens_of(rank, c, choices);
+    contexts.push_back(copies_of(
+        sent_by(rank, rank.where.tp, of_context, of_context.rows, rows_between), experts));
   }
   Visit visit;
   for (std::size_t e = 0; e < experts; e += n) {
@@ -168,8 +194,8 @@ Tensor through_experts(Rank& rank, const std::string& name, Tensor rows, Visit& 
   rank.tap(name + ".dispatch/out", rows, Sharding::copies, rank.r.compute, rank.plain());
   v.rows = input_operand(rank, of_experts + ".fc1", std::move(rows), Sharding::copies);
   v.fc1 = grouped_columns(rank, layer_of(rank, name, "fc1", v), v.rows);
-  Tensor act = activation(rank, of_experts + ".act", v.fc1, Sharding::copy_columns);
-  v.act = input_operand(rank, of_experts + ".fc2", std::move(act), Sharding::copy_columns);
+  Tensor act = activation(rank, of_experts + ".act", v.fc1, within_experts(rank));
+  v.act = input_operand(rank, of_experts + ".fc2", std::move(act), within_experts(rank));
   return grouped_rows(rank, layer_of(rank, name, "fc2", v), v.act);
 }
 
@@ -177,7 +203,7 @@ Tensor back_through_experts(Rank& rank, const std::string& name, const Tensor& d
   rank.tap(name + ".combine/grad_in", dy, Sharding::copies, rank.r.compute, rank.plain());
   const Tensor d_act = grouped_rows_backward(rank, layer_of(rank, name, "fc2", v), v.act, dy);
   const Tensor d_fc1 =
-      activation_backward(rank, name + ".experts.act", v.fc1, d_act, Sharding::copy_columns);
+      activation_backward(rank, name + ".experts.act", v.fc1, d_act, within_experts(rank));
   return grouped_columns_backward(rank, layer_of(rank, name, "fc1", v), v.rows, d_fc1);
 }
 
@@ -218,7 +244,7 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
   s.routed = router_layer(rank, name + ".router", x);
   const Copies& copies = s.routed.copies;
   s.visits = visits_of(rank, s.routed.all_choices);
-  Tensor rows = copy_tokens(all_tokens(rank, x), copies);
+  Tensor rows = copy_tokens(tokens_to_send(rank, x), copies);
   rank.joints.experts.copied(rank.at(name + ".dispatch"), copies.begin.back(), rows);
   ToExperts coming(rank, name + ".dispatch", rows, copies, s.visits);
   std::vector<Tensor> parts(s.visits.size());
@@ -241,7 +267,9 @@ Tensor experts_layer(Rank& rank, const std::string& name, const Tensor& x, Exper
 Tensor experts_backward(Rank& rank, const std::string& name, const Experts& s, const Tensor& dy) {
   const Routed& routed = s.routed;
   const Copies& copies = routed.copies;
-  Tensor d_rows = spread_gradient(all_tokens(rank, dy), routed.p, routed.context_choices, copies);
+  Tensor d_rows = rank.l.whole_experts ? spread_gradient(dy, routed.own.p, routed.choices, copies)
+                                       : spread_gradient(all_tokens(rank, dy), routed.p,
+                                                         routed.context_choices, copies);
   rank.round(d_rows);
   rank.joints.experts.copied(rank.at(name + ".combine"), copies.begin.back(), d_rows);
   ToExperts coming(rank, name + ".combine", d_rows, copies, s.visits);

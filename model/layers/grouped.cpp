@@ -43,6 +43,15 @@ Tensor backward_product(Rank& rank, const Grouped& layer, const Tensor& d) {
   return dx;
 }
 
+// Of an expert that is whole every rank has the part of its own tokens.
+void collect_expert(Rank& rank, const std::string& parameter, Tensor gradient, Sharding sharding) {
+  if (rank.l.whole_experts) {
+    collect_replicated(rank, parameter, std::move(gradient));
+  } else {
+    collect_slice(rank, parameter, std::move(gradient), sharding);
+  }
+}
+
 // dW_e = X_e' D_e, and db_e = the sum of dY_e's rows.
 void collect_gradients(Rank& rank, const Grouped& layer, const Tensor& x, const Tensor& d,
                        const Tensor& dy, Sharding of_weights, Sharding of_biases) {
@@ -50,21 +59,21 @@ void collect_gradients(Rank& rank, const Grouped& layer, const Tensor& x, const 
     const std::string name = layer.of(e);
     View<float> own = own_rows(layer, x, e);
     own = {own.data, own.cols, own.rows, own.stride, true};
-    collect_slice(rank, name + ".weight",
-                  rank.multiply(own, own_rows(layer, d, e), layer.name(), Product::wgrad),
-                  of_weights);
+    collect_expert(rank, name + ".weight",
+                   rank.multiply(own, own_rows(layer, d, e), layer.name(), Product::wgrad),
+                   of_weights);
     if (!rank.gpt()) continue;
     Tensor sum(dy.cols, 1);
     for (std::size_t i = layer.begin[e]; i < layer.begin[e + 1]; ++i) {
       for (std::size_t j = 0; j < dy.cols; ++j) sum.values[j] += dy(i, j);
     }
-    collect_slice(rank, name + ".bias", std::move(sum), of_biases);
+    collect_expert(rank, name + ".bias", std::move(sum), of_biases);
   }
 }
 
 // Sums the ranks' parts on the wire; all ranks get all rows, unrounded.
 void sum_over_ranks(Rank& rank, Tensor& part, const Format& wire, Evaluation& ran) {
-  if (rank.where.tp_size == 1) return;
+  if (rank.where.tp_size == 1 || rank.l.whole_experts) return;
   rank.mesh.tp.sum(part.values, wire);
   ran.parts = rank.where.tp_size;
   ran.wire = wire;
@@ -76,14 +85,14 @@ Tensor grouped_columns(Rank& rank, const Grouped& layer, const Operand& x) {
   Tensor y = forward_product(rank, layer, x.by_columns());
   add_biases(rank, layer, y);
   rank.round(y);
-  rank.tap(layer.name() + "/out", y, Sharding::copy_columns, rank.r.compute, rank.plain());
+  rank.tap(layer.name() + "/out", y, within_experts(rank), rank.r.compute, rank.plain());
   return y;
 }
 
 Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Operand& x,
                                 const Tensor& dy) {
   const std::string name = layer.name();
-  const Operand d = gradient_operand(rank, name, dy, Sharding::copy_columns);
+  const Operand d = gradient_operand(rank, name, dy, within_experts(rank));
   Evaluation ran = rank.plain();
   Tensor dx = backward_product(rank, layer, d.by_columns());
   if (rank.joints.linear.sums_input_gradient(rank.at(name))) {
@@ -114,7 +123,7 @@ Tensor grouped_rows_backward(Rank& rank, const Grouped& layer, const Operand& x,
   const Operand d = gradient_operand(rank, name, dy, Sharding::copies);
   Tensor dx = backward_product(rank, layer, d.by_columns());
   rank.round(dx);
-  rank.tap(name + "/grad_in", dx, Sharding::copy_columns, rank.r.compute, rank.plain());
+  rank.tap(name + "/grad_in", dx, within_experts(rank), rank.r.compute, rank.plain());
   collect_gradients(rank, layer, x.by_rows(), d.by_rows(), dy, Sharding::rows, Sharding::whole);
   return dx;
 }

@@ -25,6 +25,12 @@ struct Grouped {
   std::size_t experts() const { return begin.size() - 1; }
 };
 
+// How activations between both layers lie: in columns of tensor-parallel ranks, but of experts that
+// are whole (layout etp1), whose layers sum over no ranks.
+inline Sharding within_experts(const Rank& rank) {
+  return rank.l.whole_experts ? Sharding::copies : Sharding::copy_columns;
+}
+
 Tensor grouped_columns(Rank& rank, const Grouped& layer, const Operand& x);
 Tensor grouped_columns_backward(Rank& rank, const Grouped& layer, const Operand& x,
                                 const Tensor& dy);

@@ -2,6 +2,7 @@
 
 #include "model/joints/optimizer.hpp"
 #include "model/rank/shares.hpp"
+#include "model/spec/ownership.hpp"
 #include "model/state/rounding_key.hpp"
 
 namespace plumb::model {
@@ -242,7 +243,7 @@ void weight_operands(Rank& rank) {
     const Taken taken = rank.r.operands->of_weight(p.name);
     if (!rank.holds(p) || !taken.any()) continue;
     const std::string name = p.name + "/operand";
-    const Caster caster(rank, true, p.sharding, how);
+    const Caster caster(rank, true, held_as(rank.l, p), how);
     if (rank.l.zero >= 3 && rank.r.operands->gathers_casts) {
       rank.state[name] = std::make_shared<const Tensor>(caster.of_shares(name, p));
       continue;

@@ -116,7 +116,8 @@ Routed router_layer(Rank& rank, const std::string& name, const Tensor& x) {
   s.count = count_choices(s.choices, experts);
   s.all_choices = within_limits(rank, name, s.choices);
   s.context_choices = own_context(rank, s.all_choices);
-  s.copies = copies_of(s.context_choices, experts);
+  s.copies = copies_of(
+      rank.l.whole_experts ? rank.own_tokens(s.context_choices) : s.context_choices, experts);
   if (rank.c.capacity > 0) {
     s.choices = rank.own_tokens(s.context_choices);
     tap("kept", s.choices, Sharding::own_tokens);

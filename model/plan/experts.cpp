@@ -64,6 +64,7 @@ struct Grouped {
 // The slices of rows that are copies: how ranks share their columns, if the layer's products sum
 // over these.
 SlicedAxis rows_of(const Promise& p, const std::string& mlp, int columns) {
+  if (p.l.whole_experts) columns = 0;
   return {columns > 0 ? Sharding::columns : Sharding::whole, columns, false, copies_of(p, mlp)};
 }
 
@@ -77,7 +78,7 @@ std::string grouped(Promise& p, const Grouped& layer, const std::string& x) {
     inputs.push_back(seen_weight(p, layer.of(e), Product::fprop));
   for (int e = 0; p.gpt() && e < p.c.experts; ++e) inputs.push_back(Promise::bias(layer.of(e)));
   const std::string y = p.at(layer.name(), "out");
-  p.node("grouped_gemm", inputs, {y}, rows ? p.across_tp() : p.plain(),
+  p.node("grouped_gemm", inputs, {y}, rows ? p.across_slices_of_experts() : p.plain(),
          summed(p, layer.name(), Product::fprop, {{"experts", p.c.experts}, {"transpose_b", 0}}));
   return y;
 }
@@ -95,12 +96,12 @@ std::string grouped_grad(Promise& p, const Grouped& layer, const std::string& x,
     weights.push_back(p.at(layer.of(e) + ".weight", "wgrad"));
     biases.push_back(p.at(layer.of(e) + ".bias", "wgrad"));
   }
-  p.node("grouped_gemm", inputs, {dx}, columns ? p.across_tp() : p.plain(),
+  p.node("grouped_gemm", inputs, {dx}, columns ? p.across_slices_of_experts() : p.plain(),
          summed(p, layer.name(), Product::dgrad, {{"experts", p.c.experts}, {"transpose_b", 1}}));
   p.node("grouped_wgrad", {seen_input(p, layer.name(), x).by_rows, d.by_rows, routing}, weights,
-         p.over_contexts(), summed(p, layer.name(), Product::wgrad, experts_of(p)));
+         p.over_tokens_of_experts(), summed(p, layer.name(), Product::wgrad, experts_of(p)));
   if (p.gpt()) {
-    p.node("grouped_column_sum", {dy, routing}, biases, p.over_contexts(), experts_of(p));
+    p.node("grouped_column_sum", {dy, routing}, biases, p.over_tokens_of_experts(), experts_of(p));
   }
   return dx;
 }

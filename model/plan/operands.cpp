@@ -1,4 +1,5 @@
 #include "model/plan/parts.hpp"
+#include "model/spec/ownership.hpp"
 #include "model/state/rounding_key.hpp"
 
 namespace plumb::model {
@@ -122,7 +123,7 @@ void weight_operands(Promise& p) {
   }
   for (const Parameter& each : multiplied_as_casts(p.c, p.r)) {
     cast(p, each.name + "/param@previous",
-         {each.sharding, each.sharding == Sharding::rows ? each.rows : each.cols, false},
+         {held_as(p.l, each), each.sharding == Sharding::rows ? each.rows : each.cols, false},
          each.name + "/operand", p.r.operands->weights, p.r.operands->of_weight(each.name));
   }
 }

@@ -59,6 +59,11 @@ class Promise {
     if (l.sp) how.parts *= l.tp;
     return how;
   }
+  // The same of experts: sliced, or whole for the tokens of each slice.
+  Evaluation across_slices_of_experts() const { return l.whole_experts ? plain() : across_tp(); }
+  Evaluation over_tokens_of_experts() const {
+    return l.whole_experts ? over_tokens() : over_contexts();
+  }
   // Gradients of a parameter that all heads share: every tensor-parallel rank has some heads, for
   // all tokens of its context.
   Evaluation over_heads() const {

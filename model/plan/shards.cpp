@@ -197,7 +197,7 @@ class Planner {
     }
     if (name.kind.starts_with("operand") && name.kind.ends_with("_tensor_scale")) return all(lies);
     if (name.kind.starts_with("operand_scale") && lies.rows * lies.cols == 1) return all(lies);
-    slice(p.sharding, lies);
+    slice(held_as(l_, p), lies);
     if (l_.zero >= shared_from(name.kind)) share(p, lies);
     return true;
   }
@@ -296,8 +296,9 @@ class Planner {
   void copies(const Name& name, bool sliced, Placement& lies) const {
     const Tensor* ids = choices(name);
     if (ids == nullptr) return;
+    sliced = sliced && !l_.whole_experts;
     const std::size_t cols = sliced ? lies.cols / tp() : lies.cols;
-    for (const std::size_t row : rows_of_copies(c_, l_, *ids, at_.cp, group())) {
+    for (const std::size_t row : rows_of_copies(c_, l_, *ids, {at_.cp, at_.tp, group()})) {
       add_rows(row, 1, sliced ? cols * tp_rank() : 0, cols, lies);
     }
   }
@@ -324,7 +325,7 @@ class Planner {
     for (int g = 0; g < l_.ep; ++g) {
       for (int context = 0; context < l_.cp; ++context) {
         const std::size_t rows =
-            (rows_of_copies(c_, l_, *ids, context, g).size() + block - 1) / block;
+            (rows_of_copies(c_, l_, *ids, {context, at_.tp, g}).size() + block - 1) / block;
         if (g == group() && context == at_.cp && rows > 0) add_rows(first, rows, left, cols, lies);
         first += rows;
       }

@@ -24,10 +24,14 @@ std::vector<std::size_t> tokens_of_context(const Config& c, const Layout& l, int
 }
 
 std::vector<std::size_t> rows_of_copies(const Config& c, const Layout& l, const Tensor& ids,
-                                        int context, int group) {
+                                        const Travellers& of) {
   const auto experts = static_cast<std::size_t>(c.experts);
   const bounds::Routing of_all = bounds::routing_of(ids, experts);
-  const std::vector<std::size_t> own = tokens_of_context(c, l, context, ids.rows);
+  std::vector<std::size_t> own = tokens_of_context(c, l, of.context, ids.rows);
+  if (l.whole_experts) {
+    const auto share = static_cast<std::ptrdiff_t>(own.size()) / l.tp;
+    own = {own.begin() + share * of.tp, own.begin() + share * (of.tp + 1)};
+  }
   Tensor own_ids(own.size(), ids.cols);
   for (std::size_t t = 0; t < own.size(); ++t) {
     std::copy_n(ids.row(own[t]), ids.cols, own_ids.row(t));
@@ -38,9 +42,9 @@ std::vector<std::size_t> rows_of_copies(const Config& c, const Layout& l, const 
     places[of_own.rows[i]] = of_all.row(own[i / ids.cols], i % ids.cols);
   }
   const std::size_t each = experts / static_cast<std::size_t>(l.ep);
-  const auto g = static_cast<std::size_t>(group);
+  const auto g = static_cast<std::size_t>(of.group);
   const std::size_t first = of_own.first[g * each];
-  const std::size_t last = group + 1 == l.ep ? places.size() : of_own.first[(g + 1) * each];
+  const std::size_t last = of.group + 1 == l.ep ? places.size() : of_own.first[(g + 1) * each];
   return {places.begin() + static_cast<std::ptrdiff_t>(first),
           places.begin() + static_cast<std::ptrdiff_t>(last)};
 }

@@ -18,10 +18,15 @@ namespace plumb::model {
 std::vector<std::size_t> tokens_of_context(const Config& c, const Layout& l, int context,
                                            std::size_t tokens);
 
-// Rows of the whole that the copies of a context's tokens have whose experts are of a group, in the
-// order of the context; `ids` (T, k): the experts of all tokens. Dropped copies go to the last
-// group.
+// Whose copies: of the tokens of a context (where experts are whole, of a tensor-parallel rank's
+// slice of them), for the experts of a group.
+struct Travellers {
+  int context, tp, group;
+};
+
+// Rows of the whole that these copies have, in the order of the tokens' ranks; `ids` (T, k): the
+// experts of all tokens. Dropped copies go to the last group.
 std::vector<std::size_t> rows_of_copies(const Config& c, const Layout& l, const Tensor& ids,
-                                        int context, int group);
+                                        const Travellers& of);
 
 }  // namespace plumb::model

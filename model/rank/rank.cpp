@@ -183,7 +183,7 @@ void Rank::tap_share(const std::string& id, const Tensor& share, const Parameter
                      const Format& format) {
   if (!records(id)) return;
   const LocalShape shape = local_shape(*this, p);
-  const Placement of_slice = placed(Tensor(shape.rows, shape.cols), p.sharding);
+  const Placement of_slice = placed(Tensor(shape.rows, shape.cols), held_as(l, p));
   record.shards[id] = shard_of(*this, share, p, of_slice, format);
 }
 

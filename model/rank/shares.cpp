@@ -1,6 +1,7 @@
 #include "model/rank/shares.hpp"
 
 #include "model/joints/layout.hpp"
+#include "model/spec/ownership.hpp"
 
 namespace plumb::model {
 namespace {
@@ -28,8 +29,9 @@ Slice share_of(const RankContext& rank, const Parameter& p, std::size_t n) {
 LocalShape local_shape(const RankContext& rank, const Parameter& p) {
   const auto n = static_cast<std::size_t>(rank.where.tp_size);
   const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
-  return {p.sharding == Sharding::rows ? rows / n : rows,
-          p.sharding == Sharding::columns ? cols / n : cols};
+  const Sharding sharding = held_as(rank.l, p);
+  return {sharding == Sharding::rows ? rows / n : rows,
+          sharding == Sharding::columns ? cols / n : cols};
 }
 
 Tensor own_share(const RankContext& rank, const Tensor& slice, const Parameter& p) {

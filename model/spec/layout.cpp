@@ -14,9 +14,9 @@
 namespace plumb::model {
 namespace {
 
-const std::vector<std::string> part_names{"dp",  "ep",     "tp",        "cp",      "pp",
-                                          "vpp", "zero",   "recompute", "offload", "overlap",
-                                          "sp",  "padded", "runs",      "split",   "predivide"};
+const std::vector<std::string> part_names{
+    "dp",      "ep",      "tp", "cp",     "pp",   "vpp",   "zero",      "recompute",
+    "offload", "overlap", "sp", "padded", "runs", "split", "predivide", "etp"};
 
 [[noreturn]] void refuse(const std::string& part) {
   const std::string name = part.substr(0, part.find_first_of("0123456789:-"));
@@ -35,7 +35,7 @@ const std::vector<std::string> part_names{"dp",  "ep",     "tp",        "cp",   
       "cpN:allgather, cpN:ulysses or cpN:ring, ppN or ppN:3+1 (layers of each stage), vppN (N from "
       "1 to 4096), sp, zero1 to zero3, recompute, recompute:uniformN or "
       "recompute:selective, split, offload, offload:activations or offload:optimizer, "
-      "overlap:SEED (from 1), padded, runsN, and predivideN (a power of two) at most once");
+      "overlap:SEED (from 1), padded, runsN, and predivideN (a power of two), and etp1 at most once");
 }
 
 // The whole number that `digits` is.
@@ -101,6 +101,8 @@ void read_part(Layout& layout, const std::string& part, std::set<std::string>& s
     if (head != part) layout.context = context_of(variant, part);
   } else if (name == "ep") {
     layout.ep = degree();
+  } else if (head == "etp1") {
+    layout.whole_experts = true;
   } else if (name == "vpp") {
     layout.vpp = degree();
   } else if (name == "zero") {
@@ -208,6 +210,7 @@ std::string name_of(const Layout& l) {
   if (l.padded) name += ",padded";
   if (l.split) name += ",split";
   if (l.runs > 1) name += ",runs" + std::to_string(l.runs);
+  if (l.whole_experts) name += ",etp1";
   if (l.predivide > 1) name += ",predivide" + std::to_string(l.predivide);
   return name;
 }
@@ -261,6 +264,11 @@ void check_layout(const Layout& l, const Config& c, int most) {
   if (l.ep > 1 && c.experts == 0) {
     throw Failure("ep" + std::to_string(l.ep) + " divides experts, and " + family_of(c) +
                   " has none; say --family " + family_of(c) + "-moe, or leave ep out");
+  }
+  if (l.whole_experts && (c.experts == 0 || l.tp == 1 || !l.sp)) {
+    throw Failure(
+        "etp1 keeps experts whole on tp ranks that each send them the tokens of their slice; say it "
+        "with a family -moe, tp and sp");
   }
   divides(l.ep, c.experts, "ep", "experts");
   divides(l.ep, l.dp, "ep", "data-parallel ranks, which share the experts");

@@ -2,7 +2,7 @@
 //
 // Grammar: parts, each once, in any order:
 // "dp4,ep2,tp2,sp,cp2:ulysses,pp2:3+1,vpp2,zero1:2,recompute:selective,offload,
-// overlap:7,padded,runs2,split,predivide4".
+// overlap:7,padded,runs2,split,predivide4,etp1".
 //
 // TESTED   tests/model/layout_test.cpp
 #pragma once
@@ -41,6 +41,9 @@ struct Layout {
   // Experts in ep contiguous groups; data-parallel rank d has the group d / (dp / ep). Its copies
   // of tokens travel to the ranks that have their experts.
   int ep = 1;
+  // Experts are whole on each tensor-parallel rank, which sends them the tokens of its slice (with
+  // sp); else they are sliced as the MLP is.
+  bool whole_experts = false;
   int recompute = 0;       // backward computes that many layers at a time again; 0: nothing
   bool selective = false;  // backward computes attention's probabilities again
   bool offload_activations = false;  // inputs of layers wait on the host for backward

@@ -31,6 +31,10 @@ bool holds(const Config& c, const Layout& l, const Coordinates& at,
   return holds_module(c, l, at, stages, p.name) || (on_both_ends(c, p) && at.pp == l.pp - 1);
 }
 
+Sharding held_as(const Layout& layout, const Parameter& p) {
+  return layout.whole_experts && p.expert >= 0 ? Sharding::whole : p.sharding;
+}
+
 int key_copies(const Config& c, const Layout& l) { return std::max(1, l.tp / c.kv_heads); }
 
 std::vector<Columns> columns_of_heads(const Config& c, const Layout& l, int tp) {

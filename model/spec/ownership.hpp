@@ -23,6 +23,9 @@ bool holds_module(const Config& config, const Layout& layout, const Coordinates&
 bool holds(const Config& config, const Layout& layout, const Coordinates& at,
            const std::vector<Stage>& stages, const Parameter& p);
 
+// How tensor-parallel ranks hold a parameter.
+Sharding held_as(const Layout& layout, const Parameter& p);
+
 // How many tensor-parallel ranks have each key/value head: several where there are more ranks than
 // such heads. Each then has a copy of it beside some of the query heads of its group.
 int key_copies(const Config& config, const Layout& layout);

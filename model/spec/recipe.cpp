@@ -274,6 +274,13 @@ void check_recipe(const Recipe& recipe, const Layout& layout, const Config& conf
   if (const std::string wrong = wrong_draws(recipe, layout, config); !wrong.empty()) {
     throw Failure(wrong);
   }
+  if (layout.whole_experts && recipe.operands &&
+      recipe.operands->weights.scaling == Scaling::block) {
+    throw Failure(
+        "recipe " + recipe.id +
+        " scales in blocks, which are made for slices of experts; leave etp1 out, or take "
+        "another recipe");
+  }
   if (config.idle_layers == 0 || !recipe.operands) return;
   for (const OperandCast* cast :
        {&recipe.operands->activations, &recipe.operands->weights, &recipe.operands->gradients}) {

@@ -11,6 +11,7 @@
 #include "model/layers/router.hpp"
 #include "model/rank/offload.hpp"
 #include "model/rank/shares.hpp"
+#include "model/spec/ownership.hpp"
 #include "model/state/rounding_key.hpp"
 #include "model/state/state.hpp"
 
@@ -28,7 +29,7 @@ Evaluation over_dp(const Rank& rank) { return {rank.where.dp_size, fp32, fp32}; 
 // Records a tensor that ZeRO keeps in shares from stage `from` on; below, every rank has it whole.
 void tap(Rank& rank, const Parameter& p, const std::string& id, Tensor& x, int from,
          const Format& format, const Evaluation& ran) {
-  if (rank.l.zero < from) return rank.tap_step(id, x, p.sharding, format, ran);
+  if (rank.l.zero < from) return rank.tap_step(id, x, held_as(rank.l, p), format, ran);
   rank.joints.tensors.made(rank.where, id, x);
   rank.tap_share(id, x, p, format);
   rank.record.ran[id] = ran;
@@ -36,7 +37,7 @@ void tap(Rank& rank, const Parameter& p, const std::string& id, Tensor& x, int f
 // Records one that is not needed any more.
 void tap(Rank& rank, const Parameter& p, const std::string& id, Tensor&& x, int from,
          const Format& format, const Evaluation& ran) {
-  if (rank.l.zero < from) return rank.tap_step(id, std::move(x), p.sharding, format, ran);
+  if (rank.l.zero < from) return rank.tap_step(id, std::move(x), held_as(rank.l, p), format, ran);
   tap(rank, p, id, x, from, format, ran);
 }
 
@@ -101,7 +102,7 @@ float gradient_norm(Rank& rank) {
   const bool shares = rank.l.zero >= 2;
   double squares = 0, of_experts = 0;
   for (const Parameter& p : trained_here(rank)) {
-    const bool first = p.sharding != Sharding::whole || rank.where.tp == 0;
+    const bool first = held_as(rank.l, p) != Sharding::whole || rank.where.tp == 0;
     const bool once = !rank.on_both_ends(p) || rank.begins();
     if (shares && rank.replica_of_shares(p.name) > 0) continue;
     if (!rank.joints.optimizer.in_norm(rank.at(p.name), first && once)) continue;
@@ -181,7 +182,7 @@ void round_parameter(Rank& rank, const Parameter& p, Tensor& x) {
   if (!rank.r.stochastic_update) return rank.round(x);
   const std::uint64_t key = rounding_key(rank.c, rank.step, p.name + "/param");
   const Tensor slice(local_shape(rank, p).rows, local_shape(rank, p).cols);
-  const Placement lies = rank.placed(slice, p.sharding);
+  const Placement lies = rank.placed(slice, held_as(rank.l, p));
   if (rank.l.zero == 0) return rank.round_stochastically(x, lies, rank.r.compute, key);
   Shard share = shard_of(rank, x, p, lies, rank.r.compute);
   rank.round_stochastically(share.values, share.placement, rank.r.compute, key);

@@ -10,6 +10,7 @@
 #include "model/plan/plan.hpp"
 #include "model/rank/shares.hpp"
 #include "model/spec/manifest.hpp"
+#include "model/spec/ownership.hpp"
 #include "model/state/state.hpp"
 #include "model/step/apart.hpp"
 #include "model/step/optimizer.hpp"
@@ -52,12 +53,12 @@ Shared taken_up(Rank& rank, const Values& leaves, const std::string& id) {
 
 // The parameter itself is in shares under ZeRO-3 only, Adam's state under any.
 void load_like(Rank& rank, const StateEntry& k, const Parameter& p, const Shared& whole) {
-  Shared mine = sliced(whole, p.sharding, rank);
+  Shared mine = sliced(whole, held_as(rank.l, p), rank);
   if (rank.l.zero >= (k.id.ends_with("/param") ? 3 : 1)) {
     mine = std::make_shared<const Tensor>(own_share(rank, *mine, p));
     rank.tap_share(k.id + "@previous", *mine, p, k.format);
   } else {
-    rank.tap_leaf(k.id + "@previous", *mine, p.sharding, k.format);
+    rank.tap_leaf(k.id + "@previous", *mine, held_as(rank.l, p), k.format);
   }
   rank.state[k.id] = std::move(mine);
 }
@@ -70,7 +71,7 @@ void load_state(Rank& rank, const Values& leaves, const Values* own) {
     if (!k.parameter.empty() && !rank.holds(of_name.at(k.parameter))) continue;
     if (own != nullptr) {
       rank.state[k.id] = shared(*own, k.id);
-      const Sharding how = k.like_it ? of_name.at(k.parameter).sharding : Sharding::whole;
+      const Sharding how = k.like_it ? held_as(rank.l, of_name.at(k.parameter)) : Sharding::whole;
       rank.tap_leaf(k.id + "@previous", *rank.state[k.id], how, k.format);
       continue;
     }

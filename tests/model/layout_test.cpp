@@ -20,7 +20,7 @@ TEST(Layout, ReadsItsGrammar) {
        {"dp2,tp4,sp", "pp2:3+1,zero3", "cp2:ulysses,tp2", "cp2:ring", "cp2", "dp4,ep2",
         "pp2,vpp2,recompute:uniform2", "dp4,zero1,recompute:selective,overlap:7", "offload",
         "offload:activations", "offload:optimizer,tp2", "dp4,zero3:2", "dp2,zero1,padded",
-        "tp2,recompute:uniform1,split", "dp2,runs2", "dp2,predivide4"}) {
+        "tp2,recompute:uniform1,split", "dp2,runs2", "dp2,predivide4", "dp2,ep2,tp2,sp,etp1"}) {
     EXPECT_EQ(parse_layout(name_of(parse_layout(text))), parse_layout(text)) << text;
   }
   for (const char* bad : {"tp",         "tp0",        "tp-1",           "tp2,tp2",
@@ -30,7 +30,8 @@ TEST(Layout, ReadsItsGrammar) {
                           "zero3:0",    "tp2:2",      "recompute:much", "recompute:uniform",
                           "recompute3", "pp2:3+0",    "overlap",        "overlap:0",
                           "overlap:a",  "overlap2:1", "offload:",       "offload:weights",
-                          "offload2",   "predivide",  "predivide0",     "predivide3"}) {
+                          "offload2",   "predivide",  "predivide0",     "predivide3",
+                          "etp2",       "etp"}) {
     EXPECT_THROW(parse_layout(bad), Failure) << bad;
   }
 }
@@ -54,10 +55,11 @@ TEST(Layout, ExpertsAreDividedAmongDataParallelRanks) {
   Config c = config_of("llama-moe");  // 4 experts of 192 units
   c.micro_batches = 6;
   for (const char* good : {"dp2,ep2", "dp6,ep2", "dp2", "tp4,sp", "dp2,ep2,zero3,pp2", "cp2",
-                           "dp2,ep2,cp4:ring,tp2,sp"}) {
+                           "dp2,ep2,cp4:ring,tp2,sp", "dp2,ep2,tp2,sp,etp1"}) {
     EXPECT_NO_THROW(check_layout(parse_layout(good), c)) << good;
   }
-  for (const char* bad : {"ep2", "cp2,ep2", "dp3,ep3", "dp3,ep2", "dp6,ep3,zero1:3"}) {
+  for (const char* bad :
+       {"sp,etp1", "tp2,etp1", "ep2", "cp2,ep2", "dp3,ep3", "dp3,ep2", "dp6,ep3,zero1:3"}) {
     EXPECT_THROW(check_layout(parse_layout(bad), c), Failure) << bad;
   }
   c.experts = 0;
