@@ -117,8 +117,10 @@ Labels labels_from(const json& document, const std::string& name) {
   Labels labels;
   try {
     for (const json& j : document.at("cases")) labels[j.at("case")] = label_from(j);
-    const auto pairs = document.at("pairs").get<std::size_t>();
-    if (labels.size() == 2 * pairs) return labels;
+    const json& number = document.at("pairs");
+    if (!number.is_number_unsigned()) damaged(name, "has no whole number of pairs");
+    const auto pairs = number.get<std::size_t>();
+    if (labels.size() % 2 == 0 && labels.size() / 2 == pairs) return labels;
     throw Failure(name + " has labels of " + how_many(labels.size(), "case") + " of " +
                   std::to_string(2 * pairs) + ": the corpus was stopped; run plumb corpus again");
   } catch (const json::exception&) {

@@ -66,8 +66,10 @@ void write_spreads(const StoredSpreads& spreads, const fs::path& file) {
 StoredSpreads read_spreads(const fs::path& file) {
   const Outcome<std::string> text = read_file(file, longest_spreads);
   if (!text) no_spreads(file, text.error().detail);
-  const json all = json::parse(*text, nullptr, false);
-  if (!all.is_object() || !all.contains("schema") || all.at("schema") != schema) {
+  const Outcome<json> read = object_in(*text);
+  if (!read) no_spreads(file, read.error().detail);
+  const json& all = *read;
+  if (!all.contains("schema") || all.at("schema") != schema) {
     no_spreads(file, "does not hold " + std::string(schema));
   }
   try {
