@@ -192,6 +192,13 @@ class Check {
         Run(*options_.better), r_, c_,
         [&](const auto& id) { return judgeable(id) && !order_.decides(id); }, options_.threads);
     verdict_.notes.push_back(summary(verdict_.accuracies));
+    const auto lacks = std::ranges::count_if(c_.values, [&](const auto& v) {
+      return judgeable(v.first) && !order_.decides(v.first) &&
+             !verdict_.accuracies.contains(v.first);
+    });
+    if (lacks > 0) {
+      verdict_.notes.push_back(fmt::format("the better run lacks {} of the judged tensors", lacks));
+    }
   }
 
   // Only tensors that exist on both sides in one shape can be judged by size.

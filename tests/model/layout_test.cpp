@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "model/spec/mesh.hpp"
+#include "model/spec/recipe.hpp"
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
@@ -33,6 +34,15 @@ TEST(Layout, ReadsItsGrammar) {
                           "offload2",   "predivide",  "predivide0",     "predivide3",
                           "etp2",       "etp"}) {
     EXPECT_THROW(parse_layout(bad), Failure) << bad;
+  }
+}
+
+TEST(Layout, OfWholeExpertsTakesNoRecipeInBlocks) {
+  const Config c = config_of("llama-moe");
+  const Layout whole = parse_layout("tp2,sp,etp1");
+  EXPECT_NO_THROW(check_recipe(find_recipe("fp8-current"), whole, c));
+  for (const char* in_blocks : {"fp8-block", "mxfp8", "nvfp4"}) {
+    EXPECT_THROW(check_recipe(find_recipe(in_blocks), whole, c), Failure) << in_blocks;
   }
 }
 

@@ -32,6 +32,9 @@ TEST_F(AgainstABetterRun, ErrorsAreThoseThatWereMade) {
   EXPECT_GT(v.accuracies.size(), 300U);
   const auto said = [](const std::string& note) { return note.starts_with("against the better"); };
   EXPECT_EQ(std::ranges::count_if(v.notes, said), 1);
+
+  better.ranks[0].shards.erase(changed);
+  EXPECT_EQ(std::ranges::count(verdict().notes, "the better run lacks 1 of the judged tensors"), 1);
 }
 
 TEST_F(AgainstABetterRun, IsOfTheSameStepSettingsAndData) {
