@@ -34,7 +34,7 @@ class Gather(torch.autograd.Function):
 def rotated(x, places):
     """Rotary positions: pairs of numbers turn the faster, the lower they stand."""
     half = x.shape[-1] // 2
-    turn = places[:, None] * 1000.0 ** (-torch.arange(half) / half)
+    turn = places[:, None] * 1000.0 ** (-torch.arange(half, device=x.device) / half)
     a, b = x.float().chunk(2, -1)
     return torch.cat([a * turn.cos() - b * turn.sin(), b * turn.cos() + a * turn.sin()], -1).to(x.dtype)
 
@@ -42,11 +42,11 @@ def rotated(x, places):
 class Attention(model.Attention):
     def forward(self, x):
         q, k, v = (y.unflatten(-1, (HEADS, WIDTH // HEADS)).transpose(1, 2) for y in (self.q(x), self.k(x), self.v(x)))
-        places = positions(rank())
+        places = positions(rank()).to(x.device)
         q, k = rotated(q, places), rotated(k, places)
         if ranks() > 1:
             k, v = Gather.apply(k), Gather.apply(v)
-        seen = places[:, None] >= torch.arange(TOKENS)
+        seen = places[:, None] >= torch.arange(TOKENS, device=x.device)
         return self.o(F.scaled_dot_product_attention(q, k, v, attn_mask=seen).transpose(1, 2).flatten(2))
 
 

@@ -47,7 +47,8 @@ class Experts(nn.Module):
         theirs = exchanged(counts, [1] * ranks(), [1] * ranks())  # by ranks that send, and experts here
         send, receive = counts.sum(1).tolist(), theirs.sum(1).tolist()
         rows = Exchange.apply(x.flatten(0, 1)[order // CHOSEN], send, receive)
-        of = torch.arange(theirs.shape[1]).repeat(ranks()).repeat_interleave(theirs.flatten()).argsort(stable=True)
+        whose = torch.arange(theirs.shape[1], device=x.device).repeat(ranks())
+        of = whose.repeat_interleave(theirs.flatten()).argsort(stable=True)
         parts = rows[of].split(theirs.sum(0).tolist())
         made = torch.cat([expert(part) for expert, part in zip(self.experts.values(), parts)])
         back = Exchange.apply(made[of.argsort()], receive, send)

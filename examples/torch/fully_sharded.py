@@ -24,10 +24,10 @@ def train_step(model, optimizer, ids, targets):
 
 def main():
     asked, model = asked_for(__doc__)
-    mesh = init_device_mesh("cpu", (ranks(),), mesh_dim_names=("dp",)) if ranks() > 1 else None
+    mesh = init_device_mesh(asked.device, (ranks(),), mesh_dim_names=("dp",)) if ranks() > 1 else None
     if mesh is not None:
         shard(model, mesh)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
     for step in range(asked.steps):
         ids, targets = batch_of(step, asked.seed)
         loss = train_step(model, optimizer, ids, targets)

@@ -35,7 +35,7 @@ def train_step(model, optimizer, ids, targets):
 
 def main():
     asked, model = asked_for(__doc__)
-    mesh = init_device_mesh("cpu", (ranks(),), mesh_dim_names=("tp",)) if ranks() > 1 else None
+    mesh = init_device_mesh(asked.device, (ranks(),), mesh_dim_names=("tp",)) if ranks() > 1 else None
     if mesh is not None:
         parallel(model, mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

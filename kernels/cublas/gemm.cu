@@ -42,13 +42,23 @@ class Buffer {
   void* data_ = nullptr;
 };
 
-// Loads the library when it is first needed: it is larger than all else together.
+// Loads the library when it is first needed: it is larger than all else together. The one that this
+// was built beside, or on another machine the one that the loader knows.
+void* library() {
+  static const std::string name = "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR);
+  static void* const there = dlopen(PLUMB_CUBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  static void* const known = there != nullptr ? there : dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (known != nullptr) return known;
+  throw Failure("cannot load cuBLAS: there is no " PLUMB_CUBLAS_LIBRARY
+                ", and the loader finds no " +
+                name + "; choose another backend");
+}
+
 template <class Function>
 Function* found(const char* name) {
-  static void* const library = dlopen(PLUMB_CUBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  void* const function = library == nullptr ? nullptr : dlsym(library, name);
+  void* const function = dlsym(library(), name);
   if (function != nullptr) return reinterpret_cast<Function*>(function);
-  throw Failure(std::string("cannot load cuBLAS (") + dlerror() + "); choose another backend");
+  throw Failure(std::string("cuBLAS has no ") + name + "; choose another backend");
 }
 
 class Handle {

@@ -8,6 +8,7 @@
 #include "model/data/text.hpp"
 #include "model/run/training.hpp"
 #include "probe/calibrate.hpp"
+#include "probe/machine_products.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
@@ -38,18 +39,17 @@ TEST_P(Calibrated, SixBugsAreCaughtAndTheirHealthyTwinsAreNotAccused) {
   CheckOptions options;
   options.false_alarm = 1e-5;
   options.replay.machine = &card;
-  const bool truncates = card.fact("rounding")->value == "toward_zero";
+  // Twins multiply as the unit does, if the card says in what steps (twins.md M9).
+  const auto products = products_on(card);
+  if (products) options.multiply = &*products;
   for (const char* id :
        {"embedding-mask-on-shifted-ids", "sp-norm-grad-not-reduced", "mean-of-means-loss",
         "cp-weight-grad-not-reduced", "clip-norm-misses-sharded-params", "one-masked-entry"}) {
     SCOPED_TRACE(id);
     const Bug& bug = find_bug(id);
     start.run.layout = parse_layout(std::string(bug.needs.layout));
-    CheckOptions of_healthy = options;
-    // Twins round to nearest: that sums are cut toward zero shows in FP32 gradients, and is no bug.
-    if (truncates) of_healthy.rules = {"replay"};
     const Verdict healthy =
-        check(reference, run_candidate(start, nullptr, {}, name).trace, of_healthy);
+        check(reference, run_candidate(start, nullptr, {}, name).trace, options);
     EXPECT_EQ(healthy.exit_code(), 0) << healthy.blamed;
     const Verdict broken = check(reference, run_candidate(start, &bug, {}, name).trace, options);
     EXPECT_EQ(broken.exit_code(), 1);
