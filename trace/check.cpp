@@ -237,14 +237,20 @@ class Check {
 
   void apply_twins() {
     if (!options_.given.empty()) return apply_given_twins();
+    drawn_ = draw(options_.twins);
+    verdict_.flips = drawn_->flips;
+  }
+
+  Drawn draw(int twins) const {
     const bool any_order = candidate_.manifest.settings.contains("any_order") ||
                            reference_.manifest.settings.contains("any_order");
     const MultiplyScope machines(options_.multiply);
-    drawn_ = draw_twins(
+    TwinOptions options = options_;
+    options.twins = twins;
+    return draw_twins(
         *reference_.graph, *merged_r_,
         any_order ? in_any_order(*candidate_.graph) : *candidate_.graph, *merged_c_,
-        [&](const std::string& id) { return has_statistics(id); }, options_);
-    verdict_.flips = drawn_->flips;
+        [&](const std::string& id) { return has_statistics(id); }, options);
   }
 
   void apply_given_twins() {
@@ -344,10 +350,38 @@ class Check {
   }
 
   Verdict verdict_at(double level) {
+    Verdict first = verdict_by(drawn_, level);
+    const bool again = options_.second_look && drawn_ && options_.given.empty() &&
+                       !first.findings.empty() &&
+                       std::ranges::all_of(first.findings, is_by_size_of_twins);
+    if (!again) return first;
+    if (!drawn_again_) drawn_again_ = draw(more_twins * options_.twins);
+    Verdict second = verdict_by(drawn_again_, level / stricter);
+    if (second.findings.empty()) {
+      second.notes.push_back(fmt::format(
+          "by {} twins {} would be accused ({} at {}); {} twins acquit it", options_.twins,
+          first.blamed, first.blamed_by, chance_of(first), more_twins * options_.twins));
+    }
+    return second;
+  }
+
+  // Twins that are equal bit by bit allow no error of any size: more of them are equal, too.
+  static bool is_by_size_of_twins(const Finding& f) {
+    return rule_of(f.statistic) == "twins" && f.p.value_or(1) > 0;
+  }
+
+  // The p of a verdict's blamed tensor.
+  static std::string chance_of(const Verdict& v) {
+    const auto blamed = std::ranges::find(v.findings, v.blamed, &Finding::id);
+    return blamed != v.findings.end() && blamed->p ? fmt::format("p = {:.1e}", *blamed->p)
+                                                   : "no twin differs";
+  }
+
+  Verdict verdict_by(const std::optional<Drawn>& drawn, double level) {
     Verdict v = verdict_;
     std::map<std::string, Line> lines = lines_;
     std::optional<TwinsJudgement> twins;
-    if (drawn_) twins = twins_at(level);
+    if (drawn) twins = twins_at(*drawn, level);
     std::optional<Accounts> accounts;
     if (told_)
       accounts.emplace(pairs_, *told_, replays_, twins ? held_by(*twins) : std::set<std::string>());
@@ -406,11 +440,11 @@ class Check {
     }
   }
 
-  TwinsJudgement twins_at(double level) const {
+  TwinsJudgement twins_at(const Drawn& drawn, double level) const {
     CheckOptions at_level = options_;
     at_level.false_alarm = level;
     const bool remakes = candidate_.graph && merged_c_ != nullptr && options_.given.empty();
-    return conclude(*drawn_, c_, at_level,
+    return conclude(drawn, c_, at_level,
                     remakes ? Remake{&*candidate_.graph, &merged_c_->values} : Remake{});
   }
 
@@ -466,7 +500,7 @@ class Check {
   std::set<std::string> not_finite_;          // findings of structure: no statistic holds them
   std::map<std::string, Unjudged> unjudged_;  // by given twins, or by what producers say
   std::set<std::string> asserted_;            // of given twins
-  std::optional<Drawn> drawn_;                // of the rule twins
+  std::optional<Drawn> drawn_, drawn_again_;  // of the rule twins; of a second look
   std::optional<PartialPromise> told_;        // where nothing is promised
   Replays replays_{nullptr};
 };

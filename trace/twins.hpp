@@ -32,8 +32,8 @@ namespace plumb::trace {
 bool judged_by_twins(const Node& node);
 
 struct TwinOptions {
-  double false_alarm = 1e-2;  // of the whole run
-  int twins = 4;
+  double false_alarm = 1e-2;               // of the whole run
+  int twins = 4;                           // of a first look
   std::uint64_t seed = 1;                  // of the twins
   const StoredSpreads* spreads = nullptr;  // how twins scatter, from earlier batches; or from these
   std::function<void(const std::string&)> progress = [](const std::string&) {};
@@ -89,6 +89,12 @@ struct Remake {
   const Graph* graph = nullptr;
   const Values* values = nullptr;  // the candidate's
 };
+// What twins alone accuse is looked at again, by so many times as many twins, at a level so many
+// times smaller (twins.md V4): an error that stands as far out as the first look asks passes this,
+// too, and one that four twins took for large because they lie close together does not.
+inline constexpr int more_twins = 4;
+inline constexpr double stricter = 10;
+
 // The verdict of the twins at options.false_alarm.
 TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options,
                         const Remake& remake = {});

@@ -72,7 +72,7 @@ Config config_of_run(const std::string& family, const std::string& size, std::ui
   return c;
 }
 
-// By the shipped check, at every level.
+// By the shipped check, at every level; without its second look, which only acquits.
 void judge_run(const Start& start, Alarms& alarms) {
   const Trace reference = run_reference(start);
   const Candidate candidate = run_candidate(start);
@@ -80,6 +80,7 @@ void judge_run(const Start& start, Alarms& alarms) {
   options.seed = start.run.config.seed;
   options.false_alarm = levels.front();
   options.other_levels = {levels.begin() + 1, levels.end()};
+  options.second_look = false;
   const Merged merged = merge_verified(reference);
   const Judged seen =
       judge_runs({reference, merged}, candidate.trace, merge_verified(candidate.trace), options);

@@ -75,6 +75,45 @@ TEST_F(Verdicts, AValueThatIsNotFiniteIsAFindingUnderEveryRule) {
   }
 }
 
+// At such a level four twins accuse many healthy runs. More of them acquit, and say so.
+TEST_F(Verdicts, OfHealthyRunsThatTwinsAloneAccuseAreTakenBackByMoreTwins) {
+  options_.false_alarm = 0.9;
+  int accused = 0, taken_back = 0;
+  for (int seed = 1; seed <= 16; ++seed) {
+    options_.seed = static_cast<std::uint64_t>(seed);
+    options_.second_look = false;
+    if (by({"twins", "replay"}).exit_code() != 1) continue;
+    ++accused;
+    options_.second_look = true;
+    const Verdict v = by({"twins", "replay"});
+    taken_back += v.exit_code() == 0 ? 1 : 0;
+    EXPECT_EQ(v.exit_code() == 0, std::ranges::any_of(v.notes, [](const std::string& note) {
+                return note.starts_with("by 4 twins ") && note.ends_with("16 twins acquit it");
+              }));
+  }
+  EXPECT_GE(accused, 3);
+  EXPECT_GE(taken_back, accused - 1);
+}
+
+TEST_F(Verdicts, OfFaultsThatTwinsAloneSeeStandAfterASecondLook) {
+  change("m0/layers.1.attn.proj/out", [](float& x) { x *= 1.02F; });
+  const Verdict v = by({"twins"});
+  EXPECT_EQ(v.exit_code(), 1);
+  EXPECT_EQ(v.blamed, "m0/layers.1.attn.proj/out");
+  for (const Finding& f : v.findings) EXPECT_LT(f.p.value_or(0), options_.false_alarm / stricter);
+}
+
+// More twins know better how runs scatter: at a tenth of the level they still allow less.
+TEST_F(Verdicts, OfASecondLookAllowNoMoreThanThoseOfTheFirst) {
+  options_.second_look = false;
+  const double first = by({"twins"}).smallest_scale;
+  options_.twins *= more_twins;
+  options_.false_alarm /= stricter;
+  const double second = by({"twins"}).smallest_scale;
+  EXPECT_LT(second, first);
+  EXPECT_GT(second, first / 2);
+}
+
 // Adam's first step makes whole steps of flipped signs, and one number has no spread: rules of size
 // would accuse healthy runs there. Replay still judges both.
 TEST_F(Verdicts, RulesOfSizeJudgeNeitherSingleNumbersNorTheOptimizer) {
