@@ -193,8 +193,9 @@ def tensor(name, x, dims=None):
 def twins(count=4):
     """Numbers of the twins to make behind a step that was traced, where PLUMB_TWINS names the candidate's trace. Where a
     choice fell otherwise than there (a router's) 0 comes first: the reference once more, which chooses as the candidate.
+    Of a candidate these are runs of its own with other roundings, where the environment has PLUMB_DITHER=1.
     """
-    asked = _run is not None and _run.just_traced and os.environ.get("PLUMB_TWINS")
+    asked = _run is not None and _run.just_traced and (os.environ.get("PLUMB_TWINS") or _run.dithers)
     return range(0 if _run.turned[0] else 1, count + 1) if asked else ()
 
 
@@ -312,6 +313,7 @@ class _Run:
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
         self.handles, self.before, self.uncut, self.followed, self.following = [], None, set(), {}, False
         self.rewrite, self.source = os.environ.get("PLUMB_REWRITE", "0"), None
+        self.dithers = self.ranks > 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0")
 
     def _axes(self, layout):
         if hasattr(layout, "mesh_dim_names"):
@@ -337,7 +339,7 @@ class _Run:
         self.optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer] * (optimizer is not None)
         self.optimizer_of = {p: one for one in reversed(self.optimizers) for group in one.param_groups
                              for p in group["params"]}
-        if os.environ.get("PLUMB_TWINS"):
+        if os.environ.get("PLUMB_TWINS") or self.dithers:
             self.before = _State(self.model, self.optimizers)
             self.followed = _choices_of(os.environ["PLUMB_TWINS"], self.at) if self.ranks == 1 else {}
         rewritten = self.rewrite not in ("", "0", "1")
@@ -357,6 +359,10 @@ class _Run:
 
     @contextlib.contextmanager
     def twin(self, number, layout):
+        if self.dithers:
+            with self._dithered(number):
+                yield
+            return
         if self.ranks != 1:
             raise RuntimeError("twins are runs of the reference, on one rank; this run has " + str(self.ranks))
         if not self.just_traced or self.before is None:
@@ -392,6 +398,25 @@ class _Run:
             self._write(f"{self.out}-twin{number}", {"not cut": " ".join(sorted(uncut)), **self._of_rewriting()})
         finally:
             self.cutting, self.following, self.source = None, False, None
+            after.restore()
+
+    @contextlib.contextmanager
+    def _dithered(self, number):
+        """The step once more, with other roundings in what ranks add (plumbline/dither.py)."""
+        try:
+            from plumbline.dither import dithering
+        except ImportError:
+            raise RuntimeError("PLUMB_DITHER needs the package plumbline, and not its trace.py alone") from None
+        after = _State(self.model, self.optimizers)
+        self.before.restore()
+        try:
+            with dithering(number) as dither, self._taken():
+                yield
+            if self.rank == 0 and number == 1:
+                _say(f"other roundings in {dither.sums} sums of short formats; {dither.left} in FP32 were left alone: what "
+                     "these alone move is not judged")
+            self._write(f"{self.out}-twin{number}", {"other roundings": "where its ranks add"})
+        finally:
             after.restore()
 
     def _messages(self):
@@ -1830,11 +1855,13 @@ class _Cuts:
             return function(*args, **kwargs)
         if ways == 1:
             whole = function(x, target, **{"reduction": reduction})
-            ends = self.bounds("loss", len(target), dealt, True)
+            short = x.dtype != torch.float32
+            ends = self.bounds("loss", len(target), dealt, short)
             with torch.no_grad():
                 parts = [function(x[a:b], target[a:b], reduction="sum") for a, b in zip(ends, ends[1:])]
                 parts = [p / len(target) if reduction == "mean" else p for p in parts]
-                value = self.added(self.moved(parts, x.dtype, "loss"), x.dtype)
+                value = (self.added(self.moved(parts, x.dtype, "loss"), x.dtype) if short
+                         else self.dithered(parts, "loss"))
             return whole + (value - whole).detach()
         kept = []
 
