@@ -33,6 +33,7 @@ torch_test(rewriting ${PROJECT_SOURCE_DIR}/tests/python/rewriting_test.py)
 torch_test(checkpoint ${PROJECT_SOURCE_DIR}/tests/python/checkpoint_test.py $<TARGET_FILE:plumb>)
 torch_test(own_functions ${PROJECT_SOURCE_DIR}/tests/python/own_functions_test.py)
 torch_test(messages ${PROJECT_SOURCE_DIR}/tests/python/messages_test.py $<TARGET_FILE:plumb>)
+torch_test(dither ${PROJECT_SOURCE_DIR}/tests/python/dither_test.py)
 torch_test(replayed ${PROJECT_SOURCE_DIR}/tests/python/replayed_test.py $<TARGET_FILE:plumb>)
 foreach(example tensor_parallel by_hand data_parallel fully_sharded sharded_optimizer context_parallel experts pipeline
         interleaved hugging_face megatron_core megatron_experts megatron_pipeline)
@@ -41,6 +42,8 @@ foreach(example tensor_parallel by_hand data_parallel fully_sharded sharded_opti
 endforeach()
 torch_test(torch_rewriting ${PROJECT_SOURCE_DIR}/examples/torch/run.py $<TARGET_FILE:plumb>
   ${PROJECT_BINARY_DIR}/torch_rewriting --only by_hand --formats bf16 --rewrite)
+torch_test(torch_dither ${PROJECT_SOURCE_DIR}/examples/torch/run.py $<TARGET_FILE:plumb>
+  ${PROJECT_BINARY_DIR}/torch_dither --only by_hand --formats bf16 --dither)
 torch_test(torch_types ${PROJECT_SOURCE_DIR}/examples/torch/types/check.py)
 torch_test(megatron_gradients ${PROJECT_SOURCE_DIR}/examples/megatron_gradient_test/test_gradients.py
   $<TARGET_FILE:plumb> ${PROJECT_BINARY_DIR}/megatron_gradients --junit ${PROJECT_BINARY_DIR}/megatron_gradients.xml)

@@ -254,14 +254,24 @@ class Check {
   }
 
   void apply_given_twins() {
+    const bool around_candidate = are_of_candidate(options_.given);
+    if (around_candidate) by_twins_ = &r_;
     GivenTwins given = given_twins(
-        reference_, r_, c_, pairs_, options_.given, Pattern(options_.exact, "--exact"),
+        around_candidate ? candidate_ : reference_, around_candidate ? c_ : r_, *by_twins_, pairs_,
+        options_.given, Pattern(options_.exact, "--exact"),
         [&](const std::string& id) { return has_statistics(id) && !left_to_replay(id); },
         options_.threads);
+    const std::string whose =
+        "the twins are traces of '" + options_.given.front()->manifest.producer + "'";
     verdict_.notes.push_back(
-        "the twins are traces of '" + options_.given.front()->manifest.producer +
-        "': that they round where the candidate's layout does, and that nothing else is split, is "
-        "its claim, which is not checked");
+        around_candidate
+            ? whose +
+                  " and runs of the candidate, with other roundings where its ranks add: they lie "
+                  "around it, and the reference is judged by them; what else may round otherwise "
+                  "they do not know"
+            : whose +
+                  ": that they round where the candidate's layout does, and that nothing else is "
+                  "split, is its claim, which is not checked");
     for (Unjudged& u : given.unjudged) unjudged_.emplace(u.id, std::move(u));
     asserted_ = std::move(given.asserted);
     drawn_ = std::move(given.drawn);
@@ -444,7 +454,7 @@ class Check {
     CheckOptions at_level = options_;
     at_level.false_alarm = level;
     const bool remakes = candidate_.graph && merged_c_ != nullptr && options_.given.empty();
-    return conclude(drawn, c_, at_level,
+    return conclude(drawn, *by_twins_, at_level,
                     remakes ? Remake{&*candidate_.graph, &merged_c_->values} : Remake{});
   }
 
@@ -491,6 +501,8 @@ class Check {
   const Trace& candidate_;
   const Merged *merged_r_, *merged_c_;  // of what promises something
   const Run &r_, &c_;
+  const Run* by_twins_ =
+      &c_;  // is judged by them: the reference, where they lie around the candidate
   const Pairs& pairs_;
   Selection select_;
   DataflowOrder order_;

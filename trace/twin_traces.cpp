@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 #include "trace/comparable.hpp"
 #include "trace/hands.hpp"
 #include "trace/whole.hpp"
@@ -90,12 +91,13 @@ class Read {
   std::map<std::string, std::vector<bool>> moved_;
 };
 
-// A run that goes on from the reference's own state, whole, with every tensor that is judged.
+// A run that goes on from the reference's own state, as whole as it is, with every tensor that is judged.
 void refuse_another(std::size_t k, const Read& twins, const Run& reference, const Abouts& about,
                     const std::set<std::string>& ids) {
   const Run& twin = twins.runs()[k];
   for (const auto* findings : {&twin.findings, &twin.not_finite}) {
-    if (findings->empty()) continue;
+    const bool so_is_it = !reference.findings.empty() || !reference.not_finite.empty();
+    if (findings->empty() || so_is_it) continue;
     const Finding& f = findings->front();
     no_twin(k, "is not whole: '" + f.id + "' " + f.detail, "make it again");
   }
@@ -290,6 +292,18 @@ class Sorting {
 };
 
 }  // namespace
+
+bool are_of_candidate(const std::vector<const Trace*>& twins) {
+  const auto says = [](const Trace* twin) {
+    const auto found = twin->manifest.may_differ.find("twin of");
+    return found != twin->manifest.may_differ.end() && found->second == "the candidate";
+  };
+  const auto n = static_cast<std::size_t>(std::ranges::count_if(twins, says));
+  if (n == 0 || n == twins.size()) return n > 0;
+  throw Failure(
+      how_many(n, "twin") + " of " + std::to_string(twins.size()) +
+      " are runs of the candidate, the others of the reference; give one kind or the other");
+}
 
 GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Run& candidate,
                        const Pairs& pairs, const std::vector<const Trace*>& twins,

@@ -6,6 +6,10 @@
 // judged, and neither is what may have been made from it; unless the user says that nothing there is
 // split (`exact`), which makes the difference a finding (twins.md G1).
 //
+// Twins may be further runs of the candidate instead, which rounded otherwise what its ranks add: they
+// say so ("twin of": "the candidate"). They lie around the candidate, and the reference is judged by
+// them (twins.md G3): then the two have changed places here.
+//
 // REFUSES  twins of another run, step, shape or format; that lack a tensor, are not whole, or start
 //          from other values; that have the bits of each other, of the reference or the candidate
 // COSTS    reads each twin three times, and the reference as often for each; memory of the energies
@@ -39,6 +43,9 @@ struct GivenTwins {
   std::vector<Unjudged> unjudged;
   std::set<std::string> asserted;  // no twin moves them, and the user says that they are equal
 };
+
+// Do they say that they are runs of the candidate? Throws Failure where only some do.
+bool are_of_candidate(const std::vector<const Trace*>& twins);
 
 // Throws Failure, with the twin by number, on anything that is no twin of `reference`.
 GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Run& candidate,

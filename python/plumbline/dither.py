@@ -1,9 +1,9 @@
 """A candidate's step once more, with other roundings in what its ranks add to each other.
 
-For programs whose layout nobody can say, so that no reference can be cut as they are (plumb.twin). What a rank gives to a
-sum in BF16 or FP16 it has rounded; a single device adds what was not. So here such a sum is made again of its parts, each
-with as much as its rounding may have lost, up to half of a last bit, drawn at random; and it is rounded once. These runs
-lie from the candidate as far as a single device does, and the reference is judged by them (docs/pytorch.md).
+For programs whose layout nobody can say, so that no reference can be cut as they are (plumb.twin). What a rank gives to
+a sum in BF16 or FP16 it has rounded; a single device adds what was not. So here such a sum is made again of its parts,
+each with as much as its rounding may have lost, up to half of a last bit, drawn at random; and it is rounded once.
+These runs lie from the candidate as far as a single device does, and the reference is judged by them (docs/pytorch.md).
 
 Seen are the calls of torch.distributed by Python and those of DTensor, as in plumbline.messages. Not seen: sums of DDP,
 which C++ sends. Sums in FP32 are left alone: how far off a rank's part is there, its kernels say and not the wire.
@@ -32,11 +32,12 @@ def sum_of_unrounded(parts, name):
     return total.to(parts[0].dtype)
 
 
-class Dither:
+class Dither(messages.Patches):
     """Between start() and stop() sums of this rank are given other roundings."""
 
     def __init__(self, number):
-        self.number, self.calls, self.sums, self.left, self.undo = number, 0, 0, 0, []
+        super().__init__()
+        self.number, self.calls, self.sums, self.left = number, 0, 0, 0
 
     def given(self, x, reduction, group):
         """What this rank gives instead."""
@@ -77,11 +78,6 @@ class Dither:
             return own(x, *args[1:])
         return messages._InPlaceOf(own, function)
 
-    def _replace(self, where, name, by):
-        own = getattr(where, name)
-        setattr(where, name, by(own))
-        self.undo.append((where, name, own))
-
     def start(self):
         group = torch.distributed.ProcessGroup
         for name in (*IN_PLACE, *FRESH):
@@ -91,10 +87,6 @@ class Dither:
         for name in FUNCTIONAL:
             if functional is not None and hasattr(functional, name):
                 self._replace(functional, name, lambda own, name=name: self.of_function(name, own))
-
-    def stop(self):
-        while self.undo:
-            setattr(*self.undo.pop())
 
 
 @contextlib.contextmanager

@@ -81,11 +81,29 @@ class _InPlaceOf:
         return getattr(self._own, name)
 
 
-class Recorder:
+class Patches:
+    """Functions of torch.distributed that are replaced until stop()."""
+
+    def __init__(self):
+        self.undo = []
+
+    def _replace(self, where, name, by):
+        # What a class itself has: a method that is taken from the class, and not from its dictionary, knows no self.
+        self.undo.append((where, name, vars(where).get(name)))
+        setattr(where, name, by(getattr(where, name)))
+
+    def stop(self):
+        while self.undo:
+            where, name, own = self.undo.pop()
+            delattr(where, name) if own is None else setattr(where, name, own)
+
+
+class Recorder(Patches):
     """Records the calls of this rank between start() and stop()."""
 
     def __init__(self):
-        self.calls, self.undo, self.waited, self.unread = [], [], {}, set()
+        super().__init__()
+        self.calls, self.waited, self.unread = [], {}, set()
 
     # One call
 
@@ -210,11 +228,6 @@ class Recorder:
 
     # All of them
 
-    def _replace(self, where, name, by):
-        own = getattr(where, name)
-        setattr(where, name, by(own))
-        self.undo.append((where, name, own))
-
     def start(self):
         group = torch.distributed.ProcessGroup
         for name in METHODS:
@@ -229,11 +242,6 @@ class Recorder:
         if functional is not None and hasattr(functional, "wait_tensor"):
             self._replace(functional, "wait_tensor", self.of_wait_tensor)
         return self
-
-    def stop(self):
-        while self.undo:
-            where, name, own = self.undo.pop()
-            setattr(where, name, own)
 
     def write(self, folder, step, rank):
         """Calls that nobody waited for got nothing here, and are said to be not judged."""

@@ -159,7 +159,7 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     {r"fc1\\.weight": "o[tp] i"}, or None where each rank has its own.
     average: gradients are averages over the ranks that share a batch (DDP, FSDP).
     PLUMB_REWRITE: a reference's trace, whose tensors all modules hand on; or 1, for twins in which they do so.
-    PLUMB_MESSAGES: 1 to record collectives, too (plumbline/messages.py).
+    PLUMB_MESSAGES: 1 to record collectives, too (plumbline/messages.py). PLUMB_DITHER: 1 for twins of this job itself.
     only, skip: expressions for ids. limit: GB of a rank and step, beyond which nothing is written. agree: texts by name
     that both runs must have alike.
     """
@@ -415,9 +415,18 @@ class _Run:
             if self.rank == 0 and number == 1:
                 _say(f"other roundings in {dither.sums} sums of short formats; {dither.left} in FP32 were left alone: what "
                      "these alone move is not judged")
-            self._write(f"{self.out}-twin{number}", {"other roundings": "where its ranks add"})
+            for name in self._added_by_words():  # as if no twin moved it
+                self.taken[name] = self.reference[name]
+            self._write(f"{self.out}-twin{number}", {"twin of": "the candidate"})
         finally:
             after.restore()
+
+    def _added_by_words(self):
+        """Gradients of embeddings that ranks share a batch for: kernels add words in the short format itself, so that other
+        words in one sum round more than any wire."""
+        names = [f"{self.names[p]}/grad" for module in self.model.modules() if isinstance(module, torch.nn.Embedding)
+                 for p in module.parameters(recurse=False) if self.batch and p.dtype != torch.float32]
+        return [name for name in names if name in self.taken and name in self.reference]
 
     def _messages(self):
         """What this rank sends and gets, where the environment asks for it."""

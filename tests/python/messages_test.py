@@ -83,6 +83,7 @@ def rank_of_a_job(folder, how):
         got = collectives(x, rank) + (in_later_ones(x) if how == "later" else [])
         if how == "lost":
             dist.all_reduce(x.clone(), async_op=True)  # nobody waits for it
+    got += collectives(x, rank)  # behind the step, and not recorded
     dist.barrier()
     torch.save(got, os.path.join(folder, f"got-{rank}.pt"))
     dist.destroy_process_group()

@@ -35,6 +35,28 @@ TEST_F(TwinTraces, JudgeAsPlumbsOwnDo) {
   EXPECT_EQ(given.vacuous, own.vacuous);
 }
 
+// Twins around the candidate, which change places with the reference.
+TEST_F(TwinTraces, OfTheCandidateJudgeTheReferenceByIt) {
+  for (const float factor : {1.0F, 1.02F}) {
+    change("m0/layers.1.attn.proj/out", [&](Tensor& x) { scale(x, factor); });
+    const Verdict around_reference = verdict();
+    candidate_.about = reference_.about;
+    std::swap(reference_, candidate_);
+    for (Trace& twin : twins_) twin.manifest.may_differ["twin of"] = "the candidate";
+    const Verdict around_candidate = verdict();
+    EXPECT_EQ(around_candidate.exit_code(), factor == 1 ? 0 : 1);
+    EXPECT_EQ(around_candidate.blamed, around_reference.blamed);
+    ASSERT_EQ(around_candidate.lines.size(), around_reference.lines.size());
+    for (std::size_t i = 0; i < around_candidate.lines.size(); ++i) {
+      EXPECT_EQ(around_candidate.lines[i].p, around_reference.lines[i].p);
+    }
+    twins_.back().manifest.may_differ.clear();
+    EXPECT_NE(refusal().find("3 twins of 4 are runs of the candidate"), std::string::npos);
+    std::swap(reference_, candidate_);
+    for (Trace& twin : twins_) twin.manifest.may_differ.clear();
+  }
+}
+
 TEST_F(TwinTraces, SeeAFactorAndBlameTheFirstInTheOrderOfExecution) {
   const std::string first = "m0/layers.1.attn.proj/out", second = "m0/layers.0.mlp.fc2/grad_in";
   for (const std::string& id : {first, second}) change(id, [](Tensor& x) { scale(x, 1.02F); });
