@@ -2,7 +2,8 @@
 // the same bits however it is sharded. Philox 4x32 of Salmon et al. [Sal11] with ten rounds, their
 // default. Where bits are wanted by the billion: number/ars.hpp.
 //
-// TESTED   tests/number/philox_test.cpp (the published known answers)
+// TESTED   tests/number/philox_test.cpp (the published known answers; numbers that are shared with
+//          python/plumbline/generator.py)
 // SOURCES  bounds/SOURCES.md [Sal11]
 #pragma once
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace plumb {
@@ -20,6 +22,22 @@ TEST(Philox, GivesThePublishedAnswers) {
 TEST(Philox, GivesAnElementTheSameBitsInEverySlice) {
   for (std::uint64_t e = 0; e < 40; ++e) {
     EXPECT_EQ(uniform(5, e), random_block(5, e / 4)[e % 4] * 0x1p-32);
+  }
+}
+
+// plumbline.generator (Python) is held to the same numbers.
+TEST(Philox, HasTheNumbersThatPythonShares) {
+  std::ifstream file(PLUMB_SOURCE_DIR "/tests/number/generator.json");
+  const auto vectors = nlohmann::json::parse(file).at("vectors");
+  ASSERT_EQ(vectors.size(), 12U);
+  for (const auto& v : vectors) {
+    const std::uint64_t key = key_of(v.at("seed"), v.at("name").get<std::string>());
+    EXPECT_EQ(key, v.at("key"));
+    for (std::size_t e = 0; e < 12; ++e) {
+      EXPECT_EQ(uniform(key, e), v.at("uniform")[e]);
+      const auto drawn = static_cast<float>(0.5 + 0.02 * normal(key, e));
+      EXPECT_EQ(drawn, v.at("normal")[e].get<float>()) << v.at("name");
+    }
   }
 }
 
