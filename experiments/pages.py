@@ -131,12 +131,17 @@ def of_hardware(rates):
                   "assert_close"], lines)
 
 
-def of_benign(rates):
+def of_benign(rates, on_a_gpu):
     of = {}
     for r in rates:
         n = of.setdefault(r["control"], [0, 0, 0, 0])
         for i, column in enumerate(list(r)[2:]):
             n[i] += int(r[column])
+    of = {control: n for control, n in of.items() if n[0] > 0}
+    for r in on_a_gpu:
+        n = of.setdefault(r["control"] + ", on an H100", [0, 0, 0, 0])
+        for i, one in enumerate((True, r["other_bits"] != "0", r["default_accused"] == "1", r["perturbation_accused"] == "1")):
+            n[i] += one
     total = [sum(n[i] for n in of.values()) for i in range(4)]
     return table(["what is other", "runs", "of other bits", "accused by default", "accused by perturbation"],
                  [[control] + n for control, n in of.items()] + [["all"] + total])
@@ -219,8 +224,9 @@ def scoreboard():
         wrapped(f"""Healthy runs that are other runs than the reference: their ranks add in another order, their products
         are another library's, activations are made again, micro-batches or gradients are dealt otherwise; in four recipes,
         two families, on random and trained weights. *Of other bits*: some tensor has other bits than the reference. Rules
-        as they are given; one healthy run in a hundred may be accused. Rows: {provenance("benign-controls")}."""),
-        of_benign(rows("benign-controls-rates")),
+        as they are given; one healthy run in a hundred may be accused. Rows: {provenance("benign-controls")}; those of
+        cuBLAS are of an H100 (`results/h100/benign-controls-cublas.csv`)."""),
+        of_benign(rows("benign-controls-rates"), rows("benign-controls-cublas")),
         "## How small a fault is seen",
         wrapped(f"""Faults of any size in one tensor of a healthy run, on trained weights (dp2,tp2; GPT and Llama; BF16 and
         FP8; four batches): the smallest size from which upwards a rule sees every fault, in the middle of all. The rules of

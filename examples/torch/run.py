@@ -147,7 +147,7 @@ class Runs:
         out.mkdir(exist_ok=True)
         for rank in range(ranks):
             more = {"PLUMB_TRACE": str(trace), "PLUMB_REWRITE": str(self.rewrite)}
-            if twins_of and not self.dither:
+            if twins_of and (not self.dither or "experts" in self.example):  # whose choices the reference follows
                 more["PLUMB_TWINS"] = str(twins_of)
             if ranks > 1:
                 more["PLUMB_DITHER"] = str(int(self.dither))

@@ -27,7 +27,7 @@ Answer judge(const Evidence& evidence) {
   }
   return {lost.empty() ? Agreement::yes : Agreement::partly,
           fmt::format(
-              "{:.2g} of healthy runs accused at the default level of 0.01; levels that hold: {}; "
+              "{:.2g} of healthy runs accused by four twins at a level of 0.01; levels that hold: {}; "
               "that do not: {}",
               accused.rate(), held.empty() ? "none" : held, lost.empty() ? "none" : lost),
           accused, table({"level", "healthy runs accused", "rate, 95 %"}, rows)};
@@ -42,7 +42,7 @@ extern const Claim b2_the_level_of_false_alarms_holds{
     .source = Source::ourselves,
     .published = "none",
     .reading =
-        "The rate's interval reaches down to the level or below it, all cells together, dp2 (200 runs, "
+        "By a first look alone, without the second that only acquits. The rate's interval reaches down to the level or below it, all cells together, dp2 (200 runs, "
         "hardly any difference) among them.",
     .rows = {{"false-alarms", "random small gpt bf16 tp2"}},
     .picture = "false-alarms.svg",

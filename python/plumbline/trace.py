@@ -313,6 +313,7 @@ class _Run:
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
         self.handles, self.before, self.uncut, self.followed, self.following = [], None, set(), {}, False
         self.rewrite, self.source = os.environ.get("PLUMB_REWRITE", "0"), None
+        self.own_choices, self.again = {}, None  # of the step that was traced; those to be made again
         self.dithers = self.ranks > 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0")
 
     def _axes(self, layout):
@@ -339,6 +340,7 @@ class _Run:
         self.optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer] * (optimizer is not None)
         self.optimizer_of = {p: one for one in reversed(self.optimizers) for group in one.param_groups
                              for p in group["params"]}
+        self.own_choices = {}
         if os.environ.get("PLUMB_TWINS") or self.dithers:
             self.before = _State(self.model, self.optimizers)
             self.followed = _choices_of(os.environ["PLUMB_TWINS"], self.at) if self.ranks == 1 else {}
@@ -409,6 +411,7 @@ class _Run:
             raise RuntimeError("PLUMB_DITHER needs the package plumbline, and not its trace.py alone") from None
         after = _State(self.model, self.optimizers)
         self.before.restore()
+        self.again = self.own_choices  # a rounding may turn one, and what follows from it is no rounding
         try:
             with dithering(number) as dither, self._taken():
                 yield
@@ -419,6 +422,7 @@ class _Run:
                 self.taken[name] = self.reference[name]
             self._write(f"{self.out}-twin{number}", {"twin of": "the candidate"})
         finally:
+            self.again = None
             after.restore()
 
     def _added_by_words(self):
@@ -557,6 +561,10 @@ class _Run:
                 self.turned[0] += 0 if self.backward else int((own != chosen).any(dim).sum())
                 self.turned[1] += 0 if self.backward else own.numel() // own.shape[dim]
                 out = type(out)((x.gather(dim, chosen), chosen)) if self.following else out
+        if self.again is not None and of in self.again:
+            out = type(out)((x.gather(dim, self.again[of]), self.again[of]))
+        elif self.dithers and not self.backward:
+            self.own_choices[of] = out[1].detach().clone()
         if not self.backward:
             self._take(of, out[1], "forward", of=name, known=lies)
         return out

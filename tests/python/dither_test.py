@@ -76,8 +76,8 @@ def rank_of_a_job(folder):
 
     def train_step():
         y = model(x)
-        short, wide, most = y.detach().to(SHORT), y.detach().clone(), y.detach().to(SHORT)
-        for z in short, wide:
+        short, twice, wide, most = y.detach().to(SHORT), y.detach().to(SHORT), y.detach().clone(), y.detach().to(SHORT)
+        for z in short, twice, wide:
             dist.all_reduce(z)
             got.append(z)
         dist.all_reduce(most, op=dist.ReduceOp.MAX)
@@ -107,14 +107,15 @@ class Job(unittest.TestCase):
             "PLUMB_TRACE": "1", "PLUMB_DITHER": "1", "OMP_NUM_THREADS": "1"}) for rank in range(2)]
         said = [one.communicate(timeout=300)[1] for one in ranks]
         self.assertEqual([0, 0], [one.returncode for one in ranks], said)
-        self.assertIn("other roundings in 1 sums of short formats; 1 in FP32 were left alone", said[0])
+        self.assertIn("other roundings in 2 sums of short formats; 1 in FP32 were left alone", said[0])
         of_ranks = [torch.load(os.path.join(folder, f"got-{rank}.pt")) for rank in range(2)]
-        self.assertEqual(18, len(of_ranks[0]))  # three of each of six steps
+        self.assertEqual(24, len(of_ranks[0]))  # four of each of six steps
         for got in of_ranks:
             for step in range(6):
-                short, wide, most = got[3 * step:3 * step + 3]
+                short, twice, wide, most = got[4 * step:4 * step + 4]
+                self.assertTrue(torch.equal(short, twice))  # as an optimizer that adds one gradient twice
                 self.assertEqual(step in range(1, 5), not torch.equal(short, got[0]))
-                self.assertTrue(torch.equal(wide, got[1]) and torch.equal(most, got[2]))
+                self.assertTrue(torch.equal(wide, got[2]) and torch.equal(most, got[3]))
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(*of_ranks)))  # of both ranks alike
         for k in range(1, 5):
             with open(os.path.join(folder, f"run-twin{k}", "manifest.json"), encoding="utf-8") as file:
