@@ -25,12 +25,13 @@ Answer judge(const Evidence& evidence) {
     rows.push_back({level, fmt::format("{} of {}", alarms.hits, alarms.of),
                     fmt::format("{:.2g} to {:.2g}", rate.low, rate.high)});
   }
-  return {lost.empty() ? Agreement::yes : Agreement::partly,
-          fmt::format(
-              "{:.2g} of healthy runs accused by four twins at a level of 0.01; levels that hold: {}; "
-              "that do not: {}",
-              accused.rate(), held.empty() ? "none" : held, lost.empty() ? "none" : lost),
-          accused, table({"level", "healthy runs accused", "rate, 95 %"}, rows)};
+  return {
+      lost.empty() ? Agreement::yes : Agreement::partly,
+      fmt::format(
+          "{:.2g} of healthy runs accused by four twins at a level of 0.01; levels that hold: {}; "
+          "that do not: {}",
+          accused.rate(), held.empty() ? "none" : held, lost.empty() ? "none" : lost),
+      accused, table({"level", "healthy runs accused", "rate, 95 %"}, rows)};
 }
 
 }  // namespace
