@@ -313,6 +313,9 @@ class _Run:
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
         self.handles, self.before, self.uncut, self.followed, self.following = [], None, set(), {}, False
         self.rewrite, self.source = os.environ.get("PLUMB_REWRITE", "0"), None
+        if self.ranks > 1 and self.context and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
+            raise ValueError(f"PLUMB_DITHER is not for sequences that are dealt to ranks ({', '.join(self.context)}): attention "
+                             "rounds otherwise there than any sum of ranks; give the reference PLUMB_TWINS instead")
         self.own_choices, self.again = {}, None  # of the step that was traced; those to be made again
         self.dithers = self.ranks > 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0")
 
