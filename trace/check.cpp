@@ -340,6 +340,10 @@ class Check {
     if (!candidate_.graph || !replays_.none_yet()) return;
     std::set<std::string> taken = decisions_of(*candidate_.graph);
     if (drawn_) taken.insert(drawn_->followed.begin(), drawn_->followed.end());
+    replay_each(taken);
+  }
+
+  void replay_each(const std::set<std::string>& taken) {
     const Replayed seen =
         replays_.of([&](const auto& id) { return taken.contains(id) && lines_.contains(id); });
     for (const Finding& f : seen.findings) verdict_.findings.push_back(f);
@@ -365,14 +369,23 @@ class Check {
                        !first.findings.empty() &&
                        std::ranges::all_of(first.findings, is_by_size_of_twins);
     if (!again) return first;
-    if (!drawn_again_) drawn_again_ = draw(more_twins * options_.twins);
+    if (!drawn_again_) look_again();
     Verdict second = verdict_by(drawn_again_, level / stricter);
+    second.flips = drawn_again_->flips;
     if (second.findings.empty()) {
       second.notes.push_back(fmt::format(
           "by {} twins {} would be accused ({} at {}); {} twins acquit it", options_.twins,
           first.blamed, first.blamed_by, chance_of(first), more_twins * options_.twins));
     }
     return second;
+  }
+
+  // These twins may follow the candidate where the first did not: replay judges that, too.
+  void look_again() {
+    drawn_again_ = draw(more_twins * options_.twins);
+    std::set<std::string> followed = drawn_again_->followed;
+    for (const std::string& id : drawn_->followed) followed.erase(id);
+    if (!asks("replay") && !followed.empty()) replay_each(followed);
   }
 
   // Twins that are equal bit by bit allow no error of any size: more of them are equal, too.

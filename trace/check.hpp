@@ -13,9 +13,9 @@
 //   flat           8.29 % of the reference's norm
 //   assert-close   every element within rtol 1.6e-2 |r| + 1e-5 (PyTorch's table for bfloat16)
 // Structure is always checked. Default: twins and replay, which see different things: the errors
-// that have piled up, and the error of one operation. What twins alone accuse is looked at again, by
-// four times as many (twins.md V4); where these are the producer's it can't be. The last four judge tensors of more than one
-// element up to the reduced gradients, as twins do; replay alone judges the optimizer.
+// that have piled up, and the error of one operation. What twins alone accuse is looked at again by
+// four times as many (twins.md V4), unless the producer made them. The last four rules judge tensors
+// of more than one element up to the reduced gradients, as twins do; replay alone judges the optimizer.
 //
 // TESTED   tests/trace/check_test.cpp, tests/experiments/catch_test.cpp
 // SOURCES  twins.md V1 to V4; bounds/SOURCES.md [Megatron-LM] [PyTorch-close]

@@ -90,8 +90,8 @@ struct Remake {
   const Values* values = nullptr;  // the candidate's
 };
 // What twins alone accuse is looked at again, by so many times as many twins, at a level so many
-// times smaller (twins.md V4): an error that stands as far out as the first look asks passes this,
-// too, and one that four twins took for large because they lie close together does not.
+// times smaller. What an error has to reach is hardly more than at the first look (measured: V4 of
+// twins.md); what four twins took for large because they lie close together does not reach it.
 inline constexpr int more_twins = 4;
 inline constexpr double stricter = 10;
 

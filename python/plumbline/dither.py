@@ -37,7 +37,7 @@ class Dither(messages.Patches):
 
     def __init__(self, number):
         super().__init__()
-        self.number, self.sums, self.left = number, 0, 0
+        self.number, self.sums, self.left, self.unread = number, 0, 0, set()
 
     def given(self, x, reduction, group):
         """What this rank gives instead."""
@@ -58,6 +58,7 @@ class Dither(messages.Patches):
         def method(group, *args, **kwargs):
             options = args[-1] if args and type(args[-1]).__name__.endswith("Options") else None
             if kwargs or options is None:
+                self.unread.add(name)
                 return own(group, *args, **kwargs)
             at = {**IN_PLACE, **FRESH}[name]
             if name in IN_PLACE:
@@ -72,6 +73,7 @@ class Dither(messages.Patches):
     def of_function(self, name, own):
         def function(*args, **kwargs):
             if kwargs or not isinstance(args[0], torch.Tensor):
+                self.unread.add(name)
                 return own(*args, **kwargs)
             x = self.given(args[0], args[1], messages._group_named(args[-1]))
             if name.endswith("_"):

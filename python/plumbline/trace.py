@@ -317,6 +317,8 @@ class _Run:
             raise ValueError(f"PLUMB_DITHER is not for sequences that are dealt to ranks ({', '.join(self.context)}): attention "
                              "rounds otherwise there than any sum of ranks; give the reference PLUMB_TWINS instead")
         self.own_choices, self.again = {}, None  # of the step that was traced; those to be made again
+        if self.ranks == 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
+            _say("PLUMB_DITHER is for the run of many ranks, and does nothing here")
         self.dithers = self.ranks > 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0")
 
     def _axes(self, layout):
@@ -421,6 +423,8 @@ class _Run:
             if self.rank == 0 and number == 1:
                 _say(f"other roundings in {dither.sums} sums of short formats; {dither.left} in FP32 were left alone: what "
                      "these alone move is not judged")
+                if dither.unread:
+                    _say(f"sums that are called in a way that is not read, and left alone as well: {sorted(dither.unread)}")
             for name in self._added_by_words():  # as if no twin moved it
                 self.taken[name] = self.reference[name]
             self._write(f"{self.out}-twin{number}", {"twin of": "the candidate"})
