@@ -47,8 +47,10 @@ def on_processors(*axes, **sizes):
     """In place of a GPU, of its random numbers (nothing is dropped out) and, for one rank, of torchrun."""
     torch.set_num_threads(1)
     torch.cuda.current_device, torch.cuda.synchronize = lambda: "cpu", lambda: None
-    zeros = torch.zeros
+    zeros, tensor = torch.zeros, torch.tensor
     torch.zeros = lambda *shape, device=None, **how: zeros(*shape, device="cpu" if device == "cuda" else device, **how)
+    torch.tensor = lambda *values, pin_memory=False, **how: tensor(*values, **how)
+    torch.Tensor.cuda = lambda x, **how: x
     CudaRNGStatesTracker.fork = lambda self, name=None: contextlib.nullcontext()
     alone = {} if "WORLD_SIZE" in os.environ else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
     dist.init_process_group("gloo", **alone)

@@ -5,12 +5,12 @@ import sys
 
 
 class on_import:
-    """In this process, `by` in place of what the regular expression finds in the module's source, once."""
+    """In this process, `by` in place of what the regular expression finds in the module's source, in so many places."""
 
-    def __init__(self, module, expression, by):
+    def __init__(self, module, expression, by, times=1):
         if module in sys.modules:
             raise ImportError(f"{module} is imported already: rewrite it before")
-        self.module, self.expression, self.by = module, expression, by
+        self.module, self.expression, self.by, self.times = module, expression, by, times
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name, path=None, target=None):
@@ -28,6 +28,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
     def get_code(self, name):
         source, times = re.subn(self.mistake.expression, self.mistake.by, self.get_source(name))
-        if times != 1:
-            raise ImportError(f"{name} has '{self.mistake.expression}' {times} times, and not once: it is another version")
+        if times != self.mistake.times:
+            raise ImportError(f"{name} has '{self.mistake.expression}' {times} times, and not {self.mistake.times}: it is "
+                              "another version")
         return compile(source, self.path, "exec")

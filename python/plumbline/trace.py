@@ -156,7 +156,8 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     model has DTensors they say how they lie; what is none is dealt in its first dimension over the axes of a batch (dp,
     data, fsdp ...), in its second over those of a context (cp, context), and whole on others. zigzag: each rank's part of a
     sequence is a chunk from the front and one from the back. places: how else, by expressions that an id has to match:
-    {r"fc1\\.weight": "o[tp] i"}, or None where each rank has its own.
+    {r"fc1\\.weight": "o[tp] i"}, or None where each rank has its own. Dimensions called b and s are those of the batch
+    and of sequences.
     average: gradients are averages over the ranks that share a batch (DDP, FSDP).
     PLUMB_REWRITE: a reference's trace, whose tensors all modules hand on; or 1, for twins in which they do so.
     PLUMB_MESSAGES: 1 to record collectives, too (plumbline/messages.py). PLUMB_DITHER: 1 for twins of this job itself.
@@ -286,8 +287,10 @@ class _Run:
         spread = torch.distributed.is_available() and torch.distributed.is_initialized()
         self.rank, self.ranks = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if spread else (0, 1)
         self.mesh = self._axes(layout)
-        if any(hasattr(p, "tensor_model_parallel") for p in model.parameters()) and "tp" in self.mesh:
-            places = {**places, **MEGATRON}
+        self.megatron = any(hasattr(p, "tensor_model_parallel") for p in model.parameters())
+        if self.megatron:
+            places = {**places, **{match: says if "tp" in self.mesh else says.replace("[tp]", "")
+                                   for match, says in MEGATRON.items()}}
         self.places = {re.compile(match): says for match, says in places.items()}
         self.batch = [axis for axis, size in self.mesh.items()
                       if axis.startswith(BATCH_AXES + CONTEXT_AXES + EXPERT_AXES) and size > 1]
@@ -1028,7 +1031,7 @@ class _Run:
             elif axis in self.experts and EXPERT.search(plain):
                 continue  # lives where it is found, for the words of all ranks
             elif axis not in named and like is None and plain not in self.names.values() and axis in self.batch:
-                first.append(partial(axis) if loss or x.dim() == 0 else self._share(axis, x, of))
+                first.append(partial(axis) if loss or x.dim() == 0 else self._share(axis, x, of, rule))
             elif axis not in named and axis not in self.stages:
                 placements = placements + [replicate(axis)]
         if shape is None:
@@ -1047,11 +1050,26 @@ class _Run:
             self.lies["inputs" if kind[-1] == "in" else "outputs"][kind[0]] = placements
         return shape, placements
 
-    def _share(self, axis, x, of):
-        """A rank's part of a batch: of its sequences, or of each of them."""
-        if axis not in self.context:
-            return shard(axis, 0)
-        return shard(axis, 0 if x.dim() == 1 or of in self.of_all else 1, **({"zigzag": True} if self.zigzag else {}))
+    def _share(self, axis, x, of, rule=""):
+        """A rank's part of a batch: of its sequences, or of each of them. What is alike for all has one row for them."""
+        of_sequence = axis in self.context
+        dim = self._dimension("s" if of_sequence else "b", x, of, rule)
+        if x.shape[dim] == 1 and self.words and self.words[0].dim() == 2 and self.words[0].shape[int(of_sequence)] > 1:
+            return replicate(axis)
+        return shard(axis, dim, **({"zigzag": True} if of_sequence and self.zigzag else {}))
+
+    def _dimension(self, name, x, of, rule):
+        """Which one is the batch's (b) or the sequence's (s): as `places` call it, or by what is usual. Megatron's tensors
+        are (s, b, h), but for those of what looks words up, which may deal them and then turns them."""
+        named = re.findall(r"(\w+)(?:\[[^\]]*\])?", rule.partition("#")[0]) if isinstance(rule, str) else []
+        if name in named:
+            return named.index(name)
+        module = self.modules.get(of, self.model)
+        looks_up = of in self.of_ids and next(module.children(), None) is None
+        of_words = not self.megatron or x.dim() < 3 or looks_up and not getattr(module, "reduce_scatter_embeddings", False)
+        if name == "b":
+            return 0 if of_words else 1
+        return 0 if x.dim() == 1 or of in self.of_all or not of_words else 1
 
     def _by_dtensor(self, x):
         if not hasattr(x, "placements") or not hasattr(x, "device_mesh"):
@@ -1723,10 +1741,10 @@ class _Cuts:
 
         return _site().apply(of, backward, q, k, v)
 
-    def of_dim(self, name, length, ways, zigzag):
-        """Places along a dimension that each rank has: cut elsewhere in each twin, in FP32 too, since a kernel's blocks do
-        not lie as the layout's parts."""
-        ends = self.bounds(name, length, ways * (2 if zigzag else 1), True)
+    def of_dim(self, name, length, ways, zigzag, short=True):
+        """Places along a dimension that each rank has. For attention they are cut elsewhere in each twin in FP32, too,
+        since a kernel's blocks do not lie as the layout's parts."""
+        ends = self.bounds(name, length, ways * (2 if zigzag else 1), short)
         pieces = [torch.arange(a, b) for a, b in zip(ends, ends[1:])]
         return [torch.cat([pieces[r], pieces[-1 - r]]) if zigzag else pieces[r] for r in range(ways)]
 
@@ -1738,7 +1756,7 @@ class _Cuts:
             return [slice(a, b) for a, b in zip(ends, ends[1:])]
         parts = [torch.arange(math.prod(shape)).reshape(shape)]
         for dim, (ways, zigzag) in sorted(dealt.items()):
-            sets = self.of_dim(name, shape[dim], ways, zigzag) if dim or zigzag else torch.arange(shape[0]).chunk(ways)
+            sets = self.of_dim(name, shape[dim], ways, zigzag, short) if dim or zigzag else torch.arange(shape[0]).chunk(ways)
             parts = [x.index_select(dim, places) for x in parts for places in sets]
         return [x.reshape(-1) for x in parts]
 
@@ -1852,7 +1870,7 @@ class _Cuts:
         tokens = x.detach().reshape(-1, x.shape[-1]) if x.is_floating_point() else x.reshape(-1)
         flat = g.reshape(-1, g.shape[-1])
         short = g.dtype != torch.float32
-        self.short.update({p: short or _within(dealt) for p in named if p is not None})
+        self.short.update({p: short for p in named if p is not None})
         parts = {weight: [], bias: []}
         for share in self.shares(self.names[weight], g.shape[:-1], dealt, short):
             with torch.enable_grad():

@@ -136,6 +136,38 @@ class Context(unittest.TestCase):
             self.assertEqual(says["m0/loss"]["placements"], [plumb.partial("cp")])
 
 
+class OfMegatron(nn.Module):
+    """Its tensors are (s, b, h), but for what looks words up."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.block = nn.Embedding(24, 16), nn.Linear(16, 16)
+        self.words.weight.tensor_model_parallel = True
+        self.layer = nn.ModuleDict({"core_attention": nn.ModuleList([nn.Identity()])})
+
+    def forward(self, ids, mask):
+        x = self.block(self.words(ids).transpose(0, 1))
+        scores = torch.einsum("sbh,tbh->bst", x, x)[:, None] * mask
+        return self.layer["core_attention"][0](scores).sum() + x.sum()
+
+
+class SequencesFirst(unittest.TestCase):
+    def test_a_batch_lies_behind_them_and_what_is_alike_for_all_is_not_dealt(self):
+        for axis, of in (("dp", {"m0/words/out": 0, "m0/block/out": 1, "m0/block/grad_out": 1, "m0/layer.core_attention.0/in": 0,
+                                 "m0/input": 0, "m0/input.1": None}),
+                         ("cp", {"m0/words/out": 1, "m0/block/out": 0, "m0/block/grad_out": 0, "m0/input": 1})):
+            model = OfMegatron()
+            with traced(model) as folder:
+                run = plumb._run
+                run.ranks, run.mesh, run.batch, run.context = 2, {axis: 2}, [axis], [axis] * (axis == "cp")
+                with plumb.step(None):
+                    model(torch.arange(16).reshape(2, 8), torch.ones(1, 1, 8, 8)).backward()
+            _, says = read(folder)
+            for name, dim in of.items():
+                lies = plumb.replicate(axis) if dim is None else plumb.shard(axis, dim)
+                self.assertEqual(says[name]["placements"], [lies], name)
+
+
 class Shares(unittest.TestCase):
     """The tokens of each rank, as a twin cuts them."""
 
@@ -153,6 +185,18 @@ class Shares(unittest.TestCase):
         first, last = (set((share % 64).tolist()) for share in shares)
         self.assertLessEqual({0, 63}, first)
         self.assertLessEqual({31, 32}, last)
+
+    def test_of_numbers_in_fp32_are_the_layout_s_and_of_shorter_ones_lie_elsewhere_in_each_twin(self):
+        plumb.torch = torch
+        as_dealt = [[*range(16), *range(48, 64)], [*range(16, 48)]]
+        seen = {short: [] for short in (False, True)}
+        for short, of in seen.items():
+            for number in 1, 2:
+                cuts = self.cuts()
+                cuts.number = number
+                of.append([sorted(share.tolist()) for share in cuts.shares("w", (1, 64), {1: (2, True)}, short)])
+        self.assertEqual(seen[False], [as_dealt, as_dealt])
+        self.assertNotEqual(*seen[True])
 
     def test_of_a_batch_and_a_context_are_parts_of_some_sequences(self):
         plumb.torch = torch
