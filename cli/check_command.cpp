@@ -146,11 +146,14 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
     ready.spreads = &beside.spreads;
     if (verb_->count("--twins") == 0) ready.twins = 2;
   }
-  for (const std::string& file : reports) check_report(file, force);
+  const bool speaks = options.hands.job == nullptr || options.hands.job->rank() == 0;
+  if (speaks) {
+    for (const std::string& file : reports) check_report(file, force);
+    ready.progress = talk;
+  }
   ready.replay = replay_options(on, ready.false_alarm);
   ready.multiply = multiply_on(*ready.replay.machine);
-  ready.progress = talk;
-  ready.threads = std::max(std::thread::hardware_concurrency(), 1U);
+  ready.hands.threads = std::max(std::thread::hardware_concurrency(), 1U);
   return ready;
 }
 
@@ -189,7 +192,7 @@ static std::string rewriting_of(const Manifest& manifest) {
 Verdict CheckCommand::judged(const Loaded& r, const Loaded& c, const CheckOptions& asked) const {
   Verdict verdict = check(to_judge(r), to_judge(c), for_runs(r, c, asked));
   for (const std::string& claim : unseen_claims(c.trace.manifest)) verdict.notes.push_back(claim);
-  talk("");
+  asked.progress("");
   return verdict;
 }
 

@@ -46,8 +46,8 @@ Replayed by_word(const Loaded& c, const std::string& name, const ReplayOptions& 
         "can be replayed: plumb train writes a promise; a trace of another program is judged by "
         "check with the rules that need none");
   }
-  const std::size_t threads = std::max(std::thread::hardware_concurrency(), 1U);
-  Replayed seen = told.replayed([](const std::string&) { return true; }, options, threads);
+  const Hands hands{std::max(std::thread::hardware_concurrency(), 1U)};
+  Replayed seen = told.replayed([](const std::string&) { return true; }, options, hands);
   for (const std::string& why : told.left_out()) seen.not_judged.push_back(why);
   if (c.trace.messages) {
     Replayed sent = judge_messages(*c.trace.messages);

@@ -38,10 +38,9 @@ double Accuracy::ratio() const {
 }
 
 Accuracies accuracies(Run better, Run reference, Run candidate,
-                      const std::function<bool(const std::string& id)>& asked,
-                      std::size_t threads) {
-  const Pairs of_reference = compare(better, reference, {.threads = threads});
-  const Pairs of_candidate = compare(better, candidate, {.threads = threads});
+                      const std::function<bool(const std::string& id)>& asked, const Hands& hands) {
+  const Pairs of_reference = compare(better, reference, {.hands = hands});
+  const Pairs of_candidate = compare(better, candidate, {.hands = hands});
   refuse_other_data(of_reference);
   Accuracies all;
   for (const auto& [id, pair] : of_reference) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 
+#include "trace/hands.hpp"
 #include "trace/merge.hpp"
 #include "trace/sees.hpp"
 #include "trace/trace.hpp"
@@ -30,7 +31,7 @@ using Accuracies = std::map<std::string, Accuracy>;  // by id, of the tensors th
 // Of the ids that are `asked` for. Throws Failure where the runs share none of them, or the
 // better one lacks the reference's data.
 Accuracies accuracies(Run better, Run reference, Run candidate,
-                      const std::function<bool(const std::string& id)>& asked, std::size_t threads);
+                      const std::function<bool(const std::string& id)>& asked, const Hands& hands);
 
 // Throws Failure unless both are of one step and one configuration, but for their recipes.
 void refuse_no_better(const Manifest& reference, const Manifest& better);

@@ -10,8 +10,8 @@
 #include "bounds/multiply.hpp"
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
+#include "trace/carried.hpp"
 #include "trace/decisions.hpp"
-#include "trace/hands.hpp"
 #include "trace/messages.hpp"
 #include "trace/order.hpp"
 #include "trace/pairs.hpp"
@@ -68,7 +68,7 @@ class Both {
       perturbed.emplace(*way->perturbed);
     pairs = compare(r, c,
                     {asks("assert-close") != ways.end(), perturbed ? &*perturbed : nullptr,
-                     ways.front().threads});
+                     ways.front().hands});
   }
 
   Run r, c;
@@ -105,7 +105,7 @@ class Check {
       told_.emplace(PartialPromise::Told{r_, reference_.about},
                     PartialPromise::Told{c_, candidate_.about});
       replays_ = Replays([this](const auto& wanted) {
-        return told_->replayed(wanted, by_card(), options_.threads);
+        return told_->replayed(wanted, by_card(), options_.hands);
       });
     }
   }
@@ -190,7 +190,7 @@ class Check {
     refuse_no_better(reference_.manifest, options_.better->manifest);
     verdict_.accuracies = accuracies(
         Run(*options_.better), r_, c_,
-        [&](const auto& id) { return judgeable(id) && !order_.decides(id); }, options_.threads);
+        [&](const auto& id) { return judgeable(id) && !order_.decides(id); }, options_.hands);
     verdict_.notes.push_back(summary(verdict_.accuracies));
     const auto lacks = std::ranges::count_if(c_.values, [&](const auto& v) {
       return judgeable(v.first) && !order_.decides(v.first) &&
@@ -260,7 +260,7 @@ class Check {
         around_candidate ? candidate_ : reference_, around_candidate ? c_ : r_, *by_twins_, pairs_,
         options_.given, Pattern(options_.exact, "--exact"),
         [&](const std::string& id) { return has_statistics(id) && !left_to_replay(id); },
-        options_.threads);
+        options_.hands);
     const std::string whose =
         "the twins are traces of '" + options_.given.front()->manifest.producer + "'";
     verdict_.notes.push_back(
@@ -413,8 +413,10 @@ class Check {
     put_in_order(v);
     blame(v);
     if (options_.says_where) {
-      by_hands(options_.threads, v.findings.size(),
-               [&](std::size_t i) { say_where(v.findings[i]); });
+      const auto where = results<Profile>(options_.hands, v.findings.size(), [&](std::size_t i) {
+        return where_it_is(v.findings[i]);
+      });
+      for (std::size_t i = 0; i < where.size(); ++i) v.findings[i].profile = where[i];
     }
     std::vector<LeftOpen> open;
     for (auto& [id, line] : lines) {
@@ -482,10 +484,10 @@ class Check {
     }
   }
 
-  // Of a finding that does not say where it is wrong by itself.
-  void say_where(Finding& f) const {
-    if (f.profile.rows > 0 || !judgeable(f.id)) return;
-    f.profile = where_they_differ(c_.values.at(f.id), r_.values.at(f.id));
+  // Where in its tensor it is, also of a finding that does not say so by itself.
+  Profile where_it_is(const Finding& f) const {
+    if (f.profile.rows > 0 || !judgeable(f.id)) return f.profile;
+    return where_they_differ(c_.values.at(f.id), r_.values.at(f.id));
   }
 
   void put_in_order(Verdict& v) const {

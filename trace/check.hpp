@@ -31,6 +31,7 @@
 #include "trace/accuracy.hpp"
 #include "trace/comparable.hpp"
 #include "trace/finding.hpp"
+#include "trace/hands.hpp"
 #include "trace/merge.hpp"
 #include "trace/replay.hpp"
 #include "trace/sees.hpp"
@@ -51,7 +52,7 @@ struct CheckOptions : TwinOptions {
   const Trace* better = nullptr;    // the same step in more digits: how much do both err?
   std::vector<const Trace*> given;  // twins that the producer made; empty: the promise makes them
   std::string exact;                // ids that are equal where none of the given twins moves them
-  std::size_t threads = 1;          // that read runs; of them no result depends
+  Hands hands = {};                 // that read runs; no result depends on them
   bool says_where = true;           // is it looked where in its tensor a finding lies?
   std::string only, skip, allow_unmatched;  // regular expressions on ids; empty: all, none, none
 };

@@ -41,7 +41,7 @@ struct OfFp16 {
   }
 };
 
-struct Block {
+struct Chunk {
   Floats squares{}, energy{}, own{};
   Ints largest{};  // bits of |a - b|, which are ordered as the numbers are
   Ints over{};     // minus the count
@@ -50,7 +50,7 @@ struct Block {
 
 // `all`: over and ulps, too.
 template <class A, class B, bool all>
-inline void add_lanes(const char* a, const char* b, const Closeness& close, Block& sum) {
+inline void add_lanes(const char* a, const char* b, const Closeness& close, Chunk& sum) {
   Floats x, y;
   A::load(a, x);
   B::load(b, y);
@@ -78,8 +78,8 @@ inline void fetch(const char* from) {
 
 // Does not hold where something is not finite: then `squares` or `energy` is not finite either.
 template <class A, class B, bool all>
-inline void add_block(const char* a, const char* b, const Closeness& close, Block& into) {
-  Block sum;
+inline void add_block(const char* a, const char* b, const Closeness& close, Chunk& into) {
+  Chunk sum;
 #pragma GCC unroll 2
   for (std::size_t i = 0; i < block; i += 2 * lanes) {
     fetch<A>(a + i * A::width);
@@ -144,7 +144,7 @@ void sums_of(const std::array<Floats, lanes>& vectors, std::size_t n, Floats& su
   for (const Floats& column : rows) sums += column;
 }
 
-std::int32_t largest_of(const Ints& x) {
+std::int32_t largest_lane(const Ints& x) {
   std::int32_t largest = x[0];
   for (std::size_t l = 1; l < lanes; ++l) largest = std::max(largest, x[l]);
   return largest;
@@ -181,7 +181,7 @@ class Blocks {
   template <class A, class B>
   void add(const char* a, const char* b, std::size_t blocks) {
     for (; blocks > 0; --blocks, a += block * A::width, b += block * B::width) {
-      Block one;
+      Chunk one;
       add_block<A, B, all>(a, b, close_, one);
       squares_[n_] = one.squares;
       energy_[n_] = one.energy;
@@ -225,7 +225,7 @@ class Blocks {
         ulps = ulps_[k] > ulps ? ulps_[k] : ulps;
       }
     }
-    sum_.largest = std::max(sum_.largest, std::bit_cast<float>(largest_of(largest)));
+    sum_.largest = std::max(sum_.largest, std::bit_cast<float>(largest_lane(largest)));
     if constexpr (all) {
       for (std::size_t l = 0; l < lanes; ++l) {
         sum_.ulps = std::max(sum_.ulps, ulps[l]);

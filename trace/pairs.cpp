@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "trace/hands.hpp"
+#include "trace/carried.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -24,11 +24,6 @@ double worst_close(const float* c, const float* r, std::size_t n) {
 }
 
 // One tensor of both runs.
-struct Looked {
-  Pair pair;
-  Shown reference, candidate;
-};
-
 class OnePass {
  public:
   OnePass(const Run& reference, const Run& candidate, const ToCompare& asked)
@@ -95,9 +90,9 @@ Pairs compare(Run& reference, Run& candidate, const ToCompare& asked) {
     for (const auto& [id, whole] : run->values) all.insert(id);
   }
   const std::vector<std::string> ids(all.begin(), all.end());
-  std::vector<Looked> looked(ids.size());
   const OnePass pass(reference, candidate, asked);
-  by_hands(asked.threads, ids.size(), [&](std::size_t i) { looked[i] = pass.look(ids[i]); });
+  const auto looked =
+      results<Looked>(asked.hands, ids.size(), [&](std::size_t i) { return pass.look(ids[i]); });
   Pairs pairs;
   std::map<std::string, Shown> of_reference, of_candidate;
   for (std::size_t i = 0; i < ids.size(); ++i) {

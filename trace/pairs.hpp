@@ -11,6 +11,7 @@
 #include <string>
 
 #include "trace/difference.hpp"
+#include "trace/hands.hpp"
 #include "trace/merge.hpp"
 #include "trace/sees.hpp"
 
@@ -32,7 +33,7 @@ using Pairs = std::map<std::string, Pair>;  // by id of either run
 struct ToCompare {
   bool close = false;              // is Pair::close asked for?
   const Run* perturbed = nullptr;  // is there a perturbed reference?
-  std::size_t threads = 1;
+  Hands hands = {};
 };
 
 // Tells both runs what is wrong with their own tensors (Run::tell).

@@ -5,7 +5,7 @@
 
 #include "bounds/check_call.hpp"
 #include "bounds/machine.hpp"
-#include "trace/hands.hpp"
+#include "trace/carried.hpp"
 #include "trace/order.hpp"
 
 namespace plumb::trace {
@@ -167,7 +167,7 @@ Replayed PartialPromise::one(const Node& node, const Wanted& wanted,
 }
 
 Replayed PartialPromise::replayed(const Wanted& wanted, const ReplayOptions& options,
-                                  std::size_t threads) const {
+                                  const Hands& hands) const {
   std::vector<const Node*> nodes;
   for (const Node& node : nodes_) {
     const auto asked = [&](const std::string& id) { return !id.empty() && wanted(id); };
@@ -175,8 +175,8 @@ Replayed PartialPromise::replayed(const Wanted& wanted, const ReplayOptions& opt
   }
   ReplayOptions each = options;
   each.false_alarm /= static_cast<double>(std::max<std::size_t>(nodes.size(), 1));
-  std::vector<Replayed> seen(nodes.size());
-  by_hands(threads, nodes.size(), [&](std::size_t i) { seen[i] = one(*nodes[i], wanted, each); });
+  auto seen = results<Replayed>(hands, nodes.size(),
+                                [&](std::size_t i) { return one(*nodes[i], wanted, each); });
   Replayed all;
   for (Replayed& s : seen) join(all, std::move(s));
   return all;

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "trace/about.hpp"
+#include "trace/hands.hpp"
 #include "trace/merge.hpp"
 #include "trace/replay.hpp"
 #include "trace/sees.hpp"
@@ -55,7 +56,7 @@ class PartialPromise {
 
   // The same as replay() of a whole promise.
   Replayed replayed(const std::function<bool(const std::string&)>& wanted,
-                    const ReplayOptions& options, std::size_t threads) const;
+                    const ReplayOptions& options, const Hands& hands) const;
 
  private:
   Replayed one(const Node& node, const std::function<bool(const std::string&)>& wanted,

@@ -6,8 +6,8 @@
 
 #include "number/outcome.hpp"
 #include "number/words.hpp"
+#include "trace/carried.hpp"
 #include "trace/comparable.hpp"
-#include "trace/hands.hpp"
 #include "trace/whole.hpp"
 
 namespace plumb::trace {
@@ -21,16 +21,10 @@ std::string name_of(std::size_t k) { return "twin " + std::to_string(k + 1); }
   throw Failure(name_of(k) + " " + why + "; " + advice);
 }
 
-// What a pass over one tensor of all twins shows.
-struct OfTwins {
-  std::vector<Shown> seen;
-  std::vector<bool> moved;  // by twin: has it another shape or another number than the reference?
-};
-
 // Twins as they lie in their traces, and what passes over them show.
 class Read {
  public:
-  Read(const Run& reference, const std::vector<const Trace*>& twins, std::size_t threads)
+  Read(const Run& reference, const std::vector<const Trace*>& twins, const Hands& hands)
       : reference_(reference) {
     for (const Trace* twin : twins) runs_.emplace_back(*twin);
     std::set<std::string> all;
@@ -38,8 +32,8 @@ class Read {
       for (const auto& [id, whole] : run.values) all.insert(id);
     }
     const std::vector<std::string> ids(all.begin(), all.end());
-    std::vector<OfTwins> looked(ids.size());
-    by_hands(threads, ids.size(), [&](std::size_t i) { looked[i] = look(ids[i]); });
+    const auto looked =
+        results<OfTwins>(hands, ids.size(), [&](std::size_t i) { return look(ids[i]); });
     std::vector<std::map<std::string, Shown>> seen(runs_.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
       moved_.emplace(ids[i], looked[i].moved);
@@ -192,7 +186,7 @@ class Sorting {
         out_(out) {}
 
   // `ids`: those that are judged. What they may be made from is looked for among all.
-  void run(const std::set<std::string>& ids, std::size_t threads) {
+  void run(const std::set<std::string>& ids, const Hands& hands) {
     std::set<std::string> roots, all;
     for (const auto& [id, tensor] : reference_.values) {
       all.insert(id);
@@ -202,12 +196,11 @@ class Sorting {
     // In the order of a promise, so that sums over tensors are added as those of plumb's own twins.
     std::vector<std::pair<std::string, bool>> in_order(judged_.begin(), judged_.end());
     std::ranges::stable_sort(in_order, {}, [&](const auto& one) { return order_(one.first); });
-    out_.drawn.measured.resize(in_order.size());
-    by_hands(threads, in_order.size(), [&](std::size_t i) {
+    out_.drawn.measured = results<Measured>(hands, in_order.size(), [&](std::size_t i) {
       const auto& [id, moved] = in_order[i];
       Measured m = measured_of(id, moved, twins_.around(id), candidate_.values.at(id));
       m.group = group_of(id, m.group);
-      out_.drawn.measured[i] = std::move(m);
+      return m;
     });
   }
 
@@ -307,7 +300,7 @@ bool are_of_candidate(const std::vector<const Trace*>& twins) {
 
 GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Run& candidate,
                        const Pairs& pairs, const std::vector<const Trace*>& twins,
-                       const Pattern& exact, const Wanted& wanted, std::size_t threads) {
+                       const Pattern& exact, const Wanted& wanted, const Hands& hands) {
   GivenTwins out;
   const DataflowOrder order(reference.about);
   std::set<std::string> ids;
@@ -322,11 +315,11 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ru
   for (std::size_t k = 0; k < twins.size(); ++k) {
     refuse_another_run(reference.manifest, twins[k]->manifest, name_of(k));
   }
-  const auto read = std::make_shared<const Read>(of_reference, twins, threads);
+  const auto read = std::make_shared<const Read>(of_reference, twins, hands);
   for (std::size_t k = 0; k < twins.size(); ++k)
     refuse_another(k, *read, of_reference, reference.about, ids);
   Copies(*read, candidate, pairs, ids).refuse();
-  Sorting(reference.about, of_reference, candidate, pairs, *read, exact, out).run(ids, threads);
+  Sorting(reference.about, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
   out.drawn.around = [read](const std::string& id) { return read->around(id); };
   return out;
 }

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/hands.hpp"
 #include "trace/order.hpp"
 #include "trace/pairs.hpp"
 #include "trace/sees.hpp"
@@ -51,6 +52,6 @@ bool are_of_candidate(const std::vector<const Trace*>& twins);
 GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Run& candidate,
                        const Pairs& pairs, const std::vector<const Trace*>& twins,
                        const Pattern& exact, const std::function<bool(const std::string&)>& wanted,
-                       std::size_t threads);
+                       const Hands& hands);
 
 }  // namespace plumb::trace

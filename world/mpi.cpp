@@ -210,6 +210,20 @@ class Mpi final : public World {
     return all;
   }
 
+  std::vector<std::string> share(const std::string& mine) {
+    std::vector<std::string> all = gather(mine);
+    all.resize(static_cast<std::size_t>(size_));
+    for (std::string& text : all) {
+      std::uint64_t length = text.size();
+      MPI_Bcast(&length, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+      text.resize(length);
+      in_pieces(length, [&](std::size_t at, int n) {
+        MPI_Bcast(text.data() + at, n, MPI_BYTE, 0, MPI_COMM_WORLD);
+      });
+    }
+    return all;
+  }
+
  private:
   template <class Move>
   static void in_pieces(std::size_t length, const Move& move) {
@@ -237,6 +251,8 @@ World& mpi() { return job(); }
 int ranks_of_mpi() { return job().size(); }
 
 void leave_mpi() { job().leave(); }
+
+std::vector<std::string> mpi_share(const std::string& mine) { return job().share(mine); }
 
 LibrarySum mpi_all_reduce(std::span<const float> mine) {
   const auto n = static_cast<int>(mine.size());

@@ -83,6 +83,8 @@ struct LibrarySum {
 };
 // Throws Failure if this program was built without MPI.
 LibrarySum mpi_all_reduce(std::span<const float> mine);
+// The texts of all processes of the job, by rank, to all of them. Every process calls it.
+std::vector<std::string> mpi_share(const std::string& mine);
 int ranks_of_mpi();
 // Ends MPI where it was begun; the process goes on by itself, and nothing here may be called again.
 void leave_mpi();

@@ -151,22 +151,22 @@ void check_of_traces(benchmark::State& state) {
   for (const fs::path& file : files) bytes += static_cast<double>(fs::file_size(file));
   CheckOptions options;
   options.rules = {"flat"};
-  options.threads = static_cast<std::size_t>(state.range(0));
+  options.hands.threads = static_cast<std::size_t>(state.range(0));
   const auto check_all = [&] {
     const Trace r = read_trace(traces.reference()), c = read_trace(traces.candidate());
     if (check(r, c, options).exit_code() != 0) state.SkipWithError("the verdict is wrong");
   };
   std::vector<double> ratios, speeds;
-  read_all(files, options.threads);  // warm
+  read_all(files, options.hands.threads);  // warm
   for (auto _ : state) {
-    const double read = seconds_of([&] { read_all(files, options.threads); });
+    const double read = seconds_of([&] { read_all(files, options.hands.threads); });
     const double ours = seconds_of(check_all);
     ratios.push_back(read / ours);
     speeds.push_back(1e-9 * bytes / ours);
   }
   state.counters["speed/read"] = median(ratios);
   state.counters["GB a CPU second"] = median(speeds);
-  if (options.threads > 1) return;  // peers have one, too
+  if (options.hands.threads > 1) return;  // peers have one, too
   const Peer other = peer(traces);
   state.SetLabel(other.words.empty() ? "no PyTorch and numpy here" : other.words);
   if (other.words.empty()) return;

@@ -36,7 +36,7 @@ class PartialPromises : public WithTwinTraces {
 
   Replayed replayed() {
     const trace::Run r(reference_), c(candidate_);
-    return PartialPromise({r, reference_.about}, {c, candidate_.about}).replayed(all, {}, 2);
+    return PartialPromise({r, reference_.about}, {c, candidate_.about}).replayed(all, {}, Hands{2});
   }
   static bool any_starts_with(const std::vector<std::string>& all, const std::string& with) {
     return std::ranges::any_of(all, [&](const auto& one) { return one.starts_with(with); });
@@ -234,7 +234,7 @@ TEST_F(PartialPromises, OfARunAloneHoldItToItsOwnWord) {
   change(id, [](Tensor& x) { scale(x, 1.02F); });
   for (auto& [one, says] : candidate_.about) says.order = reference_.about.at(one).order;
   const trace::Run c(candidate_);
-  const Replayed seen = PartialPromise({c, candidate_.about}).replayed(all, {}, 1);
+  const Replayed seen = PartialPromise({c, candidate_.about}).replayed(all, {}, Hands());
   ASSERT_FALSE(seen.findings.empty());
   EXPECT_EQ(seen.findings.front().id, id);
 }
@@ -251,7 +251,7 @@ TEST_F(PartialPromises, AccountForARowOnlyIfTheyDoForAllItIsMadeFrom) {
   const auto holds = [&](std::set<std::string> by_twins) {
     const trace::Run run_r(reference_), run_c(candidate_);
     const PartialPromise told({run_r, reference_.about}, {run_c, candidate_.about});
-    Replays replays([&](const auto& wanted) { return told.replayed(wanted, {}, 1); });
+    Replays replays([&](const auto& wanted) { return told.replayed(wanted, {}, Hands()); });
     return Accounts(pairs, told, replays, std::move(by_twins)).holds(c);
   };
   EXPECT_TRUE(holds({}));

@@ -5,12 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <random>
 
-#include "trace/hands.hpp"
 #include "trace/merge.hpp"
 #include "trace/pairs.hpp"
 
@@ -117,7 +115,7 @@ TEST(Wholes, AreComparedAlikeByAnyNumberOfThreads) {
   }
   const auto seen_by = [&](std::size_t threads) {
     plumb::trace::Run r(reference), c(candidate);
-    const Pairs pairs = compare(r, c, {true, nullptr, threads});
+    const Pairs pairs = compare(r, c, {true, nullptr, {threads}});
     std::string all;
     for (const auto& [id, p] : pairs) {
       all += id + std::to_string(p.difference.squares) + std::to_string(p.equal) +
@@ -129,23 +127,6 @@ TEST(Wholes, AreComparedAlikeByAnyNumberOfThreads) {
   const std::string one = seen_by(1);
   EXPECT_NE(one.find("replicas disagree: ranks 0 and 1 hold "), one.npos);
   for (const std::size_t threads : {2U, 3U, 16U}) EXPECT_EQ(seen_by(threads), one);
-}
-
-TEST(Hands, DoEachPieceOfWorkOnceAndThrowWhatTheFirstThrew) {
-  for (const std::size_t threads : {1U, 2U, 7U}) {
-    std::vector<std::atomic<int>> done(100);
-    by_hands(threads, done.size(), [&](std::size_t i) { ++done[i]; });
-    for (const auto& d : done) EXPECT_EQ(d, 1);
-    const auto throws = [](std::size_t i) {
-      if (i % 10 == 7) throw Failure(std::to_string(i));
-    };
-    try {
-      by_hands(threads, 100, throws);
-      ADD_FAILURE();
-    } catch (const Failure& failure) {
-      EXPECT_STREQ(failure.what(), "7");
-    }
-  }
 }
 
 }  // namespace
