@@ -33,6 +33,7 @@ constexpr std::array examples{
     Example{"experiment", "twin-spread --only 'gpt random bf16' --minutes 5"},
     Example{"corpus", "--small --bugs one-masked-entry --families gpt -o corpus"},
     Example{"score", "corpus/labels.json corpus/undecided.jsonl"},
+    Example{"sketch", "candidate -o tiles"},
     Example{"dry",
             "--family llama --layers 64 --width 8192 --heads 64 --kv-heads 8 --layout tp8,sp,pp16"},
     Example{"paper", ""},

@@ -24,10 +24,10 @@ int run(int argc, char** argv) {
   app.set_version_flag("-V,--version", build_text);
   Verb chosen;
   for (const auto add :
-       {add_demo,    add_bugs,       add_catch,      add_train,  add_check,     add_localize,
-        add_replay,  add_inspect,    add_bound,      add_judge,  add_calibrate, add_machines,
-        add_recipes, add_spreads,    add_experiment, add_corpus, add_score,     add_dry,
-        add_paper,   add_completion, add_manual}) {
+       {add_demo,    add_bugs,    add_catch,      add_train,      add_check,     add_localize,
+        add_replay,  add_inspect, add_bound,      add_judge,      add_calibrate, add_machines,
+        add_recipes, add_spreads, add_sketch,     add_experiment, add_corpus,    add_score,
+        add_dry,     add_paper,   add_completion, add_manual}) {
     add(app, chosen);
   }
   give_examples(app);

@@ -36,6 +36,7 @@ void add_machines(CLI::App& app, Verb& chosen);
 void add_recipes(CLI::App& app, Verb& chosen);
 void add_experiment(CLI::App& app, Verb& chosen);
 void add_spreads(CLI::App& app, Verb& chosen);
+void add_sketch(CLI::App& app, Verb& chosen);
 void add_dry(CLI::App& app, Verb& chosen);
 void add_paper(CLI::App& app, Verb& chosen);
 void add_completion(CLI::App& app, Verb& chosen);

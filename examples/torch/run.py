@@ -1,7 +1,7 @@
 """Runs the examples of this folder, healthy and with each mistake, and has `plumb` judge them.
 
     run.py PLUMB FOLDER [--only EXAMPLE] [--seeds N] [--formats fp32,bf16] [--trained] [--rows FILE [--tensors FILE]]
-           [--brief | --healthy | --rewrite] [--dither]
+           [--brief | --healthy | --rewrite] [--dither] [--sketch]
 
 Programs and patches are copied to FOLDER, traces go there, too. For each example, format and seed it says whether the
 traced program prints the losses of the untraced one; how far the twins foretold the distance of the healthy candidate
@@ -9,7 +9,7 @@ traced program prints the losses of the untraced one; how far the twins foretold
 and who was blamed for each mistake. The exit code is 77 without PyTorch, and 1 where anything is not as it should be;
 --brief leaves all but the first mistake of each example out, --healthy all; --rewrite says how many tensors are wrong by
 themselves, by rewritten runs, and writes no rows; --dither has the candidate's own reruns (PLUMB_DITHER) in place of twins
-of the reference. --trained begins with weights of 300 steps on one process.
+of the reference; --sketch has sketches of all traces judged (`plumb sketch`). --trained begins with weights of 300 steps on one process.
 --rows adds what was seen to a table, a line for each healthy run and each mistake, with the verdicts of the rules flat
 and assert-close beside; a run that stands there is not made again. Small mistakes may be missed, and are told so.
 --tensors adds up, over the seeds of that table, how far each tensor of the healthy runs lay from the reference and how
@@ -118,6 +118,7 @@ def why_not(example):
 class Runs:
     def __init__(self, plumb, folder, example, options):
         self.plumb, self.folder, self.example, self.options, self.rewrite, self.dither = plumb, folder, example, options, "", False
+        self.sketch, self.tiles = False, set()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self.program("plain")
@@ -169,7 +170,20 @@ class Runs:
                                     for rank in range(ranks))
         return read("said"), read("errors"), [one.exitcode for one in started]
 
+    def sketched(self, trace):
+        """In tiles. Of twins and the reference once."""
+        if trace not in self.tiles:
+            self.tiles.add(trace)
+            ran = subprocess.run([self.plumb, "sketch", trace, "-o", f"tiles/{trace}", "--shards", "8"], cwd=self.folder,
+                                 capture_output=True, text=True)
+            if ran.returncode:
+                sys.exit(f"{self.example}: plumb sketch {trace}: {ran.stderr}")
+        return f"tiles/{trace}"
+
     def check(self, reference, candidate, *more):
+        if self.sketch:
+            reference, candidate = self.sketched(reference), self.sketched(candidate)
+            more = [self.sketched(word) if (self.folder / word / "manifest.json").exists() else word for word in more]
         report = self.folder / "report.jsonl"
         report.unlink(missing_ok=True)
         if "--twins" in more:
@@ -227,10 +241,10 @@ def beside(runs, candidate):
             "farthest": f"{max(finite, default=0):.3g}"}
 
 
-def judged(plumb, folder, example, options, mistakes, keep, add, dither=False):
+def judged(plumb, folder, example, options, mistakes, keep, add, dither=False, sketch=False):
     """One line of figures, and what is wrong. `keep` gets each run and its figures, `add` the healthy run's distances."""
     runs, wrong = Runs(plumb, folder, example, options), []
-    runs.dither = dither
+    runs.dither, runs.sketch = dither, sketch
     losses = [runs.run("plain", 2) == runs.run("traced", 2, folder / "healthy"),
               runs.run("plain", 1) == runs.run("traced", 1, folder / "reference", folder / "healthy")]
     for equal, what in zip(losses, ("candidate", "reference")):
@@ -316,6 +330,7 @@ def main():
     parser.add_argument("--healthy", action="store_true")
     parser.add_argument("--rewrite", action="store_true")
     parser.add_argument("--dither", action="store_true")
+    parser.add_argument("--sketch", action="store_true")
     parser.add_argument("--device", default="cpu", help="cuda: of the programs of model.py; all ranks share a GPU")
     asked = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
@@ -351,7 +366,8 @@ def main():
         else:
             line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes,
                                  lambda run, seen, key=key: rows.add((*key, run), seen),
-                                 lambda distances, key=key: sums.add(key[:3], key[3], distances), asked.dither)
+                                 lambda distances, key=key: sums.add(key[:3], key[3], distances), asked.dither,
+                                 asked.sketch)
         print(f"{example} {format} {weights} seed {seed}: {line}", *wrong, sep="\n  ", flush=True)
         trouble += len(wrong)
     return 1 if trouble else 0 if here else 77

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 // Verbs that make something and say where it is, or talk to people alone.
-const std::set<std::string> without = {"demo",   "train",      "spreads",
+const std::set<std::string> without = {"demo",   "train",      "spreads", "sketch",
                                        "corpus", "completion", "manual"};
 
 std::vector<std::string> verbs() {
