@@ -34,6 +34,7 @@ torch_test(checkpoint ${PROJECT_SOURCE_DIR}/tests/python/checkpoint_test.py $<TA
 torch_test(own_functions ${PROJECT_SOURCE_DIR}/tests/python/own_functions_test.py)
 torch_test(messages ${PROJECT_SOURCE_DIR}/tests/python/messages_test.py $<TARGET_FILE:plumb>)
 torch_test(generator ${PROJECT_SOURCE_DIR}/tests/python/generator_test.py $<TARGET_FILE:plumb>)
+torch_test(sketch ${PROJECT_SOURCE_DIR}/tests/python/sketch_test.py $<TARGET_FILE:plumb>)
 torch_test(dither ${PROJECT_SOURCE_DIR}/tests/python/dither_test.py)
 torch_test(replayed ${PROJECT_SOURCE_DIR}/tests/python/replayed_test.py $<TARGET_FILE:plumb>)
 foreach(example tensor_parallel by_hand data_parallel fully_sharded sharded_optimizer context_parallel experts pipeline

@@ -10,7 +10,7 @@ struct adl_serializer<std::optional<T>> {
     if (j.is_null()) {
       x.reset();
     } else {
-      x = j.at(0).get<T>();
+      j.at(0).get_to(x.emplace());
     }
   }
 };

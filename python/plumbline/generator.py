@@ -39,12 +39,15 @@ def _places(shape, take):
     return all_of if take is None else all_of[take]
 
 
+def words(key, at):
+    """Of 32 bits, one for each of these places."""
+    four = [word + 0 * at for word in _philox(key, at // 4 & WORD, at // 4 >> 32)]
+    return torch.stack(four).gather(0, (at % 4)[None])[0]
+
+
 def uniform(seed, name, shape, take=None):
     """In [0, 1), in FP64. `take`: what is wanted of it, as an index of a tensor of that shape."""
-    at = _places(shape, take)
-    words = _philox(key_of(seed, name), at // 4 & WORD, at // 4 >> 32)
-    words = [word + 0 * at for word in words]
-    return torch.stack(words).gather(0, (at % 4)[None])[0].double() * 2.0 ** -32
+    return words(key_of(seed, name), _places(shape, take)).double() * 2.0 ** -32
 
 
 def normal(seed, name, shape, mean=0.0, deviation=1.0, take=None):

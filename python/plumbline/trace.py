@@ -160,6 +160,7 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     and of sequences.
     average: gradients are averages over the ranks that share a batch (DDP, FSDP).
     PLUMB_REWRITE: a reference's trace, whose tensors all modules hand on; or 1, for twins in which they do so.
+    PLUMB_SKETCH: 16x16 for one number of each tile of so many rows and columns (plumbline/sketch.py).
     PLUMB_MESSAGES: 1 to record collectives, too (plumbline/messages.py). PLUMB_DITHER: 1 for twins of this job itself.
     only, skip: expressions for ids. limit: GB of a rank and step, beyond which nothing is written. agree: texts by name
     that both runs must have alike.
@@ -319,6 +320,7 @@ class _Run:
         if self.ranks > 1 and self.context and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             raise ValueError(f"PLUMB_DITHER is not for sequences that are dealt to ranks ({', '.join(self.context)}): attention "
                              "rounds otherwise there than any sum of ranks; give the reference PLUMB_TWINS instead")
+        self.tiles = self._sketch()
         self.own_choices, self.again = {}, None  # of the step that was traced; those to be made again
         if self.ranks == 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             _say("PLUMB_DITHER is for the run of many ranks, and does nothing here")
@@ -441,6 +443,21 @@ class _Run:
         names = [f"{self.names[p]}/grad" for module in self.model.modules() if isinstance(module, torch.nn.Embedding)
                  for p in module.parameters(recurse=False) if self.batch and p.dtype != torch.float32]
         return [name for name in names if name in self.taken and name in self.reference]
+
+    def _sketch(self):
+        """Tensors in tiles, where the environment asks for them."""
+        asked = os.environ.get("PLUMB_SKETCH", "0")
+        if asked in ("", "0"):
+            return None
+        try:
+            from plumbline.sketch import Sketch
+        except ImportError:
+            raise RuntimeError("PLUMB_SKETCH needs the package plumbline, and not its trace.py alone") from None
+        if self.rewrite not in ("", "0"):
+            raise ValueError("PLUMB_SKETCH leaves no tensors to rewrite; leave it or PLUMB_REWRITE out")
+        tiles = Sketch(asked)
+        self.agree["sketch"] = str(tiles)
+        return tiles
 
     def _messages(self):
         """What this rank sends and gets, where the environment asks for it."""
@@ -983,6 +1000,11 @@ class _Run:
             x = x.to("cpu", copy=True).contiguous()
             if dealt:  # this rank's loss is a mean over its own share
                 x /= math.prod(self.mesh[axis] for axis in self.batch)
+            if self.tiles is not None:
+                made_by, small = None, self.tiles.of(name, x, shape, placements, self.mesh, self.at_axis)
+                if small is None:
+                    return
+                (x, shape, placements), dtype = small, dtype if small[0] is x else "F32"
         self.bytes += x.numel() * x.element_size()
         if self.bytes > self.limit:
             self.taken, self.taking = {}, False
@@ -1131,6 +1153,8 @@ class _Run:
         if not self.taken:
             return
         size = sum(x.numel() * x.element_size() for _, x, _ in self.taken.values())
+        if self.tiles is not None and self.tiles.left_out:
+            _say(self.tiles.said())
         if self.rank == 0:
             _say(f"{len(self.taken)} tensors of step {self.at} go to {folder}, {size / 1e6:.1f} MB of this rank"
                  + (f" and about {self.ranks} times that of all" if self.ranks > 1 else ""))
