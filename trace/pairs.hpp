@@ -23,8 +23,8 @@ struct Pair {
   Difference difference = {};  // candidate - reference
   double close = 0;            // error over the tolerance of assert_close, of the worst element
   struct Perturbed {
-    bool equal = false;
-    Difference difference = {};  // perturbed - reference
+    bool equal;
+    Difference difference;  // perturbed - reference
   };
   std::optional<Perturbed> perturbed = {};  // if it has that shape
 };
