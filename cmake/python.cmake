@@ -35,10 +35,11 @@ torch_test(own_functions ${PROJECT_SOURCE_DIR}/tests/python/own_functions_test.p
 torch_test(messages ${PROJECT_SOURCE_DIR}/tests/python/messages_test.py $<TARGET_FILE:plumb>)
 torch_test(generator ${PROJECT_SOURCE_DIR}/tests/python/generator_test.py $<TARGET_FILE:plumb>)
 torch_test(sketch ${PROJECT_SOURCE_DIR}/tests/python/sketch_test.py $<TARGET_FILE:plumb>)
+torch_test(distributed_optimizer ${PROJECT_SOURCE_DIR}/tests/python/distributed_optimizer_test.py)
 torch_test(dither ${PROJECT_SOURCE_DIR}/tests/python/dither_test.py)
 torch_test(replayed ${PROJECT_SOURCE_DIR}/tests/python/replayed_test.py $<TARGET_FILE:plumb>)
 foreach(example tensor_parallel by_hand data_parallel fully_sharded sharded_optimizer context_parallel experts pipeline
-        interleaved hugging_face megatron_core megatron_experts megatron_context
+        interleaved hugging_face megatron_core megatron_experts megatron_context megatron_data
         megatron_pipeline)
   torch_test(torch_${example} ${PROJECT_SOURCE_DIR}/examples/torch/run.py $<TARGET_FILE:plumb>
     ${PROJECT_BINARY_DIR}/torch_examples --only ${example} --formats bf16)

@@ -49,7 +49,8 @@ def on_processors(*axes, **sizes):
     torch.cuda.current_device, torch.cuda.synchronize = lambda: "cpu", lambda: None
     zeros, tensor = torch.zeros, torch.tensor
     torch.zeros = lambda *shape, device=None, **how: zeros(*shape, device="cpu" if device == "cuda" else device, **how)
-    torch.tensor = lambda *values, pin_memory=False, **how: tensor(*values, **how)
+    torch.tensor = lambda *values, device=None, pin_memory=False, **how: tensor(
+        *values, device="cpu" if device == "cuda" else device, **how)
     torch.Tensor.cuda = lambda x, **how: x
     CudaRNGStatesTracker.fork = lambda self, name=None: contextlib.nullcontext()
     alone = {} if "WORLD_SIZE" in os.environ else {"store": dist.HashStore(), "rank": 0, "world_size": 1}

@@ -55,6 +55,8 @@ MISTAKES = {  # and who is to blame: one of these
                          "gates": "m0/decoder.layers.0.mlp.experts.local_experts.2.linear_fc2/in"},
     "megatron_context": {"scale": "decoder.final_layernorm.weight/grad", "group": "decoder.final_layernorm.weight/grad",
                          "places": "m0/rotary_pos_emb/out"},
+    "megatron_data": {"twice": "m0/output_layer/grad_out", "ranges":
+                      "decoder.layers.1.mlp.linear_fc1.weight/exp_avg", "gather": "embedding.word_embeddings.weight/param"},
     "megatron_pipeline": {"stages": "decoder.layers.2.input_layernorm.weight", "scale": "m0/output_layer/grad_out",
                           "ahead": "m0/output_layer/grad_out"}}
 SMALL = {  # those that change little: a rule may miss them
@@ -77,11 +79,13 @@ EXACT = {  # where nothing upstream is added over ranks: up to the first sum of 
     "experts": r"/(in|out|grad_out)$|\.experts\.",
     "context_parallel": "/(in|out)$|^m0/(head|norm|layers.2.(feed_forward.*|norm2|attention.o))/grad_out$",
     "megatron_context": "/(in|out)$|^m0/(output_layer|decoder.final_layernorm|decoder.layers.2)/grad_out$",
+    "megatron_data": "/(in|out|grad_out)$",
     "megatron_experts": r"^m0/(embedding.*/(in|out)|decoder\.layers\.0\.(input_layernorm/(in|out)|self_attention\."
                         r"(linear_qkv/(in|out)|core_attention.*/(in|out)|linear_proj/in)))$",
     "megatron_core": r"^m0/(embedding.*/(in|out)|decoder\.layers\.0\.(input_layernorm/(in|out)|self_attention\."
                      r"(linear_qkv/(in|out)|core_attention.*/(in|out)|linear_proj/in)))$"}
 NEEDS = {"megatron_core": "megatron.core", "megatron_experts": "megatron.core", "megatron_context": "megatron.core",
+         "megatron_data": "megatron.core",
          "megatron_pipeline": "megatron.core", "hugging_face": "transformers"}
 TWINS, AGAIN = ([f"{of}-twin{k}" for k in range(1, 5)] for of in ("reference", "again"))
 

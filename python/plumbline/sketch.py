@@ -35,14 +35,18 @@ class Sketch:
     def __str__(self):
         return f"tiles of {self.rows} x {self.columns} in {self.shards} parts, seed 1"
 
-    def of(self, name, x, shape, placements, mesh, at):
-        """This rank's tiles, and the shape and the placements of all; None where its share ends within a tile."""
+    def of(self, name, x, shape, placements, mesh, at, offsets=None):
+        """This rank's tiles, and the shape and the placements of all; None where its share ends within a tile, or has
+        offsets, as that of a distributed optimizer."""
         if len(shape) < 2 or shape[-1] == 1 or not x.is_floating_point():
             return x, shape, placements
         tile = {len(shape) - 2: _along(shape[-2], self.shards, self.rows),
                 len(shape) - 1: _along(shape[-1], self.shards, self.columns)}
         if set(tile.values()) == {1}:
             return x, shape, placements
+        if offsets is not None:
+            self.left_out.add(name)
+            return None
         places = []
         for dim, extent in enumerate(shape):
             mine = [{**p, "dim": 0} for p in placements or [] if p["kind"] == "shard" and p["dim"] == dim]

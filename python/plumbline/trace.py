@@ -320,7 +320,7 @@ class _Run:
         if self.ranks > 1 and self.context and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             raise ValueError(f"PLUMB_DITHER is not for sequences that are dealt to ranks ({', '.join(self.context)}): attention "
                              "rounds otherwise there than any sum of ranks; give the reference PLUMB_TWINS instead")
-        self.tiles = self._sketch()
+        self.tiles, self.shares = self._sketch(), {}
         self.own_choices, self.again = {}, None  # of the step that was traced; those to be made again
         if self.ranks == 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             _say("PLUMB_DITHER is for the run of many ranks, and does nothing here")
@@ -347,7 +347,8 @@ class _Run:
         if self.at not in self.steps:
             yield
             return
-        self.optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer] * (optimizer is not None)
+        self.steppers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer] * (optimizer is not None)
+        self.optimizers, self.shares = _taken_apart(self.steppers)
         self.optimizer_of = {p: one for one in reversed(self.optimizers) for group in one.param_groups
                              for p in group["params"]}
         self.own_choices = {}
@@ -485,12 +486,13 @@ class _Run:
         self.turned, self.chosen, self.not_rewritten = [0, 0], {}, set()
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
-            if _main(p) is not p:
-                self._take(name + "/main/before", _main(p), "forward", like=name, role="given")
+            if self._main(p) is not p:
+                self._take(name + "/main/before", self._main(p), "forward", like=name, role="given", share=self.shares.get(p))
             for key, x in self._states(p):
-                self._take(f"{name}/{key}/before", x, "forward", like=name, role="given", known=self._kept(p, name))
+                self._take(f"{name}/{key}/before", x, "forward", like=name, role="given", known=self._kept(p, name),
+                           share=self.shares.get(p))
         undo = [self._patched_backward(), self._patched_to_local(), *self._patched_topk(), *self._patched_trials(),
-                *map(self._patched_optimizer, self.optimizers)]
+                *map(self._patched_optimizer, self.steppers)]
         self._hook()
         try:
             yield
@@ -618,13 +620,15 @@ class _Run:
         return undo
 
     def _patched_optimizer(self, optimizer):
-        own, whole = optimizer.__dict__.get("step"), optimizer.step
+        own, whole, (within, _) = optimizer.__dict__.get("step"), optimizer.step, _taken_apart([optimizer])
 
         def step(*args, **kwargs):
-            self._gradients(optimizer)
+            for one in within:
+                self._gradients(one)
             said = whole(*args, **kwargs)
-            self._after(optimizer)
-            self.stepped.append(optimizer)
+            for one in within:
+                self._after(one)
+            self.stepped.extend(within)
             return said
 
         optimizer.step = functools.update_wrapper(step, whole)
@@ -889,30 +893,37 @@ class _Run:
 
     def _of(self, p):
         """The optimizer of a parameter, the first for one that none has."""
+        if p in self.shares:
+            return self.shares[p].optimizer
         return self.optimizer_of.get(_main(p), self.optimizers[0] if self.optimizers else None)
+
+    def _main(self, p):
+        """What the optimizer updates: of a distributed one this rank's share, or nothing."""
+        return self.shares[p].held if p in self.shares else _main(p)
 
     def _gradients(self, optimizer):
         for p, name in self.names.items():
             if _gradient(p) is not None and self._of(p) is optimizer:
-                self._take(name + "/grad", _gradient(p), "reduce", like=name, later=1,
-                           made_by=self._gradient_made_by(p, name))
+                share = self.shares.get(p)
+                self._take(name + "/grad", share.of(_gradient(p)) if share else _gradient(p), "reduce", like=name, later=1,
+                           made_by=self._gradient_made_by(p, name), share=share)
 
     def _after(self, optimizer):
         for p, name in self.names.items() if optimizer is not None else ():
             if self._of(p) is not optimizer:
                 continue
-            update, of_state = self._adam(p, name), []
+            update, of_state, share = self._adam(p, name), [], self.shares.get(p)
             for key, x in self._states(p):
                 of_state.append(f"{name}/{key}")
                 before = f"{of_state[-1]}/before"
                 kept = self._kept(p, name)
                 if before not in self.taken:
-                    self._take(before, torch.zeros_like(x), "forward", like=name, role="given", known=kept)
+                    self._take(before, torch.zeros_like(x), "forward", like=name, role="given", known=kept, share=share)
                 self._take(of_state[-1], x, "reduce", like=name, later=2, made_from=[name + "/grad", before], known=kept,
-                           made_by=update and {**update, "output": len(of_state) - 1})
+                           made_by=update and {**update, "output": len(of_state) - 1}, share=share)
             of, by = [name + "/grad", name, *of_state], update and {**update, "output": 2}
-            if _main(p) is not p:
-                self._take(name + "/main", _main(p), "optimizer", like=name, later=3, made_from=of, made_by=by)
+            if self._main(p) is not p:
+                self._take(name + "/main", self._main(p), "optimizer", like=name, later=3, made_from=of, made_by=by, share=share)
                 of, by = [name + "/main"], {"op": "cast", "inputs": [name + "/main"]}
             self._take(name + "/param", p, "optimizer", like=name, later=4, made_from=of, made_by=by)
 
@@ -920,6 +931,10 @@ class _Run:
         """What the optimizer keeps of a parameter that has its shape; nothing of each, where another rank keeps it."""
         if not self.optimizers:
             return []
+        if p in self.shares:
+            share = self.shares[p]
+            state = share.optimizer.state.get(share.held) or {}
+            return [(key, x) for key, x in sorted(state.items()) if isinstance(x, torch.Tensor) and x.shape == share.held.shape]
         keepers, p, states = self._keepers(p), _main(p), self._updates(p).state
         own = states.get(p)
         if own is None and keepers is not None and p.dim():  # as the states of others are called
@@ -952,18 +967,21 @@ class _Run:
     def _adam(self, p, name):
         """AdamW's update of a parameter, in one type (Adam's, where no weight decays). Whoever makes a kind of his own of
         it may do otherwise: then the reference does not hold what plumb makes either, and nothing is judged by it."""
-        optim, optimizer, summed = torch.optim, self._updates(p), _gradient(p)
-        was, p = name if _main(p) is p else name + "/main/before", _main(p)
+        optim, optimizer, share, states = torch.optim, self._updates(p), self.shares.get(p), dict(self._states(p))
+        if share and share.held is None:
+            return None
+        summed = share.of(_gradient(p)) if share else _gradient(p)
+        was, p = name if self._main(p) is p else name + "/main/before", self._main(p)
         if p.grad is None or not (p.grad is summed or torch.equal(p.grad, summed.to(p.grad.dtype))):
             return None
         state = optimizer.state.get(p) or next((state for state in optimizer.state.values() if self._keepers(p)), {})
-        group = next((of_rank for whole, of_rank in zip(self._of(p).param_groups, optimizer.param_groups)
+        group = next((of_rank for whole, of_rank in zip((optimizer if share else self._of(p)).param_groups, optimizer.param_groups)
                       if any(p is q for q in whole["params"])), {})
         decay = group.get("weight_decay", 0)
-        types = {x.dtype for x in (p, p.grad, *dict(self._states(p)).values())}
+        types = {x.dtype for x in (p, p.grad, *states.values())}
         if (not isinstance(optimizer, optim.AdamW) and (not isinstance(optimizer, optim.Adam) or decay)
                 or any(group.get(other) for other in ("amsgrad", "maximize", "capturable")) or not state
-                or [key for key, _ in self._states(p)] != ["exp_avg", "exp_avg_sq"]
+                or [*states] != ["exp_avg", "exp_avg_sq"]
                 or len(types) != 1 or not types <= {torch.float32, torch.bfloat16, torch.float16}):
             return None
         steps = {} if types == {torch.float32} else {"stepwise": 1}  # each operation returns the short type
@@ -978,14 +996,14 @@ class _Run:
     # Taking
 
     def _take(self, name, x, phase, of=None, like=None, role="value", made_from=None, loss=False, known=None,
-              later=0, made_by=None, turned=False):
-        """Copies a tensor where it is: a later operation may overwrite it."""
+              later=0, made_by=None, turned=False, share=None):
+        """Copies a tensor where it is: a later operation may overwrite it. `share`: what it has of a parameter `like`."""
         if not self.taking or x is None:
             return
         with torch.no_grad():
             known, x = known or getattr(x, "_plumb_lies", None), x.detach()
             self._sequence(name, x, of)
-            shape, placements = self._placed(name, x, of, like, loss, known)
+            shape, placements = self._placed(name, x if share is None else self.named[like], of, like, loss, known)
             if turned:
                 x, shape = x.transpose(0, 1), [shape[1], shape[0], *shape[2:]]
                 placements = [{**p, "dim": (1, 0, *range(2, 9))[p["dim"]]} if "dim" in p else p for p in placements]
@@ -997,11 +1015,18 @@ class _Run:
             if dtype is None:
                 return
             dealt = self.average and (phase == "backward" or loss) and self.batch
-            x = x.to("cpu", copy=True).contiguous()
+            x, offsets = x.to("cpu", copy=True).contiguous(), None
+            if share is not None and share.whole and self.ranks == 1:
+                x = x.reshape(self.named[like].shape)
+            elif share is not None:
+                lies = share.lies(x, self._places(shape, placements))
+                if lies is None:
+                    return
+                x, offsets = lies
             if dealt:  # this rank's loss is a mean over its own share
                 x /= math.prod(self.mesh[axis] for axis in self.batch)
             if self.tiles is not None:
-                made_by, small = None, self.tiles.of(name, x, shape, placements, self.mesh, self.at_axis)
+                made_by, small = None, self.tiles.of(name, x, shape, placements, self.mesh, self.at_axis, offsets)
                 if small is None:
                     return
                 (x, shape, placements), dtype = small, dtype if small[0] is x else "F32"
@@ -1022,11 +1047,18 @@ class _Run:
             says["from"] = made_from
         if made_by is not None:
             says["made_by"] = made_by
-        if placements is not None and self.ranks > 1:
+        if offsets is not None:
+            says["offsets"] = offsets
+        elif placements is not None and self.ranks > 1:
             says["placements"] = placements
         if loss:
             says["order"] = 1 << 40  # no gradient is made from what it comes to
         self.taken[name] = dtype, x, says
+
+    def _places(self, shape, placements):
+        """Of each dimension: the places in the whole of what this rank has."""
+        return [_share_of(torch.arange(n), [{**q, "dim": 0} for q in placements or [] if q.get("dim") == dim], self.mesh,
+                          self.at_axis) for dim, n in enumerate(shape)]
 
     def _placed(self, name, x, of, like, loss, known):
         """The shape of the whole, and how it lies. `known`: as the same tensor lay before, or one it was made from."""
@@ -1178,6 +1210,20 @@ def _main(p):
     """The weight that the optimizer keeps, in FP32, and from which this one is rounded; mostly this one itself."""
     main = getattr(p, "main_param", None)
     return main if isinstance(main, torch.Tensor) and main.shape == p.shape else p
+
+
+def _taken_apart(optimizers):
+    """PyTorch's own within Megatron's, and by parameter what a rank has of it, where a distributed one deals that."""
+    if all(one is None or isinstance(one, torch.optim.Optimizer) for one in optimizers):
+        return list(optimizers), {}
+    try:
+        from plumbline import distributed_optimizer
+    except ImportError:
+        raise RuntimeError("optimizers that are none of PyTorch's need the package plumbline, and not its trace.py alone") from None
+    shares = {}
+    for one in optimizers:
+        shares.update(distributed_optimizer.shares(one))
+    return [own for one in optimizers for own in distributed_optimizer.inside(one)], shares
 
 
 def _unwrapped(model):
