@@ -1558,6 +1558,8 @@ class _Cuts:
                     return function(*args, **kwargs)
                 if cuts.width and function in (torch.sum, torch.Tensor.sum):
                     return cuts.sum_of_words(function, args, kwargs)
+                if function in (torch.sum, torch.Tensor.sum, torch.mean, torch.Tensor.mean):
+                    return cuts.sum_of_tokens(function, args, kwargs)
                 if function is functional.cross_entropy:
                     return cuts.cross_entropy(args, kwargs)
                 if function is getattr(functional, "scaled_dot_product_attention", 0) and cuts.batch - cuts.rows:
@@ -1849,6 +1851,34 @@ class _Cuts:
         parts = [function(part, *args[1:], **kwargs) for part in x.chunk(ways, -1)]
         return self.added(self.moved(parts, x.dtype, "loss"), x.dtype)
 
+    def of_tokens(self, count, dtype):
+        """Of losses of so many tokens those of each rank: of some sequences, or a part of each."""
+        rows, parts = (math.prod(self.mesh[axis] for axis in axes) for axes in (self.rows, self.batch - self.rows))
+        words, short = self.run.words[0] if self.run.words else torch.empty(0), dtype != torch.float32
+        if parts > 1 and words.dim() == 2 and words.numel() == count:
+            dealt = {0: (rows, False), 1: (parts, bool(self.layout.get("zigzag")))}
+            return self.shares("loss", words.shape, dealt, short)
+        ends = self.bounds("loss", count, rows * parts, short)
+        return [slice(a, b) for a, b in zip(ends, ends[1:])]
+
+    def of_losses(self, whole, parts, count):
+        """In place of a loss the sum of parts, each over `count`; with the gradient of the whole."""
+        with torch.no_grad():
+            parts = [part / count if count > 1 else part for part in parts]
+            value = (self.dithered(parts, "loss") if whole.dtype == torch.float32
+                     else self.added(self.moved(parts, whole.dtype, "loss"), whole.dtype))
+        return whole + (value - whole).detach()
+
+    def sum_of_tokens(self, function, args, kwargs):
+        """The sum or the mean of what has one number for each token: losses, as Megatron's."""
+        x, words = args[0], self.run.words[0] if self.run.words else torch.empty(0)
+        dealt = math.prod(self.mesh[axis] for axis in self.batch)
+        if len(args) > 1 or kwargs or dealt == 1 or words.dim() != 2 or x.shape != words.shape or not x.requires_grad:
+            return function(*args, **kwargs)
+        with torch.no_grad():
+            parts = [x.detach().reshape(-1)[share].sum() for share in self.of_tokens(x.numel(), x.dtype)]
+        return self.of_losses(function(x), parts, x.numel() if function in (torch.mean, torch.Tensor.mean) else 1)
+
     def again(self, on):
         """PyTorch takes the mode away in a backward pass: for what is made again there it is put back."""
         if on and not self.put_back:
@@ -1967,14 +1997,9 @@ class _Cuts:
             return function(*args, **kwargs)
         if ways == 1:
             whole = function(x, target, **{"reduction": reduction})
-            short = x.dtype != torch.float32
-            ends = self.bounds("loss", len(target), dealt, short)
             with torch.no_grad():
-                parts = [function(x[a:b], target[a:b], reduction="sum") for a, b in zip(ends, ends[1:])]
-                parts = [p / len(target) if reduction == "mean" else p for p in parts]
-                value = (self.added(self.moved(parts, x.dtype, "loss"), x.dtype) if short
-                         else self.dithered(parts, "loss"))
-            return whole + (value - whole).detach()
+                parts = [function(x[share], target[share], reduction="sum") for share in self.of_tokens(len(target), x.dtype)]
+            return self.of_losses(whole, parts, len(target) if reduction == "mean" else 1)
         kept = []
 
         def forward(x, _, __):

@@ -198,6 +198,21 @@ class Shares(unittest.TestCase):
         self.assertEqual(seen[False], [as_dealt, as_dealt])
         self.assertNotEqual(*seen[True])
 
+    def test_of_losses_are_those_of_tokens_and_their_sum_has_the_whole_s_gradient(self):
+        plumb.torch, seen = torch, set()
+        x = torch.rand(3, 64, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        for number in range(1, 21):
+            cuts = self.cuts()
+            cuts.number, cuts.run = number, mock.Mock(words=[torch.zeros(3, 64)])
+            first, _ = cuts.of_tokens(3 * 64, torch.float32)
+            self.assertEqual(first.tolist(), [64 * row + at for row in range(3) for at in [*range(16), *range(48, 64)]])
+            mean = cuts.sum_of_tokens(torch.mean, (x,), {})
+            self.assertTrue(torch.equal(torch.autograd.grad(mean, x)[0], torch.autograd.grad(x.mean(), x)[0]))
+            self.assertLess(abs(mean.item() - x.mean().item()), 4 * 2.0 ** -24)
+            seen.add(mean.item())
+        self.assertGreater(len(seen), 1)
+        self.assertEqual(cuts.sum_of_tokens(torch.sum, (x, 1), {}).shape, (3,))  # not over all
+
     def test_of_a_batch_and_a_context_are_parts_of_some_sequences(self):
         plumb.torch = torch
         shares = self.cuts().shares("w", (4, 64), {0: (2, False), 1: (2, False)}, False)
