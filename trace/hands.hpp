@@ -45,7 +45,7 @@ struct Task {
 // lowest rank's.
 void by_hands(const Hands& hands, const Task& task);
 
-// work(i) for each i below n. packed() and unpack() of T: trace/carried.hpp.
+// work(i) for each i below n. packed() and unpack() of T: trace/store/carried.hpp.
 template <class T, class Work>
 std::vector<T> results(const Hands& hands, std::size_t n, const Work& work) {
   std::vector<T> all(n);

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "trace/carried.hpp"
+#include "trace/store/carried.hpp"
 
 namespace plumb::trace {
 namespace {

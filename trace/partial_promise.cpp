@@ -5,8 +5,8 @@
 
 #include "bounds/check_call.hpp"
 #include "bounds/machine.hpp"
-#include "trace/carried.hpp"
 #include "trace/order.hpp"
+#include "trace/store/carried.hpp"
 
 namespace plumb::trace {
 namespace {

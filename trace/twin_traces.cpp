@@ -6,8 +6,8 @@
 
 #include "number/outcome.hpp"
 #include "number/words.hpp"
-#include "trace/carried.hpp"
 #include "trace/comparable.hpp"
+#include "trace/store/carried.hpp"
 #include "trace/whole.hpp"
 
 namespace plumb::trace {

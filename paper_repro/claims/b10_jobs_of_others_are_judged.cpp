@@ -153,7 +153,7 @@ extern const Claim b10_jobs_of_others_are_judged{
     .source = Source::ourselves,
     .published = "none",
     .reading =
-        "Thirteen programs on two Gloo processes, three large mistakes each and nine small ones, FP32 "
+        "Fifteen programs on two Gloo processes, three large mistakes each and nine small ones, FP32 "
         "and BF16, random weights and those of 300 steps on text. How far a single run lies off "
         "scatters; what twins foretell is its root mean square, so that is held against theirs over "
         "the seeds, tensor by tensor.",

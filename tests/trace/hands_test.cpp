@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "number/outcome.hpp"
-#include "trace/carried.hpp"
+#include "trace/store/carried.hpp"
 
 namespace plumb {
 namespace {

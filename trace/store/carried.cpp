@@ -1,4 +1,4 @@
-#include "trace/carried.hpp"
+#include "trace/store/carried.hpp"
 
 #include <nlohmann/json.hpp>
 

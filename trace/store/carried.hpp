@@ -1,4 +1,4 @@
-// trace/carried.hpp: results that go from one process of a job to the others (trace/hands.hpp), as
+// trace/store/carried.hpp: results that go from one process of a job to the others (trace/hands.hpp), as
 // bytes. What comes out is what went in, to the last bit; infinities too, NaN as some NaN.
 //
 // TESTED   tests/trace/hands_test.cpp
