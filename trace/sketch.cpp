@@ -44,7 +44,8 @@ class Tiles {
 
   Shard of(const Shard& shard) const {
     const Tensor x = shard.tensor();
-    Shard out{shard.placement, Tensor(over(x.rows, tile_.rows), over(x.cols, tile_.columns)), fp32};
+    Shard out{shard.placement, Tensor(over(x.rows, tile_.rows), over(x.cols, tile_.columns)),
+              shard.format};
     out.placement.rows /= tile_.rows;
     out.placement.cols /= tile_.columns;
     for (Piece& piece : out.placement.pieces) {

@@ -10,7 +10,8 @@
 // A shard's tiles are sketched where the shard is, so that tiles must not cross shards. A tensor's last
 // dimension is its columns. Where that and the one before can be cut into as many equal parts as asked
 // (64), a tile is a power of two that divides a part; else one number. Vectors, small tensors and choices are kept. What a
-// sketch does not hold is left out: how tensors were made, and messages.
+// sketch does not hold is left out: how tensors were made, and messages. A tile is said to be of its
+// tensor's format, whose numbers it is none of: what one flip of that may be is an ulp there.
 //
 // ERRORS   sums are FP64, in the order of rows, and rounded to FP32 once
 // REFUSES  a trace whose ranks lack what they should hold, for a sketch could not say it; shards that

@@ -146,6 +146,7 @@ MEGATRON = {  # what is dealt by heads, by its name in Megatron's core: no weigh
 LETTERS = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
            "float8_e5m2": "F8_E5M2", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
            "bool": "BOOL"}
+FORMATS = {"F16": "fp16", "BF16": "bf16", "F8_E4M3": "e4m3fn", "F8_E5M2": "e5m2"}  # of which tiles in F32 are
 
 
 def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None, skip=None, average=True, limit=16,
@@ -1029,7 +1030,8 @@ class _Run:
                 made_by, small = None, self.tiles.of(name, x, shape, placements, self.mesh, self.at_axis, offsets)
                 if small is None:
                     return
-                (x, shape, placements), dtype = small, dtype if small[0] is x else "F32"
+                held, own = dtype, x
+                (x, shape, placements), dtype = small, dtype if small[0] is own else "F32"
         self.bytes += x.numel() * x.element_size()
         if self.bytes > self.limit:
             self.taken, self.taking = {}, False
@@ -1039,6 +1041,8 @@ class _Run:
         if phase != "reduce" and not loss:
             self.order += 1
         says = {"shape": shape, "phase": phase, "role": role, "order": max(self.order, 1) + later}
+        if self.tiles is not None and dtype != held and held in FORMATS:
+            says["format"] = FORMATS[held]
         if loss:  # no gradient is made from what it comes to
             says["order"] = 1 << 40
         if dtype[0] in "IUB" and dtype != "BF16":

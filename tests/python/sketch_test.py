@@ -56,6 +56,7 @@ class Tiles(unittest.TestCase):
                 self.assertTrue(torch.equal(x.reshape(-1).float(), made[name].reshape(-1).float()), name)
             self.assertEqual(list(mine["m0/0/out"].shape), [4, 4, 32])  # from 32 x 128
             self.assertEqual(says["m0/0/out"]["shape"], [4, 4, 32])
+            self.assertEqual(says["m0/0/out"].get("format"), "bf16" if dtype == torch.bfloat16 else None)
             self.assertFalse([name for name in says if "made_by" in says[name]])
             said = subprocess.run([PLUMB, "check", folder + "/made", small, "--rule", "flat"], capture_output=True, text=True)
             self.assertIn(said.returncode, (0, 3), said.stdout + said.stderr)

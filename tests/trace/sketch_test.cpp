@@ -68,6 +68,13 @@ TEST(Sketch, IsTheSameToTheLastBitHoweverATensorLies) {
   }
 }
 
+// An ulp of that is what a flip is free of (twins.md S2).
+TEST(Sketch, IsSaidToBeOfTheTensorsFormat) {
+  Trace trace = whole_of(drawn(1));
+  trace.ranks[0].shards["x"].format = bf16;
+  EXPECT_EQ(sketched(trace, small_tiles()).ranks[0].shards["x"].format.name, bf16.name);
+}
+
 TEST(Sketch, OfADifferenceIsTheDifferenceOfSketches) {
   const Tensor a = drawn(1), b = drawn(2);
   Tensor d = a;
