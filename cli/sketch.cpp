@@ -70,6 +70,7 @@ void add_sketch(CLI::App& app, Verb& chosen) {
       write_format2(small, out);
       fmt::print("{} in {}: {:.3g} MB of {:.3g}\n", how_many(small.about.size(), "tensor"), out,
                  megabytes(small, false), megabytes(whole.trace, true));
+      if (whole.trace.messages) fmt::print("left out: its collectives\n");
       return 0;
     };
   });

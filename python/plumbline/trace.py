@@ -321,7 +321,7 @@ class _Run:
         if self.ranks > 1 and self.context and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             raise ValueError(f"PLUMB_DITHER is not for sequences that are dealt to ranks ({', '.join(self.context)}): attention "
                              "rounds otherwise there than any sum of ranks; give the reference PLUMB_TWINS instead")
-        self.tiles, self.shares = self._sketch(), {}
+        self.tiles, self.shares, self.untold = self._sketch(), {}, set()
         self.own_choices, self.again = {}, None  # of the step that was traced; those to be made again
         if self.ranks == 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             _say("PLUMB_DITHER is for the run of many ranks, and does nothing here")
@@ -1022,6 +1022,7 @@ class _Run:
             elif share is not None:
                 lies = share.lies(x, self._places(shape, placements))
                 if lies is None:
+                    self.untold.update([name] * bool(x.numel()))
                     return
                 x, offsets = lies
             if dealt:  # this rank's loss is a mean over its own share
@@ -1189,6 +1190,9 @@ class _Run:
         if not self.taken:
             return
         size = sum(x.numel() * x.element_size() for _, x, _ in self.taken.values())
+        if self.untold:
+            _say(f"{len(self.untold)} shares of a distributed optimizer are not taken, first {min(self.untold)}: blocks of rows "
+                 "and columns cannot say how they lie")
         if self.tiles is not None and self.tiles.left_out:
             _say(self.tiles.said())
         if self.rank == 0:

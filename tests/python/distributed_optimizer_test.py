@@ -67,6 +67,22 @@ class Shares(unittest.TestCase):
                 self.assertTrue(torch.equal(whole, x), (shape, dealt, ends))
                 self.assertTrue(bool((covered == 1).all()), (shape, dealt, ends))
 
+    def test_that_no_blocks_can_say_are_not_taken_and_that_is_said(self):
+        torch.manual_seed(1)
+        model = nn.Conv2d(2, 3, 2)
+        distributed = Distributed(model.parameters(), {model.weight: (5, 19), model.bias: (0, 3)})
+        said = io.StringIO()
+        os.environ["PLUMB_TRACE"] = "1"
+        with contextlib.redirect_stderr(said):
+            plumb.start(model, os.path.join(tempfile.mkdtemp(), "run"), layout={"dp": 1})
+            plumb._run.ranks, plumb._run.mesh = 2, {"dp": 2}
+            with plumb.step(distributed):
+                model(torch.randn(1, 2, 4, 4)).square().sum().backward()
+                distributed.step()
+        os.environ["PLUMB_TRACE"] = ""
+        plumb.start(model)
+        self.assertIn("7 shares of a distributed optimizer are not taken, first weight/exp_avg:", said.getvalue())
+
     def test_of_a_step_are_taken_as_blocks_and_replayed_by_the_optimizer_within(self):
         torch.manual_seed(1)
         model = nn.Linear(4, 6)
