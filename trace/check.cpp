@@ -130,6 +130,10 @@ class Check {
     if (candidate_.messages && !asks("replay"))
       verdict_.notes.push_back(
           "the candidate's collectives are not judged: the rule replay does so");
+    if (const auto& told = candidate_.manifest.settings; told.contains("sketch")) {
+      verdict_.notes.push_back("judged are sketches (" + told.at("sketch") +
+                               "), and not the tensors: what differs there may be equal here");
+    }
     for (const std::string& rule : options_.rules) apply(rule);
     replay_what_was_followed();
     Judged out;

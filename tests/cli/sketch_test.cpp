@@ -65,6 +65,8 @@ TEST_F(SketchVerb, IsJudgedByTwinsThatAreSketchedAlike) {
   const Said good = plumb(check + at("small/good") + twins),
              bad = plumb(check + at("small/bad") + twins);
   EXPECT_EQ(good.code, 0) << good.out;
+  EXPECT_NE(good.out.find("note: judged are sketches (tiles of 8 x 4 in 4 parts, seed 1), and not"),
+            good.out.npos);
   EXPECT_EQ(bad.code, 1) << bad.out;
   EXPECT_NE(bad.out.find("blamed: a\n"), bad.out.npos) << bad.out;
   ASSERT_EQ(sketch("good", "small/other", "--tile 8x4 --seed 2").code, 0);

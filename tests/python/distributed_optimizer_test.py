@@ -67,6 +67,21 @@ class Shares(unittest.TestCase):
                 self.assertTrue(torch.equal(whole, x), (shape, dealt, ends))
                 self.assertTrue(bool((covered == 1).all()), (shape, dealt, ends))
 
+    def test_of_another_kind_are_taken_as_they_are_and_that_is_said(self):
+        model, said = nn.Linear(4, 6), io.StringIO()
+        own = torch.optim.SGD(model.parameters(), 0.1)
+        other = types.SimpleNamespace(param_groups=own.param_groups, state=own.state, step=own.step)
+        os.environ["PLUMB_TRACE"] = "1"
+        with contextlib.redirect_stderr(said):
+            plumb.start(model, os.path.join(tempfile.mkdtemp(), "run"), layout={"dp": 1})
+            with plumb.step(other):
+                model(torch.randn(3, 4)).square().sum().backward()
+                other.step()
+        os.environ["PLUMB_TRACE"] = ""
+        self.assertIn("weight/param", plumb._run.taken)
+        plumb.start(model)
+        self.assertIn("an optimizer is none of PyTorch's", said.getvalue())
+
     def test_that_no_blocks_can_say_are_not_taken_and_that_is_said(self):
         torch.manual_seed(1)
         model = nn.Conv2d(2, 3, 2)
