@@ -1,7 +1,8 @@
 #include "cli/mpi_job.hpp"
 
-#include <csignal>
+#include <optional>
 
+#include "cli/stop.hpp"
 #include "number/outcome.hpp"
 #include "world/world.hpp"
 
@@ -36,6 +37,7 @@ std::vector<std::string> MpiJob::shared(const std::string& mine) const {
 }
 
 int MpiJob::run(const std::function<void()>& work, const std::function<int()>& tell) const {
+  std::optional<Agreed> why;
   try {
     try {
       work();
@@ -45,12 +47,15 @@ int MpiJob::run(const std::function<void()>& work, const std::function<int()>& t
     } catch (const std::exception& error) {  // the others wait for this process
       shared(ended + std::string(error.what()));
     }
-  } catch (const Agreed&) {
-    if (rank_ == 0) throw;
+  } catch (const Agreed& agreed) {
+    why = agreed;
   }
-  if (rank_ == 0) return tell();
-  std::signal(SIGTERM, SIG_IGN);  // mpirun ends all as soon as rank 0 returns other than 0
-  return 0;
+  // mpirun stops all as soon as rank 0 returns other than 0, so rank 0 waits until the others would be silent.
+  if (rank_ != 0) say_nothing_when_stopped();
+  mpi_share("");
+  if (rank_ != 0) return 0;
+  if (why) throw *why;
+  return tell();
 }
 
 }  // namespace plumb::cli

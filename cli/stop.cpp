@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -14,12 +15,15 @@
 namespace plumb::cli {
 namespace {
 
+std::atomic<bool> silent = false;
+
 [[noreturn]] void stop(int signal) {
   std::string sentence = fmt::format("plumb: stopped ({})", strsignal(signal));
   const Discarded gone = discard_unfinished();  // held: no other thread says how it ended
   for (const auto& path : gone.paths) {
     sentence += fmt::format("; {} was not finished and is removed", path.string());
   }
+  if (silent) _exit(128 + signal);
   std::fprintf(stderr, "%s%s\n", isatty(2) != 0 ? "\r\033[K" : "", sentence.c_str());
   _exit(128 + signal);
 }
@@ -40,6 +44,8 @@ void remove_unfinished_when_stopped() {
     if (sigwait(&signals, &signal) == 0) stop(signal);
   }).detach();
 }
+
+void say_nothing_when_stopped() { silent = true; }
 
 void name_what_was_left(const std::filesystem::path& beside) {
   for (const auto& left : left_beside(beside)) {

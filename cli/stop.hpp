@@ -11,6 +11,9 @@ namespace plumb::cli {
 // with 128 + the signal's number. To be called before any thread is started.
 void remove_unfinished_when_stopped();
 
+// From now on such a stop is without a word: another process of the job says how it ended.
+void say_nothing_when_stopped();
+
 // Names what stopped processes left beside a file or folder that is about to be written.
 void name_what_was_left(const std::filesystem::path& beside);
 
