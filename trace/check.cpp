@@ -368,13 +368,14 @@ class Check {
   }
 
   Verdict verdict_at(double level) {
-    Verdict first = verdict_by(drawn_, level);
+    const double sure = level / stricter;
+    Verdict first = verdict_by(drawn_, level, sure);
     const bool again = options_.second_look && drawn_ && options_.given.empty() &&
                        !first.findings.empty() &&
                        std::ranges::all_of(first.findings, is_by_size_of_twins);
     if (!again) return first;
     if (!drawn_again_) look_again();
-    Verdict second = verdict_by(drawn_again_, level / stricter);
+    Verdict second = verdict_by(drawn_again_, level / stricter, sure);
     second.flips = drawn_again_->flips;
     if (second.findings.empty()) {
       second.notes.push_back(fmt::format(
@@ -392,19 +393,17 @@ class Check {
     if (!asks("replay") && !followed.empty()) replay_each(followed);
   }
 
-  // Twins that are equal bit by bit allow no error of any size: more of them are equal, too.
-  static bool is_by_size_of_twins(const Finding& f) {
-    return rule_of(f.statistic) == "twins" && f.p.value_or(1) > 0;
+  static std::string chance_of(const Finding& f) {
+    return f.p ? fmt::format("p = {:.1e}", *f.p) : "no twin differs";
   }
 
-  // The p of a verdict's blamed tensor.
+  // Of who is blamed.
   static std::string chance_of(const Verdict& v) {
     const auto blamed = std::ranges::find(v.findings, v.blamed, &Finding::id);
-    return blamed != v.findings.end() && blamed->p ? fmt::format("p = {:.1e}", *blamed->p)
-                                                   : "no twin differs";
+    return blamed != v.findings.end() ? chance_of(*blamed) : "no twin differs";
   }
 
-  Verdict verdict_by(const std::optional<Drawn>& drawn, double level) {
+  Verdict verdict_by(const std::optional<Drawn>& drawn, double level, double sure) {
     Verdict v = verdict_;
     std::map<std::string, Line> lines = lines_;
     std::optional<TwinsJudgement> twins;
@@ -415,7 +414,7 @@ class Check {
     if (twins) add_twins(*twins, accounts, v, lines);
     if (accounts && asks("replay")) leave_open(*accounts, v, lines);
     put_in_order(v);
-    blame(v);
+    blame(v, sure);
     if (options_.says_where) {
       const auto where = results<Profile>(options_.hands, v.findings.size(), [&](std::size_t i) {
         return where_it_is(v.findings[i]);
@@ -503,15 +502,17 @@ class Check {
     }
   }
 
-  // The first that is wrong by itself, or the first that differs. Where nobody knows the order of
-  // dataflow, nobody can say who was first.
-  void blame(Verdict& v) const {
+  // Where nobody knows the order of dataflow, nobody can say who was first.
+  void blame(Verdict& v, double sure) const {
     if (v.findings.empty() || !ordered_) return;
-    v.findings.front().may_follow = false;  // nothing upstream is wrong
-    const auto by_itself = std::ranges::find_if(v.findings, is_wrong_by_itself);
-    const Finding& f = by_itself == v.findings.end() ? v.findings.front() : *by_itself;
+    Finding& first = v.findings.front();
+    first.may_follow = false;  // nothing upstream is wrong
+    const Finding& f = to_blame(v.findings, sure);
     v.blamed = f.id;
     v.blamed_by = f.statistic;
+    if (is_wrong_by_itself(f) || f.id == first.id) return;
+    v.notes.push_back(fmt::format("upstream of who is blamed {} is found, which may be chance ({})",
+                                  first.id, chance_of(first)));
   }
 
   const CheckOptions& options_;

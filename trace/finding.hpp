@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "trace/profile.hpp"
@@ -40,5 +41,13 @@ bool is_wrong_by_itself(const Finding& finding);
 
 // The rule that a statistic belongs to: "norm" is one of twins.
 std::string rule_of(const std::string& statistic);
+
+// Is it a size that twins show less often? Twins that are equal bit by bit allow none, so more of them
+// say the same.
+bool is_by_size_of_twins(const Finding& finding);
+
+// Who was first, of one finding or more in dataflow order: the first that is wrong by itself; else the first that is
+// no chance, which a size of twins is from `sure` on; else the first of all (twins.md V5).
+const Finding& to_blame(std::span<const Finding> findings, double sure);
 
 }  // namespace plumb::trace
