@@ -168,7 +168,7 @@ def write_rank(file, held):
         header[id] = {"dtype": x.dtype, "shape": size, "data_offsets": [at, end]}
         header["__metadata__"][id], at = said_of(id, x, piece), end
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-(8 + len(text)) % 64)
     with open(file, "wb") as out:
         out.write(struct.pack("<Q", len(text)) + text)
         for id, _, piece in held:

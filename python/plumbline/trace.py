@@ -93,7 +93,7 @@ def write_tensors(folder, step, file, tensors, texts):
         data.append(raw)  # the widest first, so that each begins at a multiple of its width
         at += len(raw)
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-(8 + len(text)) % 64)  # so that numbers begin where lines of a cache do
     where = os.path.join(folder, f"step_{step:06d}")
     _make(where)
     _write(os.path.join(where, file), struct.pack("<Q", len(text)), text, *data)

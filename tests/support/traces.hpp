@@ -28,7 +28,9 @@ inline std::string rank_file(const std::vector<Told>& tensors) {
     values += t.bytes;
   }
   header["__metadata__"] = metadata;
-  return with_header(header.dump(), values);
+  std::string text = header.dump();
+  text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');  // as our writers have it
+  return with_header(text, values);
 }
 
 inline nlohmann::json manifest2(std::size_t ranks) {

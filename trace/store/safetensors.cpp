@@ -198,7 +198,7 @@ void write_shards(std::ostream& out, const std::map<std::string, Shard>& shards,
   }
   header["__metadata__"] = metadata;
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // values start at a multiple of eight
+  text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');  // values start at a multiple of 64
   const std::uint64_t length = text.size();
   out.write(reinterpret_cast<const char*>(&length), 8);
   out.write(text.data(), static_cast<std::streamsize>(length));
