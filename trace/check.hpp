@@ -18,7 +18,7 @@
 // of more than one element up to the reduced gradients, as twins do; replay alone judges the optimizer.
 //
 // TESTED   tests/trace/check_test.cpp, tests/experiments/catch_test.cpp
-// SOURCES  twins.md V1 to V4; bounds/SOURCES.md [Megatron-LM] [PyTorch-close]
+// SOURCES  twins.md V1 to V5; bounds/SOURCES.md [Megatron-LM] [PyTorch-close]
 #pragma once
 
 #include <cmath>
