@@ -47,20 +47,6 @@ inline void widen(const float* x, Doubles& wide) {
 #endif
 }
 
-// wide = sixteen codes of 16 bits, which GCC 12 widens in halves.
-inline void widen(const char* codes, Words& wide) {
-#if defined(__AVX512F__) && !defined(__clang__)
-  __m256i narrow;
-  std::memcpy(&narrow, codes, sizeof narrow);
-  wide = (Words)_mm512_maskz_cvtepu16_epi32(0xffff, narrow);
-#else
-  using Half = std::uint16_t __attribute__((vector_size(2 * lanes)));
-  Half narrow;
-  std::memcpy(&narrow, codes, sizeof narrow);
-  wide = __builtin_convertvector(narrow, Words);
-#endif
-}
-
 // Keeps v in its register. GCC 12 reads memory again wherever it needs what it has just loaded:
 // stochastic rounding to BF16 ran at 0.37 of memcpy's speed, and with this at 0.52.
 inline void keep([[maybe_unused]] Floats& v) {
