@@ -67,7 +67,7 @@ void refuse_no_perturbed(const Run& reference, const Pairs& pairs, const Dataflo
                          const CheckOptions& options) {
   const std::string make =
       "run the reference again with its first activation moved by one rounding (of plumb: train "
-      "... --perturb 1 -o P, then --perturbed P)";
+      "... --perturb 1 -o P; of a PyTorch program: PLUMB_PERTURB=1; then --perturbed P)";
   if (options.perturbed == nullptr) {
     throw Failure("rule perturbation needs a second reference; " + make);
   }

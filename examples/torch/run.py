@@ -1,7 +1,7 @@
 """Runs the examples of this folder, healthy and with each mistake, and has `plumb` judge them.
 
     run.py PLUMB FOLDER [--only EXAMPLE] [--seeds N] [--formats fp32,bf16] [--trained] [--rows FILE [--tensors FILE]]
-           [--brief | --healthy | --rewrite] [--dither] [--sketch]
+           [--brief | --healthy | --rewrite | --beside] [--dither] [--sketch]
 
 Programs and patches are copied to FOLDER, traces go there, too. For each example, format and seed it says whether the
 traced program prints the losses of the untraced one; how far the twins foretold the distance of the healthy candidate
@@ -10,8 +10,10 @@ and who was blamed for each mistake. The exit code is 77 without PyTorch, and 1 
 --brief leaves all but the first mistake of each example out, --healthy all; --rewrite says how many tensors are wrong by
 themselves, by rewritten runs, and writes no rows; --dither has the candidate's own reruns (PLUMB_DITHER) in place of twins
 of the reference; --sketch has sketches of all traces judged (`plumb sketch`). --trained begins with weights of 300 steps on one process.
---rows adds what was seen to a table, a line for each healthy run and each mistake, with the verdicts of the rules flat
-and assert-close beside; a run that stands there is not made again. Small mistakes may be missed, and are told so.
+--rows adds what was seen to a table, a line for each healthy run and each mistake, with the verdicts of the rules flat,
+assert-close and perturbation beside; a run that stands there is not made again. Small mistakes may be missed, and are told
+so. --beside makes the runs of such a table once more, without twins, for what those rules say alone; what had stood there
+otherwise is told.
 --tensors adds up, over the seeds of that table, how far each tensor of the healthy runs lay from the reference and how
 far its twins did (mean squares of |difference| / |reference|), of the tensors that twins judge.
 """
@@ -121,8 +123,8 @@ def why_not(example):
 
 class Runs:
     def __init__(self, plumb, folder, example, options):
-        self.plumb, self.folder, self.example, self.options, self.rewrite, self.dither = plumb, folder, example, options, "", False
-        self.sketch, self.tiles = False, set()
+        self.plumb, self.folder, self.example, self.options, self.rewrite = plumb, folder, example, options, ""
+        self.twins, self.dither, self.perturbs, self.sketch, self.tiles = True, False, False, False, set()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self.program("plain")
@@ -155,8 +157,10 @@ class Runs:
         out.mkdir(exist_ok=True)
         for rank in range(ranks):
             more = {"PLUMB_TRACE": str(trace), "PLUMB_REWRITE": str(self.rewrite)}
-            if twins_of and (not self.dither or "experts" in self.example):  # whose choices the reference follows
+            if twins_of and (self.twins or "experts" in self.example):  # whose choices the reference follows
                 more["PLUMB_TWINS"] = str(twins_of)
+            if twins_of and self.perturbs:
+                more["PLUMB_PERTURB"] = "1"
             if ranks > 1:
                 more["PLUMB_DITHER"] = str(int(self.dither))
                 more.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(ranks), RANK=str(rank),
@@ -239,16 +243,19 @@ def changed_lines(example):
 def beside(runs, candidate):
     """What the rules that others use say of it; and the relative difference of the tensor that is farthest off, below
     which a flat margin finds it."""
-    (flat, far), (close, _) = (runs.check("reference", candidate, "--rule", rule) for rule in ("flat", "assert-close"))
-    finite = [line["relative"] for line in far.values() if line["relative"] is not None]
-    return {"flat_found": int(flat["exit_code"] == 1), "assert_close_found": int(close["exit_code"] == 1),
-            "farthest": f"{max(finite, default=0):.3g}"}
+    ways = {"flat": (), "assert-close": ()}
+    if runs.perturbs:
+        ways["perturbation"] = "--perturbed", "reference-perturbed"
+    said = {rule: runs.check("reference", candidate, "--rule", rule, *more) for rule, more in ways.items()}
+    finite = [line["relative"] for line in said["flat"][1].values() if line["relative"] is not None]
+    found = {f"{rule.replace('-', '_')}_found": int(verdict["exit_code"] == 1) for rule, (verdict, _) in said.items()}
+    return {**found, "farthest": f"{max(finite, default=0):.3g}"}
 
 
 def judged(plumb, folder, example, options, mistakes, keep, add, dither=False, sketch=False):
     """One line of figures, and what is wrong. `keep` gets each run and its figures, `add` the healthy run's distances."""
     runs, wrong = Runs(plumb, folder, example, options), []
-    runs.dither, runs.sketch = dither, sketch
+    runs.dither, runs.sketch, runs.twins, runs.perturbs = dither, sketch, not dither, not dither
     losses = [runs.run("plain", 2) == runs.run("traced", 2, folder / "healthy"),
               runs.run("plain", 1) == runs.run("traced", 1, folder / "reference", folder / "healthy")]
     for equal, what in zip(losses, ("candidate", "reference")):
@@ -284,6 +291,27 @@ def judged(plumb, folder, example, options, mistakes, keep, add, dither=False, s
             f"others: {100 * share(.8, 1.25, others):.1f}), {100 * share(.5, 2):.1f} % in [0.5, 2]; "
             f"{verdict['unjudged']} not judged; healthy "
             + {0: "acquitted", 3: "UNDECIDED"}.get(verdict["exit_code"], "ACCUSED") + "; " + ", ".join(found)), wrong
+
+
+def filled(plumb, folder, example, options, mistakes, known, keep):
+    """A line of what rules beside twins say of these runs, made without twins; and what stood in the table otherwise."""
+    lacking = [run for run in ["healthy", *mistakes] if not known(run)]
+    if lacking:
+        return "not filled in", [f"no rows of {', '.join(lacking)} to fill in; make them without --beside"]
+    runs, wrong, found = Runs(plumb, folder, example, [*options, "--steps", 1]), [], []
+    runs.twins, runs.perturbs = False, True
+    runs.run("traced", 2, folder / "healthy")
+    runs.run("traced", 1, folder / "reference", folder / "healthy")
+    for run in ["healthy", *mistakes]:
+        if run in mistakes:
+            runs.program(run, run, "trace")
+            runs.run(run, 2, folder / ("with-" + run))
+        said, was = beside(runs, "healthy" if run == "healthy" else "with-" + run), known(run)
+        wrong += [f"{run}: {name} is {value}, and was {was[name]}" for name, value in said.items()
+                  if was.get(name) not in (None, "", str(value))]
+        keep(run, {**was, **said})
+        found.append(f"{run} {said['perturbation_found']}")
+    return "found by perturbation: " + ", ".join(found), wrong
 
 
 def by_rewriting(plumb, folder, example, options, mistakes):
@@ -333,6 +361,7 @@ def main():
     parser.add_argument("--brief", action="store_true")
     parser.add_argument("--healthy", action="store_true")
     parser.add_argument("--rewrite", action="store_true")
+    parser.add_argument("--beside", action="store_true")
     parser.add_argument("--dither", action="store_true")
     parser.add_argument("--sketch", action="store_true")
     parser.add_argument("--device", default="cpu", help="cuda: of the programs of model.py; all ranks share a GPU")
@@ -359,17 +388,21 @@ def main():
         if not asked.brief and not asked.healthy:
             mistakes.update({small: blamed for small, blamed in SMALL.get(example, {}).items()
                              if ONLY.get((example, small), format) == format})
-        if rows.has(*key, ["healthy", *mistakes][-1]):
+        last = (*key, ["healthy", *mistakes][-1])
+        if rows.has(*last) if not asked.beside else rows.of(*last).get("perturbation_found"):
             continue
         options = ["--seed", str(seed)] + (["--bf16"] if format == "bf16" else [])
         options += ["--device", asked.device] if asked.device != "cpu" else []
         if asked.trained:
             options += trained(asked.plumb, asked.folder, example)
-        if asked.rewrite:
+        keep = lambda run, seen, key=key: rows.add((*key, run), seen)
+        if asked.beside:
+            line, wrong = filled(asked.plumb, asked.folder / example, example, options, mistakes,
+                                 lambda run, key=key: rows.of(*key, run), keep)
+        elif asked.rewrite:
             line, wrong = by_rewriting(asked.plumb, asked.folder / example, example, options, mistakes)
         else:
-            line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes,
-                                 lambda run, seen, key=key: rows.add((*key, run), seen),
+            line, wrong = judged(asked.plumb, asked.folder / example, example, options, mistakes, keep,
                                  lambda distances, key=key: sums.add(key[:3], key[3], distances), asked.dither,
                                  asked.sketch)
         print(f"{example} {format} {weights} seed {seed}: {line}", *wrong, sep="\n  ", flush=True)

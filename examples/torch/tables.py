@@ -35,10 +35,15 @@ class Rows(Table):
     """A row for each run."""
     KEY = ["example", "format", "weights", "seed", "run"]
     SEEN = ["changed_lines", "losses_equal", "tensors", "differ", "near", "within", "draws_near", "unjudged", "exit_code",
-            "blamed", "right", "changes", "flat_found", "assert_close_found", "farthest"]
+            "blamed", "right", "changes", "flat_found", "assert_close_found", "perturbation_found", "farthest"]
 
     def has(self, *key):
         return tuple(map(str, key)) in self.known
+
+    def of(self, *key):
+        """What is known of a run."""
+        row = self.known.get(tuple(map(str, key)), {})
+        return {name: row[name] for name in self.SEEN if name in row}
 
     def add(self, key, seen):
         self.put(key, seen)
@@ -63,15 +68,18 @@ class Sums(Table):
 
 
 def say_how(file, asked):
-    """Beside the rows: what made them, for whoever believes them."""
+    """Beside the rows: what made them, for whoever believes them; and what filled them in."""
     said = lambda *command: subprocess.run(command, capture_output=True, text=True).stdout.strip()
     versions = said(sys.executable, "-W", "ignore", "-c", "import torch; print('PyTorch', torch.__version__)")
-    about = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    models = [line.partition(":")[2].strip() for line in about if line.startswith("model name")]
+    processor = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    models = [line.partition(":")[2].strip() for line in processor if line.startswith("model name")]
     commit = re.search(r"commit (\S+)", said(asked.plumb, "--version"))
     words = [pathlib.Path(word).name for word in sys.argv[3:]]
     facts = {"command": " ".join(["examples/torch/run.py", "PLUMB", "FOLDER", *words]),
              "commit": commit[1] if commit else "unknown", "device": models[0] if models else "unknown", "flags": versions,
              "seeds": "in the rows; trained weights: seed 0, 300 steps"}
+    about = file.with_suffix(".json")
+    if asked.beside and about.exists():
+        facts = {**json.loads(about.read_text(encoding="utf-8")), "filled": f"{facts['command']}, commit {facts['commit']}"}
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    about.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")

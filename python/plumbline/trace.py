@@ -147,6 +147,7 @@ LETTERS = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF
            "float8_e5m2": "F8_E5M2", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
            "bool": "BOOL"}
 FORMATS = {"F16": "fp16", "BF16": "bf16", "F8_E4M3": "e4m3fn", "F8_E5M2": "e5m2"}  # of which tiles in F32 are
+PERTURBED = "perturbed"  # in place of a twin's number
 
 
 def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None, skip=None, average=True, limit=16,
@@ -163,6 +164,7 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     PLUMB_REWRITE: a reference's trace, whose tensors all modules hand on; or 1, for twins in which they do so.
     PLUMB_SKETCH: 16x16 for one number of each tile of so many rows and columns (plumbline/sketch.py).
     PLUMB_MESSAGES: 1 to record collectives, too (plumbline/messages.py). PLUMB_DITHER: 1 for twins of this job itself.
+    PLUMB_PERTURB: 1 for the reference once more with its first floats moved, of TTrace's rule (`check --perturbed`).
     only, skip: expressions for ids. limit: GB of a rank and step, beyond which nothing is written. agree: texts by name
     that both runs must have alike.
     """
@@ -196,10 +198,13 @@ def tensor(name, x, dims=None):
 def twins(count=4):
     """Numbers of the twins to make behind a step that was traced, where PLUMB_TWINS names the candidate's trace. Where a
     choice fell otherwise than there (a router's) 0 comes first: the reference once more, which chooses as the candidate.
-    Of a candidate these are runs of its own with other roundings, where the environment has PLUMB_DITHER=1.
+    Of a candidate these are runs of its own with other roundings, where the environment has PLUMB_DITHER=1. With
+    PLUMB_PERTURB=1 "perturbed" is last: the reference with its first floats moved.
     """
-    asked = _run is not None and _run.just_traced and (os.environ.get("PLUMB_TWINS") or _run.dithers)
-    return range(0 if _run.turned[0] else 1, count + 1) if asked else ()
+    if _run is None or not _run.just_traced:
+        return []
+    asked = os.environ.get("PLUMB_TWINS") or _run.dithers
+    return [*range(0 if _run.turned[0] else 1, count + 1 if asked else 0), *[PERTURBED] * _run.perturbs]
 
 
 def twin(number, layout=None):
@@ -326,6 +331,7 @@ class _Run:
         if self.ranks == 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             _say("PLUMB_DITHER is for the run of many ranks, and does nothing here")
         self.dithers = self.ranks > 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0")
+        self.perturbs, self.moved = self._perturbs(), None  # while that run is made: what was moved
 
     def _axes(self, layout):
         if hasattr(layout, "mesh_dim_names"):
@@ -356,9 +362,10 @@ class _Run:
         self.optimizer_of = {p: one for one in reversed(self.optimizers) for group in one.param_groups
                              for p in group["params"]}
         self.own_choices = {}
-        if os.environ.get("PLUMB_TWINS") or self.dithers:
+        candidate = os.environ.get("PLUMB_TWINS")
+        if candidate or self.dithers or self.perturbs:
             self.before = _State(self.model, self.optimizers)
-            self.followed = _choices_of(os.environ["PLUMB_TWINS"], self.at) if self.ranks == 1 else {}
+            self.followed = _choices_of(candidate, self.at) if self.ranks == 1 and candidate else {}
         rewritten = self.rewrite not in ("", "0", "1")
         if rewritten:
             self.source, self.following = _Saved(self.rewrite, self.at), True
@@ -389,6 +396,10 @@ class _Run:
         self.before.restore()
         self.following = True
         try:
+            if number == PERTURBED:
+                with self._perturbed(), self._taken():
+                    yield
+                return
             if number == 0:
                 with self._taken():
                     yield
@@ -416,6 +427,44 @@ class _Run:
         finally:
             self.cutting, self.following, self.source = None, False, None
             after.restore()
+
+    def _perturbs(self):
+        """Is a perturbed run of the reference asked for?"""
+        if os.environ.get("PLUMB_PERTURB", "0") in ("", "0"):
+            return False
+        if self.ranks != 1:
+            _say("PLUMB_PERTURB is for the reference, on one rank, and does nothing here")
+        if self.rewrite not in ("", "0"):
+            raise ValueError("PLUMB_PERTURB is of runs that are not rewritten; leave it or PLUMB_REWRITE out")
+        return self.ranks == 1
+
+    @contextlib.contextmanager
+    def _perturbed(self):
+        """The step once more, with the first floats moved: the outputs of modules that take whole numbers alone, and the
+        floats that the model takes. Written behind what is made in it."""
+        self.moved, self.again = [], None if self.followed else self.own_choices
+        try:
+            yield
+            if not self.moved:
+                return _say("no perturbed run is written: the model takes no floats, and has no module that makes some of "
+                            "whole numbers (an embedding) to move")
+            self._write(f"{self.out}-{PERTURBED}", {"moved by an epsilon": " ".join(sorted(set(self.moved)))})
+        finally:
+            self.moved = self.again = None
+
+    def _with_moved(self, name, x):
+        """The same structure with each float moved by an epsilon of its type, up or down. Signs are those of the name and the
+        place, so that a checkpoint makes the same again."""
+        others = {}
+        for each, of in _numbered(name, _tensors_in(x)):
+            if of.is_floating_point() and of.numel():
+                generator = torch.Generator().manual_seed(_hash(f"{PERTURBED} {each}"))
+                local = of.to_local() if hasattr(of, "to_local") else of
+                sign = 2 * torch.randint(0, 2, local.shape, generator=generator).to(local.device) - 1
+                value = (local.detach().double() * (1 + torch.finfo(of.dtype).eps * sign)).to(of.dtype)
+                others[id(of)] = _in_place_of(of, value)
+                self.moved.append(each)
+        return _with(x, others) if others else x
 
     @contextlib.contextmanager
     def _dithered(self, number):
@@ -596,7 +645,7 @@ class _Run:
                 out = type(out)((x.gather(dim, chosen), chosen)) if self.following else out
         if self.again is not None and of in self.again:
             out = type(out)((x.gather(dim, self.again[of]), self.again[of]))
-        elif self.dithers and not self.backward:
+        elif (self.dithers or self.perturbs and not self.following) and not self.backward:
             self.own_choices[of] = out[1].detach().clone()
         if not self.backward:
             self._take(of, out[1], "forward", of=name, known=lies)
@@ -658,6 +707,9 @@ class _Run:
                 first = module is _unwrapped(self.roots[0]) and not any(self.stage)
                 for name, x in _numbered("input", _tensors_in([args, kwargs]) if first else []):
                     self._take(f"m{max(self.micro, 0)}/{name}", x, "forward", role="given")
+                if self.moved is not None and module is _unwrapped(self.roots[0]):
+                    return self._with_moved("input", args), self._with_moved("input by name", kwargs)
+            return None
 
         self.handles = [_hooked(_unwrapped(root).register_forward_pre_hook, begins) for root in self.roots]
         for name, module in self.modules.items():
@@ -701,7 +753,10 @@ class _Run:
         def hook(_, args, kwargs, out):
             if not self.taking:
                 return
-            given, outs = self._given(name, args, kwargs), _tensors_in(out)
+            given = self._given(name, args, kwargs)
+            if self.moved is not None and leaf and given and not any(x.is_floating_point() for x in given):
+                out = self._with_moved(name, out)
+            outs = _tensors_in(out)
             while self.within and self.within.pop()[0] != name:
                 pass  # of a module inside that ended with an exception
             if self.backward:
@@ -710,7 +765,7 @@ class _Run:
                 for here in self.open.get(name, [])[:1]:  # whose gradient goes through what is made again
                     self.open[name].pop(0)
                     self._gradients_of(here, outs, name, turned)
-                return
+                return out if self.moved is not None else None
             here = self._here(name)
             known = [self._known(x) for x in given] if leaf else [None]
             made_from = None if None in known else known + (
@@ -731,7 +786,7 @@ class _Run:
                 self._gradients_of(here, outs, name, turned)
             elif not torch.is_grad_enabled():
                 self.open.setdefault(name, []).append(here)
-            return None if self.source is None else out
+            return None if self.source is None and self.moved is None else out
         return hook
 
     # Rewriting: each module hands on what the reference has, so that no error goes from one to the next
@@ -757,13 +812,7 @@ class _Run:
             if value.shape != x.shape:
                 self.not_rewritten.add(name)
                 return x
-        if grad or not x.requires_grad:
-            return value
-        new = value + (x - x.detach())
-        for kept in "_plumb_lies", "_plumb_of_all":
-            if hasattr(x, kept):
-                setattr(new, kept, getattr(x, kept))
-        return new
+        return value if grad else _in_place_of(x, value)
 
     def _of_rewriting(self):
         if self.source is None:
@@ -1248,11 +1297,27 @@ def _rounds_otherwise(dtype):
     return dtype != torch.float32 and int(torch.__version__.split(".")[0]) < 2
 
 
+def _in_place_of(x, value):
+    """That value, on x's way back."""
+    if hasattr(x, "to_local") and not hasattr(value, "to_local"):
+        value = type(x).from_local(value, x.device_mesh, x.placements, run_check=False)
+    if not x.requires_grad:
+        return value
+    new = value + (x - x.detach())
+    for kept in "_plumb_lies", "_plumb_of_all":
+        if hasattr(x, kept):
+            setattr(new, kept, getattr(x, kept))
+    return new
+
+
 def _hooked(register, hook):
     try:
         return register(hook, with_kwargs=True)
     except TypeError:  # older than PyTorch 2.0, which shows no hook what goes by name
-        return register(lambda module, args, *out: hook(module, args, {}, *out))
+        def by_place(module, args, *out):
+            said = hook(module, args, {}, *out)
+            return said if out or said is None else said[0]  # before a module, what it is to take in place of both
+        return register(by_place)
 
 
 def _from_dims(text, dimensions):
