@@ -38,6 +38,7 @@ torch_test(sketch ${PROJECT_SOURCE_DIR}/tests/python/sketch_test.py $<TARGET_FIL
 torch_test(distributed_optimizer ${PROJECT_SOURCE_DIR}/tests/python/distributed_optimizer_test.py)
 torch_test(dither ${PROJECT_SOURCE_DIR}/tests/python/dither_test.py)
 torch_test(replayed ${PROJECT_SOURCE_DIR}/tests/python/replayed_test.py $<TARGET_FILE:plumb>)
+torch_test(perturbed ${PROJECT_SOURCE_DIR}/tests/python/perturbed_test.py $<TARGET_FILE:plumb>)
 foreach(example tensor_parallel by_hand data_parallel fully_sharded sharded_optimizer context_parallel experts pipeline
         interleaved hugging_face megatron_core megatron_experts megatron_context megatron_data
         megatron_pipeline)

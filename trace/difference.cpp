@@ -12,8 +12,10 @@
 namespace plumb::trace {
 namespace {
 
-constexpr std::size_t block = 16 * lanes;      // FP32 sums stay this short
-constexpr std::size_t burst = 1024;            // bytes to prefetch at once
+constexpr std::size_t block = 16 * lanes;  // FP32 sums stay this short
+constexpr std::size_t burst = 1024;        // bytes to prefetch at once
+constexpr std::size_t at_once =
+    16 * stretch;  // numbers; beginning anew costs what reading some thousand does
 constexpr float least = 1e-20F, most = 1e30F;  // block sums outside have lost bits
 
 // Sixteen words after another, from any address.
@@ -97,8 +99,7 @@ inline void add_lanes(const Floats& x, const Floats& y, const Closeness& close, 
 }
 
 // Prefetches a burst where `left` blocks lie. Two streams that take turns line by line are read at less
-// than half the speed of one. By bursts a check of traces reads at 0.62 of the speed of reading alone,
-// where prefetching line by line had 0.52 (Zen 5, bench_traces).
+// than half the speed of one (Zen 5, bench_traces).
 template <class A>
 inline void fetch(const char* from, std::size_t left) {
   if (left % (burst / (block * A::width)) != 0) return;
@@ -202,19 +203,42 @@ bool all_zero(const Numbers& x) {
   return std::ranges::all_of(x, [](float v) { return v == 0; });
 }
 
-// Differences of blocks, whose sums over lanes are made sixteen at a time.
+// The places, in a tensor, of blocks that lie one behind the other in a file: `run` follow each other
+// in the tensor, too, and the next so many begin `stride` blocks behind these.
+struct Places {
+  std::size_t first, run, stride;
+};
+
+// Differences of blocks, whose sums over lanes are made sixteen at a time, and added in the order of
+// the tensor.
 template <bool all>
 class Blocks {
  public:
+  static constexpr std::size_t most = at_once / block;
+
   Blocks(const Closeness& close, Difference& sum) : close_(close), sum_(sum) {}
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;
-  ~Blocks() { finish(); }
+  ~Blocks() { settle(); }
 
-  // Adds blocks that lie one behind the other on both sides, and stay there until finish().
+  // Adds blocks that lie one behind the other on both sides, and stay there until settle().
   template <class A, class B>
   void add(const char* a, const char* b, std::size_t blocks) {
+    while (blocks > 0) {
+      if (placed_ == most) settle();
+      const std::size_t some = std::min(blocks, most - placed_);
+      add<A, B>(a, b, some, {placed_, some, 0});
+      a += some * block * A::width;
+      b += some * block * B::width;
+      blocks -= some;
+    }
+  }
+
+  // The same, of blocks whose places are below `most`. All before the last are added before settle().
+  template <class A, class B>
+  void add(const char* a, const char* b, std::size_t blocks, const Places& at) {
     Lines of_a(a), of_b(b);
+    std::size_t place = at.first, left = at.run;
     for (; blocks > 0; --blocks, a += block * A::width, b += block * B::width) {
       fetch<A>(a, blocks);
       fetch<B>(b, blocks);
@@ -228,16 +252,57 @@ class Blocks {
         over_[n_] = one.over;
         ulps_[n_] = one.ulps;
       }
-      where_[n_] = {a, b, widened<A>, widened<B>};
+      where_[n_] = {a, b, widened<A>, widened<B>, place};
+      placed_ = std::max(placed_, ++place);
+      if (--left == 0) {
+        place += at.stride - at.run;
+        left = at.run;
+      }
       if (++n_ == lanes) finish();
     }
   }
 
   void add_slowly(const float* a, const float* b, std::size_t n) {
-    finish();
+    settle();
     plumb::trace::add_slowly<all>(a, b, n, close_, sum_);
   }
 
+  std::size_t placed() const { return placed_; }
+  std::size_t room() const { return most - placed_; }
+
+  void settle() {
+    finish();
+    std::ranges::sort(odd_, {}, [](const Odd& one) { return one.at.place; });
+    auto odd = odd_.begin();
+    for (std::size_t place = 0; place < placed_; ++place) {
+      if (odd != odd_.end() && odd->at.place == place) {
+        add_oddly(*odd++, done_[place]);
+        continue;
+      }
+      sum_.squares += static_cast<double>(done_[place].squares);
+      sum_.energy += static_cast<double>(done_[place].energy);
+      sum_.own += static_cast<double>(done_[place].own);
+    }
+    odd_.clear();
+    placed_ = 0;
+  }
+
+ private:
+  struct Where {
+    const char *a, *b;
+    void (*widened_a)(const char*, Numbers&);
+    void (*widened_b)(const char*, Numbers&);
+    std::size_t place;
+  };
+  struct Sums {
+    float squares, energy, own;
+  };
+  struct Odd {
+    Where at;
+    bool sound;
+  };
+
+  // Sums over lanes, and what does not depend on an order.
   void finish() {
     if (n_ == 0) return;
     Floats squares, energy, own;
@@ -249,12 +314,11 @@ class Blocks {
     Ints largest{}, over{};
     Words ulps{};
     for (std::size_t k = 0; k < n_; ++k) {
-      if (fine[k] != 0) {
-        sum_.squares += static_cast<double>(squares[k]);
-        sum_.energy += static_cast<double>(energy[k]);
-        sum_.own += static_cast<double>(own[k]);
-      } else if (!added_oddly(where_[k], squares[k], energy[k], own[k])) {
-        continue;
+      const Sums sums = {squares[k], energy[k], own[k]};
+      done_[where_[k].place] = sums;
+      if (fine[k] == 0) {
+        odd_.push_back({where_[k], is_sound(where_[k], sums)});
+        if (!odd_.back().sound) continue;
       }
       largest = largest_[k] > largest ? largest_[k] : largest;
       if constexpr (all) {
@@ -272,33 +336,30 @@ class Blocks {
     n_ = 0;
   }
 
- private:
-  struct Where {
-    const char *a, *b;
-    void (*widened_a)(const char*, Numbers&);
-    void (*widened_b)(const char*, Numbers&);
-  };
-
-  // What is rare: a block of which a sum has lost bits, or is zero. Returns false if all of it was
-  // added slowly.
-  bool added_oddly(const Where& at, float squares, float energy, float own) {
+  // What is rare: a block of which a sum has lost bits, or is zero. Are squares and energy sound?
+  static bool is_sound(const Where& at, const Sums& sums) {
     Numbers x, y;
     at.widened_a(at.a, x);
     at.widened_b(at.b, y);
-    const bool sound = (kept(squares) || (squares == 0 && x == y)) &&
-                       (kept(energy) || (energy == 0 && all_zero(y)));
-    if (!sound) {
+    return (kept(sums.squares) || (sums.squares == 0 && x == y)) &&
+           (kept(sums.energy) || (sums.energy == 0 && all_zero(y)));
+  }
+
+  void add_oddly(const Odd& odd, const Sums& sums) {
+    Numbers x, y;
+    odd.at.widened_a(odd.at.a, x);
+    odd.at.widened_b(odd.at.b, y);
+    if (!odd.sound) {
       plumb::trace::add_slowly<all>(x.data(), y.data(), block, close_, sum_);
-      return false;
+      return;
     }
-    sum_.squares += static_cast<double>(squares);
-    sum_.energy += static_cast<double>(energy);
-    if (kept(own)) {
-      sum_.own += static_cast<double>(own);
+    sum_.squares += static_cast<double>(sums.squares);
+    sum_.energy += static_cast<double>(sums.energy);
+    if (kept(sums.own)) {
+      sum_.own += static_cast<double>(sums.own);
     } else {
       for (const float v : x) sum_.own += static_cast<double>(v) * v;
     }
-    return true;
   }
 
   const Closeness& close_;
@@ -309,6 +370,9 @@ class Blocks {
   std::array<Ints, lanes> largest_, over_;
   std::array<Words, lanes> ulps_;
   std::array<Where, lanes> where_;
+  std::array<Sums, most> done_;  // by place, until settle(); not initialised
+  std::size_t placed_ = 0;
+  std::vector<Odd> odd_;
 };
 
 // What lies in runs, from a place on.
@@ -339,27 +403,55 @@ class Walk {
   std::size_t run_ = 0, at_ = 0;
 };
 
+// Blocks that lie one behind the other on both sides.
+struct Stream {
+  const char *a, *b;
+  Stored of_a, of_b;
+  std::size_t blocks;
+  Places at;
+};
+
+// Shards by columns have some blocks of each row. Read in the order of rows they are many streams; so
+// all that one file has of these rows is read before the next. None, where both do not lie alike, or
+// some block does not lie in one piece.
+std::vector<Stream> streams_of(const Reading& a, const Reading& b, std::size_t first,
+                               std::size_t n) {
+  if (n > at_once || a.cols() % block != 0) return {};
+  const std::vector<Columns> of_a = a.by_columns(first, n), of_b = b.by_columns(first, n);
+  if (of_a.size() != of_b.size()) return {};
+  std::vector<Stream> streams;
+  for (std::size_t s = 0; s < of_a.size(); ++s) {
+    const auto& [bytes, stored, column, width] = of_a[s];
+    if (column != of_b[s].column || width != of_b[s].width || width % block != 0) return {};
+    streams.push_back({bytes,
+                       of_b[s].bytes,
+                       stored,
+                       of_b[s].stored,
+                       n / a.cols() * width / block,
+                       {column / block, width / block, a.cols() / block}});
+  }
+  return streams;
+}
+
 template <class A>
-void add_to(const char* a, Walk& b, std::size_t n, Blocks<false>& blocks) {
-  if (b.stored() == Stored::bf16) {
-    blocks.add<A, OfBf16>(a, b.here(), n);
-  } else if (b.stored() == Stored::f16) {
-    blocks.add<A, OfFp16>(a, b.here(), n);
+void add_to(const Stream& stream, Blocks<false>& blocks) {
+  if (stream.of_b == Stored::bf16) {
+    blocks.add<A, OfBf16>(stream.a, stream.b, stream.blocks, stream.at);
+  } else if (stream.of_b == Stored::f16) {
+    blocks.add<A, OfFp16>(stream.a, stream.b, stream.blocks, stream.at);
   } else {
-    blocks.add<A, OfFp32>(a, b.here(), n);
+    blocks.add<A, OfFp32>(stream.a, stream.b, stream.blocks, stream.at);
   }
 }
 
-void add(Walk& a, Walk& b, std::size_t n, Blocks<false>& blocks) {
-  if (a.stored() == Stored::bf16) {
-    add_to<OfBf16>(a.here(), b, n, blocks);
-  } else if (a.stored() == Stored::f16) {
-    add_to<OfFp16>(a.here(), b, n, blocks);
+void add(const Stream& stream, Blocks<false>& blocks) {
+  if (stream.of_a == Stored::bf16) {
+    add_to<OfBf16>(stream, blocks);
+  } else if (stream.of_a == Stored::f16) {
+    add_to<OfFp16>(stream, blocks);
   } else {
-    add_to<OfFp32>(a.here(), b, n, blocks);
+    add_to<OfFp32>(stream, blocks);
   }
-  a.skip(n * block);
-  b.skip(n * block);
 }
 
 const char* bytes_of(const float* x) { return reinterpret_cast<const char*>(x); }
@@ -390,28 +482,51 @@ Difference difference(std::span<const float> a, std::span<const float> b, const 
   return sum;
 }
 
+std::size_t compared_at_once(std::size_t cols) {
+  return cols % block == 0 && 0 < cols && cols <= at_once ? at_once / cols * cols : at_once;
+}
+
 Difference difference(const Whole& a, const Whole& b) {
-  static_assert(stretch % block == 0);  // else sums would depend on where a stretch ends
   Difference sum;
   Reading of_a(a), of_b(b);
-  by_stretches(a.size(), [&](std::size_t first, std::size_t n) {
-    add_difference(of_a.lying(first, n), of_b.lying(first, n), sum);
+  const auto add = [&](std::size_t first, std::size_t n) {
+    add_difference(of_a, of_b, first, n, sum);
     return true;
-  });
+  };
+  by_stretches(a.size(), add, compared_at_once(a.cols));
   return sum;
 }
 
-void add_difference(std::span<const Lying> a, std::span<const Lying> b, Difference& sum) {
-  std::size_t size = 0;
-  for (const Lying& run : a) size += run.n;
-  Walk of_a(a), of_b(b);
-  Numbers x, y;
+void add_difference(Reading& a, Reading& b, std::size_t first, std::size_t n, Difference& sum) {
+  const std::vector<Stream> streams = streams_of(a, b, first, n);
+  if (streams.empty()) return add_difference(a.lying(first, n), b.lying(first, n), sum);
   const Closeness close;
   Blocks<false> blocks(close, sum);
+  for (const Stream& stream : streams) add(stream, blocks);
+}
+
+void add_difference(std::span<const Lying> a, std::span<const Lying> b, Difference& sum) {
+  static_assert(stretch % block == 0);  // else sums would depend on where a stretch ends
+  std::size_t size = 0;
+  for (const Lying& run : a) size += run.n;
+  const Closeness close;
+  Blocks<false> blocks(close, sum);
+  Walk of_a(a), of_b(b);
+  Numbers x, y;
   while (size > 0) {
-    const std::size_t n = std::min(block, size), here = std::min(of_a.left(), of_b.left()) / block;
+    const std::size_t n = std::min(block, size),
+                      here = std::min({of_a.left(), of_b.left(), at_once}) / block;
     if (here > 0) {
-      add(of_a, of_b, here, blocks);
+      if (blocks.room() < here) blocks.settle();
+      add({of_a.here(),
+           of_b.here(),
+           of_a.stored(),
+           of_b.stored(),
+           here,
+           {blocks.placed(), here, 0}},
+          blocks);
+      of_a.skip(here * block);
+      of_b.skip(here * block);
       size -= here * block;
       continue;
     }
@@ -419,7 +534,7 @@ void add_difference(std::span<const Lying> a, std::span<const Lying> b, Differen
     of_b.take(n, y.data());
     if (n == block) {
       blocks.add<OfFp32, OfFp32>(bytes_of(x.data()), bytes_of(y.data()), 1);
-      blocks.finish();
+      blocks.settle();
     } else {
       blocks.add_slowly(x.data(), y.data(), n);
     }

@@ -52,7 +52,11 @@ Difference difference(std::span<const float> a, std::span<const float> b,
                       const Closeness& close = {});
 // The same, but for `over` and `ulps`, of two tensors of one shape, where they lie.
 Difference difference(const Whole& a, const Whole& b);
-// Adds a stretch of both to that. FP32 sums begin anew in each.
+// How many numbers of tensors of that width one call of the next should add: many, and whole rows if
+// these are whole blocks of FP32 sums, which begin anew in each call.
+std::size_t compared_at_once(std::size_t cols);
+void add_difference(Reading& a, Reading& b, std::size_t first, std::size_t n, Difference& sum);
+// The same, where they lie.
 void add_difference(std::span<const Lying> a, std::span<const Lying> b, Difference& sum);
 
 }  // namespace plumb::trace

@@ -198,6 +198,21 @@ void Cover::lie(std::size_t first, std::size_t n, std::vector<Lying>& runs) cons
       });
 }
 
+std::vector<Columns> Cover::by_columns(std::size_t row, std::size_t rows) const {
+  const Band& band = *(std::ranges::upper_bound(bands_, row, {}, &Band::row) - 1);
+  if (row + rows > band.end) return {};
+  std::vector<Columns> all;
+  for (std::size_t s = 0; s < band.segments; ++s) {
+    const Segment& segment = segments_[band.first_segment + s];
+    const Holder& h = holders_[segment.first_holder];
+    const std::size_t width = segment.end - segment.col;
+    if (h.shard->cols() != width) return {};
+    const Lying run = lying(*h.shard, h.place + (row - band.row) * width, rows * width);
+    all.push_back({run.bytes, run.stored, segment.col, width});
+  }
+  return all;
+}
+
 void Cover::hold_together(std::size_t first, std::size_t n, Disagreements& seen) const {
   if (holders_.size() == segments_.size()) return;
   std::vector<float> of_owner, of_other;
@@ -318,9 +333,12 @@ const float* Joint::at(std::size_t first_of, std::size_t n, float* room) const {
 }
 
 void Joint::lie(std::size_t first_of, std::size_t n, float* room, std::vector<Lying>& runs) const {
-  if (first().parts > 1 || !covers_.front().lies_bare())
-    return Elements::lie(first_of, n, room, runs);
+  if (!lies_bare()) return Elements::lie(first_of, n, room, runs);
   covers_.front().lie(first_of, n, runs);
+}
+
+std::vector<Columns> Joint::by_columns(std::size_t row, std::size_t rows) const {
+  return lies_bare() ? covers_.front().by_columns(row, rows) : std::vector<Columns>();
 }
 
 void Joint::hold_together(std::size_t first_of, std::size_t n, Disagreements& seen) const {

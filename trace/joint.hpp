@@ -36,6 +36,7 @@ class Cover {
 
   const float* at(std::size_t first, std::size_t n, float* room) const;
   void lie(std::size_t first, std::size_t n, std::vector<Lying>& runs) const;
+  std::vector<Columns> by_columns(std::size_t row, std::size_t rows) const;
   // Do all numbers lie somewhere, as those that are compared where they lie?
   bool lies_bare() const { return bare_ && !hole_; }
   void hold_together(std::size_t first, std::size_t n, Disagreements& seen) const;
@@ -88,12 +89,15 @@ class Joint : public Elements {
 
   const float* at(std::size_t first, std::size_t n, float* room) const override;
   void lie(std::size_t first, std::size_t n, float* room, std::vector<Lying>& runs) const override;
+  std::vector<Columns> by_columns(std::size_t row, std::size_t rows) const override;
   void hold_together(std::size_t first, std::size_t n, Disagreements& seen) const override;
   std::vector<Finding> findings(const Disagreements& seen) const override;
 
  private:
   const Placement& first() const { return shards_.front().shard->placement; }
   Finding found(std::string detail) const;
+  // Do all numbers lie somewhere, and is none a sum?
+  bool lies_bare() const { return first().parts <= 1 && covers_.front().lies_bare(); }
   bool shapes_fit();
   bool enough();
   void cover();

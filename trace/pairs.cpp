@@ -51,14 +51,15 @@ class OnePass {
   void look_at_both(const Whole& r, const Whole& c, Looked& seen) const {
     Pair& pair = seen.pair;
     Reading of_r(r), of_c(c);
-    by_stretches(r.size(), [&](std::size_t first, std::size_t n) {
+    const auto compare = [&](std::size_t first, std::size_t n) {
       r.elements->hold_together(first, n, seen.reference.disagreements);
       c.elements->hold_together(first, n, seen.candidate.disagreements);
-      add_difference(of_c.lying(first, n), of_r.lying(first, n), pair.difference);
+      add_difference(of_c, of_r, first, n, pair.difference);
       if (asked_.close)
         pair.close = std::max(pair.close, worst_close(of_c(first, n), of_r(first, n), n));
       return true;
-    });
+    };
+    by_stretches(r.size(), compare, asked_.close ? stretch : compared_at_once(r.cols));
     pair.both = true;
     pair.equal = same(pair.difference, r, c);
     if (pair.difference.non_finite == 0) return;

@@ -30,6 +30,13 @@ struct Disagreement {
 };
 using Disagreements = std::map<std::size_t, Disagreement>;  // by shard
 
+// Some columns of some rows, which lie in one piece: `width` of each row, from `column` on.
+struct Columns {
+  const char* bytes;
+  Stored stored;
+  std::size_t column, width;
+};
+
 // The numbers of a tensor, row by row.
 class Elements {
  public:
@@ -40,6 +47,9 @@ class Elements {
   virtual void lie(std::size_t first, std::size_t n, float* room, std::vector<Lying>& runs) const {
     runs.push_back({reinterpret_cast<const char*>(at(first, n, room)), Stored::f32, n});
   }
+  // Returns where these rows lie, from the first column to the last, if each file has its columns of them in
+  // one piece; else nothing.
+  virtual std::vector<Columns> by_columns(std::size_t, std::size_t) const { return {}; }
   // Notes where replicas of the same stretch disagree.
   virtual void hold_together(std::size_t, std::size_t, Disagreements&) const {}
   // What is wrong with how it was put together, statistic "structure".
@@ -79,6 +89,13 @@ class Reading {
     whole_.elements->lie(first, n, room_.data(), runs_);
     return runs_;
   }
+  // Nothing, where these are no whole rows either.
+  std::vector<Columns> by_columns(std::size_t first, std::size_t n) const {
+    const std::size_t cols = whole_.cols;
+    if (cols == 0 || first % cols != 0 || n % cols != 0) return {};
+    return whole_.elements->by_columns(first / cols, n / cols);
+  }
+  std::size_t cols() const { return whole_.cols; }
 
  private:
   const Whole& whole_;
@@ -88,9 +105,9 @@ class Reading {
 
 // Calls f(first, n) for stretches of `size` numbers until it returns false.
 template <class F>
-void by_stretches(std::size_t size, const F& f) {
-  for (std::size_t first = 0; first < size; first += stretch) {
-    if (!f(first, std::min(stretch, size - first))) return;
+void by_stretches(std::size_t size, const F& f, std::size_t at_once = stretch) {
+  for (std::size_t first = 0; first < size; first += at_once) {
+    if (!f(first, std::min(at_once, size - first))) return;
   }
 }
 

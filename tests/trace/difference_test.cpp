@@ -15,6 +15,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/tensors.hpp"
+#include "trace/joint.hpp"
 
 namespace plumb {
 namespace {
@@ -166,6 +167,75 @@ TEST(Difference, OfNumbersWhereTheyLieHasTheSameBits) {
     odd += d.non_finite;
   }
   EXPECT_GT(odd, 20U);  // that the draw is not trivial
+}
+
+// Shards by columns, of each rank as many.
+std::vector<Shard> by_columns(const Tensor& x, std::size_t ranks) {
+  std::vector<Shard> shards;
+  const std::size_t width = x.cols / ranks;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    Shard shard{{x.rows, x.cols, {}}, Tensor(x.rows, width), fp32};
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      for (std::size_t j = 0; j < width; ++j) shard.values(i, j) = x(i, r * width + j);
+    }
+    shard.placement.pieces = {{{0, r * width, x.rows, width}, {0, 0, x.rows, width}}};
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+Whole joined(const Tensor& x, const std::vector<Shard>& shards) {
+  std::vector<OfRank> of_ranks;
+  for (std::size_t r = 0; r < shards.size(); ++r) of_ranks.push_back({r, &shards[r]});
+  return {x.rows, x.cols, std::make_shared<Joint>("x", std::move(of_ranks), shards.size())};
+}
+
+TEST(Difference, OfShardsByColumnsHasTheSameBits) {
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  std::size_t as_streams = 0;
+  for (int draw = 0; draw < effort(40); ++draw) {
+    const std::size_t ranks = 1 + random() % 4,
+                      width = random() % 4 == 0 ? 200 : 256 * (1 + random() % 3);
+    Tensor a(1 + random() % 200, ranks * width), b(a.rows, a.cols);
+    for (std::size_t e = 0; e < a.size(); ++e) {
+      b.values[e] = e / 3000 % 5 == 1 ? 0 : normal(random);
+      a.values[e] =
+          e / 3000 % 5 == 3 ? 1e-18F * b.values[e] : b.values[e] * (1 + 0.02F * normal(random));
+    }
+    if (draw % 3 == 0) a.values[random() % a.size()] = std::numeric_limits<float>::infinity();
+    const std::vector<Shard> of_a = by_columns(a, ranks),
+                             of_b = by_columns(b, draw % 7 == 0 ? 1 : ranks);
+    const Whole x = joined(a, of_a), y = joined(b, of_b);
+    if (width % 256 == 0) as_streams += x.elements->by_columns(0, 1).size() / 2;
+    const Difference columns = difference(x, y), whole = difference(Whole(a), Whole(b));
+    ASSERT_EQ(columns.squares, whole.squares) << draw;
+    ASSERT_EQ(columns.energy, whole.energy) << draw;
+    ASSERT_EQ(columns.own, whole.own) << draw;
+    ASSERT_EQ(columns.largest, whole.largest) << draw;
+    ASSERT_EQ(columns.non_finite, whole.non_finite) << draw;
+  }
+  EXPECT_GT(as_streams, 10U);  // that the draw is not trivial
+}
+
+TEST(Difference, KnowsWhereAFileHasItsColumnsInOnePiece) {
+  const Tensor x(6, 8);
+  std::vector<Shard> shards = by_columns(x, 2);
+  const std::vector<Columns> lie = joined(x, shards).elements->by_columns(2, 3);
+  ASSERT_EQ(lie.size(), 2U);
+  EXPECT_EQ(lie[1].bytes, reinterpret_cast<const char*>(&shards[1].values(2, 0)));
+  EXPECT_EQ(lie[1].column, 4U);
+  EXPECT_EQ(lie[1].width, 4U);
+  // There and back: each has two pieces of a row.
+  shards[0].placement.pieces = {{{0, 0, 6, 2}, {0, 0, 6, 2}}, {{0, 6, 6, 2}, {0, 2, 6, 2}}};
+  shards[1].placement.pieces = {{{0, 2, 6, 4}, {0, 0, 6, 4}}};
+  EXPECT_TRUE(joined(x, shards).elements->by_columns(2, 3).empty());
+  // Some rows of one, and some of the other.
+  shards[0].placement.pieces = {{{0, 0, 3, 8}, {0, 0, 3, 8}}};
+  shards[1].placement.pieces = {{{3, 0, 3, 8}, {0, 0, 3, 8}}};
+  shards[0].values = shards[1].values = Tensor(3, 8);
+  EXPECT_EQ(joined(x, shards).elements->by_columns(3, 3).size(), 1U);
+  EXPECT_TRUE(joined(x, shards).elements->by_columns(2, 3).empty());
 }
 
 TEST(Difference, KnowsTheAngle) {
