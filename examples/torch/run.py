@@ -366,6 +366,9 @@ def main():
     parser.add_argument("--sketch", action="store_true")
     parser.add_argument("--device", default="cpu", help="cuda: of the programs of model.py; all ranks share a GPU")
     asked = parser.parse_args()
+    if asked.beside and (not asked.rows or asked.rewrite or asked.dither or asked.sketch):
+        parser.error("--beside fills in the table that --rows names, of runs as they are: give --rows, and leave --rewrite, "
+                     "--dither and --sketch out")
     os.environ.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
     examples = [asked.only] if asked.only else list(MISTAKES)
     if asked.device == "cpu":
