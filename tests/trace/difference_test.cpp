@@ -193,8 +193,9 @@ Whole joined(const Tensor& x, const std::vector<Shard>& shards) {
 TEST(Difference, OfShardsByColumnsHasTheSameBits) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;
+  const int draws = effort(40);
   std::size_t as_streams = 0;
-  for (int draw = 0; draw < effort(40); ++draw) {
+  for (int draw = 0; draw < draws; ++draw) {
     const std::size_t ranks = 1 + random() % 4,
                       width = random() % 4 == 0 ? 200 : 256 * (1 + random() % 3);
     Tensor a(1 + random() % 200, ranks * width), b(a.rows, a.cols);
@@ -215,7 +216,7 @@ TEST(Difference, OfShardsByColumnsHasTheSameBits) {
     ASSERT_EQ(columns.largest, whole.largest) << draw;
     ASSERT_EQ(columns.non_finite, whole.non_finite) << draw;
   }
-  EXPECT_GT(as_streams, 10U);  // that the draw is not trivial
+  EXPECT_GE(4 * as_streams, static_cast<std::size_t>(draws));  // that they are not trivial
 }
 
 TEST(Difference, KnowsWhereAFileHasItsColumnsInOnePiece) {
