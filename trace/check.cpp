@@ -11,6 +11,7 @@
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
 #include "trace/decisions.hpp"
+#include "trace/loss.hpp"
 #include "trace/messages.hpp"
 #include "trace/order.hpp"
 #include "trace/pairs.hpp"
@@ -297,8 +298,37 @@ class Check {
     for (const std::string& why : seen.not_judged) verdict_.not_judged.push_back(why);
   }
 
+  // What losses hand on, by their logits. One that fits acquits nothing: its weight may be wrong.
+  void apply_to_losses() {
+    if (candidate_.manifest.settings.contains("sketch")) return;
+    const LossesSeen seen = losses(
+        r_, reference_.about, c_,
+        [&](const std::string& id) { return has_statistics(id) && !pairs_.at(id).equal; },
+        by_card(), options_.hands);
+    for (const Finding& f : seen.findings) {
+      take(lines_.at(f.id), "replay", f.ratio);
+      verdict_.findings.push_back(f);
+    }
+    if (!seen.fit.empty()) {
+      verdict_.notes.push_back(fmt::format(
+          "{} what a cross entropy makes of its logits, but for a weight", are(seen.fit)));
+    }
+    if (!seen.of_no_loss.empty()) {
+      verdict_.notes.push_back(fmt::format(
+          "{} not what a cross entropy makes of its logits, in the reference either: replay does not judge it",
+          are(seen.of_no_loss)));
+    }
+  }
+
+  // "a is", "a and 2 more are".
+  static std::string are(const std::vector<std::string>& ids) {
+    return ids.size() == 1 ? ids.front() + " is"
+                           : fmt::format("{} and {} more are", ids.front(), ids.size() - 1);
+  }
+
   void apply_replay() {
     if (candidate_.messages) apply_to_messages();
+    if (told_) apply_to_losses();
     const Replayed seen = replays_.of([&](const auto& id) { return lines_.contains(id); });
     for (const auto& [id, ratio] : seen.ratios) {
       if (lines_.contains(id)) take(lines_.at(id), "replay", ratio);

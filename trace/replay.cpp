@@ -151,17 +151,10 @@ class Replay {
     out_.findings.push_back(std::move(finding));
   }
 
-  // Outside of a matrix unit its card says nothing.
   Outcome<Tolerance> tolerance_of(const Operation& operation, const ToleranceCall& ask) const {
-    const Machine* machine = options_.machine;
-    const bool by_card =
-        machine != nullptr && !node_.inputs.empty() &&
-        (machine->rounds_to_nearest() || machine->order() || operation.traits.one_product ||
-         (machine->collective && operation.traits.of_ranks));
-    if (!by_card) return operation.tolerance(ask);
-    const auto format = run_.formats.find(node_.inputs.front());
-    return tolerance_on(*machine, operation, ask,
-                        format == run_.formats.end() ? fp32 : format->second);
+    const auto format = run_.formats.find(node_.inputs.empty() ? "" : node_.inputs.front());
+    return tolerance_by_card(node_.inputs.empty() ? nullptr : options_.machine, operation, ask,
+                             format == run_.formats.end() ? fp32 : format->second);
   }
 
   // Returns the element that is furthest out, in units of its bound.
@@ -217,6 +210,14 @@ class Replay {
 };
 
 }  // namespace
+
+Outcome<Tolerance> tolerance_by_card(const Machine* machine, const Operation& operation,
+                                     const ToleranceCall& call, const Format& input) {
+  const bool by_card = machine != nullptr && (machine->rounds_to_nearest() || machine->order() ||
+                                              operation.traits.one_product ||
+                                              (machine->collective && operation.traits.of_ranks));
+  return by_card ? tolerance_on(*machine, operation, call, input) : operation.tolerance(call);
+}
 
 void replay_one(const Node& node, std::size_t operations, const Merged& run,
                 const ReplayOptions& options, Replayed& out) {

@@ -48,6 +48,11 @@ Replayed replay(const Graph& graph, const Merged& run,
                 const std::function<bool(const std::string&)>& wanted,
                 const ReplayOptions& options = {});
 
+// The tolerance of a call that takes in numbers of a format, by a card where there is one that speaks of
+// it. Outside of a matrix unit its card says nothing.
+Outcome<Tolerance> tolerance_by_card(const Machine* machine, const Operation& operation,
+                                     const ToleranceCall& call, const Format& input);
+
 // One operation of a replay of `operations`, which share the level of false alarms.
 void replay_one(const Node& node, std::size_t operations, const Merged& run,
                 const ReplayOptions& options, Replayed& out);

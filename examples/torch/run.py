@@ -36,7 +36,7 @@ from tables import Rows, Sums, say_how
 HERE = pathlib.Path(__file__).resolve().parent
 MISTAKES = {  # and who is to blame: one of these
     "tensor_parallel": {"norm": "m0/layers.0.norm2/in", "heads": "m0/layers.0.attention.o/in", "seed": "m0/input"},
-    "by_hand": {"copy": "m0/layers.2.norm2/grad_out", "mask": "m0/words/out", "top": "m0/loss"},
+    "by_hand": {"copy": "m0/layers.2.norm2/grad_out", "mask": "m0/words/out", "top": "m0/loss m0/head/grad_out"},
     "data_parallel": {"sync": "head.weight/grad", "zero": "head.weight/grad", "twice": "m0/head/grad_out"},
     "context_parallel": {"places": "m0/layers.0.attention.o/in", "keys": "m0/layers.2.attention.v/grad_out",
                          "scale": "m0/head/grad_out"},
