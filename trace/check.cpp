@@ -477,6 +477,12 @@ class Check {
     v.tests = seen.tests;
     v.vacuous = seen.vacuous;
     v.smallest_scale = seen.smallest_scale;
+    if (seen.together && seen.findings.empty()) {
+      v.notes.push_back(fmt::format(
+          "all gradients together: a factor of 1 +- {:.2g} would be found, and is 1 {} {:.2g}",
+          seen.together->allowed, seen.together->slope < 0 ? '-' : '+',
+          std::fabs(seen.together->slope)));
+    }
     v.could_fail = v.could_fail || seen.could_fail;
     for (const auto& [id, worst] : seen.worst) {
       take(lines.at(id), worst.statistic, worst.ratio);
@@ -501,6 +507,7 @@ class Check {
   TwinsJudgement twins_at(const Drawn& drawn, double level) const {
     CheckOptions at_level = options_;
     at_level.false_alarm = level;
+    at_level.together = !options_.given.empty() && by_twins_ == &c_;
     const bool remakes = candidate_.graph && merged_c_ != nullptr && options_.given.empty();
     return conclude(drawn, *by_twins_, at_level,
                     remakes ? Remake{&*candidate_.graph, &merged_c_->values} : Remake{});

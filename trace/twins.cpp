@@ -1,5 +1,7 @@
 #include "trace/twins.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -64,7 +66,9 @@ class Conclusion {
         remake_(remake),
         measured_(drawn.measured),
         tests_(measured_, options.spreads == nullptr ? nullptr : &options.spreads->learnt),
-        level_(options.false_alarm) {}
+        of_run_(options.false_alarm),
+        together_(options.together),
+        level_(options.false_alarm * (options.together ? 1 - part_of_together : 1)) {}
 
   TwinsJudgement run(const Run& candidate) {
     out_.tests = tests_.count();
@@ -75,6 +79,9 @@ class Conclusion {
     }
     for (const auto& [id, row] : rows) out_.one_row.insert(id);
     if (remake_.graph != nullptr && !rows.empty()) look_behind(rows);
+    const bool single = std::ranges::any_of(
+        by_id_, [&](const auto& one) { return !out_.one_row.contains(one.first); });
+    if (together_ && !single) look_together();
     for (auto& [id, finding] : by_id_) out_.findings.push_back(std::move(finding));
     for (const Measured& m : measured_) note_undecidable(m);
     std::sort(scales_.begin(), scales_.end());
@@ -108,6 +115,24 @@ class Conclusion {
       finding.tolerance = threshold;
       finding.p = chance;
     }
+  }
+
+  // Where no single tensor stands out. What scales all gradients is told of the largest.
+  void look_together() {
+    out_.together = gradients_together(measured_, of_run_ * part_of_together);
+    if (!out_.together || out_.together->p >= of_run_ * part_of_together) return;
+    const auto& [slope, allowed, p, id] = *out_.together;
+    Finding f{
+        id, std::string(name_of(Statistic::scale)), std::fabs(slope) / allowed,
+        fmt::format(
+            "all gradients together are scaled by 1 {} {:.2g}, twins allow {:.2g} (p = {:.1e})",
+            slope < 0 ? '-' : '+', std::fabs(slope), allowed, p)};
+    f.value = slope;
+    f.tolerance = allowed;
+    f.p = p;
+    Worst& worst = out_.worst[id];
+    if (f.ratio > worst.ratio) worst = {f.statistic, f.ratio, p};
+    by_id_.try_emplace(id, std::move(f));
   }
 
   // The row without which nothing is rejected.
@@ -149,6 +174,8 @@ class Conclusion {
   const Remake remake_;
   const std::vector<Measured>& measured_;
   const Tests tests_;
+  const double of_run_;  // the level of all tests
+  const bool together_;
   const double level_;
   TwinsJudgement out_;
   std::map<std::string, Finding> by_id_;

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "trace/sees.hpp"
 #include "trace/spreads.hpp"
 #include "trace/store/spreads_file.hpp"
+#include "trace/together.hpp"
 
 namespace plumb::trace {
 
@@ -38,6 +40,7 @@ struct TwinOptions {
   const StoredSpreads* spreads = nullptr;  // how twins scatter, from earlier batches; or from these
   std::function<void(const std::string&)> progress = [](const std::string&) {};
   const Multiply* multiply = nullptr;  // how the machine of both runs multiplies, if not by chains
+  bool together = false;               // are gradients judged as one vector where none stands out?
 };
 
 // The class that shares a prior: Measured::group (twins.md N2).
@@ -61,6 +64,7 @@ struct TwinsJudgement {
   std::size_t tests = 0, vacuous = 0;
   bool could_fail = false;
   double smallest_scale = 0;
+  std::optional<Together> together;  // of TwinOptions::together, where no tensor is found
 };
 
 // One tensor of a reference and of the twins around it.
@@ -68,6 +72,9 @@ struct Around {
   Whole reference;
   std::vector<Whole> twins;
 };
+
+// The part of a level that the gradients together have; all other tests have the rest.
+inline constexpr double part_of_together = 0.1;
 
 // What a candidate is held against: the reference given what of the candidate is followed, and
 // twins around it, up to the reduction (trace/boundaries.hpp); and both as numbers.
