@@ -479,9 +479,9 @@ class Check {
     v.smallest_scale = seen.smallest_scale;
     if (seen.together && seen.findings.empty()) {
       v.notes.push_back(fmt::format(
-          "all gradients together: a factor of 1 +- {:.2g} would be found, and is 1 {} {:.2g}",
-          seen.together->allowed, seen.together->slope < 0 ? '-' : '+',
-          std::fabs(seen.together->slope)));
+          "the norm of all gradients is 1 {} {:.2g} of the reference's; 1 +- {:.2g} would be found",
+          seen.together->longer < 0 ? '-' : '+', std::fabs(seen.together->longer),
+          seen.together->allowed));
     }
     v.could_fail = v.could_fail || seen.could_fail;
     for (const auto& [id, worst] : seen.worst) {

@@ -14,11 +14,16 @@ bool is_gradient(const Measured& m) {
                              [&](const char* end) { return m.id.ends_with(end); });
 }
 
-double scale_of(const Sample& sample) { return sample[static_cast<std::size_t>(Statistic::scale)]; }
+// |x|^2 - |r|^2 of a run with these statistics.
+double more(const Sample& sample, double norm_of_reference) {
+  const double norm = sample[static_cast<std::size_t>(Statistic::norm)],
+               scale = sample[static_cast<std::size_t>(Statistic::scale)];
+  return 2 * scale * norm_of_reference * norm_of_reference + norm * norm;
+}
 
-// Slopes of twins, and of the reference, which has none.
-struct Slopes {
-  explicit Slopes(const std::vector<double>& of_twins) : k(static_cast<double>(of_twins.size())) {
+// Of twins, and of the reference, which is no longer than itself.
+struct Lengths {
+  explicit Lengths(const std::vector<double>& of_twins) : k(static_cast<double>(of_twins.size())) {
     for (const double s : of_twins) mean += s / (k + 1);
     double around = mean * mean;
     for (const double s : of_twins) {
@@ -28,9 +33,7 @@ struct Slopes {
     size = std::sqrt(size);
     spread = std::sqrt(around / k * (1 + 1 / (k + 1)));
   }
-  double t(double slope) const {
-    return std::min(std::fabs(slope) / size, std::fabs(slope - mean) / spread);
-  }
+  double t(double s) const { return std::min(std::fabs(s) / size, std::fabs(s - mean) / spread); }
   double allowed(double t) const { return std::max(t * size, std::fabs(mean) + t * spread); }
 
   double k, mean = 0, size = 0, spread = 0;
@@ -48,19 +51,22 @@ std::optional<Together> gradients_together(const std::vector<Measured>& all, dou
     if (!is_gradient(m)) continue;
     const double part = m.norm_of_reference * m.norm_of_reference;
     energy += part;
-    seen.slope += part * scale_of(m.candidate);
-    for (std::size_t k = 0; k < m.draws.size(); ++k) of_twins[k] += part * scale_of(m.draws[k]);
+    seen.longer += more(m.candidate, m.norm_of_reference);
+    for (std::size_t k = 0; k < m.draws.size(); ++k) {
+      of_twins[k] += more(m.draws[k], m.norm_of_reference);
+    }
     if (part <= largest) continue;
     largest = part;
     seen.largest = m.id;
   }
   constexpr auto moves = [](double s) { return s != 0; };
-  if (std::ranges::count_if(of_twins, moves) < 3 || !std::isfinite(seen.slope)) return {};
-  seen.slope /= energy;
-  for (double& s : of_twins) s /= energy;
-  const Slopes slopes(of_twins);
-  seen.p = 2 * student_tail(slopes.t(seen.slope), slopes.k);
-  seen.allowed = slopes.allowed(student_quantile(chance / 2, slopes.k));
+  if (std::ranges::count_if(of_twins, moves) < 3 || !std::isfinite(seen.longer)) return {};
+  const auto of_length = [&](double of_square) { return std::sqrt(1 + of_square / energy) - 1; };
+  seen.longer = of_length(seen.longer);
+  for (double& s : of_twins) s = of_length(s);
+  const Lengths lengths(of_twins);
+  seen.p = 2 * student_tail(lengths.t(seen.longer), lengths.k);
+  seen.allowed = lengths.allowed(student_quantile(chance / 2, lengths.k));
   return seen;
 }
 

@@ -1,14 +1,14 @@
-// trace/together.hpp: the gradients of all weights as one vector. What scales all of them alike (a norm
-// for clipping that counts too much, a mean over too many words) hides in the noise of each tensor, and
-// not in that of all.
+// trace/together.hpp: the gradients of all weights as one vector, and its length. What scales all of them
+// alike (a norm for clipping that counts too much, a mean over too many words) hides in the noise of each
+// tensor, and not in that of all.
 //
-//   s      sum_i scale_i |r_i|^2 / sum_i |r_i|^2      over gradients i: the slope of their difference
+//   s      sqrt(sum_i |x_i|^2 / sum_i |r_i|^2) - 1      over gradients i of a run x and the reference r
 //   t      the smaller of |s| / s0, s0^2 the twins' mean square,
 //          and |s - m| / (s1 sqrt(1 + 1/(K+1))), m and s1 of the twins' s and the reference's, 0
 //   p      P(|Student of K degrees| >= t)
 //
-// ASSUMES  twins lie about the reference, or with it about something else: t is the worse for both
-// COSTS    nothing: the sums were taken with each tensor's
+// ASSUMES  twins lie about the reference, or with it about something else: each t is one's, exactly
+// COSTS    nothing: |x|^2 = |r|^2 (1 + 2 scale) + norm^2 of each tensor's statistics
 // TESTED   tests/trace/together_test.cpp
 // SOURCES  twins.md S4
 #pragma once
@@ -23,7 +23,7 @@
 namespace plumb::trace {
 
 struct Together {
-  double slope = 0;     // of the candidate
+  double longer = 0;    // s of the candidate
   double allowed = 0;   // at the chance that was asked for
   double p = 1;         // chance of so much in a healthy run
   std::string largest;  // the gradient with the largest norm

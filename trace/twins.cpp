@@ -117,22 +117,23 @@ class Conclusion {
     }
   }
 
-  // Where no single tensor stands out. What scales all gradients is told of the largest.
+  // Where no single tensor stands out. It is told of the largest.
   void look_together() {
     out_.together = gradients_together(measured_, of_run_ * part_of_together);
     if (!out_.together || out_.together->p >= of_run_ * part_of_together) return;
-    const auto& [slope, allowed, p, id] = *out_.together;
+    const auto& [longer, allowed, p, id] = *out_.together;
     Finding f{
-        id, std::string(name_of(Statistic::scale)), std::fabs(slope) / allowed,
+        id, std::string(name_of(Statistic::norm)), std::fabs(longer) / allowed,
         fmt::format(
-            "all gradients together are scaled by 1 {} {:.2g}, twins allow {:.2g} (p = {:.1e})",
-            slope < 0 ? '-' : '+', std::fabs(slope), allowed, p)};
-    f.value = slope;
+            "the norm of all gradients is 1 {} {:.2g} of the reference's, twins allow 1 +- {:.2g} (p = {:.1e})",
+            longer < 0 ? '-' : '+', std::fabs(longer), allowed, p)};
+    f.value = 1 + longer;
     f.tolerance = allowed;
     f.p = p;
     Worst& worst = out_.worst[id];
     if (f.ratio > worst.ratio) worst = {f.statistic, f.ratio, p};
-    by_id_.try_emplace(id, std::move(f));
+    out_.one_row.erase(id);
+    by_id_.insert_or_assign(id, std::move(f));
   }
 
   // The row without which nothing is rejected.

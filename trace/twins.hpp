@@ -73,8 +73,9 @@ struct Around {
   std::vector<Whole> twins;
 };
 
-// The part of a level that the gradients together have; all other tests have the rest.
-inline constexpr double part_of_together = 0.1;
+// The part of a level that the gradients together have: that of one family more (trace/families.hpp),
+// whose others are a statistic each, and what few twins show. All other tests have the rest.
+inline constexpr double part_of_together = 1.0 / (all_statistics.size() + 2);
 
 // What a candidate is held against: the reference given what of the candidate is followed, and
 // twins around it, up to the reduction (trace/boundaries.hpp); and both as numbers.
