@@ -11,6 +11,7 @@ function(python_test name)
     LABELS python SKIP_RETURN_CODE 77 ENVIRONMENT "${python_tests_run}")
 endfunction()
 python_test(package ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/package_test.py)
+python_test(examples ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/examples_test.py)
 python_test(writer ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/trace_writer_test.py)
 python_test(foreign_trace ${PLUMB_PYTHON} ${PROJECT_SOURCE_DIR}/tests/python/foreign_trace_test.py
   $<TARGET_FILE:plumb> ${PROJECT_SOURCE_DIR})

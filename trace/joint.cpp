@@ -1,5 +1,7 @@
 #include "trace/joint.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -351,11 +353,10 @@ std::vector<Finding> Joint::findings(const Disagreements& seen) const {
     for (const std::size_t number : cover.shards()) {
       const auto d = seen.find(number);
       if (d == seen.end()) continue;
-      all.push_back(found(
-          "replicas disagree: ranks " + std::to_string(shards_[d->second.owner].rank) + " and " +
-          std::to_string(shards_[number].rank) + " hold " + std::to_string(d->second.counts) +
-          " and " + std::to_string(d->second.here) + " at (" + std::to_string(d->second.row) +
-          ", " + std::to_string(d->second.column) + ")"));
+      all.push_back(
+          found(fmt::format("replicas disagree: ranks {} and {} hold {:.9g} and {:.9g} at ({}, {})",
+                            shards_[d->second.owner].rank, shards_[number].rank, d->second.counts,
+                            d->second.here, d->second.row, d->second.column)));
     }
     if (const auto hole = cover.first_hole()) {
       all.push_back(found("no rank holds element (" + std::to_string(*hole / cols()) + ", " +

@@ -7,6 +7,7 @@
 #include "number/outcome.hpp"
 #include "number/words.hpp"
 #include "trace/comparable.hpp"
+#include "trace/difference.hpp"
 #include "trace/store/carried.hpp"
 #include "trace/whole.hpp"
 
@@ -284,6 +285,20 @@ class Sorting {
   std::map<std::string, bool> judged_;  // with: does a twin move it?
 };
 
+// How far off (squared) what an optimizer made may be before twins no longer explain it: ten times as far
+// as the farthest. That accuses nobody. Where a twin does not have it, twins say nothing.
+double squares_explained(const Read& twins, const Run& reference, const std::string& id) {
+  constexpr double far = 10;
+  const Whole& r = reference.values.at(id);
+  double farthest = 0;
+  for (const Run& twin : twins.runs()) {
+    const auto found = twin.values.find(id);
+    if (found == twin.values.end() || !found->second.has_shape_of(r)) return infinite;
+    farthest = std::max(farthest, difference(found->second, r).squares);
+  }
+  return far * far * farthest;
+}
+
 }  // namespace
 
 bool are_of_candidate(const std::vector<const Trace*>& twins) {
@@ -304,12 +319,13 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ru
   GivenTwins out;
   const DataflowOrder order(reference.about);
   std::set<std::string> ids;
+  std::vector<std::string> updated;
   for (const auto& [id, tensor] : candidate.values) {
     if (!wanted(id)) continue;
     if (order.phase_of(id) != Phase::optimizer) {
       ids.insert(id);
     } else if (!pairs.at(id).equal) {
-      out.unjudged.push_back({id, "of the optimizer, which no twin judges"});
+      updated.push_back(id);
     }
   }
   for (std::size_t k = 0; k < twins.size(); ++k) {
@@ -320,6 +336,14 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ru
     refuse_another(k, *read, of_reference, reference.about, ids);
   Copies(*read, candidate, pairs, ids).refuse();
   Sorting(reference.about, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
+  std::vector<Unjudged> updates(updated.size());
+  by_hands(hands.threads, updated.size(), [&](std::size_t i) {
+    const std::string& id = updated[i];
+    updates[i] = {id, "of the optimizer, which no twin judges"};
+    if (pairs.at(id).difference.squares <= squares_explained(*read, of_reference, id)) return;
+    updates[i] = {id, "of the optimizer, and far beyond all twins", true};
+  });
+  for (Unjudged& u : updates) out.unjudged.push_back(std::move(u));
   out.drawn.around = [read](const std::string& id) { return read->around(id); };
   return out;
 }

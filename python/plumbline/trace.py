@@ -415,7 +415,7 @@ class _Run:
             uncut = self.cutting.not_cut()
             if uncut and uncut != self.uncut:
                 _say(f"twin {number} could not cut the sums of {', '.join(sorted(uncut))}: what differs there is not "
-                     "judged by twins")
+                     "judged by twins (where a layout deals the batch alone, weights in a module of their own are cut)")
             if self.cutting.batch != self.cutting.rows and not self.cutting.attentions:
                 _say(f"twin {number} cut no scaled_dot_product_attention: a healthy run may be accused for gradients of "
                      "keys and values, which ranks add")

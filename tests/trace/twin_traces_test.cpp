@@ -138,6 +138,30 @@ TEST_F(TwinTraces, BlameNothingWhereNobodyKnowsTheOrder) {
   EXPECT_EQ(v.blamed, "");
 }
 
+// What an optimizer makes has no tolerance; but where all weights are off by a step, no twin explains it.
+TEST_F(TwinTraces, SayThatAnUpdateFarBeyondThemIsNotExplained) {
+  const auto last = std::ranges::find_if(
+      one_.nodes, [](const Node& node) { return node.phase == Phase::optimizer; });
+  const std::string id = last->outputs.back();
+  for (std::size_t k = 0; k < twins_.size(); ++k) {
+    Tensor x = *r_.values.at(id);
+    scale(x, 1 + 1e-3F * static_cast<float>(k));
+    twins_[k].ranks[0].shards[id] = {whole(x.rows, x.cols), x, r_.formats.at(id)};
+  }
+  change(id, [](Tensor& x) { scale(x, 1.02F); });  // the farthest twin is at 0.003
+  Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 0) << text_report(v);
+  EXPECT_EQ(v.unexplained, 0U);
+  change(id, [](Tensor& x) { scale(x, 1.02F); });
+  v = verdict();
+  EXPECT_EQ(v.exit_code(), 3) << text_report(v);
+  EXPECT_EQ(v.unexplained, 1U);
+  EXPECT_EQ(v.farthest.first, id);
+  EXPECT_TRUE(v.findings.empty());
+  twins_[1].ranks[0].shards.erase(id);  // then twins say nothing of it
+  EXPECT_EQ(verdict().exit_code(), 0);
+}
+
 // The sum that a producer did not know: what no twin moves, and the candidate has otherwise.
 TEST_F(TwinTraces, AccuseNothingThatNoTwinMovesNorWhatIsMadeFromIt) {
   const std::string still = "m0/layers.0.norm1/out";
