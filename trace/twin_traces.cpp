@@ -1,6 +1,7 @@
 #include "trace/twin_traces.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -285,12 +286,25 @@ class Sorting {
   std::map<std::string, bool> judged_;  // with: does a twin move it?
 };
 
+// The last bit of its largest number.
+double last_bit(const Whole& x) {
+  float largest = 0;
+  Reading read(x);
+  by_stretches(x.size(), [&](std::size_t first, std::size_t n) {
+    const float* here = read(first, n);
+    for (std::size_t e = 0; e < n; ++e) largest = std::max(largest, std::fabs(here[e]));
+    return true;
+  });
+  return std::isfinite(largest) ? ulp(largest, x.format) : infinite;
+}
+
 // How far off (squared) what an optimizer made may be before twins no longer explain it: ten times as far
-// as the farthest. That accuses nobody. Where a twin does not have it, twins say nothing.
+// as the farthest, or as one last bit, which four twins may all lack. That accuses nobody. Where a twin does
+// not have it, twins say nothing.
 double squares_explained(const Read& twins, const Run& reference, const std::string& id) {
   constexpr double far = 10;
   const Whole& r = reference.values.at(id);
-  double farthest = 0;
+  double farthest = std::pow(last_bit(r), 2);
   for (const Run& twin : twins.runs()) {
     const auto found = twin.values.find(id);
     if (found == twin.values.end() || !found->second.has_shape_of(r)) return infinite;

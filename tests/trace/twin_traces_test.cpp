@@ -158,6 +158,16 @@ TEST_F(TwinTraces, SayThatAnUpdateFarBeyondThemIsNotExplained) {
   EXPECT_EQ(v.unexplained, 1U);
   EXPECT_EQ(v.farthest.first, id);
   EXPECT_TRUE(v.findings.empty());
+  const Tensor& r = *r_.values.at(id);
+  for (Trace& twin : twins_) twin.ranks[0].shards.at(id).values = r;
+  for (RankRecord& rank : candidate_.ranks) {
+    rank.shards[id] = {whole(r.rows, r.cols), r, r_.formats.at(id)};
+  }
+  // A last bit, where no twin has one.
+  change(id, [](Tensor& x) { x.values[0] = std::nextafter(x.values[0], 1.0F); });
+  EXPECT_EQ(verdict().unexplained, 0U);
+  change(id, [](Tensor& x) { scale(x, 1.02F); });
+  EXPECT_EQ(verdict().unexplained, 1U);
   twins_[1].ranks[0].shards.erase(id);  // then twins say nothing of it
   EXPECT_EQ(verdict().exit_code(), 0);
 }
