@@ -21,24 +21,6 @@ double more(const Sample& sample, double norm_of_reference) {
   return 2 * scale * norm_of_reference * norm_of_reference + norm * norm;
 }
 
-// Of twins, and of the reference, which is no longer than itself.
-struct Lengths {
-  explicit Lengths(const std::vector<double>& of_twins) : k(static_cast<double>(of_twins.size())) {
-    for (const double s : of_twins) mean += s / (k + 1);
-    double around = mean * mean;
-    for (const double s : of_twins) {
-      size += s * s / k;
-      around += (s - mean) * (s - mean);
-    }
-    size = std::sqrt(size);
-    spread = std::sqrt(around / k * (1 + 1 / (k + 1)));
-  }
-  double t(double s) const { return std::min(std::fabs(s) / size, std::fabs(s - mean) / spread); }
-  double allowed(double t) const { return std::max(t * size, std::fabs(mean) + t * spread); }
-
-  double k, mean = 0, size = 0, spread = 0;
-};
-
 }  // namespace
 
 std::optional<Together> gradients_together(const std::vector<Measured>& all, double chance) {
@@ -64,9 +46,12 @@ std::optional<Together> gradients_together(const std::vector<Measured>& all, dou
   const auto of_length = [&](double of_square) { return std::sqrt(1 + of_square / energy) - 1; };
   seen.longer = of_length(seen.longer);
   for (double& s : of_twins) s = of_length(s);
-  const Lengths lengths(of_twins);
-  seen.p = 2 * student_tail(lengths.t(seen.longer), lengths.k);
-  seen.allowed = lengths.allowed(student_quantile(chance / 2, lengths.k));
+  const auto k = static_cast<double>(twins);
+  double size = 0;
+  for (const double s : of_twins) size += s * s / k;
+  size = std::sqrt(size);
+  seen.p = 2 * student_tail(std::fabs(seen.longer) / size, k);
+  seen.allowed = size * student_quantile(chance / 2, k);
   return seen;
 }
 

@@ -3,11 +3,9 @@
 // tensor, and not in that of all.
 //
 //   s      sqrt(sum_i |x_i|^2 / sum_i |r_i|^2) - 1      over gradients i of a run x and the reference r
-//   t      the smaller of |s| / s0, s0^2 the twins' mean square,
-//          and |s - m| / (s1 sqrt(1 + 1/(K+1))), m and s1 of the twins' s and the reference's, 0
-//   p      P(|Student of K degrees| >= t)
+//   p      P(|Student of K degrees| >= |s| / s0), s0^2 the mean square of the K twins' s
 //
-// ASSUMES  twins lie about the reference, or with it about something else: each t is one's, exactly
+// ASSUMES  twins lie about the reference. Where it is one draw among them, p is the larger
 // COSTS    nothing: |x|^2 = |r|^2 (1 + 2 scale) + norm^2 of each tensor's statistics
 // TESTED   tests/trace/together_test.cpp
 // SOURCES  twins.md S4
