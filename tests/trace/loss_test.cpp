@@ -219,7 +219,7 @@ TEST_F(Losses, OfARunFit) {
 TEST_F(Losses, ThatFitNoWeightAreFoundAndToBlame) {
   lose(candidate_, {.more = 1});
   const Verdict v = verdict();
-  EXPECT_EQ(v.exit_code(), 1) << text_report(v);
+  ASSERT_EQ(v.exit_code(), 1) << text_report(v);
   EXPECT_EQ(v.blamed, gradient_);
   EXPECT_EQ(v.blamed_by, "replay");
   EXPECT_NE(v.findings.front().detail.find(
