@@ -3,7 +3,8 @@
 // tensor, and not in that of all.
 //
 //   s      sqrt(sum_i |x_i|^2 / sum_i |r_i|^2) - 1      over gradients i of a run x and the reference r
-//   p      P(|Student of K degrees| >= |s| / s0), s0^2 the mean square of the K twins' s
+//   s0^2   mean of the K twins' s^2
+//   p      P(|Student of K degrees| >= |s| / s0)
 //
 // ASSUMES  twins lie about the reference. Where it is one draw among them, p is the larger
 // COSTS    nothing: |x|^2 = |r|^2 (1 + 2 scale) + norm^2 of each tensor's statistics
