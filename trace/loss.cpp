@@ -210,7 +210,7 @@ LossesSeen losses(const Run& reference, const Abouts& about, const Run& candidat
       seen.of_no_loss.push_back(all[i].gradient);
     } else if (of_candidate[i].least > of_candidate[i].most) {
       seen.findings.push_back(finding_of(all[i], of_candidate[i]));
-    } else {
+    } else if (of_candidate[i].fits()) {  // all rows may be zero: then it says nothing
       seen.fit.push_back(all[i].gradient);
     }
   }

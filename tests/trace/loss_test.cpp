@@ -237,6 +237,14 @@ TEST_F(Losses, ThatFitAcquitNothing) {
       << text_report(v);
 }
 
+TEST_F(Losses, OfNoRowSayNothing) {
+  lose(candidate_, {.weight = 0});
+  const Verdict v = verdict();
+  EXPECT_TRUE(v.findings.empty()) << text_report(v);
+  EXPECT_FALSE(any_starts_with(v.notes, gradient_ + " is what")) << text_report(v);
+  EXPECT_EQ(v.exit_code(), 3);
+}
+
 TEST_F(Losses, AreNotJudgedWhereTheReferenceHasAnother) {
   lose(reference_, {.smoothing = 0.1F});
   lose(candidate_, {.more = 1, .smoothing = 0.1F});
