@@ -309,6 +309,7 @@ class Check {
       take(lines_.at(f.id), "replay", f.ratio);
       verdict_.findings.push_back(f);
     }
+    for (const std::string& why : seen.not_judged) verdict_.not_judged.push_back(why);
     if (!seen.fit.empty()) {
       verdict_.notes.push_back(fmt::format(
           "{} what a cross entropy makes of its logits, but for a weight", are(seen.fit)));

@@ -245,6 +245,26 @@ TEST_F(Losses, OfNoRowSayNothing) {
   EXPECT_EQ(v.exit_code(), 3);
 }
 
+// A card that rounds to nearest and has no bound of a softmax says so; no reference is called wrong for that.
+TEST_F(Losses, AreNotJudgedWhereACardRefusesWithItsReason) {
+  const Merged run = merge(reference_);
+  const Whole x(run.values.at(out_), bf16), g(run.values.at(gradient_), bf16);
+  const auto refuses = [&](const Machine& machine) {
+    options_.replay.machine = &machine;
+    return !fit_of_loss(x, g, options_.replay).refused.empty();
+  };
+  if (std::ranges::none_of(all_machines(), refuses)) FAIL() << "no card refuses a softmax";
+  lose(candidate_, {.more = 1});
+  const trace::Run r(reference_), c(candidate_);
+  const LossesSeen seen =
+      losses(r, reference_.about, c, [&](const std::string& id) { return id == gradient_; },
+             options_.replay, {});
+  ASSERT_EQ(seen.not_judged.size(), 1U);
+  EXPECT_TRUE(seen.not_judged.front().starts_with(gradient_ + ": ")) << seen.not_judged.front();
+  EXPECT_TRUE(seen.of_no_loss.empty());
+  EXPECT_TRUE(seen.findings.empty());
+}
+
 TEST_F(Losses, AreNotJudgedWhereTheReferenceHasAnother) {
   lose(reference_, {.smoothing = 0.1F});
   lose(candidate_, {.more = 1, .smoothing = 0.1F});
