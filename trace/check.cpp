@@ -10,6 +10,7 @@
 #include "bounds/multiply.hpp"
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
+#include "trace/clip.hpp"
 #include "trace/decisions.hpp"
 #include "trace/loss.hpp"
 #include "trace/messages.hpp"
@@ -321,6 +322,19 @@ class Check {
     }
   }
 
+  // Gradients behind a clip, by those before it.
+  void apply_to_clips() {
+    if (candidate_.manifest.settings.contains("sketch")) return;
+    ClipSeen seen = clips(
+        r_, c_, [&](const std::string& id) { return has_statistics(id) && !pairs_.at(id).equal; },
+        options_.hands);
+    for (Finding& f : seen.findings) {
+      take(lines_.at(f.id), "replay", f.ratio);
+      verdict_.findings.push_back(std::move(f));
+    }
+    if (!seen.note.empty()) verdict_.notes.push_back(std::move(seen.note));
+  }
+
   // "a is", "a and 2 more are".
   static std::string are(const std::vector<std::string>& ids) {
     return ids.size() == 1 ? ids.front() + " is"
@@ -329,7 +343,10 @@ class Check {
 
   void apply_replay() {
     if (candidate_.messages) apply_to_messages();
-    if (told_) apply_to_losses();
+    if (told_) {
+      apply_to_losses();
+      apply_to_clips();
+    }
     const Replayed seen = replays_.of([&](const auto& id) { return lines_.contains(id); });
     for (const auto& [id, ratio] : seen.ratios) {
       if (lines_.contains(id)) take(lines_.at(id), "replay", ratio);
@@ -478,11 +495,12 @@ class Check {
     v.tests = seen.tests;
     v.vacuous = seen.vacuous;
     v.smallest_scale = seen.smallest_scale;
-    if (seen.together && seen.findings.empty()) {
+    for (const Together& one : seen.together) {
+      if (!seen.findings.empty()) break;
       v.notes.push_back(fmt::format(
-          "the norm of all gradients is 1 {} {:.2g} of the reference's; 1 +- {:.2g} would be found",
-          seen.together->longer < 0 ? '-' : '+', std::fabs(seen.together->longer),
-          seen.together->allowed));
+          "the norm of all gradients{} is 1 {} {:.2g} of the reference's; 1 +- {:.2g} would be found",
+          one.clipped ? " behind the clip" : "", one.longer < 0 ? '-' : '+', std::fabs(one.longer),
+          one.allowed));
     }
     v.could_fail = v.could_fail || seen.could_fail;
     for (const auto& [id, worst] : seen.worst) {

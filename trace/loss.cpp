@@ -18,12 +18,12 @@ constexpr double least_normal = 0x1p-126;  // what is smaller may be flushed
 constexpr std::size_t at_a_time = std::size_t(1) << 18;
 
 // What an operation makes of numbers, and how far another FP32 may be off.
-struct Made {
+struct Bounded {
   Matrix<double> value, bound;
 };
 
-Outcome<Made> made(const char* name, const std::vector<const Matrix<double>*>& inputs,
-                   const Format& format, const Machine* machine) {
+Outcome<Bounded> made(const char* name, const std::vector<const Matrix<double>*>& inputs,
+                      const Format& format, const Machine* machine) {
   const Operation& operation = *find_operation(name);
   const Attributes none;
   ExactRoundings exact;
@@ -33,21 +33,21 @@ Outcome<Made> made(const char* name, const std::vector<const Matrix<double>*>& i
   ask.terms = false;
   Outcome<Tolerance> tolerance = tolerance_by_card(machine, operation, ask, format);
   if (!tolerance) return tolerance.error();
-  return Made{std::move(values.front()), std::move(tolerance->bound.front())};
+  return Bounded{std::move(values.front()), std::move(tolerance->bound.front())};
 }
 
 // p - [v = l] of some rows, and the wider bound of the two ways to make it.
-Outcome<Made> shares_of(const Matrix<double>& x, const Matrix<double>& labels, const Format& format,
-                        const Machine* machine) {
+Outcome<Bounded> shares_of(const Matrix<double>& x, const Matrix<double>& labels,
+                           const Format& format, const Machine* machine) {
   const Matrix<double> counts(x.rows, 1, 1), one(1, 1, 1);
-  const Outcome<Made> p = made("softmax", {&x}, format, machine);
+  const Outcome<Bounded> p = made("softmax", {&x}, format, machine);
   if (!p) return p;
-  const Outcome<Made> lse = made("cross_entropy", {&x, &labels, &counts, &one}, format, machine);
+  const Outcome<Bounded> lse = made("cross_entropy", {&x, &labels, &counts, &one}, format, machine);
   if (!lse) return lse;
-  const Outcome<Made> q =
+  const Outcome<Bounded> q =
       made("cross_entropy_grad", {&x, &labels, &counts, &one, &lse->value}, format, machine);
   if (!q) return q;
-  Made wider = *q;
+  Bounded wider = *q;
   for (std::size_t t = 0; t < x.rows; ++t) {
     const double off = std::expm1(lse->bound.values[t]);  // of exp(x - lse)
     for (std::size_t v = 0; v < x.cols; ++v) {
@@ -81,7 +81,7 @@ class Fit {
     for (std::size_t t = 0; t < rows_.size(); ++t) {
       labels.values[t] = static_cast<double>(label_of(&x_[t * cols_], &g_[t * cols_]));
     }
-    const Outcome<Made> q = shares_of(x, labels, of_logits_, machine_);
+    const Outcome<Bounded> q = shares_of(x, labels, of_logits_, machine_);
     if (!q) {
       fit.refused = q.error().detail;
       return;

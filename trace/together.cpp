@@ -9,6 +9,8 @@
 namespace plumb::trace {
 namespace {
 
+bool is_clipped(const Measured& m) { return m.id.ends_with("/clipped_grad"); }
+
 bool is_gradient(const Measured& m) {
   return std::ranges::any_of(std::array{"/grad", ".grad", "/main_grad"},
                              [&](const char* end) { return m.id.ends_with(end); });
@@ -23,14 +25,16 @@ double more(const Sample& sample, double norm_of_reference) {
 
 }  // namespace
 
-std::optional<Together> gradients_together(const std::vector<Measured>& all, double chance) {
+std::optional<Together> gradients_together(const std::vector<Measured>& all, double chance,
+                                           bool clipped) {
   std::size_t twins = 0;
   for (const Measured& m : all) twins = std::max(twins, m.draws.size());
   std::vector<double> of_twins(twins, 0.0);
   double energy = 0, largest = -1;
   Together seen;
+  seen.clipped = clipped;
   for (const Measured& m : all) {
-    if (!is_gradient(m)) continue;
+    if (!(clipped ? is_clipped(m) : is_gradient(m))) continue;
     const double part = m.norm_of_reference * m.norm_of_reference;
     energy += part;
     seen.longer += more(m.candidate, m.norm_of_reference);
@@ -54,5 +58,7 @@ std::optional<Together> gradients_together(const std::vector<Measured>& all, dou
   seen.allowed = size * student_quantile(chance / 2, k);
   return seen;
 }
+
+bool has_clipped(const std::vector<Measured>& all) { return std::ranges::any_of(all, is_clipped); }
 
 }  // namespace plumb::trace

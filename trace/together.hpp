@@ -1,6 +1,7 @@
 // trace/together.hpp: the gradients of all weights as one vector, and its length. What scales all of them
 // alike (a norm for clipping that counts too much, a mean over too many words) hides in the noise of each
-// tensor, and not in that of all.
+// tensor, and not in that of all. Gradients behind a clip are another such vector: its length is the
+// limit, and tells by which norm they were clipped.
 //
 //   s      sqrt(sum_i |x_i|^2 / sum_i |r_i|^2) - 1      over gradients i of a run x and the reference r
 //   s0^2   mean of the K twins' s^2
@@ -26,9 +27,13 @@ struct Together {
   double allowed = 0;   // at the chance that was asked for
   double p = 1;         // chance of so much in a healthy run
   std::string largest;  // the gradient with the largest norm
+  bool clipped = false;
 };
 
 // Nothing, where three twins do not move them. A tensor that no twin moves counts as one that they leave.
-std::optional<Together> gradients_together(const std::vector<Measured>& all, double chance);
+std::optional<Together> gradients_together(const std::vector<Measured>& all, double chance,
+                                           bool clipped = false);
+// Are there gradients behind a clip?
+bool has_clipped(const std::vector<Measured>& all);
 
 }  // namespace plumb::trace

@@ -119,14 +119,23 @@ class Conclusion {
 
   // Where no single tensor stands out. It is told of the largest.
   void look_together() {
-    out_.together = gradients_together(measured_, of_run_ * part_of_together);
-    if (!out_.together || out_.together->p >= of_run_ * part_of_together) return;
-    const auto& [longer, allowed, p, id] = *out_.together;
+    const bool both = has_clipped(measured_);
+    const double chance = of_run_ * part_of_together / (both ? 2 : 1);
+    for (const bool clipped : {false, true}) {
+      const std::optional<Together> seen = gradients_together(measured_, chance, clipped);
+      if (!seen) continue;
+      out_.together.push_back(*seen);
+      if (seen->p < chance) tell(*seen);
+    }
+  }
+  void tell(const Together& seen) {
+    const auto& [longer, allowed, p, id, clipped] = seen;
     Finding f{
         id, std::string(name_of(Statistic::norm)), std::fabs(longer) / allowed,
         fmt::format(
-            "the norm of all gradients is 1 {} {:.2g} of the reference's, twins allow 1 +- {:.2g} (p = {:.1e})",
-            longer < 0 ? '-' : '+', std::fabs(longer), allowed, p)};
+            "the norm of all gradients{} is 1 {} {:.2g} of the reference's, twins allow 1 +- {:.2g} (p = {:.1e})",
+            clipped ? " behind the clip" : "", longer < 0 ? '-' : '+', std::fabs(longer), allowed,
+            p)};
     f.value = 1 + longer;
     f.tolerance = allowed;
     f.p = p;

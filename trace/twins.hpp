@@ -64,7 +64,7 @@ struct TwinsJudgement {
   std::size_t tests = 0, vacuous = 0;
   bool could_fail = false;
   double smallest_scale = 0;
-  std::optional<Together> together;  // of TwinOptions::together, where no tensor is found
+  std::vector<Together> together;  // of TwinOptions::together, where no tensor is found
 };
 
 // One tensor of a reference and of the twins around it.

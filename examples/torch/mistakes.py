@@ -14,7 +14,7 @@ MISTAKES = {  # and who is to blame: one of these
     "interleaved": {"offset": "layers.2.norm1.weight", "scale": "m0/head/grad_out", "first":
                     "layers.2.norm1.weight/exp_avg/before"},
     "hugging_face": {"theta": "m0/model.rotary_emb/out", "mean": "m0/input.2",
-                     "clip": "model.embed_tokens.weight/grad lm_head.weight/grad"},
+                     "clip": "model.embed_tokens.weight/clipped_grad lm_head.weight/clipped_grad"},
     "megatron_core": {"mask": "m0/embedding.word_embeddings/out", "norm": "decoder.final_layernorm.weight/grad",
                       "stride": "m0/decoder.layers.0.mlp.linear_fc2/in"},
     "megatron_experts": {"router": "decoder.layers.0.mlp.router.weight/grad",
@@ -31,7 +31,7 @@ SMALL = {  # those that change little: a rule may miss them
     "data_parallel": {"label": "m1/loss m1/head/grad_out"}, "fully_sharded": {"reduce": "head.weight/grad"},
     "sharded_optimizer": {"ends": "m0/loss m0/head/grad_out"},
     "experts": {"balance": "m0/loss m0/layers.2.feed_forward.router/grad_out"},
-    "hugging_face": {"duplicate": "model.embed_tokens.weight/grad lm_head.weight/grad", "epsilon":
+    "hugging_face": {"duplicate": "model.embed_tokens.weight/clipped_grad lm_head.weight/clipped_grad", "epsilon":
                      "m0/model.layers.0.input_layernorm/out"},
     "megatron_core": {"positions": "m0/decoder.layers.0.self_attention.core_attention.scale_mask_softmax/in"}}
 ONLY = {("fully_sharded", "reduce"): "fp32"}  # in BF16 gradients are reduced in BF16 anyway

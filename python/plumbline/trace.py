@@ -195,6 +195,13 @@ def tensor(name, x, dims=None):
     return x
 
 
+def gradients():
+    """To be called where gradients are complete, before your own code clips them or changes them otherwise. (Where
+    torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do, they are taken by themselves.)"""
+    if _run is not None and _run.taking:
+        _run.before_clip(_run.names)
+
+
 def twins(count=4):
     """Numbers of the twins to make behind a step that was traced, where PLUMB_TWINS names the candidate's trace. Where a
     choice fell otherwise than there (a router's) 0 comes first: the reference once more, which chooses as the candidate.
@@ -536,7 +543,7 @@ class _Run:
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
         self.backward, self.root, self.taking, self.stepped, self.within = 0, None, True, [], []
-        self.turned, self.chosen, self.not_rewritten = [0, 0], {}, set()
+        self.turned, self.chosen, self.not_rewritten, self.clipped = [0, 0], {}, set(), {}
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
             if self._main(p) is not p:
@@ -545,7 +552,7 @@ class _Run:
                 self._take(f"{name}/{key}/before", x, "forward", like=name, role="given", known=self._kept(p, name),
                            share=self.shares.get(p))
         undo = [self._patched_backward(), self._patched_to_local(), *self._patched_topk(), *self._patched_trials(),
-                *map(self._patched_optimizer, self.steppers)]
+                *self._patched_clips(), *map(self._patched_optimizer, self.steppers)]
         self._hook()
         try:
             yield
@@ -670,6 +677,23 @@ class _Run:
 
             undo.append(lambda kind=kind, name=name, whole=vars(kind)[name]: setattr(kind, name, whole))
             setattr(kind, name, tried)
+        return undo
+
+    def _patched_clips(self):
+        """Gradients are taken before PyTorch's functions clip them: behind that one wrong one makes all of them so."""
+        undo, clips = [], torch.nn.utils.clip_grad
+        inner = "_clip_grads_with_norm_"  # since PyTorch 2.6: of whoever imported clip_grad_norm_ by name, too
+        for name in (inner if hasattr(clips, inner) else "clip_grad_norm_", "clip_grad_value_"):
+            def clip(parameters, *args, whole=getattr(clips, name), **kwargs):
+                parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+                self.before_clip(parameters)
+                return whole(parameters, *args, **kwargs)
+
+            own = getattr(clips, name)
+            for place in (clips, torch.nn.utils):
+                for called in [called for called, what in vars(place).items() if what is own]:
+                    undo.append(functools.partial(setattr, place, called, own))
+                    setattr(place, called, functools.update_wrapper(clip, own))
         return undo
 
     def _patched_optimizer(self, optimizer):
@@ -954,31 +978,47 @@ class _Run:
         """What the optimizer updates: of a distributed one this rank's share, or nothing."""
         return self.shares[p].held if p in self.shares else _main(p)
 
+    def before_clip(self, parameters):
+        """Gradients as they are now; what the optimizer gets is another tensor. The first call of a step counts."""
+        for p in parameters if self.taking else ():
+            name = self.names.get(p)
+            if name is not None and _gradient(p) is not None and name not in self.clipped:
+                self._gradient(p, name, "grad", made_by=self._gradient_made_by(p, name))
+                self.clipped[name] = name + "/clipped_grad"
+
     def _gradients(self, optimizer):
         for p, name in self.names.items():
-            if _gradient(p) is not None and self._of(p) is optimizer:
-                share = self.shares.get(p)
-                self._take(name + "/grad", share.of(_gradient(p)) if share else _gradient(p), "reduce", like=name, later=1,
-                           made_by=self._gradient_made_by(p, name), share=share)
+            if _gradient(p) is None or self._of(p) is not optimizer:
+                continue
+            if name in self.clipped:
+                self._gradient(p, name, "clipped_grad", later=2, made_from=[name + "/grad"])
+            else:
+                self._gradient(p, name, "grad", made_by=self._gradient_made_by(p, name))
+
+    def _gradient(self, p, name, kind, later=1, **made):
+        share = self.shares.get(p)
+        self._take(f"{name}/{kind}", share.of(_gradient(p)) if share else _gradient(p), "reduce", like=name, later=later,
+                   share=share, **made)
 
     def _after(self, optimizer):
         for p, name in self.names.items() if optimizer is not None else ():
             if self._of(p) is not optimizer:
                 continue
             update, of_state, share = self._adam(p, name), [], self.shares.get(p)
+            got = self.clipped.get(name, name + "/grad")
             for key, x in self._states(p):
                 of_state.append(f"{name}/{key}")
                 before = f"{of_state[-1]}/before"
                 kept = self._kept(p, name)
                 if before not in self.taken:
                     self._take(before, torch.zeros_like(x), "forward", like=name, role="given", known=kept, share=share)
-                self._take(of_state[-1], x, "reduce", like=name, later=2, made_from=[name + "/grad", before], known=kept,
+                self._take(of_state[-1], x, "reduce", like=name, later=3, made_from=[got, before], known=kept,
                            made_by=update and {**update, "output": len(of_state) - 1}, share=share)
-            of, by = [name + "/grad", name, *of_state], update and {**update, "output": 2}
+            of, by = [got, name, *of_state], update and {**update, "output": 2}
             if self._main(p) is not p:
-                self._take(name + "/main", self._main(p), "optimizer", like=name, later=3, made_from=of, made_by=by, share=share)
+                self._take(name + "/main", self._main(p), "optimizer", like=name, later=4, made_from=of, made_by=by, share=share)
                 of, by = [name + "/main"], {"op": "cast", "inputs": [name + "/main"]}
-            self._take(name + "/param", p, "optimizer", like=name, later=4, made_from=of, made_by=by)
+            self._take(name + "/param", p, "optimizer", like=name, later=5, made_from=of, made_by=by)
 
     def _states(self, p):
         """What the optimizer keeps of a parameter that has its shape; nothing of each, where another rank keeps it."""
@@ -1041,7 +1081,8 @@ class _Run:
         if _rounds_otherwise(p.dtype) or steps and any(q["kind"] == "partial" for q in self._by_dtensor(p.grad) or []):
             return None  # the optimizer adds it up first, and rounds the sum
         beta1, beta2 = group["betas"]
-        return {"op": "adam", "inputs": [was, f"{name}/exp_avg/before", f"{name}/exp_avg_sq/before", f"{name}/grad"],
+        return {"op": "adam", "inputs": [was, f"{name}/exp_avg/before", f"{name}/exp_avg_sq/before",
+                                       self.clipped.get(name, name + "/grad")],
                 "attributes": {"lr": float(group["lr"]), "beta1": float(beta1), "beta2": float(beta2),
                                "eps": float(group["eps"]), "step": int(state["step"]), "weight_decay": float(decay),
                                **steps}}
