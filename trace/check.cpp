@@ -33,6 +33,7 @@ namespace {
 struct LeftOpen {
   Unjudged what;
   double relative = 0;
+  bool unexplained() const { return what.kind == Unjudged::Kind::unexplained; }
 };
 
 // Those without a reason first, of these the farthest: rounding rarely takes a tensor far.
@@ -41,11 +42,16 @@ void tell_what_is_open(std::vector<LeftOpen> open, Verdict& v) {
     if (std::isnan(one.relative)) one.relative = infinite;  // of a candidate that is no number
   }
   std::ranges::stable_sort(open, [](const LeftOpen& a, const LeftOpen& b) {
-    return std::pair(!a.what.by_itself, -a.relative) < std::pair(!b.what.by_itself, -b.relative);
+    return std::pair(!a.unexplained(), -a.relative) < std::pair(!b.unexplained(), -b.relative);
   });
+  const auto count = [&](Unjudged::Kind kind) {
+    return static_cast<std::size_t>(
+        std::ranges::count(open, kind, [](const LeftOpen& one) { return one.what.kind; }));
+  };
   v.unjudged = open.size();
-  const auto unexplained = [](const LeftOpen& one) { return one.what.by_itself; };
-  v.unexplained = static_cast<std::size_t>(std::ranges::count_if(open, unexplained));
+  v.unexplained = count(Unjudged::Kind::unexplained);
+  v.of_optimizer = count(Unjudged::Kind::of_optimizer);
+  v.last_bits = count(Unjudged::Kind::last_bit);
   if (v.unexplained > 0) v.farthest = {open.front().what.id, open.front().relative};
   std::vector<std::string> told;
   for (const auto& [what, relative] : open)
@@ -374,7 +380,8 @@ class Check {
     }
     for (const auto& [id, line] : lines_) {
       if (!left_to_replay(id) || seen.ratios.contains(id) || pairs_.at(id).equal) continue;
-      unjudged_[id] = {id, "of the optimizer, and could not be replayed"};
+      unjudged_[id] = {id, "of the optimizer, and could not be replayed",
+                       Unjudged::Kind::of_optimizer};
     }
     if (std::ranges::any_of(options_.rules, [](const auto& rule) { return rule != "replay"; }))
       return;
@@ -383,7 +390,7 @@ class Check {
       const bool known = seen.ratios.contains(id);
       unjudged_[id] = {
           id, known ? "is made from a tensor that is not judged" : "nobody says how it was made",
-          !known};
+          known ? Unjudged::Kind::made_of_such : Unjudged::Kind::unexplained};
     }
   }
 
@@ -479,9 +486,9 @@ class Check {
       }
     }
     const auto first = std::ranges::min_element(open, {}, [&](const LeftOpen& one) {
-      return std::pair(!one.what.by_itself, order_(one.what.id));
+      return std::pair(!one.unexplained(), order_(one.what.id));
     });
-    if (first != open.end() && first->what.by_itself && ordered_) v.earliest = first->what.id;
+    if (first != open.end() && first->unexplained() && ordered_) v.earliest = first->what.id;
     tell_what_is_open(std::move(open), v);
     std::stable_sort(v.lines.begin(), v.lines.end(),
                      [&](const Line& a, const Line& b) { return order_(a.id) < order_(b.id); });

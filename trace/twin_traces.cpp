@@ -255,8 +255,9 @@ class Sorting {
       out_.asserted.insert(id);
     } else if (differs(id) && !choice && is_one_last_bit(id) && something_moves_before(id)) {
       if (wanted)
-        out_.unjudged.push_back(
-            {id, "one last bit of a single number, made of tensors that twins move"});
+        out_.unjudged.push_back({id,
+                                 "one last bit of a single number, made of tensors that twins move",
+                                 Unjudged::Kind::last_bit});
     } else if (differs(id)) {
       roots.insert(id);
       if (!wanted) return;
@@ -265,7 +266,7 @@ class Sorting {
                                       : "differs though no twin moves it: a sum may be split "
                                         "upstream that its producer did not know (if none is, "
                                         "say so with --exact)",
-                               true});
+                               Unjudged::Kind::unexplained});
     }
   }
 
@@ -273,7 +274,9 @@ class Sorting {
     const auto found = judged_.find(id);
     if (found == judged_.end() || out_.asserted.contains(id)) return;
     judged_.erase(found);
-    if (differs(id)) out_.unjudged.push_back({id, "may be made from a tensor that is not judged"});
+    if (differs(id))
+      out_.unjudged.push_back(
+          {id, "may be made from a tensor that is not judged", Unjudged::Kind::made_of_such});
   }
 
   DataflowOrder order_;
@@ -353,9 +356,9 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ru
   std::vector<Unjudged> updates(updated.size());
   by_hands(hands.threads, updated.size(), [&](std::size_t i) {
     const std::string& id = updated[i];
-    updates[i] = {id, "of the optimizer, which no twin judges"};
+    updates[i] = {id, "of the optimizer, which no twin judges", Unjudged::Kind::of_optimizer};
     if (pairs.at(id).difference.squares <= squares_explained(*read, of_reference, id)) return;
-    updates[i] = {id, "of the optimizer, and far beyond all twins", true};
+    updates[i] = {id, "of the optimizer, and far beyond all twins", Unjudged::Kind::unexplained};
   });
   for (Unjudged& u : updates) out.unjudged.push_back(std::move(u));
   out.drawn.around = [read](const std::string& id) { return read->around(id); };

@@ -32,11 +32,16 @@
 
 namespace plumb::trace {
 
+// A tensor that differs, and that no rule judges.
 struct Unjudged {
+  enum class Kind {
+    unexplained,   // for no known reason
+    made_of_such,  // may be made from a tensor that is not judged
+    of_optimizer,  // made of gradients that are judged
+    last_bit       // of a single number
+  };
   std::string id, why;
-  // Does it differ for no known reason? What is made from such a tensor, and what the optimizer makes
-  // of gradients that are judged, has one.
-  bool by_itself = false;
+  Kind kind;
 };
 
 struct GivenTwins {

@@ -14,6 +14,7 @@ try:
     import torch
     import torch.nn as nn
     import torch.nn.functional as F
+    from torch.nn.utils import clip_grad_norm_ as by_name
     from torch.utils.checkpoint import checkpoint
 except (ImportError, OSError) as wrong:
     print(f"skipped: PyTorch cannot be imported ({wrong}); ./run test torch installs it")
@@ -77,7 +78,8 @@ class Model(nn.Module):
         return self.head(x)
 
 
-def steps(how="", asked="", count=3, before=lambda model: None, twins=0, layout=None, model=None, **options):
+def steps(how="", asked="", count=3, before=lambda model: None, twins=0, layout=None, model=None, clip=lambda model: None,
+          **options):
     """Trains; the losses, the parameters, the trace's folder, and what was said."""
     torch.manual_seed(1)
     model = model or Model(how)
@@ -94,6 +96,7 @@ def steps(how="", asked="", count=3, before=lambda model: None, twins=0, layout=
         optimizer.zero_grad()
         loss = F.cross_entropy(model(ids).flatten(0, 1), ids.t().flatten())
         loss.backward()
+        clip(model)
         optimizer.step()
         return loss.item()
 
@@ -438,6 +441,44 @@ class Capture(unittest.TestCase):
         self.assertTrue(torch.equal(x.grad, ranks[0] + ranks[1]))
         os.environ["PLUMB_TRACE"] = ""
         plumb.start(model)
+
+    def test_gradients_are_taken_before_a_clip_and_behind_it(self):
+        def own(model):
+            plumb.gradients()
+            for p in model.parameters():
+                p.grad *= 0.125
+
+        clips = {"norm": lambda model: nn.utils.clip_grad_norm_(model.parameters(), 0.01),
+                 "of one": lambda model: nn.utils.clip_grad_norm_(model.words.weight, 0.01),
+                 "value": lambda model: nn.utils.clip_grad_value_(model.parameters(), 1e-4), "own": own}
+        if hasattr(nn.utils.clip_grad, "_clip_grads_with_norm_"):  # before it nobody sees such a call
+            clips["by name"] = lambda model: by_name(model.parameters(), 0.01)
+        whole, _ = read(steps(asked="1", count=2)[2])
+        self.assertFalse([name for name in whole if name.endswith("clipped_grad")])
+        for name, clip in clips.items():
+            got = {}
+
+            def clip_and_keep(model):
+                clip(model)
+                got.setdefault("grad", model.words.weight.grad.clone())
+
+            losses, parameters, folder, _ = steps(asked="1", count=2, clip=clip_and_keep)
+            plain, bare, _, _ = steps(count=2, clip=clip)
+            self.assertEqual(losses, plain, name)
+            self.assertTrue(all(map(torch.equal, parameters, bare)), name)
+            values, says = read(folder)
+            clipped = values["words.weight/clipped_grad"]
+            self.assertTrue(torch.equal(clipped, got["grad"]), name)
+            self.assertLess(clipped.abs().max(), values["words.weight/grad"].abs().max(), name)
+            self.assertEqual("blocks.0.fc.weight/clipped_grad" in values, name != "of one")
+            self.assertEqual(says["words.weight/clipped_grad"]["from"], ["words.weight/grad"])
+            self.assertEqual(says["words.weight/exp_avg"]["from"][0], "words.weight/clipped_grad")
+            self.assertEqual(says["words.weight/exp_avg"]["made_by"]["inputs"][-1], "words.weight/clipped_grad")
+            self.assertEqual(says["blocks.0.fc.weight/grad"]["made_by"]["op"], "gemm")
+            orders = [says[f"words.weight/{of}"]["order"] for of in ("grad", "clipped_grad", "exp_avg", "param")]
+            self.assertEqual(orders, sorted(set(orders)))
+        self.assertIs(nn.utils.clip_grad_norm_, by_name)  # all is as it was
+        plumb.gradients()
 
     def test_layers_that_say_their_number_in_the_whole_model_have_it(self):
         model = Model()

@@ -39,7 +39,7 @@ class Model(nn.Module):
         return self.fc2(self.rms(self.silu(self.tanh(self.gelu(self.fc1(self.norm(self.words(ids))))))))
 
 
-def replayed(dtype=torch.float32, optimizer=torch.optim.AdamW, **options):
+def replayed(dtype=torch.float32, optimizer=torch.optim.AdamW, largest=None, **options):
     """Ratios by id, and what `plumb replay` says, of the second step."""
     torch.manual_seed(1)
     model = Model().to(dtype)
@@ -52,6 +52,8 @@ def replayed(dtype=torch.float32, optimizer=torch.optim.AdamW, **options):
             ids = torch.randint(24, (4, 8))
             optimizer.zero_grad()
             F.cross_entropy(model(ids).flatten(0, 1).float(), ids.flatten()).backward()
+            if largest:
+                nn.utils.clip_grad_norm_(model.parameters(), largest)
             optimizer.step()
     ran = subprocess.run([PROGRAM, "replay", "run", "--json"], cwd=folder, capture_output=True, text=True)
     said = json.loads(ran.stdout)
@@ -76,6 +78,11 @@ class Replayed(unittest.TestCase):
         self.holds(*replayed(), states)
         self.holds(*replayed(weight_decay=0.1, betas=(0.8, 0.9), eps=1e-6), states)
         self.holds(*replayed(optimizer=torch.optim.Adam), states)
+
+    def test_is_of_gradients_before_a_clip_and_of_an_update_behind_it(self):
+        ratios, said = replayed(largest=0.01)
+        self.holds(ratios, said, ["fc1.weight/grad", "fc1.weight/exp_avg", "fc1.weight/param"])
+        self.assertNotIn("fc1.weight/clipped_grad", ratios)
 
     @unittest.skipUnless(ROUNDS_AT_ONCE, "this PyTorch rounds on the way")
     def test_is_what_adamw_makes_of_short_numbers(self):

@@ -2,6 +2,7 @@
 // not know?
 #include "trace/twin_traces.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -152,6 +153,10 @@ TEST_F(TwinTraces, SayThatAnUpdateFarBeyondThemIsNotExplained) {
   Verdict v = verdict();
   EXPECT_EQ(v.exit_code(), 0) << text_report(v);
   EXPECT_EQ(v.unexplained, 0U);
+  EXPECT_GT(v.of_optimizer, 0U);
+  EXPECT_TRUE(headline(v).ends_with(
+      fmt::format("; not judged, though different: {} that the optimizer made", v.of_optimizer)))
+      << headline(v);
   change(id, [](Tensor& x) { scale(x, 1.02F); });
   v = verdict();
   EXPECT_EQ(v.exit_code(), 3) << text_report(v);
@@ -186,7 +191,11 @@ TEST_F(TwinTraces, AccuseNothingThatNoTwinMovesNorWhatIsMadeFromIt) {
     return why.starts_with(still + ": by 0.02 of its size; differs though no twin moves it");
   }));
   EXPECT_TRUE(std::ranges::none_of(v.lines, [&](const Line& l) { return l.id == still; }));
-  EXPECT_NE(headline(v).find("that differ were not judged"), std::string::npos) << headline(v);
+  EXPECT_NE(
+      headline(v).find(fmt::format("; not judged, though different: {} that may be made from such",
+                                   v.unjudged - v.unexplained - v.of_optimizer)),
+      std::string::npos)
+      << headline(v);
 }
 
 TEST_F(TwinTraces, NameTheFirstTensorThatNobodyJudgesBesideTheFarthest) {

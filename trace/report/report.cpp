@@ -110,14 +110,25 @@ std::string why_inconclusive(const Verdict& v) {
   return "nothing that was judged could have failed";
 }
 
+// Tensors that differ and that no rule judged, by reason. What nothing explains makes it inconclusive,
+// where there is no finding: then it is told as the reason of that.
+std::string left_out_of(const Verdict& v) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::size_t n, const char* one, const char* many) {
+    if (n > 0) parts.push_back(how_many(n, one, many));
+  };
+  if (!v.findings.empty()) add(v.unexplained, "that nothing explains", "that nothing explains");
+  add(v.unjudged - v.unexplained - v.of_optimizer - v.last_bits, "that may be made from such",
+      "that may be made from such");
+  add(v.of_optimizer, "that the optimizer made", "that the optimizer made");
+  add(v.last_bits, "number by its last bit", "numbers by their last bits");
+  return parts.empty() ? "" : "; not judged, though different: " + joined(parts);
+}
+
 }  // namespace
 
 std::string headline(const Verdict& v) {
-  const std::string left_out =
-      v.unjudged == 0
-          ? ""
-          : "; " + how_many(v.unjudged, "tensor") +
-                (v.unjudged == 1 ? " that differs was" : " that differ were") + " not judged";
+  const std::string left_out = left_out_of(v);
   switch (v.exit_code()) {
     case 0:
       return "verdict: PASS by " + joined(v.rules) + ": " + what_passed(v) + left_out;
@@ -203,6 +214,8 @@ std::string json_lines(const Verdict& v) {
               {"tensors", v.lines.size()},
               {"unjudged", v.unjudged},
               {"unexplained", v.unexplained},
+              {"of_optimizer", v.of_optimizer},
+              {"last_bits", v.last_bits},
               {"tests", v.tests},
               {"mostly_noise", v.vacuous},
               {"decisions", v.decisions},
