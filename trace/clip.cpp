@@ -94,7 +94,7 @@ Scaled scaled(const Whole& before, const Whole& after) {
       if (!std::isfinite(size) || !std::isfinite(y)) continue;
       const double half = ulp(y, after.format) / 2 + unit * std::fabs(y) + smallest_normal;
       const double least = y > half ? (y - half) / size : 0;
-      const double most = y + half < 0 ? -1 : size == 0 ? infinite : (y + half) / size;
+      const double most = (y + half) / size;
       if (least > one.least) {
         one.least = least;
         one.asks_least = {row, i};

@@ -12,6 +12,7 @@
 #include "number/rounding.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/twin_traces.hpp"
+#include "trace/levels.hpp"
 #include "trace/report/report.hpp"
 
 namespace plumb {
@@ -204,6 +205,30 @@ TEST_F(Clips, OfAHealthyRunAreSaidToBeRight) {
         v.notes, [&](const std::string& one) { return one.find(note) != std::string::npos; }))
         << note << text_report(v);
   }
+}
+
+// Each of the two norms has half of the level that one alone has.
+TEST_F(Clips, ShareTheLevelOfAllGradientsTogether) {
+  const auto found = [](const Verdict& v) {
+    for (const std::string& note : v.notes) {
+      const std::size_t at = note.find("; 1 +- ");
+      if (note.starts_with("the norm of all gradients is") && at != note.npos)
+        return std::stod(note.substr(at + 7));
+    }
+    return 0.0;
+  };
+  const double with_clip = found(clipped());
+  std::vector<Trace*> all{&reference_, &candidate_};
+  for (Trace& twin : twins_) all.push_back(&twin);
+  for (Trace* trace : all) {
+    for (RankRecord& rank : trace->ranks) {
+      for (const std::string& name : names_) rank.shards.erase(name + "/clipped_grad");
+    }
+  }
+  const double alone = found(verdict());
+  EXPECT_GT(alone, 0);
+  EXPECT_NEAR(with_clip / alone, student_quantile(0.01 / 28, 4) / student_quantile(0.01 / 14, 4),
+              0.05);
 }
 
 TEST_F(Clips, ByAnotherFactorOfOneGradientAreToBlame) {
