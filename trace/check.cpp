@@ -186,6 +186,8 @@ class Check {
                                          reference_.about)) {
       if (select_(f.id)) verdict_.findings.push_back(std::move(f));
     }
+    if (std::string said = said_too_early(verdict_.findings); !said.empty())
+      verdict_.notes.push_back(std::move(said));
     for (const std::string& id : shaped_by_layout(candidate_)) {
       if (c_.values.contains(id) && select_(id)) lines_[id] = {id, "", 0, 0};
     }
@@ -485,6 +487,7 @@ class Check {
         v.lines.push_back(std::move(line));
       }
     }
+    explain_by_findings(v, open);
     const auto first = std::ranges::min_element(open, {}, [&](const LeftOpen& one) {
       return std::pair(!one.unexplained(), order_(one.what.id));
     });
@@ -493,6 +496,20 @@ class Check {
     std::stable_sort(v.lines.begin(), v.lines.end(),
                      [&](const Line& a, const Line& b) { return order_(a.id) < order_(b.id); });
     return v;
+  }
+
+  // What may be made from a tensor that is found needs no other reason.
+  void explain_by_findings(const Verdict& v, std::vector<LeftOpen>& open) const {
+    if (!ordered_ || !told_) return;
+    std::set<std::string> found, ids;
+    for (const Finding& f : v.findings) found.insert(f.id);
+    for (const LeftOpen& one : open) ids.insert(one.what.id);
+    const std::set<std::string> follow = maybe_made_from(found, ids, reference_.about);
+    for (LeftOpen& one : open) {
+      if (!one.unexplained() || !follow.contains(one.what.id)) continue;
+      one.what.kind = Unjudged::Kind::made_of_such;
+      one.what.why = "may be made from a tensor that is found";
+    }
   }
 
   // A finding of the twins that one row alone causes may be a rare flip at a rounding boundary:
@@ -509,6 +526,7 @@ class Check {
           one.clipped ? " behind the clip" : "", one.longer < 0 ? '-' : '+', std::fabs(one.longer),
           one.allowed));
     }
+    if (seen.common_slope) v.notes.push_back(in_words(*seen.common_slope));
     v.could_fail = v.could_fail || seen.could_fail;
     for (const auto& [id, worst] : seen.worst) {
       take(lines.at(id), worst.statistic, worst.ratio);

@@ -108,6 +108,23 @@ Scaled scaled(const Whole& before, const Whole& after) {
   return one;
 }
 
+bool was_not_clipped(const Run& run, const std::string& id) {
+  if (!id.ends_with(behind_clip)) return false;
+  const std::string name = id.substr(0, id.size() - behind_clip.size());
+  return run.values.contains(name + std::string(before_clip)) && !clipped_in(run).empty();
+}
+
+std::string said_too_early(const std::vector<Finding>& findings) {
+  const auto disagree = [&](std::string_view end) {
+    return std::ranges::count_if(findings, [&](const Finding& f) {
+      return f.id.ends_with(end) && f.detail.starts_with("replicas disagree");
+    });
+  };
+  if (disagree(before_clip) < 2 || disagree(behind_clip) > 0) return "";
+  return "ranks disagree on gradients before the clip, and on none behind it: if you say "
+         "plumb.gradients(), say it behind the sum over ranks";
+}
+
 ClipSeen clips(const Run& reference, const Run& candidate,
                const std::function<bool(const std::string&)>& wanted, const Hands& hands) {
   const std::set<std::string> of_reference = clipped_in(reference),

@@ -37,6 +37,12 @@ struct Scaled {
 // Elements that are not finite are left out.
 Scaled scaled(const Whole& before, const Whole& after);
 
+// Has the run this gradient before a clip alone, and others behind it?
+bool was_not_clipped(const Run& run, const std::string& id);
+
+// What to do where ranks disagree on gradients before a clip and agree behind it; empty: they do not.
+std::string said_too_early(const std::vector<Finding>& findings);
+
 struct ClipSeen {
   std::vector<Finding> findings;  // statistic "replay", of gradients behind the clip
   std::string note;               // what was found right, or was not judged and why

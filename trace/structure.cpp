@@ -10,6 +10,7 @@
 #include <limits>
 #include <set>
 
+#include "trace/clip.hpp"
 #include "trace/selection.hpp"
 
 namespace plumb::trace {
@@ -70,8 +71,11 @@ std::vector<Finding> in_one_only(const Run& reference, const Trace& candidate, c
                   "; trace both runs alike, or pass --allow-unmatched REGEX");
   }
   std::vector<Finding> findings;
-  for (const std::string& id : lacks)
-    findings.push_back({id, "structure", infinite, "is not there, and the reference has it"});
+  for (const std::string& id : lacks) {
+    findings.push_back({id, "structure", infinite,
+                        (was_not_clipped(merged, id) ? "was not clipped: it " : std::string()) +
+                            "is not there, and the reference has it"});
+  }
   for (const std::string& id : more)
     findings.push_back({id, "structure", infinite, "is there, and the reference has none"});
   return findings;

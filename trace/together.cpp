@@ -1,8 +1,11 @@
 #include "trace/together.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "trace/levels.hpp"
 
@@ -60,5 +63,38 @@ std::optional<Together> gradients_together(const std::vector<Measured>& all, dou
 }
 
 bool has_clipped(const std::vector<Measured>& all) { return std::ranges::any_of(all, is_clipped); }
+
+std::optional<CommonSlope> common_slope(const std::vector<Measured>& all,
+                                        const std::set<std::string>& found) {
+  if (has_clipped(all)) return {};
+  std::vector<std::pair<double, std::string>> slopes;
+  for (const Measured& m : all) {
+    if (is_gradient(m) && found.contains(m.id))
+      slopes.emplace_back(m.candidate[static_cast<std::size_t>(Statistic::scale)], m.id);
+  }
+  if (slopes.size() < 3) return {};
+  std::ranges::sort(slopes);
+  CommonSlope common{slopes[slopes.size() / 2].first, 0, slopes.size(), {}};
+  for (const auto& [slope, id] : slopes) {
+    if (std::fabs(slope - common.slope) <= 0.1 * std::fabs(common.slope)) {
+      ++common.near;
+    } else {
+      common.others.push_back(id);
+    }
+  }
+  return 2 * common.near > common.found ? std::optional(common) : std::nullopt;
+}
+
+std::string in_words(const CommonSlope& common) {
+  std::string words = fmt::format(
+      "{} of {} gradients that are found differ by one slope, {:.2g}: something multiplied all of them",
+      common.near, common.found, common.slope);
+  if (common.others.empty()) return words;
+  words += fmt::format(
+      ", as a clip does where others are wrong (plumb.gradients() before it tells which). By another: {}",
+      common.others.front());
+  if (common.others.size() > 1) words += fmt::format(" and {} more", common.others.size() - 1);
+  return words;
+}
 
 }  // namespace plumb::trace

@@ -13,7 +13,9 @@
 // SOURCES  twins.md S4
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,5 +37,18 @@ std::optional<Together> gradients_together(const std::vector<Measured>& all, dou
                                            bool clipped = false);
 // Are there gradients behind a clip?
 bool has_clipped(const std::vector<Measured>& all);
+
+// Gradients of weights that differ by one slope on the reference's: somebody multiplied all of them.
+struct CommonSlope {
+  double slope = 0;
+  std::size_t near = 0, found = 0;  // of those that are found: by that slope, to a tenth of it; all
+  std::vector<std::string> others;  // found by another slope
+};
+
+// Of the gradients in `found`, if three or more, and most of them, have one. Nothing where they are
+// traced before a clip, too.
+std::optional<CommonSlope> common_slope(const std::vector<Measured>& all,
+                                        const std::set<std::string>& found);
+std::string in_words(const CommonSlope& common);
 
 }  // namespace plumb::trace

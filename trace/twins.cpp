@@ -48,14 +48,21 @@ const char* in_words(Statistic s) {
   return "";
 }
 
+// A slope has a sign, and the others are sizes.
+double told_of(const Null& null, const Measured& m) {
+  if (null.statistic != Statistic::scale) return null.size_of(m.candidate);
+  return m.candidate[static_cast<std::size_t>(Statistic::scale)];
+}
+
 std::string explained(const Null& null, const Measured& m, double threshold, double chance) {
   if (null.how == Case::bitwise) {
     return "differs although nothing upstream is split: twins are equal bit by bit";
   }
   char text[224];
   std::snprintf(text, sizeof text,
-                "%s is %.3g, twins allow %.3g (p = %.1e, noise %.2g of the tensor)",
-                in_words(null.statistic), null.size_of(m.candidate), threshold, chance, m.noise);
+                "%s is %.3g, twins allow %s%.3g (p = %.1e, noise %.2g of the tensor)",
+                in_words(null.statistic), told_of(null, m),
+                null.statistic == Statistic::scale ? "+-" : "", threshold, chance, m.noise);
   return text;
 }
 
@@ -82,6 +89,7 @@ class Conclusion {
     const bool single = std::ranges::any_of(
         by_id_, [&](const auto& one) { return !out_.one_row.contains(one.first); });
     if (together_ && !single) look_together();
+    if (together_) out_.common_slope = common_slope(measured_, found());
     for (auto& [id, finding] : by_id_) out_.findings.push_back(std::move(finding));
     for (const Measured& m : measured_) note_undecidable(m);
     std::sort(scales_.begin(), scales_.end());
@@ -111,10 +119,16 @@ class Conclusion {
     if (finding.id.empty() || ratio > finding.ratio) {
       finding = {m.id, std::string(name_of(null.statistic)), ratio,
                  explained(null, m, threshold, chance)};
-      finding.value = null.size_of(m.candidate);
+      finding.value = told_of(null, m);
       finding.tolerance = threshold;
       finding.p = chance;
     }
+  }
+
+  std::set<std::string> found() const {
+    std::set<std::string> ids;
+    for (const auto& [id, finding] : by_id_) ids.insert(id);
+    return ids;
   }
 
   // Where no single tensor stands out. It is told of the largest.

@@ -64,7 +64,9 @@ struct TwinsJudgement {
   std::size_t tests = 0, vacuous = 0;
   bool could_fail = false;
   double smallest_scale = 0;
-  std::vector<Together> together;  // of TwinOptions::together, where no tensor is found
+  // Of TwinOptions::together: where no tensor is found, and where many gradients are.
+  std::vector<Together> together;
+  std::optional<CommonSlope> common_slope;
 };
 
 // One tensor of a reference and of the twins around it.
