@@ -330,11 +330,20 @@ class Check {
     }
   }
 
+  // Does a producer say that it clipped other gradients than those it traced?
+  static bool lacks_clipped(const Trace& trace) {
+    return trace.manifest.may_differ.contains("clipped");
+  }
   // Gradients behind a clip, by those before it.
   void apply_to_clips() {
     if (candidate_.manifest.settings.contains("sketch")) return;
+    std::vector<Run> twins;
+    for (const Trace* twin : options_.given) {
+      if (by_twins_ == &c_) twins.emplace_back(*twin);  // of the reference
+    }
     ClipSeen seen = clips(
-        r_, c_, [&](const std::string& id) { return has_statistics(id) && !pairs_.at(id).equal; },
+        r_, c_, twins, !lacks_clipped(reference_) && !lacks_clipped(candidate_),
+        [&](const std::string& id) { return has_statistics(id) && !pairs_.at(id).equal; },
         options_.hands);
     for (Finding& f : seen.findings) {
       take(lines_.at(f.id), "replay", f.ratio);

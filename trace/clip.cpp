@@ -15,6 +15,9 @@ namespace {
 
 constexpr double unit = 0x1p-24;              // of FP32
 constexpr double smallest_normal = 0x1p-126;  // what is smaller may be flushed
+constexpr double side_by_side = 8;            // partial sums
+constexpr double few = 8;  // squares, tensors, ranks, root, sum with e, division, factor (twice)
+constexpr double most_added = 1e-6;  // e
 constexpr std::string_view before_clip = "/grad", behind_clip = "/clipped_grad";
 
 // Of each of these gradients.
@@ -72,6 +75,113 @@ Finding of_another_factor(const std::string& id, const Scaled& one, double usual
   return f;
 }
 
+double norm_of(const std::vector<Scaled>& gradients) {
+  double squares = 0;
+  for (const Scaled& one : gradients) squares += one.squares;
+  return std::sqrt(squares);
+}
+
+bool have_one_factor(const std::vector<Scaled>& gradients) {
+  const double usual = usual_factor(gradients);
+  return std::ranges::all_of(gradients, [&](const Scaled& one) { return one.allows(usual); });
+}
+
+std::string behind(const std::string& name) { return name + std::string(behind_clip); }
+
+std::vector<Finding> of_other_factors(const std::vector<std::string>& names,
+                                      const std::vector<Scaled>& gradients,
+                                      const std::function<bool(const std::string&)>& wanted) {
+  const double usual = usual_factor(gradients);
+  std::vector<Finding> found;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (gradients[i].allows(usual) || !wanted(behind(names[i]))) continue;
+    found.push_back(of_another_factor(behind(names[i]), gradients[i], usual));
+  }
+  return found;
+}
+
+// What a run says of the limit.
+struct OfLimit {
+  double norm = 0, factor = 0;
+  double least = 0, most = 0;  // of ln L
+  double x = 0;                // ln(|x_k| / |r|)
+};
+
+// A partial sum loses u of itself at most by each addition, and is half of what it comes to on average.
+OfLimit limit_of(const std::vector<Scaled>& gradients, double norm_of_reference) {
+  double least = 0, most = infinite, rounded = 0;
+  for (const Scaled& one : gradients) {
+    least = std::max(least, one.least);
+    most = std::min(most, one.most);
+    rounded += static_cast<double>(one.size) / side_by_side / 2 * one.squares;
+  }
+  OfLimit of;
+  of.norm = norm_of(gradients);
+  of.factor = middle(least, most);
+  of.x = std::log(of.norm / norm_of_reference);
+  const double off =
+      (rounded / (of.norm * of.norm) + few) * unit / 2 + most_added / of.norm * std::fabs(of.x);
+  of.least = std::log(least * of.norm) - off;
+  of.most = std::log(most * of.norm) + off;
+  return of;
+}
+
+// By how much intervals of ln L overlap where all runs have this q; below 0: they do not.
+double overlap(const std::vector<OfLimit>& runs, double q) {
+  double least = -infinite, most = infinite;
+  for (const OfLimit& run : runs) {
+    least = std::max(least, run.least - q * run.x);
+    most = std::min(most, run.most - q * run.x);
+  }
+  return most - least;
+}
+
+// At the q with the most, in which it is concave.
+double best_overlap(const std::vector<OfLimit>& runs) {
+  double low = 0, high = 1;
+  while (high - low > 1e-9) {
+    const double a = low + (high - low) / 3, b = high - (high - low) / 3;
+    if (overlap(runs, a) < overlap(runs, b)) {
+      low = a;
+    } else {
+      high = b;
+    }
+  }
+  return std::max({overlap(runs, 0), overlap(runs, low), overlap(runs, 1)});
+}
+
+std::vector<OfLimit> with(std::vector<OfLimit> known, const OfLimit& more) {
+  known.push_back(more);
+  return known;
+}
+
+// Why nothing can be said of the factor's size; empty: something can. The reference is the first.
+std::string why_not_sized(const std::vector<OfLimit>& known, const OfLimit& candidate) {
+  for (const OfLimit& run : with(known, candidate)) {
+    if (!std::isfinite(run.norm)) return "not all of them are finite";
+  }
+  const OfLimit& reference = known.front();
+  if (reference.most >= std::log(reference.norm)) return "the reference clips nothing";
+  if (known.size() == 1) return "no twins of the reference have both";
+  if (best_overlap(known) < 0) return "in reference and twins it is not by their norm";
+  if (overlap(known, 1) >= 0) return "reference and twins allow that it is a constant";
+  return "";
+}
+
+// Of all gradients: a factor that their norm does not make.
+Finding of_another_norm(const std::string& id, const OfLimit& reference, const OfLimit& candidate,
+                        double apart) {
+  const double limit = (reference.least + reference.most) / 2;
+  Finding f{id, "replay", 1 + apart / (candidate.most - candidate.least)};
+  f.value = candidate.factor;
+  f.expected = std::exp(limit) / candidate.norm;
+  f.detail = fmt::format(
+      "all gradients were multiplied by {:.6g}; of their norm before, {:.6g}, the limit of the "
+      "reference and its twins makes {:.6g}",
+      candidate.factor, candidate.norm, *f.expected);
+  return f;
+}
+
 // Those that the run has before and behind.
 std::set<std::string> clipped_in(const Run& run) {
   std::set<std::string> names;
@@ -88,9 +198,11 @@ std::set<std::string> clipped_in(const Run& run) {
 
 Scaled scaled(const Whole& before, const Whole& after) {
   Scaled one;
+  one.size = before.size();
   by_rows(before, after, [&](std::size_t row, const float* xs, const float* ys) {
     for (std::size_t i = 0; i < before.cols; ++i) {
       const double size = std::fabs(xs[i]), y = xs[i] < 0 ? -ys[i] : ys[i];
+      one.squares += size * size + 0 * y;  // not finite, where one of them is not
       if (!std::isfinite(size) || !std::isfinite(y)) continue;
       const double half = ulp(y, after.format) / 2 + unit * std::fabs(y) + smallest_normal;
       const double least = y > half ? (y - half) / size : 0;
@@ -125,34 +237,45 @@ std::string said_too_early(const std::vector<Finding>& findings) {
          "plumb.gradients(), say it behind the sum over ranks";
 }
 
-ClipSeen clips(const Run& reference, const Run& candidate,
+ClipSeen clips(const Run& reference, const Run& candidate, const std::vector<Run>& twins, bool all,
                const std::function<bool(const std::string&)>& wanted, const Hands& hands) {
-  const std::set<std::string> of_reference = clipped_in(reference),
-                              of_candidate = clipped_in(candidate);
-  std::vector<std::string> names;
-  std::ranges::set_intersection(of_reference, of_candidate, std::back_inserter(names));
-  const auto id_of = [](const std::string& name) { return name + std::string(behind_clip); };
-  if (std::ranges::none_of(names, [&](const auto& name) { return wanted(id_of(name)); })) return {};
-  const auto factor_of = [&](const Run& run, std::vector<Scaled>& of) {
-    of = all_scaled(run, names, hands);
-    return usual_factor(of);
-  };
-  std::vector<Scaled> r, c;
-  const double usual_of_reference = factor_of(reference, r);
-  if (!std::ranges::all_of(r, [&](const Scaled& one) { return one.allows(usual_of_reference); })) {
+  const std::set<std::string> names = clipped_in(reference), there = clipped_in(candidate);
+  std::vector<std::string> both;
+  std::ranges::set_intersection(names, there, std::back_inserter(both));
+  if (std::ranges::none_of(both, [&](const auto& name) { return wanted(behind(name)); })) return {};
+  const std::vector<Scaled> r = all_scaled(reference, both, hands);
+  if (!have_one_factor(r)) {
     return {{},
             "gradients behind a clip are not judged by those before: the reference's were not "
             "multiplied by one factor"};
   }
-  const double usual = factor_of(candidate, c);
-  ClipSeen seen;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (c[i].allows(usual) || !wanted(id_of(names[i]))) continue;
-    seen.findings.push_back(of_another_factor(id_of(names[i]), c[i], usual));
+  const std::vector<Scaled> c = all_scaled(candidate, both, hands);
+  ClipSeen seen{of_other_factors(both, c, wanted), ""};
+  if (!seen.findings.empty()) return seen;
+  seen.note = fmt::format("{} behind a clip are those before it, times {:.6g}",
+                          how_many(both.size(), "gradient"), usual_factor(c));
+  const double norm = norm_of(r);
+  std::vector<OfLimit> known{limit_of(r, norm)};
+  for (const Run& twin : twins) {
+    if (std::ranges::includes(clipped_in(twin), both))
+      known.push_back(limit_of(all_scaled(twin, both, hands), norm));
   }
-  if (seen.findings.empty()) {
-    seen.note = fmt::format("{} behind a clip are those before it, times {:.6g}",
-                            how_many(names.size(), "gradient"), usual);
+  const OfLimit here = limit_of(c, norm);
+  const auto is_fp16 = [&](const std::string& name) {
+    return reference.values.at(behind(name)).format == fp16;
+  };
+  std::string why = why_not_sized(known, here);
+  if (std::ranges::any_of(both, is_fp16)) why = "a norm in FP16 is hardly told from one in FP32";
+  if (both.size() < names.size()) why = "the candidate lacks some";
+  if (!all) why = "others were clipped with them, which were not traced";
+  if (!why.empty()) {
+    seen.note += "; its size is not judged: " + why;
+  } else if (const double apart = -best_overlap(with(known, here)); apart <= 0) {
+    seen.note += ", by their norm as in reference and twins";
+  } else {
+    const auto largest = std::ranges::max_element(c, {}, &Scaled::squares) - c.begin();
+    const std::string id = behind(both[static_cast<std::size_t>(largest)]);
+    seen = {{of_another_norm(id, known.front(), here, apart)}, ""};
   }
   return seen;
 }

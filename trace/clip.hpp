@@ -8,13 +8,27 @@
 //
 // A gradient that does not allow the factor that most allow was not clipped with the others. Whether
 // all are clipped by one factor the reference says: where its own are not (each value by itself, each
-// layer by its own norm), nobody is judged. Of the factor's size nothing is said: twins judge that.
+// layer by its own norm), nobody is judged.
 //
-// COSTS    a pass over the gradients of both runs
+// Where one factor fits, its size is judged by the norm |x| of all gradients: c |x| is the limit L in all
+// runs. Each run k leaves an interval of ln L, as wide as that of its c and as the norm is rounded. Whether
+// it is a norm of these gradients alone, in FP32, reference and twins say:
+//
+//   ln c_k + ln |x_k| = ln L + q ln(|x_k| / |r|)        0 <= q <= 1, |r| of the reference
+//
+// has q = 0 then; 1 where c is a constant, or the norm is rounded to a short format; something between
+// where other gradients count, too. Only if these runs allow some q, but not 1, the candidate has to fit
+// them with one q and L. (Of gradients in FP16 nothing is said: a norm in FP16 has steps so small that
+// twins hardly tell it from one in FP32.)
+//
+// ASSUMES  squares of a gradient are added up in FP32 by eight partial sums or more, as vector
+//          instructions do, each of which grows evenly
+// COSTS    a pass over the gradients of each run
 // TESTED   tests/trace/clip_test.cpp
-// SOURCES  twins.md G5
+// SOURCES  twins.md G5; c = L / (|x| + e), e of 1e-6 in PyTorch 2.11 and Megatron-LM, and here at most
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,15 +40,17 @@
 
 namespace plumb::trace {
 
-// The factors that all elements of a gradient allow: none where least > most.
+// The factors that all elements of a gradient allow: none where least > most. And its size, before.
 struct Scaled {
   double least = 0, most = infinite;
+  double squares = 0;                           // their sum
+  std::size_t size = 0;                         // how many
   Finding::At asks_least = {}, asks_most = {};  // the elements that allow no less, and no more
   bool fits() const { return least <= most; }
   bool allows(double factor) const { return least <= factor && factor <= most; }
 };
 
-// Elements that are not finite are left out.
+// Elements that are not finite are left out; the sum of squares is not finite then.
 Scaled scaled(const Whole& before, const Whole& after);
 
 // Has the run this gradient before a clip alone, and others behind it?
@@ -48,9 +64,10 @@ struct ClipSeen {
   std::string note;               // what was found right, or was not judged and why
 };
 
-// Judges the gradients of all weights that both runs have before and behind. `wanted` says of which
-// findings are told; nothing is seen where none is wanted.
-ClipSeen clips(const Run& reference, const Run& candidate,
+// Judges the gradients of all weights that both runs have before and behind. `twins`: of the reference,
+// without which the factor's size is not judged; `all`: are these all gradients? `wanted` says of which findings are told; nothing is
+// seen where none is wanted.
+ClipSeen clips(const Run& reference, const Run& candidate, const std::vector<Run>& twins, bool all,
                const std::function<bool(const std::string&)>& wanted, const Hands& hands);
 
 }  // namespace plumb::trace

@@ -543,7 +543,7 @@ class _Run:
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
         self.backward, self.root, self.taking, self.stepped, self.within = 0, None, True, [], []
-        self.turned, self.chosen, self.not_rewritten, self.clipped = [0, 0], {}, set(), {}
+        self.turned, self.chosen, self.not_rewritten, self.clipped, self.clips_others = [0, 0], {}, set(), {}, False
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
             if self._main(p) is not p:
@@ -982,9 +982,12 @@ class _Run:
         """Gradients as they are now; what the optimizer gets is another tensor. The first call of a step counts."""
         for p in parameters if self.taking else ():
             name = self.names.get(p)
-            if name is not None and _gradient(p) is not None and name not in self.clipped:
+            if _gradient(p) is None or name in self.clipped:
+                continue
+            if name is not None:
                 self._gradient(p, name, "grad", made_by=self._gradient_made_by(p, name))
                 self.clipped[name] = name + "/clipped_grad"
+            self.clips_others = self.clips_others or name is None or f"{name}/grad" not in self.taken
 
     def _gradients(self, optimizer):
         for p, name in self.names.items():
@@ -1298,6 +1301,8 @@ class _Run:
         write_rank(folder, self.at, self.rank, {
             name: stored(dtype, x.shape, ctypes.string_at(x.data_ptr(), x.numel() * x.element_size()), **says)
             for name, (dtype, x, says) in self.taken.items()})
+        if self.clips_others:
+            may_differ = {**may_differ, "clipped": "not all gradients are here"}
         if self.rank == 0:
             write_manifest(folder, producer="torch", version=torch.__version__, ranks=self.ranks, steps=steps,
                            mesh=self.mesh, must_agree=self.agree, may_differ=may_differ)

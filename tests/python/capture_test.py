@@ -477,6 +477,13 @@ class Capture(unittest.TestCase):
             self.assertEqual(says["blocks.0.fc.weight/grad"]["made_by"]["op"], "gemm")
             orders = [says[f"words.weight/{of}"]["order"] for of in ("grad", "clipped_grad", "exp_avg", "param")]
             self.assertEqual(orders, sorted(set(orders)))
+        def told(**options):
+            folder = steps(asked="1", count=2, clip=clips["norm"], **options)[2]
+            return json.loads(pathlib.Path(folder, "manifest.json").read_text()).get("may_differ", {}).get("clipped")
+
+        self.assertIsNone(told())
+        for some in {"only": "words"}, {"skip": "norm.weight/grad"}:
+            self.assertEqual(told(**some), "not all gradients are here", some)
         self.assertIs(nn.utils.clip_grad_norm_, by_name)  # all is as it was
         plumb.gradients()
 

@@ -54,7 +54,8 @@ struct Job {
 };
 
 ClipSeen seen_of(Job reference, Job candidate) {
-  return clips(reference.run(), candidate.run(), [](const std::string&) { return true; }, {});
+  return clips(reference.run(), candidate.run(), {}, true, [](const std::string&) { return true; },
+               {});
 }
 
 TEST(Clip, HasOneFactorInEveryFormat) {
@@ -142,6 +143,190 @@ TEST(Clip, OfWhatOneRunLacksIsLeftAlone) {
   EXPECT_TRUE(seen_of(Job(1, bf16, 0.25F), job).note.starts_with("4 gradients"));
   job.gradients.clear();
   EXPECT_EQ(seen_of(Job(1, bf16, 0.25F), job).note, "");
+}
+
+// A norm as jobs compute it.
+struct Norm {
+  std::size_t lanes = 8;       // partial sums side by side
+  std::size_t shards = 1;      // of each gradient, added behind one another
+  float counted = 1;           // how often the first gradient is
+  const Format* kept = &fp32;  // of each gradient and of all
+  bool added = true;           // 1e-6
+  float limit = 1;
+};
+
+float sum_of_squares(const float* x, std::size_t n, std::size_t lanes) {
+  std::vector<float> sums(lanes);
+  for (std::size_t i = 0; i < n; ++i) sums[i % lanes] += x[i] * x[i];
+  return std::accumulate(sums.begin(), sums.end(), 0.0F);
+}
+
+void clip(Job& job, const Norm& how) {
+  float squares = 0;
+  for (std::size_t i = 0; i < job.gradients.size(); ++i) {
+    const Tensor& x = job.gradients[i];
+    float sum = 0;
+    for (std::size_t k = 0; k < how.shards; ++k) {
+      const std::size_t begin = k * x.size() / how.shards, end = (k + 1) * x.size() / how.shards;
+      sum += sum_of_squares(x.values.data() + begin, end - begin, how.lanes);
+    }
+    const float norm = round_to(std::sqrt(sum), *how.kept);
+    squares += norm * norm * (i == 0 ? how.counted : 1);
+  }
+  const float norm = round_to(std::sqrt(squares), *how.kept);
+  const float factor = std::min(1.0F, how.limit / (norm + (how.added ? 1e-6F : 0)));
+  for (std::size_t i = 0; i < job.gradients.size(); ++i)
+    job.clipped[i] = times(job.gradients[i], factor, job.format);
+}
+
+// A reference, a candidate and four twins, whose gradients differ by some parts in a thousand.
+struct Jobs {
+  Job reference, candidate;
+  std::vector<Job> twins;
+
+  Jobs(unsigned seed, const Format& format, const Norm& usual, const Norm& of_candidate,
+       double apart = 0.003)
+      : reference(seed, format, 1), candidate(other(seed, 1, format, apart)) {
+    clip(reference, usual);
+    clip(candidate, of_candidate);
+    for (unsigned k = 2; k < 6; ++k) {
+      twins.push_back(other(seed, k, format, apart));
+      clip(twins.back(), usual);
+    }
+  }
+  static Job other(unsigned seed, unsigned noise, const Format& format, double apart) {
+    Job job(seed, format, 1);
+    std::mt19937 random(noise);
+    std::normal_distribution<double> normal;
+    for (Tensor& x : job.gradients)
+      x = times(std::move(x), static_cast<float>(1 + apart * normal(random)), format);
+    return job;
+  }
+  ClipSeen seen(bool all = true) {
+    std::vector<trace::Run> runs;
+    for (Job& twin : twins) runs.push_back(twin.run());
+    return clips(reference.run(), candidate.run(), runs, all,
+                 [](const std::string&) { return true; }, {});
+  }
+  // That accuses nobody.
+  std::string note() {
+    const ClipSeen told = seen();
+    EXPECT_TRUE(told.findings.empty()) << told.findings.front().detail;
+    return told.note;
+  }
+};
+
+TEST(ClipByNorm, HasOneLimitHoweverSquaresAreAdded) {
+  int sized = 0, all = 0;
+  for (unsigned seed = 1; seed <= static_cast<unsigned>(effort(40)); ++seed) {
+    for (const Format& format : {fp32, bf16}) {
+      Norm usual{.added = seed % 2 == 0, .limit = 0.5F / static_cast<float>(seed)};
+      Norm other = usual;
+      other.lanes = seed % 3 == 0 ? 8 : 64;
+      other.shards = 1 + seed % 4;
+      Jobs jobs(seed, format, usual, other);
+      sized += jobs.note().ends_with(", by their norm as in reference and twins") ? 1 : 0;
+      ++all;
+    }
+  }
+  EXPECT_GE(sized, all * 3 / 4);  // a factor near a power of two leaves BF16's bits as they are
+}
+
+// The norm is off by half of what is counted once more.
+TEST(ClipByNorm, ThatCountsAGradientTwiceIsFound) {
+  int found = 0, all = 0;
+  for (unsigned seed = 1; seed <= static_cast<unsigned>(effort(20)); ++seed) {
+    for (const Format& format : {fp32, bf16}) {
+      Job job(seed, format, 1);
+      std::vector<double> squares;
+      for (const Tensor& x : job.gradients) {
+        squares.push_back(
+            std::inner_product(x.values.begin(), x.values.end(), x.values.begin(), 0.0));
+      }
+      const double whole = std::accumulate(squares.begin(), squares.end(), 0.0);
+      const auto more = static_cast<float>(1e-3 * whole / squares[0]);  // a factor of 1 - 0.0005
+      Jobs jobs(seed, format, {}, {.counted = 1 + more});
+      const ClipSeen seen = jobs.seen();
+      ++all;
+      if (seen.findings.empty() && format == bf16) continue;  // a factor near a power of two
+      ASSERT_EQ(seen.findings.size(), 1U) << seed << " " << format.name << " " << seen.note;
+      ++found;
+      const Finding& f = seen.findings.front();
+      EXPECT_TRUE(f.id.ends_with("/clipped_grad"));
+      EXPECT_EQ(f.statistic, "replay");
+      EXPECT_GT(f.ratio, 1);
+      EXPECT_NEAR(*f.expected / *f.value - 1, 5e-4, 2e-4);
+    }
+  }
+  EXPECT_GE(found, all * 3 / 4);
+}
+
+// Its factor has eight bits: a healthy candidate's may be the next one.
+TEST(ClipByNorm, InAShortFormatIsNotJudged) {
+  for (unsigned seed = 1; seed <= static_cast<unsigned>(effort(100)); ++seed) {
+    for (const double apart : {0.0002, 0.003}) {
+      const Norm usual{.kept = &bf16};
+      Jobs jobs(seed, bf16, usual, usual, apart);
+      EXPECT_NE(jobs.note().find("its size is not judged: "), std::string::npos) << jobs.note();
+    }
+  }
+}
+
+// Of more gradients than were traced, and nobody says so. What they add varies by itself: that the runs fit a
+// limit, and the candidate does not, is a rare chance.
+TEST(ClipByNorm, OfOtherGradientsTooAccusesHardlyAnybody) {
+  const int runs = effort(200);
+  int accused = 0, judged = 0;
+  for (int seed = 1; seed <= runs; ++seed) {
+    Jobs jobs(static_cast<unsigned>(seed), bf16, {}, {});
+    const auto forget = [](Job& job) {
+      job.gradients.pop_back();
+      job.clipped.pop_back();
+    };
+    forget(jobs.reference);
+    forget(jobs.candidate);
+    std::ranges::for_each(jobs.twins, forget);
+    const ClipSeen seen = jobs.seen();
+    accused += static_cast<int>(seen.findings.size());
+    judged += seen.note.find("not judged") == std::string::npos ? 1 : 0;
+    EXPECT_TRUE(jobs.seen(false).findings.empty());
+    EXPECT_TRUE(
+        jobs.seen(false).note.ends_with("others were clipped with them, which were not traced"));
+  }
+  EXPECT_LE(accused, 1 + runs / 50);
+  EXPECT_LT(judged, runs);
+}
+
+TEST(ClipByNorm, IsNotJudgedWhereNothingTellsWhichItIs) {
+  const auto why = [](Jobs jobs) { return jobs.note().substr(jobs.note().find("; ") + 2); };
+  Jobs usual(1, bf16, {}, {});
+  Jobs alone = usual;
+  alone.twins.clear();
+  EXPECT_EQ(why(alone), "its size is not judged: no twins of the reference have both");
+  EXPECT_EQ(why(Jobs(1, bf16, {}, {}, 0)),
+            "its size is not judged: reference and twins allow that it is a constant");
+  EXPECT_EQ(why(Jobs(1, bf16, {.limit = 1e6F}, {.limit = 1e6F})),
+            "its size is not judged: the reference clips nothing");
+  EXPECT_EQ(why(Jobs(1, fp16, {}, {.counted = 2})),
+            "its size is not judged: a norm in FP16 is hardly told from one in FP32");
+  Jobs lacks = usual;
+  lacks.candidate.gradients.pop_back();
+  lacks.candidate.clipped.pop_back();
+  EXPECT_EQ(why(lacks), "its size is not judged: the candidate lacks some");
+  Jobs damaged(1, bf16, {}, {.counted = 2});
+  damaged.candidate.gradients[0](0, 0) = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(why(damaged), "its size is not judged: not all of them are finite");
+  Jobs another = usual;
+  clip(another.twins[1], {.limit = 1.1F});
+  EXPECT_EQ(why(another), "its size is not judged: in reference and twins it is not by their norm");
+}
+
+// A gradient that is wrong before changes the norm, and the limit stays.
+TEST(ClipByNorm, OfAWrongGradientIsRight) {
+  Jobs jobs(2, bf16, {}, {});
+  for (Tensor& x : jobs.candidate.gradients) x = times(std::move(x), 1.3F, bf16);
+  clip(jobs.candidate, {});
+  EXPECT_TRUE(jobs.note().ends_with(", by their norm as in reference and twins")) << jobs.note();
 }
 
 // The whole way: what a producer traced before its clip and behind it.
