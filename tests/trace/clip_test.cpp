@@ -136,6 +136,27 @@ TEST(Clip, IsNotJudgedWhereTheReferenceHasSeveralFactors) {
       << seen.note;
 }
 
+TEST(Clip, OfARunThatLeftOneOutIsToldFromOneThatLostIt) {
+  Job job(1, bf16, 0.25F);
+  trace::Run run = job.run();
+  run.values.erase("w2/clipped_grad");
+  EXPECT_TRUE(was_not_clipped(run, "w2/clipped_grad"));
+  EXPECT_FALSE(was_not_clipped(run, "w2/grad"));
+  EXPECT_FALSE(was_not_clipped(run, "another/clipped_grad"));
+  std::erase_if(run.values, [](const auto& one) { return one.first.ends_with("/clipped_grad"); });
+  EXPECT_FALSE(was_not_clipped(run, "w2/clipped_grad"));  // nobody clips
+}
+
+TEST(Clip, ThatBeginsBeforeTheSumOverRanksIsToldOnce) {
+  const auto of = [](const std::string& id) {
+    return Finding{id, "structure", infinite, "replicas disagree: ranks 0 and 1 hold ..."};
+  };
+  EXPECT_NE(said_too_early({of("a/grad"), of("b/grad")}), "");
+  EXPECT_EQ(said_too_early({of("a/grad")}), "");
+  EXPECT_EQ(said_too_early({of("a/grad"), of("b/grad"), of("b/clipped_grad")}), "");
+  EXPECT_EQ(said_too_early({of("m0/a/out"), of("m0/b/out")}), "");
+}
+
 TEST(Clip, OfWhatOneRunLacksIsLeftAlone) {
   Job job(1, bf16, 0.25F);
   job.gradients.pop_back();
@@ -442,6 +463,7 @@ TEST_F(Clips, ThatAreWrongSinceOneGradientIsAreNotToBlame) {
   ASSERT_EQ(v.exit_code(), 1) << text_report(v);
   EXPECT_EQ(v.blamed, wrong + "/grad");
   EXPECT_GT(v.findings.size(), names_.size() / 2);
+  EXPECT_EQ(v.unexplained, 0U) << text_report(v);
 }
 
 }  // namespace

@@ -61,6 +61,29 @@ TEST(Together, HoldsItsLevelWhateverTheReferenceShares) {
   }
 }
 
+TEST(CommonSlope, IsThatOfMostAndTheOthersAreTold) {
+  const std::vector<double> draws{1e-4, -2e-4, 1e-4, 1e-4};
+  std::vector<Measured> all{gradient("a/grad", 1, draws, -0.12), gradient("b/grad", 1, draws, 0.76),
+                            gradient("c/grad", 1, draws, -0.121),
+                            gradient("d/grad", 1, draws, -0.119), gradient("e/grad", 1, draws, 0)};
+  const std::set<std::string> found{"a/grad", "b/grad", "c/grad", "d/grad"};
+  const auto common = common_slope(all, found);
+  ASSERT_TRUE(common);
+  EXPECT_EQ(common->slope, -0.119);
+  EXPECT_EQ(common->near, 3U);
+  EXPECT_EQ(common->found, 4U);
+  EXPECT_EQ(common->others, std::vector<std::string>{"b/grad"});
+  EXPECT_EQ(
+      in_words(*common),
+      "3 of 4 gradients that are found differ by one slope, -0.12: something multiplied all of "
+      "them, as a clip does where others are wrong (plumb.gradients() before it tells which). "
+      "By another: b/grad");
+  EXPECT_FALSE(common_slope(all, {"a/grad", "c/grad"}));            // too few
+  EXPECT_FALSE(common_slope(all, {"a/grad", "b/grad", "e/grad"}));  // of one slope only one
+  all.push_back(gradient("a/clipped_grad", 1, draws, 0));           // then the first is known
+  EXPECT_FALSE(common_slope(all, found));
+}
+
 TEST(Together, IsTheLengthOfOneVector) {
   const std::vector<double> draws{1e-4, -2e-4, 1e-4, 1e-4};
   const auto seen = gradients_together(

@@ -177,6 +177,34 @@ TEST_F(TwinTraces, SayThatAnUpdateFarBeyondThemIsNotExplained) {
   EXPECT_EQ(verdict().exit_code(), 0);
 }
 
+// A weight that is made of a gradient that is found needs no other reason; told by the slope's sign.
+TEST_F(TwinTraces, TellThatAnUpdateFollowsFromWhatIsFound) {
+  const auto last = std::ranges::find_if(
+      one_.nodes, [](const Node& node) { return node.phase == Phase::optimizer; });
+  const std::string id = last->outputs.back();
+  const auto gradient = std::ranges::find_if(
+      r_.values, [](const auto& one) { return one.first.ends_with("fc1.weight/main_grad"); });
+  for (Trace& twin : twins_) {
+    const Tensor& x = *r_.values.at(id);
+    twin.ranks[0].shards[id] = {whole(x.rows, x.cols), x, r_.formats.at(id)};
+  }
+  change(id, [](Tensor& x) { scale(x, 1.5F); });
+  EXPECT_EQ(verdict().unexplained, 1U);
+  change(gradient->first, [](Tensor& x) { scale(x, 0.5F); });
+  const Verdict v = verdict();
+  ASSERT_EQ(v.exit_code(), 1) << text_report(v);
+  EXPECT_EQ(v.blamed, gradient->first);
+  EXPECT_EQ(v.unexplained, 0U) << text_report(v);
+  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const std::string& why) {
+    return why.starts_with(id + ": by ") &&
+           why.ends_with("may be made from a tensor that is found");
+  })) << text_report(v);
+  EXPECT_NE(v.findings.front().detail.find("the slope of the difference on the reference is -0.5"),
+            std::string::npos)
+      << v.findings.front().detail;
+  EXPECT_LT(*v.findings.front().value, 0);
+}
+
 // The sum that a producer did not know: what no twin moves, and the candidate has otherwise.
 TEST_F(TwinTraces, AccuseNothingThatNoTwinMovesNorWhatIsMadeFromIt) {
   const std::string still = "m0/layers.0.norm1/out";
