@@ -29,11 +29,11 @@ struct Job {
   Format format;
   Merged merged = {};
 
-  Job(unsigned seed, const Format& of, float factor) : format(of) {
+  Job(unsigned seed, const Format& of, float factor, std::size_t larger = 1) : format(of) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     for (const std::size_t rows : {40, 7, 1, 90, 12}) {
-      Tensor x(rows, 33);
+      Tensor x(rows * larger, 33);
       const float size = std::exp(2 * normal(random));
       for (float& v : x.values) v = round_to(normal(random) * size, format);
       gradients.push_back(std::move(x));
@@ -206,17 +206,18 @@ struct Jobs {
   std::vector<Job> twins;
 
   Jobs(unsigned seed, const Format& format, const Norm& usual, const Norm& of_candidate,
-       double apart = 0.003)
-      : reference(seed, format, 1), candidate(other(seed, 1, format, apart)) {
+       double apart = 0.003, std::size_t larger = 1)
+      : reference(seed, format, 1, larger), candidate(other(seed, 1, format, apart, larger)) {
     clip(reference, usual);
     clip(candidate, of_candidate);
     for (unsigned k = 2; k < 6; ++k) {
-      twins.push_back(other(seed, k, format, apart));
+      twins.push_back(other(seed, k, format, apart, larger));
       clip(twins.back(), usual);
     }
   }
-  static Job other(unsigned seed, unsigned noise, const Format& format, double apart) {
-    Job job(seed, format, 1);
+  static Job other(unsigned seed, unsigned noise, const Format& format, double apart,
+                   std::size_t larger) {
+    Job job(seed, format, 1, larger);
     std::mt19937 random(noise);
     std::normal_distribution<double> normal;
     for (Tensor& x : job.gradients)
@@ -251,6 +252,13 @@ TEST(ClipByNorm, HasOneLimitHoweverSquaresAreAdded) {
     }
   }
   EXPECT_GE(sized, all * 3 / 4);  // a factor near a power of two leaves BF16's bits as they are
+}
+
+// A sum of as many numbers loses more than its last bits, and otherwise in another order.
+TEST(ClipByNorm, HasOneLimitWhereManySquaresAreAddedInARow) {
+  const Norm in_a_row{.lanes = 8}, spread{.lanes = 4096};
+  Jobs jobs(3, fp32, in_a_row, spread, 0.003, 200);
+  EXPECT_TRUE(jobs.note().ends_with(", by their norm as in reference and twins")) << jobs.note();
 }
 
 // The norm is off by half of what is counted once more.
