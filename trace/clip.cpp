@@ -273,9 +273,10 @@ ClipSeen clips(const Run& reference, const Run& candidate, const std::vector<Run
   } else if (const double apart = -best_overlap(with(known, here)); apart <= 0) {
     seen.note += ", by their norm as in reference and twins";
   } else {
-    const auto largest = std::ranges::max_element(c, {}, &Scaled::squares) - c.begin();
-    const std::string id = behind(both[static_cast<std::size_t>(largest)]);
-    seen = {{of_another_norm(id, known.front(), here, apart)}, ""};
+    // All are wrong alike: the first by name stands for them.
+    const auto first =
+        std::ranges::find_if(both, [&](const auto& name) { return wanted(behind(name)); });
+    seen = {{of_another_norm(behind(*first), known.front(), here, apart)}, ""};
   }
   return seen;
 }
