@@ -66,7 +66,6 @@ bool has_clipped(const std::vector<Measured>& all) { return std::ranges::any_of(
 
 std::optional<CommonSlope> common_slope(const std::vector<Measured>& all,
                                         const std::set<std::string>& found) {
-  if (has_clipped(all)) return {};
   std::vector<std::pair<double, std::string>> slopes;
   for (const Measured& m : all) {
     if (is_gradient(m) && found.contains(m.id))
@@ -74,7 +73,7 @@ std::optional<CommonSlope> common_slope(const std::vector<Measured>& all,
   }
   if (slopes.size() < 3) return {};
   std::ranges::sort(slopes);
-  CommonSlope common{slopes[slopes.size() / 2].first, 0, slopes.size(), {}};
+  CommonSlope common{slopes[slopes.size() / 2].first, 0, slopes.size(), {}, has_clipped(all)};
   for (const auto& [slope, id] : slopes) {
     if (std::fabs(slope - common.slope) <= 0.1 * std::fabs(common.slope)) {
       ++common.near;
@@ -90,9 +89,9 @@ std::string in_words(const CommonSlope& common) {
       "{} of {} gradients that are found differ by one slope, {:.2g}: something multiplied all of them",
       common.near, common.found, common.slope);
   if (common.others.empty()) return words;
-  words += fmt::format(
-      ", as a clip does where others are wrong (plumb.gradients() before it tells which). By another: {}",
-      common.others.front());
+  if (!common.before_clip)
+    words += ", as a clip does where others are wrong (plumb.gradients() before it tells which)";
+  words += ". By another: " + common.others.front();
   if (common.others.size() > 1) words += fmt::format(" and {} more", common.others.size() - 1);
   return words;
 }

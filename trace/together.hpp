@@ -43,10 +43,10 @@ struct CommonSlope {
   double slope = 0;
   std::size_t near = 0, found = 0;  // of those that are found: by that slope, to a tenth of it; all
   std::vector<std::string> others;  // found by another slope
+  bool before_clip = false;         // are they traced before a clip?
 };
 
-// Of the gradients in `found`, if three or more, and most of them, have one. Nothing where they are
-// traced before a clip, too.
+// Of the gradients in `found`, if three or more, and most of them, have one.
 std::optional<CommonSlope> common_slope(const std::vector<Measured>& all,
                                         const std::set<std::string>& found);
 std::string in_words(const CommonSlope& common);

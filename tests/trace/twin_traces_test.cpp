@@ -220,7 +220,7 @@ TEST_F(TwinTraces, AccuseNothingThatNoTwinMovesNorWhatIsMadeFromIt) {
   }));
   EXPECT_TRUE(std::ranges::none_of(v.lines, [&](const Line& l) { return l.id == still; }));
   EXPECT_NE(
-      headline(v).find(fmt::format("; not judged, though different: {} that may be made from such",
+      headline(v).find(fmt::format("; not judged, though different: {} that may follow from these",
                                    v.unjudged - v.unexplained - v.of_optimizer)),
       std::string::npos)
       << headline(v);

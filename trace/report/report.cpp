@@ -118,8 +118,8 @@ std::string left_out_of(const Verdict& v) {
     if (n > 0) parts.push_back(how_many(n, one, many));
   };
   if (!v.findings.empty()) add(v.unexplained, "that nothing explains", "that nothing explains");
-  add(v.unjudged - v.unexplained - v.of_optimizer - v.last_bits, "that may be made from such",
-      "that may be made from such");
+  add(v.unjudged - v.unexplained - v.of_optimizer - v.last_bits, "that may follow from these",
+      "that may follow from these");
   add(v.of_optimizer, "that the optimizer made", "that the optimizer made");
   add(v.last_bits, "number by its last bit", "numbers by their last bits");
   return parts.empty() ? "" : "; not judged, though different: " + joined(parts);
