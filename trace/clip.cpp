@@ -159,6 +159,7 @@ std::vector<OfLimit> with(std::vector<OfLimit> known, const OfLimit& more) {
 std::string why_not_sized(const std::vector<OfLimit>& known, const OfLimit& candidate) {
   for (const OfLimit& run : with(known, candidate)) {
     if (!std::isfinite(run.norm)) return "not all of them are finite";
+    if (run.norm == 0) return "all of them are zero";
   }
   const OfLimit& reference = known.front();
   if (reference.most >= std::log(reference.norm)) return "the reference clips nothing";
@@ -176,8 +177,8 @@ Finding of_another_norm(const std::string& id, const OfLimit& reference, const O
   f.value = candidate.factor;
   f.expected = std::exp(limit) / candidate.norm;
   f.detail = fmt::format(
-      "all gradients were multiplied by {:.6g}; of their norm before, {:.6g}, the limit of the "
-      "reference and its twins makes {:.6g}",
+      "all gradients were multiplied by {:.6g}; of their norm before, {:.6g}, the reference's limit "
+      "makes {:.6g}",
       candidate.factor, candidate.norm, *f.expected);
   return f;
 }

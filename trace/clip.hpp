@@ -25,7 +25,7 @@
 //          instructions do, each of which grows evenly
 // COSTS    a pass over the gradients of each run
 // TESTED   tests/trace/clip_test.cpp
-// SOURCES  twins.md G5; c = L / (|x| + e), e of 1e-6 in PyTorch 2.11 and Megatron-LM, and here at most
+// SOURCES  twins.md G5; c = L / (|x| + e), e of 1e-6 in PyTorch 2.15 and megatron-core 0.16.1, here at most
 #pragma once
 
 #include <cstddef>
@@ -65,8 +65,8 @@ struct ClipSeen {
 };
 
 // Judges the gradients of all weights that both runs have before and behind. `twins`: of the reference,
-// without which the factor's size is not judged; `all`: are these all gradients? `wanted` says of which findings are told; nothing is
-// seen where none is wanted.
+// without which the factor's size is not judged; `all`: are these all gradients that were clipped?
+// `wanted` says of which findings are told; nothing is seen where none is wanted.
 ClipSeen clips(const Run& reference, const Run& candidate, const std::vector<Run>& twins, bool all,
                const std::function<bool(const std::string&)>& wanted, const Hands& hands);
 

@@ -345,6 +345,11 @@ TEST(ClipByNorm, IsNotJudgedWhereNothingTellsWhichItIs) {
   Jobs damaged(1, bf16, {}, {.counted = 2});
   damaged.candidate.gradients[0](0, 0) = std::numeric_limits<float>::infinity();
   EXPECT_EQ(why(damaged), "its size is not judged: not all of them are finite");
+  Jobs zeros = usual;
+  for (auto* of : {&zeros.candidate.gradients, &zeros.candidate.clipped}) {
+    for (Tensor& x : *of) std::ranges::fill(x.values, 0.0F);
+  }
+  EXPECT_EQ(why(zeros), "its size is not judged: all of them are zero");
   Jobs another = usual;
   clip(another.twins[1], {.limit = 1.1F});
   EXPECT_EQ(why(another), "its size is not judged: in reference and twins it is not by their norm");
