@@ -262,12 +262,14 @@ Matrix<T> rows_in(const std::vector<std::size_t>& order, const Matrix<T>& x) {
   return y;
 }
 
-// Wraps the one output of an operation. ({std::move(y)} would copy it.)
-template <class T>
-std::vector<Matrix<T>> single_output(Matrix<T>&& y) {
-  std::vector<Matrix<T>> outputs;
-  outputs.push_back(std::move(y));
-  return outputs;
+// Wraps the outputs of an operation. ({std::move(y)} would copy it.)
+template <class T, class... Others>
+std::vector<Matrix<T>> as_outputs(Matrix<T>&& first, Others&&... others) {
+  std::vector<Matrix<T>> all;
+  all.reserve(1 + sizeof...(others));
+  all.push_back(std::move(first));
+  (all.push_back(std::move(others)), ...);
+  return all;
 }
 
 // Slice i of `parts` equal slices of [0, n).

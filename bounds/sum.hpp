@@ -172,6 +172,14 @@ class SumTable {
       as_asked_[i * sums_.cols + j].add(x);
     }
   }
+  // Adds one number to each sum.
+  void add_to_each(const T* x) {
+    if (promised_) {
+      for (std::size_t e = 0; e < sums_.size(); ++e) sums_.values[e] += x[e];
+    } else {
+      for (std::size_t e = 0; e < sums_.size(); ++e) as_asked_[e].add(x[e]);
+    }
+  }
   void add_product(std::size_t i, std::size_t j, const T& a, const T& b) {
     using std::fma;
     if (promised_) {

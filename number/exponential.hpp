@@ -36,7 +36,7 @@ inline constexpr auto inverse_factorials = [] {
 }();
 }  // namespace exponentials_of
 
-inline float exp(float x) {
+[[gnu::always_inline]] inline float exp(float x) {
   using namespace exponentials_of;
   constexpr double lowest = -104, highest = 89;  // there: 0 and infinity
   double z = static_cast<double>(x);             // NaN stays: no comparison holds of it

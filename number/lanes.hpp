@@ -8,6 +8,7 @@
 // TESTED   tests/number/rounding_test.cpp, tests/number/rows_test.cpp
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -35,6 +36,26 @@ inline double largest_of(const Doubles& c) {
   return largest;
 }
 
+// Folded in halves: sixteen steps one after the other would cost more than a short row does.
+inline float largest_of(const Floats& x) {
+  std::array<float, lanes> of;
+  std::memcpy(of.data(), &x, sizeof x);
+  using Half = float __attribute__((vector_size(2 * lanes)));
+  Half low, high;
+  std::memcpy(&low, of.data(), sizeof low);
+  std::memcpy(&high, of.data() + lanes / 2, sizeof high);
+  low = low < high ? high : low;
+  using Quarter = float __attribute__((vector_size(lanes)));
+  std::memcpy(of.data(), &low, sizeof low);
+  Quarter first, second;
+  std::memcpy(&first, of.data(), sizeof first);
+  std::memcpy(&second, of.data() + lanes / 4, sizeof second);
+  first = first < second ? second : first;
+  const float one = first[0] < first[1] ? first[1] : first[0];
+  const float other = first[2] < first[3] ? first[3] : first[2];
+  return one < other ? other : one;
+}
+
 // wide = eight numbers of FP32, which GCC 12 widens in halves.
 inline void widen(const float* x, Doubles& wide) {
 #if defined(__AVX512F__) && !defined(__clang__)
@@ -44,6 +65,18 @@ inline void widen(const float* x, Doubles& wide) {
   Half narrow;
   std::memcpy(&narrow, x, sizeof narrow);
   wide = __builtin_convertvector(narrow, Doubles);
+#endif
+}
+
+// Is any lane of a comparison's result set?
+inline bool any(const Ints& mask) {
+#ifdef __AVX512F__
+  return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#else
+  const auto pairs = (Longs)mask;
+  std::uint64_t all = 0;
+  for (std::size_t l = 0; l < sizeof(Longs) / sizeof(std::uint64_t); ++l) all |= pairs[l];
+  return all != 0;
 #endif
 }
 

@@ -37,15 +37,16 @@ std::vector<Matrix<T>> each(const Call<T>& call, const F& f) {
   Matrix<T> y = call[0];
   for (T& x : y.values) x = f(x);
   call.roundings.round(y, call.how.output);
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 template <class T, class F>
 std::vector<Matrix<T>> each_slope(const Call<T>& call, const F& slope) {
+  const auto& x = call[0].values;
   Matrix<T> dx = call[1];
-  for (std::size_t e = 0; e < dx.size(); ++e) dx.values[e] *= slope(call[0].values[e]);
+  for (std::size_t e = 0; e < dx.size(); ++e) dx.values[e] *= slope(x[e]);
   call.roundings.round(dx, call.how.output);
-  return single_output(std::move(dx));
+  return as_outputs(std::move(dx));
 }
 
 }  // namespace plumb::bounds

@@ -114,18 +114,19 @@ std::vector<Matrix<T>> stepwise(const Call<T>& call, const Rates& by) {
   each(w, [&](T& x, std::size_t e) {
     x -= static_cast<T>(by.rate / by.left1) * m.values[e] / root.values[e];
   });
-  return {std::move(m), std::move(v), std::move(w)};
+  return as_outputs(std::move(m), std::move(v), std::move(w));
 }
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> w = call[0], m = call[1], v = call[2];
-  if (skipped<T>(call)) return {std::move(m), std::move(v), std::move(w)};
+  if (skipped<T>(call)) return as_outputs(std::move(m), std::move(v), std::move(w));
   const Rates by = rates_of(call);
   if (call.attribute("stepwise", 0) != 0) return stepwise(call, by);
+  const auto& g_of = call[3].values;
   const auto each = [&](auto formula) {
     for (std::size_t e = 0; e < w.size(); ++e) {
-      formula(Weight<T>{w.values[e], m.values[e], v.values[e]}, call[3].values[e]);
+      formula(Weight<T>{w.values[e], m.values[e], v.values[e]}, g_of[e]);
     }
   };
   if (call.form == by_factors) {
@@ -135,7 +136,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   } else {
     each([&](const Weight<T>& x, const T& g) { update(x, g, by); });
   }
-  return {std::move(m), std::move(v), std::move(w)};
+  return as_outputs(std::move(m), std::move(v), std::move(w));
 }
 
 // With every step in place, it takes half the time: weights are many.

@@ -10,10 +10,11 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
+  const auto& other = call[1].values;
   Matrix<T> y = call[0];
-  for (std::size_t e = 0; e < y.size(); ++e) y.values[e] += call[1].values[e];
+  for (std::size_t e = 0; e < y.size(); ++e) y.values[e] += other[e];
   call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 }  // namespace

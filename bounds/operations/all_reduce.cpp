@@ -92,7 +92,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> y = how.algorithm == Algorithm::tree ? by_halves(parts, 0, parts.size(), call)
                                                  : in_turn(parts, how, call);
   call.roundings.round(y, call.how.output);
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 // The sum whose order is not known: the errors of its parts, and what FP32 may lose in any order.
@@ -104,7 +104,7 @@ std::vector<Matrix<RunningError>> in_any_order(const Call<RunningError>& call) {
     call.roundings.round(y, k + 1 == parts.size() ? call.how.wire : fp32);
   }
   call.roundings.round(y, call.how.output);
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 void widen(Tolerance& t, const Tolerance& other, const std::optional<Place>& explained) {

@@ -30,7 +30,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> history = call[0];
   for (std::size_t i = history.rows; i-- > 1;) history.values[i] = history.values[i - 1];
   history.values[0] = static_cast<T>(largest);
-  return single_output(std::move(history));
+  return as_outputs(std::move(history));
 }
 
 void random(RandomCall& c) {

@@ -37,7 +37,7 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> ring_forward(const Call<T>& call) {
-  return single_output(Ring<T>(call, 1).forward().o);
+  return as_outputs(Ring<T>(call, 1).forward().o);
 }
 template <class T>
 std::vector<Matrix<T>> ring_grad(const Call<T>& call) {
@@ -60,11 +60,9 @@ T softmax(T* row, std::size_t n, T scale, const T* sink) {
   T largest = *std::max_element(row, row + n);
   if (sink != nullptr && largest < *sink) largest = *sink;
   largest = with_named_error(largest);
+  for (std::size_t j = 0; j < n; ++j) row[j] = with_named_error(exp(row[j] - largest));
   T sum = 0;
-  for (std::size_t j = 0; j < n; ++j) {
-    row[j] = with_named_error(exp(row[j] - largest));
-    sum += row[j];
-  }
+  for (std::size_t j = 0; j < n; ++j) sum += row[j];
   T of_sink = 0;
   if (sink != nullptr) {
     of_sink = with_named_error(exp(*sink - largest));
@@ -126,7 +124,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
     }
   }
   call.roundings.round(o, call.how.output);
-  return {std::move(o)};
+  return as_outputs(std::move(o));
 }
 
 // dS of one head: P (dP - D), masked entries zero; the D go to `along`.                 // (S, S)
@@ -221,13 +219,16 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   }
   Matrix<T> d = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   const std::size_t group = of.ratio() + 2;
+  const T scale = of.scale<T>();
   for (std::size_t t = 0; t < d.rows; ++t) {
-    for (std::size_t j = 0; j < d.cols; ++j) {
-      if (j / of.dim % group != group - 1) d(t, j) *= of.scale<T>();  // all but values
+    for (std::size_t head = 0; head * of.dim < d.cols; ++head) {
+      if (head % group == group - 1) continue;  // values
+      T* row = d.row(t) + head * of.dim;
+      for (std::size_t j = 0; j < of.dim; ++j) row[j] *= scale;
     }
   }
   call.roundings.round(d, call.how.output);
-  std::vector<Matrix<T>> outputs = single_output(std::move(d));
+  std::vector<Matrix<T>> outputs = as_outputs(std::move(d));
   if (of.sinks > 0) {
     call.roundings.round(d_sinks, call.how.output);
     outputs.push_back(std::move(d_sinks));

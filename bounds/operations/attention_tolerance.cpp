@@ -405,7 +405,7 @@ Outcome<Tolerance> attention_tolerance(const ToleranceCall& call) {
                  o.row(b * of.sequence) + h * of.dim, o.cols);
     }
   }
-  return finished(single_output(std::move(o)), call);
+  return finished(as_outputs(std::move(o)), call);
 }
 
 Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
@@ -462,7 +462,7 @@ Outcome<Tolerance> attention_grad_tolerance(const ToleranceCall& call) {
     scaled[Share::steps] += of.scale<double>() * all + t();
     x = scaled;
   }
-  std::vector<Matrix<RunningError>> results = single_output(std::move(d));
+  std::vector<Matrix<RunningError>> results = as_outputs(std::move(d));
   if (of.sinks > 0) results.push_back(std::move(d_sinks));
   return finished(std::move(results), call);
 }

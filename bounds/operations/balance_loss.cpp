@@ -27,7 +27,7 @@ std::vector<Matrix<T>> balanced(const Call<T>& call) {
   for (std::size_t e = 0; e < sums.rows; ++e) {
     loss.add_product(call[1].values[e], sums.values[e]);
   }
-  return single_output(Matrix<T>(1, 1, static_cast<T>(call.attribute("balance")) * loss.total()));
+  return as_outputs(Matrix<T>(1, 1, static_cast<T>(call.attribute("balance")) * loss.total()));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     const Matrix<T> a = block_of(call[0], batch, i), b = block_of(call[1], batch, i);
     put_below(c, product_of<T>({{&a, &b}, call.attributes, call.how, call.roundings})[0]);
   }
-  return single_output(std::move(c));
+  return as_outputs(std::move(c));
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {

@@ -66,7 +66,7 @@ std::vector<Matrix<T>> scales_by(ScaleRule rule, const Call<T>& call) {
     const double scale = block_scale(amax.values[b], rule, call.how.output, all);
     s.values[b] = static_cast<T>(static_cast<float>(scale));
   }
-  std::vector<Matrix<T>> outputs = single_output(std::move(s));
+  std::vector<Matrix<T>> outputs = as_outputs(std::move(s));
   const double t = is_nested(rule) ? nested_scale(all, rule, call.how.output) : 1;
   if (is_nested(rule)) outputs.emplace_back(1, 1, static_cast<T>(t));
   return outputs;

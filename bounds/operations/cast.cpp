@@ -13,7 +13,7 @@ template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   Matrix<T> y = call[0];
   call.roundings.round_as(y, call.how.output, {false, call.random_key()});
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 void random(RandomCall& c) {

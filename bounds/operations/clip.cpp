@@ -17,7 +17,7 @@ std::vector<Matrix<T>> coefficient(const Call<T>& call) {
   const T limit = static_cast<T>(call.attribute("max_norm"));
   Matrix<T> c(1, 1, min(T(1), limit / (call[0].values[0] + static_cast<T>(1e-6))));
   call.roundings.round(c, call.how.output);
-  return {std::move(c)};
+  return as_outputs(std::move(c));
 }
 
 void random_clip(RandomCall& c) {

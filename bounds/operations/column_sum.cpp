@@ -12,7 +12,7 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
-  return {column_sums(call[0], call.how, call.roundings, call.sums)};
+  return as_outputs(column_sums(call[0], call.how, call.roundings, call.sums));
 }
 
 std::size_t terms(const ToleranceCall& call) { return call[0].rows; }

@@ -18,9 +18,7 @@ Matrix<T> column_sums(const Matrix<T>& x, const SumPartition& parted, const Eval
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
     SumTable<T> part(x.cols, 1, in);
-    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
-      for (std::size_t j = 0; j < x.cols; ++j) part.add(j, 0, x(order[i], j));
-    }
+    for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) part.add_to_each(x.row(order[i]));
     parts.push_back(std::move(part).totals());
   }
   Matrix<T> y = sum_in_rank_order(std::move(parts), how, roundings);

@@ -39,7 +39,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   }
   Matrix<T> y = std::move(sums).totals();
   call.roundings.round(y, call.how.output);
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 template <class T>
@@ -58,7 +58,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     }
   }
   call.roundings.round(d_o, call.how.output);
-  return single_output(std::move(d_o));
+  return as_outputs(std::move(d_o));
 }
 
 template <class T>
@@ -79,7 +79,7 @@ std::vector<Matrix<T>> weight_grad(const Call<T>& call) {
     }
   }
   call.roundings.round(dp, call.how.output);
-  return single_output(std::move(dp));
+  return as_outputs(std::move(dp));
 }
 
 }  // namespace

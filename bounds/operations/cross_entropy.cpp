@@ -103,7 +103,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   if (const double w = call.attribute("weight", 1); w != 1) loss.values[0] *= static_cast<T>(w);
   call.roundings.round(lse, call.how.output);
   call.roundings.round(loss, call.how.output);
-  return {std::move(lse), std::move(loss)};
+  return as_outputs(std::move(lse), std::move(loss));
 }
 
 template <class T>
@@ -127,7 +127,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     }
   }
   call.roundings.round(dx, call.how.output);
-  return {std::move(dx)};
+  return as_outputs(std::move(dx));
 }
 
 void random_forward(RandomCall& c) {

@@ -24,7 +24,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
       if (!routing.dropped(t, j)) std::copy_n(x.row(t), x.cols, rows.row(routing.row(t, j)));
     }
   }
-  return single_output(std::move(rows));
+  return as_outputs(std::move(rows));
 }
 
 template <class T>
@@ -41,7 +41,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   }
   Matrix<T> dx = std::move(sums).totals();
   call.roundings.round(dx, call.how.output);
-  return single_output(std::move(dx));
+  return as_outputs(std::move(dx));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     if (uniform(key, e) >= rate) y.values[e] = call[0].values[e] * factor;
   }
   call.roundings.round(y, call.how.output);
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 void random(RandomCall& c) {

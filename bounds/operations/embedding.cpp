@@ -27,7 +27,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     for (std::size_t j = 0; j < y.cols; ++j) y(t, j) += positions(place, j);
   }
   if (call.inputs.size() >= 3) call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 void random(RandomCall& c) {

@@ -32,7 +32,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   }
   Matrix<T> table = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   call.roundings.round(table, call.how.output);
-  return {std::move(table)};
+  return as_outputs(std::move(table));
 }
 
 void random(RandomCall& c) {

@@ -27,7 +27,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     if (n != all) b.values[e] += static_cast<T>(n < all ? rate : -rate);
   }
   call.roundings.round(b, call.how.output);
-  return single_output(std::move(b));
+  return as_outputs(std::move(b));
 }
 
 }  // namespace

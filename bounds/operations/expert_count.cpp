@@ -17,7 +17,7 @@ std::vector<Matrix<T>> counted(const Call<T>& call) {
   for (std::size_t e = 0; e < n.rows; ++e) {
     n.values[e] = static_cast<T>(static_cast<double>(routing.first[e + 1] - routing.first[e]));
   }
-  return single_output(std::move(n));
+  return as_outputs(std::move(n));
 }
 
 }  // namespace

@@ -34,12 +34,13 @@ template <class T>
 std::vector<Matrix<T>> finished(std::vector<Matrix<T>>&& parts, const Call<T>& call) {
   Matrix<T> c = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   if (call.inputs.size() == 3) {
+    const auto& bias = call[2].values;
     for (std::size_t i = 0; i < c.rows; ++i) {
-      for (std::size_t j = 0; j < c.cols; ++j) c(i, j) += call[2].values[j];
+      for (std::size_t j = 0; j < c.cols; ++j) c(i, j) += bias[j];
     }
   }
   call.roundings.round(c, call.how.output);
-  return {std::move(c)};
+  return as_outputs(std::move(c));
 }
 
 // The tokens of A' B in the order in which ranks hold them, where they are dealt.

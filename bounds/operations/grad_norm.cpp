@@ -24,7 +24,7 @@ std::vector<Matrix<T>> norm(const Call<T>& call) {
   }
   Matrix<T> g(1, 1, static_cast<T>(sqrt(squares)));
   call.roundings.round(g, call.how.output);
-  return {std::move(g)};
+  return as_outputs(std::move(g));
 }
 
 // The norm of n gradients' squares: each FP64 addition and square rounds by 2^-53, halved by the

@@ -46,7 +46,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     }
   }
   call.roundings.round(c, call.how.output);
-  return single_output(std::move(c));
+  return as_outputs(std::move(c));
 }
 
 Outcome<Tolerance> tolerance(const ToleranceCall& call) {

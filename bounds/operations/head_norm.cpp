@@ -64,7 +64,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
     put_back(rms_normalized(stacked(call[0], of), w, call.attribute("eps"), call.sums), of, y);
   }
   call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 template <class T>
@@ -78,7 +78,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
              of, d);
   }
   call.roundings.round(d, call.how.output);
-  return {std::move(d)};
+  return as_outputs(std::move(d));
 }
 
 // The rows of `stacked` in rank order: of the ranks that share tokens each has slices of its heads.

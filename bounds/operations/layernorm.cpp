@@ -216,7 +216,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
     for (std::size_t j = 0; j < x.cols; ++j) y(t, j) = (x(t, j) - mean) * r * w[j] + b[j];
   }
   call.roundings.round(y, call.how.output);
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 template <class T>
@@ -241,7 +241,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     }
   }
   call.roundings.round(dx, call.how.output);
-  return {std::move(dx)};
+  return as_outputs(std::move(dx));
 }
 
 template <class T>
@@ -253,7 +253,7 @@ std::vector<Matrix<T>> wgrad(const Call<T>& call) {
     for (std::size_t j = 0; j < x.cols; ++j) products(t, j) *= (x(t, j) - mean) * r;
   }
   Matrix<T> dw = column_sums(products, call.how, call.roundings, call.sums);
-  return {std::move(dw), column_sums(call[2], call.how, call.roundings, call.sums)};
+  return as_outputs(std::move(dw), column_sums(call[2], call.how, call.roundings, call.sums));
 }
 
 void random_forward(RandomCall& c) {

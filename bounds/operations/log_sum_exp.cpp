@@ -21,7 +21,7 @@ std::vector<Matrix<T>> log_sum(const Call<T>& call) {
     const Row<T> row(x.row(t), x.cols, call.sums, call.form);
     l.values[t] = row.largest + log(row.sum);
   }
-  return {std::move(l)};
+  return as_outputs(std::move(l));
 }
 
 void random_logits(RandomCall& c) {

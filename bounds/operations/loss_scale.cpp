@@ -31,7 +31,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
       good = T(0);
     }
   }
-  std::vector<Matrix<T>> outputs = single_output(Matrix<T>(1, 1, scale));
+  std::vector<Matrix<T>> outputs = as_outputs(Matrix<T>(1, 1, scale));
   outputs.emplace_back(1, 1, good);
   return outputs;
 }

@@ -22,7 +22,7 @@ std::vector<Matrix<T>> pack(const Call<T>& call) {
   put(call[0], of_queries(at), qkv);
   put(call[1], of_keys_and_values(at, shared), qkv);
   if (shared > 0) put(call[2], of_shared_keys(at, shared), qkv);
-  return single_output(std::move(qkv));
+  return as_outputs(std::move(qkv));
 }
 
 void random_pack(RandomCall& c) {

@@ -23,7 +23,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   for (T& x : y.values) x *= s;
   call.roundings.round_as(y, call.how.output, {call.attribute("saturate", 0) != 0, {}});
   for (T& x : y.values) x /= s;
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 void random(RandomCall& c) {

@@ -68,7 +68,7 @@ std::vector<Matrix<T>> quantized(const Call<T>& call) {
   for_each(y, call, [&](T& x, const T& s, const T& given) {
     x = by_reciprocal && is_zero(s) ? lost(given) : x * s;
   });
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 // Adds the scales of a call of block_scales, as its second input.

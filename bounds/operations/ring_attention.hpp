@@ -80,7 +80,7 @@ class Ring {
       d_sinks.values[e] = -(exp(sink - y.lse.values[e]) * along.values[e]);
     }
     call_.roundings.round(d, call_.how.output);
-    std::vector<Matrix<T>> outputs = single_output(std::move(d));
+    std::vector<Matrix<T>> outputs = as_outputs(std::move(d));
     if (of_.sinks > 0) {
       call_.roundings.round(d_sinks, call_.how.output);
       outputs.push_back(std::move(d_sinks));

@@ -21,20 +21,20 @@ template <class T>
 std::vector<Matrix<T>> forward(const Call<T>& call) {
   Matrix<T> y = rms_normalized(call[0], call[1], call.attribute("eps"), call.sums);
   call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
   Matrix<T> dx = rms_gradient(call[0], call[1], call[2], call.attribute("eps"), call.sums);
   call.roundings.round(dx, call.how.output);
-  return {std::move(dx)};
+  return as_outputs(std::move(dx));
 }
 
 template <class T>
 std::vector<Matrix<T>> wgrad(const Call<T>& call) {
   const Matrix<T> terms = rms_weight_terms(call[0], call[2], call.attribute("eps"), call.sums);
-  return {column_sums(terms, call.how, call.roundings, call.sums)};
+  return as_outputs(column_sums(terms, call.how, call.roundings, call.sums));
 }
 
 void random_forward(RandomCall& c) {

@@ -86,7 +86,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     }
   }
   call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 void random(RandomCall& c) {

@@ -61,7 +61,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     lse.values[t] = largest + log(sum);
   }
   call.roundings.round(p, call.how.output);
-  std::vector<Matrix<T>> outputs = single_output(std::move(p));
+  std::vector<Matrix<T>> outputs = as_outputs(std::move(p));
   outputs.push_back(std::move(margins));
   outputs.push_back(std::move(lse));
   return outputs;

@@ -45,7 +45,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
     for (std::size_t e = 0; e < p.cols; ++e) dx(t, e) = p(t, e) * (dx(t, e) + off);
   }
   call.roundings.round(dx, call.how.output);
-  return single_output(std::move(dx));
+  return as_outputs(std::move(dx));
 }
 
 }  // namespace

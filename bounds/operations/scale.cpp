@@ -10,10 +10,11 @@ namespace {
 
 template <class T>
 std::vector<Matrix<T>> scaled(const Call<T>& call) {
+  const T factor = call[1].values[0];
   Matrix<T> y = call[0];
-  for (T& x : y.values) x *= call[1].values[0];
+  for (T& x : y.values) x *= factor;
   call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 void random_scale(RandomCall& c) {

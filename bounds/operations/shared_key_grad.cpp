@@ -26,7 +26,7 @@ std::vector<Matrix<T>> sum_of_shared(const Call<T>& call) {
   Matrix<T> sums = column_sums(terms, call.how, call.roundings, call.sums);
   sums.rows = tokens;
   sums.cols = shared;
-  return single_output(std::move(sums));
+  return as_outputs(std::move(sums));
 }
 
 void random_shared(RandomCall& c) {

@@ -29,13 +29,14 @@ std::vector<Matrix<T>> silu_forward(const Call<T>& call) {
 template <class T>
 std::vector<Matrix<T>> silu_backward(const Call<T>& call) {
   if (call.form != by_product) return each_slope(call, [](const T& x) { return silu_slope(x); });
+  const auto& x = call[0].values;
   Matrix<T> dx = call[1];
   for (std::size_t e = 0; e < dx.size(); ++e) {
-    const T x = call[0].values[e], s = with_named_error(sigmoid(x));
-    dx.values[e] = dx.values[e] * s * (T(1) + x * (T(1) - s));
+    const T s = with_named_error(sigmoid(x[e]));
+    dx.values[e] = dx.values[e] * s * (T(1) + x[e] * (T(1) - s));
   }
   call.roundings.round(dx, call.how.output);
-  return single_output(std::move(dx));
+  return as_outputs(std::move(dx));
 }
 
 }  // namespace

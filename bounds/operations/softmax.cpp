@@ -29,20 +29,21 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
     for (std::size_t j = 0; j < p.cols; ++j) p(t, j) = row.exponentials[j] / sum;
   }
   call.roundings.round(p, call.how.output);
-  return single_output(std::move(p));
+  return as_outputs(std::move(p));
 }
 
 template <class T>
 std::vector<Matrix<T>> grad(const Call<T>& call) {
+  const Matrix<T>& p = call[0];
   Matrix<T> dx = call[1];
   for (std::size_t t = 0; t < dx.rows; ++t) {
     Sum<T> products(call.sums);
-    for (std::size_t j = 0; j < dx.cols; ++j) products.add_product(call[0](t, j), dx(t, j));
+    for (std::size_t j = 0; j < dx.cols; ++j) products.add_product(p(t, j), dx(t, j));
     const T along = with_named_error(products.total());
-    for (std::size_t j = 0; j < dx.cols; ++j) dx(t, j) = call[0](t, j) * (dx(t, j) - along);
+    for (std::size_t j = 0; j < dx.cols; ++j) dx(t, j) = p(t, j) * (dx(t, j) - along);
   }
   call.roundings.round(dx, call.how.output);
-  return {std::move(dx)};
+  return as_outputs(std::move(dx));
 }
 
 template <class T>
@@ -67,7 +68,7 @@ std::vector<Matrix<T>> merge(const Call<T>& call) {
     std::copy_n(all.row(0), o.cols, o.row(t));
   }
   call.roundings.round(o, call.how.output);
-  return {std::move(o), std::move(l)};
+  return as_outputs(std::move(o), std::move(l));
 }
 
 std::size_t terms(const ToleranceCall& call) { return call[0].cols; }

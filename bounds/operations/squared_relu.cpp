@@ -20,7 +20,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     x = positive * positive;
   }
   call.roundings.round(y, call.how.output);
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   }
   Matrix<T> y = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 // Each rank has an input.

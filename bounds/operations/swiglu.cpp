@@ -19,7 +19,7 @@ std::vector<Matrix<T>> swiglu_forward(const Call<T>& call) {
     y.values[i] = times_sigmoid(x[2 * i]) * x[2 * i + 1];
   }
   call.roundings.round(y, call.how.output);
-  return {std::move(y)};
+  return as_outputs(std::move(y));
 }
 
 template <class T>
@@ -34,7 +34,7 @@ std::vector<Matrix<T>> swiglu_backward(const Call<T>& call) {
     dx.values[2 * i + 1] = dy[i] * (g * s);
   }
   call.roundings.round(dx, call.how.output);
-  return {std::move(dx)};
+  return as_outputs(std::move(dx));
 }
 
 // The gradient of swiglu's output.

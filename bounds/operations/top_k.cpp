@@ -47,7 +47,7 @@ std::vector<Matrix<T>> chosen(const Call<T>& call) {
     std::ranges::stable_sort(order, [&](auto a, auto b) { return ratings[b] < ratings[a]; });
     for (std::size_t j = 0; j < k; ++j) ids(t, j) = static_cast<T>(static_cast<double>(order[j]));
   }
-  return single_output(std::move(ids));
+  return as_outputs(std::move(ids));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::vector<Matrix<T>> within(const Call<T>& call) {
     const bool fits = e == experts || routing.rows[i] < routing.first[e] + most;
     if (!fits) ids.values[i] = static_cast<T>(static_cast<double>(experts));
   }
-  return single_output(std::move(ids));
+  return as_outputs(std::move(ids));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::vector<Matrix<T>> squared(const Call<T>& call) {
   }
   Matrix<T> loss = sum_in_rank_order(std::move(parts), call.how, call.roundings);
   loss.values[0] = static_cast<T>(call.attribute("z")) * loss.values[0];
-  return single_output(std::move(loss));
+  return as_outputs(std::move(loss));
 }
 
 }  // namespace
