@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "number/lanes.hpp"
 #include "trace/decisions.hpp"
 
 namespace plumb::trace {
@@ -24,18 +25,23 @@ struct Flips {
 };
 
 double root_mean_square(const Tensor& x) {
-  double sum = 0;
-  for (const float v : x.values) sum += static_cast<double>(v) * v;
+  Doubles sums{}, wide;
+  std::size_t e = 0;
+  for (; e + doubles <= x.size(); e += doubles) {
+    widen(x.values.data() + e, wide);
+    sums += wide * wide;
+  }
+  double sum = total_of(sums);
+  for (; e < x.size(); ++e) sum += static_cast<double>(x.values[e]) * x.values[e];
   return std::sqrt(sum / static_cast<double>(std::max<std::size_t>(x.size(), 1)));
 }
 
-// One ulp is that of the number or, where terms cancelled, of the tensor's root mean square.
-Flips flips(const Node& node, const Tensor& a, const Tensor& b) {
+// `typical`: root mean square of a. One ulp is that of the number or, where terms cancelled, of that.
+Flips flips(const Node& node, const Tensor& a, const Tensor& b, double typical) {
   Flips seen;
   seen.few = shaped_alike(a, b);
   const std::size_t most = std::max(a.size() / 16, static_cast<std::size_t>(fewest_flips));
   const bool copy = traits_of(node).short_copy;
-  const double typical = root_mean_square(a);
   double squares = 0, fourths = 0;
   for (std::size_t e = 0; seen.few && e < a.size(); ++e) {
     const double x = a.values[e], y = b.values[e];
@@ -62,15 +68,17 @@ class SideBySide {
         differs_(touched(reference_graph, graph)),
         out_{reference, std::vector<Values>(static_cast<std::size_t>(k)), {}, 0} {}
 
-  Meeting run(Extent extent) {
+  Meeting run(Extent extent, const AsMade& see) {
     for (const auto& [id, tensor] : out_.reference) {
       if (differs_.contains(id)) continue;
       for (Values& twin : out_.twins) twin.emplace(id, tensor);
     }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (node.phase > extent.last || !differs_.contains(node.outputs.front())) continue;
-      step(reference_graph_.nodes[i], node);
+      if (node.phase > extent.last) continue;
+      const bool touched = differs_.contains(node.outputs.front());
+      if (touched) step(reference_graph_.nodes[i], node);
+      see(node, touched, out_);
     }
     return std::move(out_);
   }
@@ -86,8 +94,9 @@ class SideBySide {
     // Blocks that begin anew on each rank have scales of their own.
     const bool scales = traits_of(node).makes_scales && of_reference.how == node.how;
     if (!is_decision(node) && !scales) {
+      const Node of_twins = saturating(node);
       for (std::size_t k = 0; k < out_.twins.size(); ++k) {
-        draw(saturating(node), out_.twins[k], seed_, static_cast<int>(k + 1));
+        draw(of_twins, out_.twins[k], seed_, static_cast<int>(k + 1));
       }
     }
     for (const std::string& id : node.outputs) {
@@ -101,15 +110,16 @@ class SideBySide {
   // so, the reference takes the candidate's.
   bool few_flips(const Node& node, const std::string& id) {
     const Tensor& base = *out_.reference.at(id);
+    const double typical = root_mean_square(base);
     double sum = 0;
     for (const Values& twin : out_.twins) {
-      const Flips of_twin = flips(node, base, *twin.at(id));
+      const Flips of_twin = flips(node, base, *twin.at(id), typical);
       if (!of_twin.few) return false;
       sum += of_twin.as_many_equal;
     }
     if (sum > fewest_flips * static_cast<double>(out_.twins.size())) return false;
     if (candidate_ == nullptr || !candidate_->contains(id)) return true;
-    const Flips of_candidate = flips(node, base, *candidate_->at(id));
+    const Flips of_candidate = flips(node, base, *candidate_->at(id), typical);
     if (of_candidate.few) follow(id, of_candidate.count);
     return of_candidate.few;
   }
@@ -141,8 +151,9 @@ class SideBySide {
 }  // namespace
 
 Meeting meet(const Graph& reference_graph, const Values& reference, const Graph& graph,
-             const Values* candidate, std::uint64_t seed, int k, Extent extent) {
-  return SideBySide(reference_graph, reference, graph, candidate, seed, k).run(extent);
+             const Values* candidate, std::uint64_t seed, int k, Extent extent,
+             const AsMade& see) {
+  return SideBySide(reference_graph, reference, graph, candidate, seed, k).run(extent, see);
 }
 
 }  // namespace plumb::trace

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,11 +38,16 @@ struct Meeting {
   std::size_t flips = 0;           // numbers in them that the reference had rounded otherwise
 };
 
+// Sees each node as soon as reference and twins hold its outputs, which nothing changes any more: they
+// are still in the nearest caches then. `touched`: is something split upstream?
+using AsMade = std::function<void(const Node&, bool touched, const Meeting&)>;
+
 // Makes twins 1 to k of `graph`, the candidate's promise. `reference`: values of `reference_graph`,
 // with the candidate's choices; `candidate`: its values, or null: then nobody is followed, and
 // twins meet at the reference. Costs k + 1 steps where something is followed, else k, of what lies
 // downstream of anything split.
 Meeting meet(const Graph& reference_graph, const Values& reference, const Graph& graph,
-             const Values* candidate, std::uint64_t seed, int k, Extent extent = {});
+             const Values* candidate, std::uint64_t seed, int k, Extent extent = {},
+             const AsMade& see = [](const Node&, bool, const Meeting&) {});
 
 }  // namespace plumb::trace

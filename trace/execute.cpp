@@ -19,14 +19,15 @@ std::uint64_t draw_key(std::uint64_t seed, int k, const std::string& node) {
                 "; the trace is damaged or of another program");
 }
 
+// `how`: in place of the node's own.
 template <class T>
-void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings) {
+void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings, const Evaluation& how) {
   const Operation* operation = find_operation(node.op);
   if (operation == nullptr) {
     throw Failure("the promise uses the operation '" + node.op +
                   "', which this program does not know; trace again with this program");
   }
-  Call<T> call{{}, node.attributes, node.how, roundings};
+  Call<T> call{{}, node.attributes, how, roundings};
   for (const std::string& id : node.inputs) {
     const auto found = values.find(id);
     if (found == values.end()) {
@@ -50,6 +51,11 @@ void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     values[node.outputs[i]] = std::make_shared<const Matrix<T>>(std::move(outputs[i]));
   }
+}
+
+template <class T>
+void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings) {
+  run(node, values, roundings, node.how);
 }
 
 ValuesOf<double> widened(const Graph& graph, const Values& leaves) {
@@ -103,15 +109,15 @@ void make(const Node& node, Values& values) {
 void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
   const std::uint64_t key = draw_key(seed, k, without_micro_batch(node.outputs.front()));
   const bool moves = node.how.parts == 1 || node.how.wire != fp32;
-  Node other = node;
-  if (!moves) other.how.tokens.key = key | 1;
+  Evaluation how = node.how;
+  if (!moves) how.tokens.key = key | 1;
   const TwinRoundings::Moves drawn{moves || node.how.by_chance, node.how.any_rank_order};
   if (node.how.by_chance) {
     ChanceRoundings roundings(key, draw_key(seed, k, node.outputs.front() + "/chance"), drawn);
-    return run<float>(other, values, roundings);
+    return run<float>(node, values, roundings, how);
   }
   TwinRoundings roundings(key, drawn);
-  run<float>(other, values, roundings);
+  run<float>(node, values, roundings, how);
 }
 
 Errors rounding_errors(const Graph& graph, const Values& leaves, Extent extent) {

@@ -13,83 +13,176 @@
 namespace plumb::trace {
 namespace {
 
-using Longs = std::int64_t __attribute__((vector_size(8 * doubles)));
-
 constexpr double tiny = std::numeric_limits<double>::min();
 
-// Calls f(reference, difference, how many, index of the first) for eight elements of a row at a
-// time; how many is a constant but for the last. Lanes beyond the end hold 0 and 0.
-template <class F>
-void by_eights(const float* reference, const float* other, std::size_t n, const F& f) {
-  const auto at = [&f](const float* r, const float* x, const auto& count, std::size_t j) {
-    Doubles wide, others;
-    widen(r, wide);
-    widen(x, others);
-    f(wide, others - wide, count, j);
-  };
+// Calls f(reference, other, how many, index of the first) for so many elements of a row at a time;
+// how many is a constant but for the last. Those beyond the end can be read, and are 0.
+template <std::size_t width, class F>
+void by_groups(const float* reference, const float* other, std::size_t n, const F& f) {
   std::size_t j = 0;
-  for (; j + doubles <= n; j += doubles) {
-    at(reference + j, other + j, std::integral_constant<std::size_t, doubles>(), j);
+  for (; j + width <= n; j += width) {
+    f(reference + j, other + j, std::integral_constant<std::size_t, width>(), j);
   }
   if (j == n) return;
-  std::array<float, doubles> r{}, x{};
+  std::array<float, width> r{}, x{};
   std::copy(reference + j, reference + n, r.begin());
   std::copy(other + j, other + n, x.begin());
-  at(r.data(), x.data(), n - j, j);
+  f(r.data(), x.data(), n - j, j);
 }
 
-// The ulp of numbers of a format.
+struct Wide {
+  Doubles r, e;  // reference and difference
+  Wide(const float* reference, const float* other) {
+    widen(reference, r);
+    widen(other, e);
+    e -= r;
+  }
+};
+
+// The ulp of numbers of a format: a power of two, which FP32 holds.
 struct Ulps {
-  double relative;
-  Doubles at_zero;
+  float relative;
+  Floats at_zero;
   explicit Ulps(const Format& format)
-      : relative(std::ldexp(2.0, -format.precision)),
-        at_zero(Doubles{} + format.spacing_at_zero()) {}
-  Doubles operator()(const Doubles& x) const {
-    const Doubles u = (Doubles)((Longs)x & 0x7ff0000000000000) * relative;
+      : relative(std::ldexp(2.0F, -format.precision)),
+        at_zero(Floats{} + static_cast<float>(format.spacing_at_zero())) {}
+  Floats operator()(const Floats& x) const {
+    const Floats u = (Floats)((Ints)x & 0x7f800000) * relative;
     return u > at_zero ? u : at_zero;
   }
 };
 
-// The sums of one row of a difference e; u are the ulps of the reference.
-struct RowSums {
-  double energy = 0, along = 0, different = 0;
-  double free = 0;     // largest min(|e|, u)
-  double floor = 0;    // sum of u^2 / 12
-  double element = 0;  // largest max(|e| - u, 0)^2 / (field + u^2 / 12)
+// u^2 / 12 of eight ulps.
+Doubles grains(const float* ulps) {
+  Doubles u;
+  widen(ulps, u);
+  return u * u * (1.0 / 12);
+}
+
+// The sum of u^2 / 12 over a row.
+double floor_of(const float* reference, std::size_t n, const Ulps& ulps) {
+  Doubles sum{};
+  by_groups<lanes>(reference, reference, n, [&](const float* of_r, auto, const auto& count, auto) {
+    Floats r;
+    std::memcpy(&r, of_r, sizeof r);
+    std::array<float, lanes> u{};
+    r = ulps(r);
+    std::memcpy(u.data(), &r, count * sizeof(float));
+    sum += grains(u.data());
+    sum += grains(u.data() + doubles);
+  });
+  return total_of(sum);
+}
+
+// The largest max(|e| - u, 0)^2 / (field + u^2 / 12), lane by lane: compared crosswise, so that
+// nothing is divided.
+class WorstElement {
+ public:
+  // `row` times columns[j] is the field of element j; u are its ulps.
+  void see(const Doubles& e, const float* u, double row, const double* columns, std::size_t count) {
+    Doubles wide_u, column{};
+    widen(u, wide_u);
+    std::memcpy(&column, columns, count * sizeof(double));
+    const Doubles size = e < 0 ? -e : e;
+    const Doubles excess = size > wide_u ? size - wide_u : Doubles{};
+    const Doubles field = row * column + grains(u), least = Doubles{} + tiny;
+    const Doubles above = field > least ? field : least;
+    const Doubles square = excess * excess;
+    const auto larger = square * field_ > excess_ * above;
+    excess_ = larger ? square : excess_;
+    field_ = larger ? above : field_;
+  }
+  double squared() const { return largest_of(excess_ / field_); }
+
+ private:
+  Doubles excess_{}, field_ = Doubles{} + 1;  // of each lane's largest
 };
 
-// `row` times columns[j] is the field of element j.
-RowSums sums_of(const float* reference, const float* other, std::size_t n, const Ulps& ulps,
-                double row, const double* columns) {
-  constexpr Doubles lane{0, 1, 2, 3, 4, 5, 6, 7};
-  const Doubles least = Doubles{} + tiny;
-  Doubles energy{}, along{}, different{}, free{}, floor{};
-  Doubles excess2{}, field2 = Doubles{} + 1;  // of each lane's largest ratio: compared crosswise
-  by_eights(reference, other, n,
-            [&](const Doubles& r, const Doubles& e, const auto& count, std::size_t j) {
-              Doubles column{};
-              std::memcpy(&column, columns + j, count * sizeof(double));
-              const Doubles u = lane < static_cast<double>(count) ? ulps(r) : Doubles{};
-              const Doubles size = (Doubles)((Longs)e & 0x7fffffffffffffff);
-              const Doubles small = size < u ? size : u;
-              const Doubles excess = size - small;
-              const Doubles grain = u * u * (1.0 / 12);
-              const Doubles field = row * column + grain;
-              const Doubles above = field > least ? field : least;
-              energy += e * e;
-              along += e * r;
-              different = e != 0 ? different + 1 : different;
-              free = free < small ? small : free;
-              floor += grain;
-              const Doubles square = excess * excess;
-              const auto larger = square * field2 > excess2 * above;
-              excess2 = larger ? square : excess2;
-              field2 = larger ? above : field2;
-            });
-  return {total_of(energy), total_of(along), total_of(different),
-          largest_of(free), total_of(floor), largest_of(excess2 / field2)};
-}
+// What one difference e shows, row by row; u are the ulps of the reference.
+class Rows {
+ public:
+  // A row's share times columns[j] is the field of element j.
+  Rows(const Format& format, const std::vector<double>& columns)
+      : ulps_(format), columns_(columns), roots_(columns.size() + lanes) {
+    for (std::size_t j = 0; j < columns.size(); ++j)
+      roots_[j] = static_cast<float>(std::sqrt(columns[j]));
+  }
+
+  struct Row {
+    double energy;  // sum of e^2
+    double free;    // largest min(|e|, u)
+  };
+  Row see(const float* reference, const float* other, std::size_t n, double share) {
+    // In locals and by halves: GCC 12 keeps them in registers, and no sum waits for another.
+    Doubles energy{}, energy_high{}, along{}, along_high{};
+    Floats free{};
+    Ints different{};
+    Least least = least_of(share);
+    by_groups<lanes>(reference, other, n,
+                     [&](const float* of_r, const float* of_x, const auto& count, std::size_t j) {
+                       Floats r, x, root;
+                       std::memcpy(&r, of_r, sizeof r);
+                       std::memcpy(&x, of_x, sizeof x);
+                       std::memcpy(&root, &roots_[j], sizeof root);
+                       different -= x != r;
+                       const Floats e = x - r;  // FP32 says rightly which is larger, |e| or u
+                       const Floats size = (Floats)((Ints)e & 0x7fffffff), u = ulps_(r);
+                       const Floats small = size < u ? size : u;
+                       free = free < small ? small : free;
+                       const Wide low(of_r, of_x), high(of_r + doubles, of_x + doubles);
+                       energy += low.e * low.e;
+                       energy_high += high.e * high.e;
+                       along += low.e * low.r;
+                       along_high += high.e * high.r;
+                       const Floats by_field = root * least.of_field, by_ulp = u * least.of_ulp;
+                       if (!any(size - small > (by_field > by_ulp ? by_field : by_ulp))) return;
+                       look_closer(low, high, u, share, j, count);
+                       least = least_of(share);
+                     });
+    along_ += along + along_high;
+    different_ += different;
+    return {total_of(energy + energy_high), static_cast<double>(largest_of(free))};
+  }
+
+  double along() const { return total_of(along_); }
+  double different() const {
+    double count = 0;
+    for (std::size_t l = 0; l < lanes; ++l) count += different_[l];
+    return count;
+  }
+  double worst_element() const { return worst_.squared(); }
+
+ private:
+  // What an excess has to pass, in roots of columns and in ulps, to be the worst so far: both are
+  // rounded down by more than what FP32 may lose beside it.
+  struct Least {
+    float of_field, of_ulp;
+  };
+  Least least_of(double share) const {
+    constexpr double down = 1 - 0x1p-20;
+    return {static_cast<float>(down * std::sqrt(worst_so_far_ * share)),
+            static_cast<float>(down * std::sqrt(worst_so_far_ / 12))};
+  }
+
+  void look_closer(const Wide& low, const Wide& high, const Floats& ulps, double share,
+                   std::size_t first, std::size_t count) {
+    std::array<float, lanes> u;
+    std::memcpy(u.data(), &ulps, sizeof ulps);
+    const double* columns = columns_.data() + first;
+    worst_.see(low.e, u.data(), share, columns, std::min<std::size_t>(count, doubles));
+    if (count > doubles)
+      worst_.see(high.e, u.data() + doubles, share, columns + doubles, count - doubles);
+    worst_so_far_ = worst_.squared();
+  }
+
+  const Ulps ulps_;
+  const std::vector<double>& columns_;
+  std::vector<float> roots_;  // of columns_; zeros beyond
+  Doubles along_{};
+  Ints different_{};
+  WorstElement worst_;
+  double worst_so_far_ = 0;  // squared
+};
 
 double mean_of(const std::vector<double>& x) {
   double sum = 0;
@@ -106,27 +199,34 @@ std::string_view name_of(Statistic statistic) {
 
 Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
     : reference_(std::move(reference)), format_(format), draws_(std::move(draws)) {
-  Doubles energy{};
-  Reading reading(reference_);
   static_assert(stretch % doubles == 0);  // else lanes would depend on where a stretch ends
-  by_stretches(reference_.size(), [&](std::size_t first, std::size_t n) {
-    const float* r = reading(first, n);
-    by_eights(r, r, n, [&](const Doubles& x, const auto&...) { energy += x * x; });
-    return true;
+  const Ulps ulps(format_);
+  floor_.resize(reference_.rows);
+  Doubles energy{};
+  by_rows(reference_, reference_, [&](std::size_t i, const float* r, const float*) {
+    floor_[i] = floor_of(r, reference_.cols, ulps);
+    Doubles of_row{};
+    by_groups<doubles>(r, r, reference_.cols, [&](const float* of_r, auto, auto, auto) {
+      Doubles wide;
+      widen(of_r, wide);
+      of_row += wide * wide;
+    });
+    energy += of_row;
   });
   energy_ = total_of(energy);
   for (const Whole& draw : draws_) {
     std::vector<double> rows(reference_.rows), columns(reference_.cols);
     by_rows(reference_, draw, [&](std::size_t i, const float* r, const float* x) {
       Doubles row{};
-      by_eights(r, x, columns.size(),
-                [&](const Doubles&, const Doubles& e, const auto& count, std::size_t j) {
-                  Doubles column{};
-                  std::memcpy(&column, &columns[j], count * sizeof(double));
-                  column += e * e;
-                  std::memcpy(&columns[j], &column, count * sizeof(double));
-                  row += e * e;
-                });
+      by_groups<doubles>(r, x, columns.size(),
+                       [&](const float* of_r, const float* of_x, const auto& count, std::size_t j) {
+                         const Doubles e = Wide(of_r, of_x).e;
+                         Doubles column{};
+                         std::memcpy(&column, &columns[j], count * sizeof(double));
+                         column += e * e;
+                         std::memcpy(&columns[j], &column, count * sizeof(double));
+                         row += e * e;
+                       });
       rows[i] = total_of(row);
     });
     row_energy_.push_back(std::move(rows));
@@ -157,28 +257,24 @@ Draws::Field Draws::field(std::optional<std::size_t> without) const {
 }
 
 Sample Draws::measured(const Whole& x, const Field& f, std::optional<std::size_t> skip) const {
-  const Ulps ulps(format_);
   const bool vector = reference_.cols == 1;  // each element is a row: its field is the row's
   const std::vector<double> ones(vector ? 1 : 0, 1.0);
-  const double* columns = vector ? ones.data() : f.columns.data();
   const double share = vector ? 1 : 1 / std::max(f.scale, tiny);
-  double norm = 0, along = 0, different = 0, worst_row = 0, worst_element = 0;
+  Rows rows(format_, vector ? ones : f.columns);
+  double norm = 0, worst_row = 0;
   by_rows(reference_, x, [&](std::size_t i, const float* of_r, const float* of_x) {
     if (skip == i) return;
-    const RowSums row = sums_of(of_r, of_x, reference_.cols, ulps, f.rows[i] * share, columns);
-    norm += row.energy;
-    along += row.along;
-    different += row.different;
-    worst_element = std::max(worst_element, row.element);
-    const double left = vector ? row.energy : std::max(row.energy - row.free * row.free, 0.0);
-    worst_row = std::max(worst_row, left / (f.rows[i] + 0.01 * row.floor + tiny));
+    const auto [energy, free] = rows.see(of_r, of_x, reference_.cols, f.rows[i] * share);
+    norm += energy;
+    const double left = vector ? energy : std::max(energy - free * free, 0.0);
+    worst_row = std::max(worst_row, left / (f.rows[i] + 0.01 * floor_[i] + tiny));
   });
   Sample s{};
   s[0] = std::sqrt(norm);
-  s[1] = different / static_cast<double>(std::max<std::size_t>(reference_.size(), 1));
-  s[2] = energy_ > 0 ? along / energy_ : 0;
+  s[1] = rows.different() / static_cast<double>(std::max<std::size_t>(reference_.size(), 1));
+  s[2] = energy_ > 0 ? rows.along() / energy_ : 0;
   s[3] = std::sqrt(worst_row);
-  s[4] = std::sqrt(worst_element);
+  s[4] = std::sqrt(rows.worst_element());
   return s;
 }
 

@@ -59,6 +59,7 @@ class Draws {
   Format format_;
   std::vector<Whole> draws_;
   std::vector<std::vector<double>> row_energy_, column_energy_;  // per draw
+  std::vector<double> floor_;  // sum of u^2 / 12, by row of the reference
   double energy_ = 0;
 };
 

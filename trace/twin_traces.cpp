@@ -361,7 +361,7 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ru
     updates[i] = {id, "of the optimizer, and far beyond all twins", Unjudged::Kind::unexplained};
   });
   for (Unjudged& u : updates) out.unjudged.push_back(std::move(u));
-  out.drawn.around = [read](const std::string& id) { return read->around(id); };
+  out.drawn.read = [read](const std::string& id) { return read->around(id); };
   return out;
 }
 

@@ -25,8 +25,9 @@ Draws draws_of(const Around& around) {
   return {around.reference, around.reference.format, around.twins};
 }
 
-Around around(const std::string& id, const Merged& reference, const std::vector<Values>& twins) {
-  Around one{Whole(reference.values.at(id), reference.formats.at(id)), {}};
+Around around_of(const std::string& id, const Values& reference, const Format& format,
+                 const std::vector<Values>& twins) {
+  Around one{Whole(reference.at(id), format), {}};
   for (const Values& t : twins) one.twins.emplace_back(t.at(id));
   return one;
 }
@@ -253,21 +254,8 @@ Measured measured_of(const std::string& id, bool touched, const Around& around, 
   return m;
 }
 
-std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,
-                              const Graph& candidate_graph, const Merged& candidate,
-                              const std::vector<Values>& twins,
-                              const std::function<bool(const std::string&)>& wanted) {
-  const std::set<std::string> differs = touched(reference_graph, candidate_graph);
-  std::vector<Measured> all;
-  for (const Node& node : candidate_graph.nodes) {
-    if (!judged_by_twins(node)) continue;
-    for (const std::string& id : node.outputs) {
-      if (!wanted(id)) continue;
-      all.push_back(measured_of(id, differs.contains(id), around(id, reference, twins),
-                                candidate.values.at(id)));
-    }
-  }
-  return all;
+Around Drawn::around(const std::string& id) const {
+  return read ? read(id) : around_of(id, reference.values, reference.formats.at(id), twins);
 }
 
 Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
@@ -275,16 +263,20 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
                  const std::function<bool(const std::string&)>& wanted,
                  const TwinOptions& options) {
   options.progress(std::to_string(options.twins) + " twins");
-  Meeting met = meet(reference_graph, reference.values, candidate_graph, &candidate.values,
-                     options.seed, options.twins, {Phase::reduce});
-  Drawn drawn{reference, std::move(met.twins), std::move(met.followed), met.flips, {}};
-  drawn.reference.values = std::move(met.reference);
-  options.progress("comparing with the twins");
-  drawn.measured =
-      measure(reference_graph, drawn.reference, candidate_graph, candidate, drawn.twins, wanted);
-  drawn.around = [reference = drawn.reference, twins = drawn.twins](const std::string& id) {
-    return around(id, reference, twins);
+  std::vector<Measured> measured;
+  const auto look = [&](const Node& node, bool touched, const Meeting& made) {
+    if (!judged_by_twins(node)) return;
+    for (const std::string& id : node.outputs) {
+      if (!wanted(id)) continue;
+      const Around one = around_of(id, made.reference, reference.formats.at(id), made.twins);
+      measured.push_back(measured_of(id, touched, one, candidate.values.at(id)));
+    }
   };
+  Meeting met = meet(reference_graph, reference.values, candidate_graph, &candidate.values,
+                     options.seed, options.twins, {Phase::reduce}, look);
+  Drawn drawn{reference, std::move(met.twins), std::move(met.followed), met.flips,
+              std::move(measured)};
+  drawn.reference.values = std::move(met.reference);
   if (options.spreads == nullptr) return drawn;
   const double ratio = moved_on(drawn.measured, options.spreads->learnt);
   if (ratio > outgrown && options.twins < twins_of_a_refusal) {

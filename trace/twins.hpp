@@ -87,7 +87,10 @@ struct Drawn {
   std::set<std::string> followed;  // tensors taken from the candidate: for replay to judge
   std::size_t flips = 0;           // numbers in them that had been rounded otherwise
   std::vector<Measured> measured;  // of the tensors that were wanted
-  std::function<Around(const std::string&)> around = {};  // for a second look at one of them
+  std::function<Around(const std::string&)> read = {};  // in the latter case
+
+  // For a second look at one of them.
+  Around around(const std::string& id) const;
 };
 // With stored spreads that these twins outgrow, four are drawn; throws Failure if they still do.
 Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
@@ -112,12 +115,6 @@ TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOpti
 // Twins and candidate of one tensor, as numbers. `touched`: is something split upstream of it?
 Measured measured_of(const std::string& id, bool touched, const Around& around,
                      const Whole& candidate);
-
-// The same of every wanted tensor.
-std::vector<Measured> measure(const Graph& reference_graph, const Merged& reference,
-                              const Graph& candidate_graph, const Merged& candidate,
-                              const std::vector<Values>& twins,
-                              const std::function<bool(const std::string&)>& wanted);
 
 // Makes K twins of the candidate's promise around the reference alone.
 std::vector<Values> make_twins(const Graph& reference_graph, const Values& reference,
