@@ -135,10 +135,9 @@ void add_catch(CLI::App& app, Verb& chosen) {
         options.perturbed = &beside.perturbed;
       }
       if (healthy) {
-        const Trace reference = run_reference(start);
+        const ExecutedReference reference(start);
         const Trace candidate = run_candidate(start).trace;
-        const Verdict v = check(reference, merge_verified(reference), candidate,
-                                merge_verified(candidate), options);
+        const Verdict v = check(reference.to_judge(), candidate, merge_verified(candidate), options);
         talk("");
         return command.told({{0, v}});
       }

@@ -26,8 +26,8 @@ void add_demo(CLI::App& app, Verb& chosen) {
       const Start start =
           start_of(config_of("gpt"), find_recipe("bf16"), parse_layout("dp2,tp2"), default_text());
       heading("1. The reference: one training step of a 4-layer GPT in BF16 on one device.");
-      const Trace reference = run_reference(start);
-      const Merged r = merge_verified(reference);
+      const ExecutedReference reference(start);
+      const Merged& r = reference.merged();
       fmt::print("   {} tensors, loss {:.4f}\n", r.values.size(),
                  r.values.at("loss/out")->values[0]);
 
@@ -36,7 +36,7 @@ void add_demo(CLI::App& app, Verb& chosen) {
       const auto judged = [&](const Bug* bug) {
         const Candidate candidate = run_candidate(start, bug);
         const Verdict v =
-            check(reference, r, candidate.trace, merge_verified(candidate.trace), options);
+            check(reference.to_judge(), candidate.trace, merge_verified(candidate.trace), options);
         talk("");
         return v;
       };

@@ -17,9 +17,7 @@ bool asks_for_perturbed(const CheckOptions& way) {
 Scene::Scene(const Start& first, bool late, std::vector<CheckOptions> ways, Rewriting rewriting)
     : first_(first),
       start_(judged_start(first, late, rewriting)),
-      reference_(run_reference(start_)),
-      merged_reference_(merge_verified(reference_)),
-      trusted_(reference_, merged_reference_),
+      reference_(start_),
       healthy_(run_candidate(start_, nullptr)),
       merged_healthy_(merge_verified(healthy_.trace)),
       ways_(std::move(ways)) {
@@ -40,8 +38,9 @@ Scene::Broken Scene::broken(const Planted& wrong) const {
 
 std::vector<Trial> Scene::judged(const Broken& broken) {
   if (of_healthy_.empty())
-    of_healthy_ = check_each(trusted_, healthy_.trace, merged_healthy_, ways_);
-  std::vector<Verdict> verdicts = check_each(trusted_, broken.run.trace, broken.merged, ways_);
+    of_healthy_ = check_each(reference_.to_judge(), healthy_.trace, merged_healthy_, ways_);
+  std::vector<Verdict> verdicts =
+      check_each(reference_.to_judge(), broken.run.trace, broken.merged, ways_);
   std::vector<Trial> trials(ways_.size(), broken.changes);
   for (std::size_t i = 0; i < ways_.size(); ++i) {
     trials[i].healthy = of_healthy_[i];

@@ -1,7 +1,6 @@
 // experiments/scene.hpp: what candidates of one start are held against, made once for all of them.
 //
-// COSTS    Made: four steps (reference, healthy run, perturbed reference, the reference's replay) and the
-//          verdicts on the healthy run. Each candidate: its run and its verdicts.
+// COSTS    Made: three steps (reference, healthy run, perturbed reference) and the verdicts on the healthy run. Each candidate: its run and its verdicts.
 // TESTED   tests/experiments/scene_test.cpp, tests/experiments/catch_test.cpp
 #pragma once
 
@@ -39,9 +38,7 @@ class Scene {
 
  private:
   const Start first_, start_;
-  const Trace reference_;
-  const Merged merged_reference_;
-  const Reference trusted_;
+  const ExecutedReference reference_;
   const Candidate healthy_;
   const Merged merged_healthy_;
   std::optional<Trace> perturbed_;

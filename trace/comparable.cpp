@@ -54,9 +54,18 @@ void refuse_another_run(const Manifest& r, const Manifest& c, const std::string&
   }
 }
 
-Reference::Reference(const Trace& trace, const Merged& merged) : trace_(trace), merged_(merged) {
+Reference::Reference(const Trace& trace, const Merged& merged, Unasked)
+    : trace_(trace), merged_(merged) {
   const Run run(merged);
   refuse_broken(run, trace.graph && left_out(*trace.graph, run.values));
+}
+
+Reference Reference::executed(const Trace& trace, const Merged& merged) {
+  return {trace, merged, Unasked()};
+}
+
+Reference::Reference(const Trace& trace, const Merged& merged)
+    : Reference(trace, merged, Unasked()) {
   if (!trace.graph) return;
   const Replayed seen = replay(*trace.graph, merged, [](const std::string&) { return true; });
   if (!seen.findings.empty()) distrust(seen.findings.front(), "is not what its inputs make: ");

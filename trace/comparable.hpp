@@ -25,11 +25,17 @@ class Reference {
  public:
   // Both have to outlive it. Throws Failure if it is none. COSTS one step where it has a promise.
   Reference(const Trace& trace, const Merged& merged);
+  // Of a run that this process made by executing that promise, and has not let out of its hands: whether
+  // its operations make what it holds is not asked again. COSTS nothing.
+  static Reference executed(const Trace& trace, const Merged& merged);
 
   const Trace& trace() const { return trace_; }
   const Merged& merged() const { return merged_; }
 
  private:
+  struct Unasked {};
+  Reference(const Trace& trace, const Merged& merged, Unasked);
+
   const Trace& trace_;
   const Merged& merged_;
 };

@@ -127,4 +127,13 @@ Merged merge(const Trace& trace) {
   return merged;
 }
 
+Merged merged_of(const Values& values, const std::map<std::string, Format>& formats) {
+  Merged merged{values, formats, {}, {}};
+  for (const auto& [id, tensor] : values) {
+    if (!all_finite(tensor->values.data(), tensor->size()))
+      merged.not_finite.push_back(first_not_finite(id, Whole(*tensor)));
+  }
+  return merged;
+}
+
 }  // namespace plumb::trace

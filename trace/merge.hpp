@@ -36,6 +36,9 @@ std::string why_not_whole(const std::vector<Finding>& findings, const std::strin
 // All of it in memory. Costs one pass over all shards.
 Merged merge(const Trace& trace);
 
+// The same of tensors that are whole: none is copied. Costs one pass over them.
+Merged merged_of(const Values& values, const std::map<std::string, Format>& formats);
+
 // What a pass over one tensor shows.
 struct Shown {
   Disagreements disagreements = {};

@@ -119,11 +119,12 @@ Profile profile_of(const std::vector<Values>& twins, const Values& reference,
 
 void judge(Table& rows, const std::vector<std::string>& key, const Start& start) {
   const Config& config = start.run.config;
-  const Trace alone = run_reference(start), perturbed = run_perturbed(start, 1);
-  const Merged r = merge_verified(alone), p = merge_verified(perturbed);
+  const ExecutedReference alone(start);
+  const Trace perturbed = run_perturbed(start, 1);
+  const Merged &r = alone.merged(), p = merge_verified(perturbed);
   const Candidate candidate = run_candidate(start);
   const Merged c = merge_verified(candidate.trace);
-  const Reference reference(alone, r);
+  const Reference reference = alone.to_judge();
   CheckOptions options;
   options.rules = {"twins"};
   options.perturbed = &perturbed;

@@ -74,16 +74,15 @@ Config config_of_run(const std::string& family, const std::string& size, std::ui
 
 // By the shipped check, at every level; without its second look, which only acquits.
 void judge_run(const Start& start, Alarms& alarms) {
-  const Trace reference = run_reference(start);
+  const ExecutedReference reference(start);
   const Candidate candidate = run_candidate(start);
   CheckOptions options;
   options.seed = start.run.config.seed;
   options.false_alarm = levels.front();
   options.other_levels = {levels.begin() + 1, levels.end()};
   options.second_look = false;
-  const Merged merged = merge_verified(reference);
   const Judged seen =
-      judge_runs({reference, merged}, candidate.trace, merge_verified(candidate.trace), options);
+      judge_runs(reference.to_judge(), candidate.trace, merge_verified(candidate.trace), options);
   for (std::size_t i = 0; i < levels.size(); ++i) {
     const Verdict& v = seen.verdicts[i];
     alarms.runs[i] += v.findings.empty() ? 0 : 1;

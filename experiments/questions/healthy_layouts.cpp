@@ -84,17 +84,10 @@ Start start_of_one(const std::string& family, const Recipe& recipe, const std::s
 
 // One device, which all layouts are held against.
 struct Alone {
-  explicit Alone(Start of)
-      : start(std::move(of)),
-        trace(run_reference(start)),
-        merged(merge_verified(trace)),
-        reference(trace, merged) {}
-  Alone(const Alone&) = delete;
+  explicit Alone(Start of) : start(std::move(of)), run(start) {}
 
   Start start;
-  Trace trace;
-  Merged merged;
-  Reference reference;
+  ExecutedReference run;
 };
 
 // A run that was judged. Layouts that promise the same and make the same bits share the verdict:
@@ -119,7 +112,7 @@ std::uint64_t bits_of(const Values& values) {
 Count judged(const Alone& one, const Trace& candidate, const Merged& c) {
   CheckOptions options;
   options.seed = one.start.run.config.seed;
-  const Judged seen = judge_runs(one.reference, candidate, c, options);
+  const Judged seen = judge_runs(one.run.to_judge(), candidate, c, options);
   const Verdict& v = seen.verdicts.front();
   Count count;
   count.forced = static_cast<int>(v.forced);
@@ -127,7 +120,7 @@ Count judged(const Alone& one, const Trace& candidate, const Merged& c) {
   count.accused = v.findings.empty() ? 0 : 1;
   count.undecided = v.undecided.empty() ? 0 : 1;
   if (!v.findings.empty()) count.first_accused = v.findings.front().id;
-  foretell(*candidate.graph, touched(*one.trace.graph, *candidate.graph), seen.drawn.value(), c,
+  foretell(*candidate.graph, touched(*one.run.trace().graph, *candidate.graph), seen.drawn.value(), c,
            count);
   return count;
 }

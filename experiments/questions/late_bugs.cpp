@@ -23,13 +23,13 @@ Table::Row key_of(const Bug& bug, const std::string& family, const std::string& 
 
 // The verdicts of one step. The ranks of the broken run keep what they left in the step before.
 Table::Row said_of(const Start& start, const Bug& bug, std::vector<StaleGradients>& stale,
-                   const Merged& reference_values, const Trace& reference) {
+                   const ExecutedReference& reference) {
   const Planted wrong = planted(bug, {}, start.run.config);
   const Candidate of_healthy = run_candidate(start, nullptr),
                   of_broken = run_candidate(start, &bug, {}, "reference", threads(), &stale);
   const Merged h = merge_verified(of_healthy.trace), b = merge_verified(of_broken.trace);
   const Trial seen = changes_of(of_healthy, of_broken, wrong, h, b);
-  const Reference trusted(reference, reference_values);
+  const Reference trusted = reference.to_judge();
   CheckOptions options;
   options.says_where = false;
   const Verdict healthy = check(trusted, of_healthy.trace, h, options);
@@ -50,13 +50,12 @@ std::vector<Table::Row> rows_of(const Bug& bug, const std::string& family,
   std::vector<StaleGradients> stale;
   std::vector<Table::Row> rows;
   for (int step = 1; step <= steps; ++step) {
-    const Trace reference = run_reference(start);
-    const Merged values = merge_verified(reference);
+    const ExecutedReference reference(start);
     Table::Row row = key_of(bug, family, weights, seed, step);
-    const Table::Row said = said_of(start, bug, stale, values, reference);
+    const Table::Row said = said_of(start, bug, stale, reference);
     row.insert(row.end(), said.begin(), said.end());
     rows.push_back(std::move(row));
-    start = step_after(std::move(start), values.values);
+    start = step_after(std::move(start), reference.merged().values);
   }
   return rows;
 }

@@ -26,10 +26,8 @@ class Stage {
  public:
   explicit Stage(const Start& start)
       : start_(start),
-        reference_(run_reference(start)),
+        reference_(start),
         perturbed_(run_perturbed(start, 1)),
-        merged_(merge(reference_)),
-        trusted_(reference_, merged_),
         candidate_{manifest_of(start.run), promise_of(start.run), {}},
         healthy_(trace::reference(*candidate_.graph, start.leaves)) {}
 
@@ -38,7 +36,7 @@ class Stage {
 
   // What the rules say of the run with these values in place of its own: the cells after the key.
   Table::Row said_of(const Values& wrong) const {
-    Merged seen = merged_;
+    Merged seen = reference_.merged();
     const Values values =
         wrong.empty() ? healthy_ : with_replaced(*candidate_.graph, healthy_, wrong);
     for (const auto& [id, tensor] : values) seen.values[id] = tensor;
@@ -68,7 +66,7 @@ class Stage {
       way.seed = start_.run.config.seed;
       way.perturbed = &perturbed_;
     }
-    return check_each(trusted_, candidate_, seen, ways);
+    return check_each(reference_.to_judge(), candidate_, seen, ways);
   }
 
   static bool finds(const Verdict& verdict, const std::string& rule) {
@@ -78,9 +76,8 @@ class Stage {
   }
 
   const Start& start_;
-  Trace reference_, perturbed_;
-  Merged merged_;
-  Reference trusted_;
+  ExecutedReference reference_;
+  Trace perturbed_;
   Trace candidate_;  // its manifest and promise; the values are `healthy_`, or faulty ones
   Values healthy_;
 };

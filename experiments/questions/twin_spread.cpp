@@ -50,17 +50,16 @@ std::string joined(const std::set<std::string>& words) {
 }
 
 Shares against_twins(const Start& start, int draws) {
-  const Trace reference = run_reference(start);
+  const ExecutedReference reference(start);
   const Candidate candidate = run_candidate(start);
   const Merged c = merge_verified(candidate.trace);
-  const Merged merged = merge_verified(reference);
   CheckOptions options;
   options.twins = draws;
-  const Judged judgement = judge_runs({reference, merged}, candidate.trace, c, options);
+  const Judged judgement = judge_runs(reference.to_judge(), candidate.trace, c, options);
   const Drawn& drawn = judgement.drawn.value();
-  const auto differs = touched(*reference.graph, *candidate.trace.graph);
+  const auto differs = touched(*reference.trace().graph, *candidate.trace.graph);
   Shares shares;
-  for (const Node& node : reference.graph->nodes) {
+  for (const Node& node : reference.trace().graph->nodes) {
     if (!judged_by_twins(node)) continue;
     for (const std::string& id : node.outputs) {
       const Tensor& base = *drawn.reference.values.at(id);

@@ -76,16 +76,32 @@ Start with_data(Start start, std::string_view text, std::uint64_t seed) {
   return start;
 }
 
-Trace run_reference(const Start& start) {
+static Training on_one_device(const Start& start) {
   Training single = start.run;
   single.layout = {};
-  const Graph graph = plan(single);
-  return reference_trace(single, reference(graph, start.leaves));
+  return single;
 }
 
+Trace run_reference(const Start& start) {
+  const Training single = on_one_device(start);
+  return reference_trace(single, reference(plan(single), start.leaves));
+}
+
+static std::map<std::string, Format> formats_of(const Trace& reference) {
+  std::map<std::string, Format> formats;
+  for (const auto& [id, shard] : reference.ranks.front().shards) formats[id] = shard.format;
+  return formats;
+}
+
+ExecutedReference::ExecutedReference(const Start& start)
+    : ExecutedReference(start, reference(plan(on_one_device(start)), start.leaves)) {}
+
+ExecutedReference::ExecutedReference(const Start& start, const Values& values)
+    : trace_(reference_trace(on_one_device(start), values)),
+      merged_(merged_of(values, formats_of(trace_))) {}
+
 Trace run_perturbed(const Start& start, std::uint64_t seed) {
-  Training single = start.run;
-  single.layout = {};
+  const Training single = on_one_device(start);
   const Graph graph = plan(single);
   return reference_trace(single, perturbed(graph, start.leaves, "/embedding/out", seed));
 }

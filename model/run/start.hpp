@@ -10,6 +10,7 @@
 
 #include "model/sees.hpp"
 #include "model/step/train_step.hpp"
+#include "trace/comparable.hpp"
 #include "trace/merge.hpp"
 
 namespace plumb::model {
@@ -31,6 +32,22 @@ Start with_data(Start start, std::string_view text, std::uint64_t seed);
 
 // Runs the single-device reference.
 Trace run_reference(const Start& start);
+// The same with its tensors, which are those that the executor made: nothing is merged, and nothing is
+// judged again (trace::Reference::executed).
+class ExecutedReference {
+ public:
+  explicit ExecutedReference(const Start& start);
+  ExecutedReference(const ExecutedReference&) = delete;  // what to_judge() refers to stays here
+
+  const Trace& trace() const { return trace_; }
+  const Merged& merged() const { return merged_; }
+  Reference to_judge() const { return Reference::executed(trace_, merged_); }
+
+ private:
+  ExecutedReference(const Start& start, const Values& values);
+  const Trace trace_;
+  const Merged merged_;
+};
 // Runs the reference with its embedding output moved by one ulp (rule perturbation).
 Trace run_perturbed(const Start& start, std::uint64_t seed);
 

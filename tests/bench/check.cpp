@@ -1,4 +1,5 @@
-// The cost of judging: reference, four twins, comparison and replay, in steps of the reference; and
+// The cost of judging: reference, four twins, comparison and replay, in steps of the reference, as one
+// process does that makes both runs; with the reference judged, too, as two traces are checked; and
 // the cost of the FP32 step over ranks, against this core's peak of fused multiply-adds and against
 // PyTorch (Debian's python3-torch with OpenBLAS, and that of the interpreter PLUMB_TORCH_PYTHON), at
 // h = 256, 4 layers, 4 heads, 4 sequences of 128 tokens; and the cost of tracing it. In turn (round-robin), process CPU time,
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "tests/bench/clock.hpp"
 #include "tests/support/rooms.hpp"
 #include "trace/memory.hpp"
+#include "trace/merge.hpp"
 
 namespace plumb {
 namespace {
@@ -38,19 +41,26 @@ void check_of_a_step(benchmark::State& state, const char* family) {
   const Trace candidate = run_candidate(start).trace;
   CheckOptions twins, with_replay;
   twins.rules = {"twins"};
-  std::vector<double> ours, twins_only, both;
+  std::vector<double> ours, twins_only, both, traces;
   for (auto _ : state) {
-    Trace reference;
-    const double step = seconds([&] { reference = run_reference(start); });
-    const double by_twins = seconds([&] { (void)check(reference, candidate, twins); });
-    const double by_both = seconds([&] { (void)check(reference, candidate, with_replay); });
+    std::optional<ExecutedReference> reference;
+    const double step = seconds([&] { reference.emplace(start); });
+    const auto judged_by = [&](const CheckOptions& options) {
+      return seconds(
+          [&] { (void)check(reference->to_judge(), candidate, merge(candidate), options); });
+    };
+    const double by_twins = judged_by(twins), by_both = judged_by(with_replay);
+    const double of_traces =
+        seconds([&] { (void)check(reference->trace(), candidate, with_replay); });
     const double run = seconds([&] { (void)run_candidate(start); });
     twins_only.push_back((step + by_twins) / step);
     both.push_back((step + by_both) / step);
+    traces.push_back((step + of_traces) / step);
     ours.push_back(run / step);
   }
   state.counters["reference, twins, compare"] = median(twins_only);
   state.counters["with replay"] = median(both);
+  state.counters["and the reference judged"] = median(traces);
   state.counters["candidate"] = median(ours);
 }
 
