@@ -137,7 +137,8 @@ void add_catch(CLI::App& app, Verb& chosen) {
       if (healthy) {
         const ExecutedReference reference(start);
         const Trace candidate = run_candidate(start).trace;
-        const Verdict v = check(reference.to_judge(), candidate, merge_verified(candidate), options);
+        const Verdict v =
+            check(reference.to_judge(), candidate, merge_verified(candidate), options);
         talk("");
         return command.told({{0, v}});
       }

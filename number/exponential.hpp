@@ -47,7 +47,7 @@ inline constexpr auto inverse_factorials = [] {
   const double r = std::fma(-k, ln2_second, std::fma(-k, ln2_first, z));
   double power = inverse_factorials[10];
   // No loop: GCC 12 does not vectorise a loop that has one in it.
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
+  [&]<std::size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
     ((power = std::fma(power, r, inverse_factorials[9 - i])), ...);
   }
   (std::make_index_sequence<10>());

@@ -151,8 +151,7 @@ class SideBySide {
 }  // namespace
 
 Meeting meet(const Graph& reference_graph, const Values& reference, const Graph& graph,
-             const Values* candidate, std::uint64_t seed, int k, Extent extent,
-             const AsMade& see) {
+             const Values* candidate, std::uint64_t seed, int k, Extent extent, const AsMade& see) {
   return SideBySide(reference_graph, reference, graph, candidate, seed, k).run(extent, see);
 }
 

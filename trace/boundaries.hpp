@@ -46,8 +46,9 @@ using AsMade = std::function<void(const Node&, bool touched, const Meeting&)>;
 // with the candidate's choices; `candidate`: its values, or null: then nobody is followed, and
 // twins meet at the reference. Costs k + 1 steps where something is followed, else k, of what lies
 // downstream of anything split.
-Meeting meet(const Graph& reference_graph, const Values& reference, const Graph& graph,
-             const Values* candidate, std::uint64_t seed, int k, Extent extent = {},
-             const AsMade& see = [](const Node&, bool, const Meeting&) {});
+Meeting meet(
+    const Graph& reference_graph, const Values& reference, const Graph& graph,
+    const Values* candidate, std::uint64_t seed, int k, Extent extent = {},
+    const AsMade& see = [](const Node&, bool, const Meeting&) {});
 
 }  // namespace plumb::trace

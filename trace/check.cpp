@@ -443,6 +443,7 @@ class Check {
     if (!drawn_again_) look_again();
     Verdict second = verdict_by(drawn_again_, level / stricter, sure);
     second.flips = drawn_again_->flips;
+    second.looked_again = true;
     if (second.findings.empty()) {
       second.notes.push_back(fmt::format(
           "by {} twins {} would be accused ({} at {}); {} twins acquit it", options_.twins,

@@ -218,15 +218,16 @@ Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
     std::vector<double> rows(reference_.rows), columns(reference_.cols);
     by_rows(reference_, draw, [&](std::size_t i, const float* r, const float* x) {
       Doubles row{};
-      by_groups<doubles>(r, x, columns.size(),
-                       [&](const float* of_r, const float* of_x, const auto& count, std::size_t j) {
-                         const Doubles e = Wide(of_r, of_x).e;
-                         Doubles column{};
-                         std::memcpy(&column, &columns[j], count * sizeof(double));
-                         column += e * e;
-                         std::memcpy(&columns[j], &column, count * sizeof(double));
-                         row += e * e;
-                       });
+      by_groups<doubles>(
+          r, x, columns.size(),
+          [&](const float* of_r, const float* of_x, const auto& count, std::size_t j) {
+            const Doubles e = Wide(of_r, of_x).e;
+            Doubles column{};
+            std::memcpy(&column, &columns[j], count * sizeof(double));
+            column += e * e;
+            std::memcpy(&columns[j], &column, count * sizeof(double));
+            row += e * e;
+          });
       rows[i] = total_of(row);
     });
     row_energy_.push_back(std::move(rows));

@@ -120,8 +120,8 @@ Count judged(const Alone& one, const Trace& candidate, const Merged& c) {
   count.accused = v.findings.empty() ? 0 : 1;
   count.undecided = v.undecided.empty() ? 0 : 1;
   if (!v.findings.empty()) count.first_accused = v.findings.front().id;
-  foretell(*candidate.graph, touched(*one.run.trace().graph, *candidate.graph), seen.drawn.value(), c,
-           count);
+  foretell(*candidate.graph, touched(*one.run.trace().graph, *candidate.graph), seen.drawn.value(),
+           c, count);
   return count;
 }
 
