@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "experiments/said.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
@@ -32,6 +34,36 @@ void expect_same(const std::vector<Trial>& these, const std::vector<Trial>& thos
 
 const std::vector<std::string> many{default_rules, "perturbation", "flat", "assert-close",
                                     structure_alone};
+
+// What is not asked of an executed reference holds, and a check says the same by both.
+TEST(ExecutedReference, IsWhatItsTraceHoldsAndPromises) {
+  for (const char* family : {"gpt", "llama", "gpt-moe"}) {
+    const Start start = start_of_family(family, "dp2,tp2");
+    const ExecutedReference executed(start);
+    const Merged merged = merge(executed.trace());
+    for (const auto& [id, tensor] : merged.values) {
+      EXPECT_EQ(*executed.merged().values.at(id), *tensor) << id;
+      EXPECT_EQ(executed.merged().formats.at(id), merged.formats.at(id)) << id;
+    }
+    EXPECT_EQ(executed.merged().values.size(), merged.values.size());
+    EXPECT_NO_THROW(Reference(executed.trace(), executed.merged())) << family;
+    const Candidate run = run_candidate(start);
+    const Merged c = merge(run.trace);
+    EXPECT_EQ(text_of(check(executed.to_judge(), run.trace, c, {})),
+              text_of(check(executed.trace(), run.trace, {})));
+  }
+}
+
+TEST(ExecutedReference, IsRefusedWhereItIsNotFinite) {
+  Start start = start_of_family("gpt", "tp2");
+  const std::string weight = "embedding.weight/master@previous";
+  auto huge = std::make_shared<Tensor>(*start.leaves.at(weight));
+  huge->values[7] = std::numeric_limits<float>::infinity();
+  start.leaves[weight] = huge;
+  const ExecutedReference executed(start);
+  EXPECT_FALSE(executed.merged().not_finite.empty());
+  EXPECT_THROW(executed.to_judge(), Failure);
+}
 
 TEST(Scene, OfTwoBugsJudgesEachAsIfItWereAlone) {
   const Start start = start_of_family("gpt", "tp2");

@@ -37,6 +37,35 @@ TEST(MeetingOfTwins, ShareTheReferenceUpstreamOfTheSplitAndDifferBehindIt) {
   EXPECT_NE(first.twins[0].at(logits)->values, first.twins[1].at(logits)->values);
 }
 
+// What is measured as it is made is what stays.
+TEST(MeetingOfTwins, ShowEachNodeOnceAndForGood) {
+  const Training run = small_run("gpt", "bf16", "tp2");
+  const Values leaves = leaves_of_run(run);
+  const Graph one = plan(run.config, run.recipe, {}),
+              many = plan(run.config, run.recipe, run.layout);
+  const Values base = reference(one, leaves, to_gradients), candidate = reference(many, leaves);
+  const auto differs = touched(one, many);
+  Values shown, of_a_twin;
+  const auto see = [&](const Node& node, bool split, const Meeting& made) {
+    EXPECT_EQ(split, differs.contains(node.outputs.front())) << node.outputs.front();
+    for (const std::string& id : node.outputs) {
+      EXPECT_TRUE(shown.emplace(id, made.reference.at(id)).second) << id;
+      of_a_twin.emplace(id, made.twins[1].at(id));
+    }
+  };
+  const Meeting met = meet(one, base, many, &candidate, 1, 2, to_gradients, see);
+  std::size_t nodes = 0;
+  for (const Node& node : many.nodes) {
+    if (node.phase > to_gradients.last) continue;
+    ++nodes;
+    for (const std::string& id : node.outputs) {
+      EXPECT_EQ(shown.at(id), met.reference.at(id)) << id;
+      EXPECT_EQ(of_a_twin.at(id), met.twins[1].at(id)) << id;
+    }
+  }
+  EXPECT_GE(shown.size(), nodes);
+}
+
 TEST(MeetingOfTwins, WithoutASplitAreTheReference) {
   const Training run = small_run("gpt", "bf16");
   const Graph graph = plan(run.config, run.recipe, {});

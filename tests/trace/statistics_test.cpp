@@ -7,6 +7,8 @@
 #include <cmath>
 #include <random>
 
+#include "number/rounding.hpp"
+
 namespace plumb {
 namespace {
 
@@ -104,6 +106,81 @@ TEST(Statistics, ScaleSeesWhatTheNormDrowns) {
   for (float& x : scaled.values) x *= 1.01F;
   const double after = Draws(reference, fp32, {draw}).of(scaled)[at(Statistic::scale)];
   EXPECT_NEAR(after - before, 0.01, 1e-4);
+}
+
+// The formulas of statistics.hpp, number by number in FP64.
+Sample by_formula(const Tensor& r, const Tensor& x, const std::vector<Tensor>& draws,
+                  const Format& format) {
+  const bool vector = r.cols == 1;
+  const auto k = static_cast<double>(draws.size());
+  std::vector<double> a(r.rows), b(r.cols);
+  double sum = 0;
+  for (std::size_t i = 0; i < r.rows; ++i) {
+    for (std::size_t j = 0; j < r.cols; ++j) {
+      for (const Tensor& draw : draws) {
+        const double e = static_cast<double>(draw(i, j)) - r(i, j);
+        a[i] += e * e / k;
+        b[j] += e * e / k;
+        sum += e * e / k;
+      }
+    }
+  }
+  for (double& one : a) one += (sum / static_cast<double>(r.rows) - one) / std::max(k, 2.0);
+  for (double& one : b) one += (sum / static_cast<double>(r.cols) - one) / std::max(k, 2.0);
+  double norm = 0, different = 0, along = 0, own = 0, row = 0, element = 0;
+  for (std::size_t i = 0; i < r.rows; ++i) {
+    double energy = 0, free = 0, floor = 0;
+    for (std::size_t j = 0; j < r.cols; ++j) {
+      const double e = static_cast<double>(x(i, j)) - r(i, j), u = ulp(r(i, j), format);
+      const double field = vector ? a[i] : a[i] * b[j] / sum;
+      const double excess = std::max(std::fabs(e) - u, 0.0);
+      energy += e * e;
+      along += e * r(i, j);
+      own += static_cast<double>(r(i, j)) * r(i, j);
+      different += e != 0 ? 1 : 0;
+      free = vector ? 0 : std::max(free, std::min(std::fabs(e), u));
+      floor += u * u / 12;
+      element = std::max(element, excess / std::sqrt(field + u * u / 12));
+    }
+    norm += energy;
+    row = std::max(row, std::sqrt((energy - free * free) / (a[i] + 0.01 * floor)));
+  }
+  return {std::sqrt(norm), different / static_cast<double>(r.size()), along / own, row, element};
+}
+
+// Of rows that end anywhere in sixteen elements, of numbers small and large.
+TEST(Statistics, AreThoseOfTheFormulas) {
+  for (const Format& format : {bf16, fp32}) {
+    for (const std::size_t cols : {1U, 3U, 8U, 16U, 21U, 32U, 71U}) {
+      for (const float size : {1e-24F, 1.0F, 1e12F}) {
+        const double ulps = 4 * format.unit_roundoff();
+        Tensor reference = noisy(Tensor(9, cols), 1, static_cast<unsigned>(cols));
+        std::vector<Tensor> runs;
+        for (unsigned k = 0; k < 6; ++k) {
+          runs.push_back(reference);
+          for (std::size_t e = 0; e < reference.size(); ++e) {
+            const Tensor by = noisy(Tensor(1, 1), ulps, 97 * k + static_cast<unsigned>(e));
+            // Some do not differ, and in the last run one does by far.
+            const float times = (e + k) % 3 == 0 ? 0 : k == 5 && e == cols / 2 ? 50 : 1;
+            runs[k].values[e] *= 1 + times * by.values[0];
+          }
+        }
+        for (Tensor* x : {&reference, &runs[0], &runs[1], &runs[2], &runs[3], &runs[4], &runs[5]}) {
+          for (float& v : x->values) v *= size;
+          round_in_place(x->values, format);
+        }
+        const std::vector<Tensor> four(runs.begin(), runs.begin() + 4);
+        const Draws draws(reference, format, {four.begin(), four.end()});
+        for (const Tensor& run : {runs[4], runs[5]}) {
+          const Sample seen = draws.of(run), right = by_formula(reference, run, four, format);
+          for (const Statistic of : all_statistics) {
+            EXPECT_NEAR(seen[at(of)], right[at(of)], 1e-6 * std::fabs(right[at(of)]) + 1e-12)
+                << name_of(of) << " of " << format.name << ", 9 x " << cols << ", " << size;
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
