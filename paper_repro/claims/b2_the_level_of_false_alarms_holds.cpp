@@ -7,31 +7,35 @@
 namespace plumb::paper_repro {
 namespace {
 
+Share alarms_of(const Evidence& evidence, const std::string& column) {
+  Share alarms;
+  for (const Row& row : evidence.rows("false-alarms")) {
+    alarms.hits += static_cast<std::size_t>(row.number(column));
+    alarms.of += static_cast<std::size_t>(row.number("runs"));
+  }
+  return alarms;
+}
+
 Answer judge(const Evidence& evidence) {
   std::vector<std::vector<std::string>> rows;
   Share accused;
   std::string held, lost;
   for (const std::string level : {"0.5", "0.1", "0.01", "0.001"}) {
-    const std::string column = "alarms_at_" + level;
-    Share alarms;
-    for (const Row& row : evidence.rows("false-alarms")) {
-      alarms.hits += static_cast<std::size_t>(row.number(column));
-      alarms.of += static_cast<std::size_t>(row.number("runs"));
-    }
-    const Interval rate = binomial_interval(alarms.hits, alarms.of, 0.95);
+    const Share first = alarms_of(evidence, "alarms_at_" + level),
+                both = alarms_of(evidence, "by_both_at_" + level);
+    const Interval rate = binomial_interval(both.hits, both.of, 0.95);
     std::string& where = rate.low <= std::stod(level) ? held : lost;
     where += (where.empty() ? "" : ", ") + level;
-    if (level == "0.01") accused = alarms;
-    rows.push_back({level, fmt::format("{} of {}", alarms.hits, alarms.of),
+    if (level == "0.01") accused = both;
+    rows.push_back({level, fmt::format("{} of {}", first.hits, first.of),
+                    fmt::format("{} of {}", both.hits, both.of),
                     fmt::format("{:.2g} to {:.2g}", rate.low, rate.high)});
   }
-  return {
-      lost.empty() ? Agreement::yes : Agreement::partly,
-      fmt::format(
-          "{:.2g} of healthy runs accused by four twins at a level of 0.01; levels that hold: {}; "
-          "that do not: {}",
-          accused.rate(), held.empty() ? "none" : held, lost.empty() ? "none" : lost),
-      accused, table({"level", "healthy runs accused", "rate, 95 %"}, rows)};
+  return {lost.empty() ? Agreement::yes : Agreement::partly,
+          fmt::format("{:.2g} of healthy runs accused at a level of 0.01; levels that hold: {}; "
+                      "that do not: {}",
+                      accused.rate(), held.empty() ? "none" : held, lost.empty() ? "none" : lost),
+          accused, table({"level", "by the first look", "by both looks", "rate of both, 95 %"}, rows)};
 }
 
 }  // namespace
@@ -43,7 +47,7 @@ extern const Claim b2_the_level_of_false_alarms_holds{
     .source = Source::ourselves,
     .published = "none",
     .reading =
-        "By a first look alone, without the second that only acquits. The rate's interval reaches down to the level or below it, all cells together, dp2 (200 runs, "
+        "By the shipped check: what four twins accuse sixteen look at again, at a tenth of the level. The rate's interval reaches down to the level or below it, all cells together, dp2 (200 runs, "
         "hardly any difference) among them.",
     .rows = {{"false-alarms", "random small gpt bf16 tp2"}},
     .picture = "false-alarms.svg",
