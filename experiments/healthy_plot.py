@@ -98,8 +98,8 @@ def alarms(plt, of):
     keys = [plt.Line2D([], [], color=colour, marker=mark, linewidth=0, label=f"{w}: {cells[w]} cells")
             for w, (colour, mark) in WEIGHTS.items()]
     figure, axes = page(plt, 9, 6.2, "How often is a healthy run accused?",
-                        "A mark is a cell: weights, size, family, recipe, layout. Line: the level; red: more than 99 of 100 "
-                        "samples of a rate\nas high as the level would have. At the bottom: none was accused.", 1, 1,
+                        "By the first look (the second only acquits). A mark is a cell: weights, size, family, recipe, layout.\n"
+                        "Line: the level; red: more than 99 of 100 samples of a rate as high would have. At the bottom: none.", 1, 1,
                         legend=keys, columns=3)
     panel = axes[0][0]
     for x, level in enumerate(levels):
