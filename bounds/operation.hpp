@@ -265,6 +265,7 @@ Matrix<T> rows_in(const std::vector<std::size_t>& order, const Matrix<T>& x) {
 // Wraps the outputs of an operation. ({std::move(y)} would copy it.)
 template <class T, class... Others>
 std::vector<Matrix<T>> as_outputs(Matrix<T>&& first, Others&&... others) {
+  static_assert((std::is_same_v<Others, Matrix<T>> && ...), "what is handed over is moved");
   std::vector<Matrix<T>> all;
   all.reserve(1 + sizeof...(others));
   all.push_back(std::move(first));

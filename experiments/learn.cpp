@@ -14,13 +14,13 @@ Learnt learn(const Start& start, std::string_view text, int batches, int twins,
     // No seed that a user types.
     const std::uint64_t seed = start.run.config.seed + (static_cast<std::uint64_t>(batch) << 32);
     const Start other = with_data(start, text, seed);
-    const Trace reference = run_reference(other);
-    const Merged merged = merge(reference);
+    const ExecutedReference reference(other);
+    const Merged& merged = reference.merged();
     CheckOptions options;
     options.twins = twins;
     options.seed = other.run.config.seed;
     const auto all = [](const std::string&) { return true; };
-    learnt.add(draw_twins(*reference.graph, merged, split, merged, all, options).measured);
+    learnt.add(draw_twins(*reference.trace().graph, merged, split, merged, all, options).measured);
   }
   return learnt;
 }

@@ -82,7 +82,7 @@ Candidate run_broken(const Start& first, const Start& start, const Planted& wron
 
 Start judged_start(const Start& first, bool late, Rewriting rewriting) {
   Start start = first;
-  if (late) start = step_after(std::move(start), merge(run_reference(first)).values);
+  if (late) start = step_after(std::move(start), ExecutedReference(first).merged().values);
   return rewritten(std::move(start), rewriting);
 }
 

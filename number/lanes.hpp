@@ -5,7 +5,8 @@
 // mask ? a : b chooses by lane. Sixteen lanes are one register of AVX-512, two of AVX2, four of
 // SSE; the bits are the same everywhere.
 //
-// TESTED   tests/number/rounding_test.cpp, tests/number/rows_test.cpp
+// TESTED   tests/number/rounding_test.cpp, tests/number/rows_test.cpp,
+//          tests/trace/statistics_test.cpp
 #pragma once
 
 #include <array>

@@ -5,7 +5,7 @@
 // are all there; and which values are not finite. A violation names the ranks and the coordinates.
 // Where replicas disagree the lowest rank's values are kept.
 //
-// TESTED   tests/trace/merge_test.cpp, tests/trace/whole_test.cpp
+// TESTED   tests/trace/merge_test.cpp, tests/trace/whole_test.cpp, tests/experiments/scene_test.cpp
 #pragma once
 
 #include <map>

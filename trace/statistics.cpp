@@ -104,8 +104,7 @@ class Rows {
   // A row's share times columns[j] is the field of element j.
   Rows(const Format& format, const std::vector<double>& columns)
       : ulps_(format), columns_(columns), roots_(columns.size() + lanes) {
-    for (std::size_t j = 0; j < columns.size(); ++j)
-      roots_[j] = static_cast<float>(std::sqrt(columns[j]));
+    for (std::size_t j = 0; j < columns.size(); ++j) roots_[j] = as_float(std::sqrt(columns[j]));
   }
 
   struct Row {
@@ -125,7 +124,9 @@ class Rows {
                        std::memcpy(&x, of_x, sizeof x);
                        std::memcpy(&root, &roots_[j], sizeof root);
                        different -= x != r;
-                       const Floats e = x - r;  // FP32 says rightly which is larger, |e| or u
+                       // Whether |e| or u is larger FP32 says rightly: u is a power of two, and e is
+                       // exact up to half of r.
+                       const Floats e = x - r;
                        const Floats size = (Floats)((Ints)e & 0x7fffffff), u = ulps_(r);
                        const Floats small = size < u ? size : u;
                        free = free < small ? small : free;
@@ -135,33 +136,49 @@ class Rows {
                        along += low.e * low.r;
                        along_high += high.e * high.r;
                        const Floats by_field = root * least.of_field, by_ulp = u * least.of_ulp;
-                       if (!any(size - small > (by_field > by_ulp ? by_field : by_ulp))) return;
+                       const Floats excess = size - small,
+                                    to_pass = by_field > by_ulp ? by_field : by_ulp;
+                       if (!any((excess > 0) & (excess >= to_pass))) return;
                        look_closer(low, high, u, share, j, count);
                        least = least_of(share);
                      });
     along_ += along + along_high;
     different_ += different;
+    since_counted_ += n;
+    if (since_counted_ >= most_counted) count();
     return {total_of(energy + energy_high), static_cast<double>(largest_of(free))};
   }
 
   double along() const { return total_of(along_); }
-  double different() const {
-    double count = 0;
-    for (std::size_t l = 0; l < lanes; ++l) count += different_[l];
-    return count;
+  double different() {
+    count();
+    return counted_;
   }
   double worst_element() const { return worst_.squared(); }
 
  private:
-  // What an excess has to pass, in roots of columns and in ulps, to be the worst so far: both are
-  // rounded down by more than what FP32 may lose beside it.
+  static constexpr std::size_t most_counted = std::size_t(1) << 30;  // that a lane holds surely
+
+  void count() {
+    for (std::size_t l = 0; l < lanes; ++l) counted_ += different_[l];
+    different_ = Ints{};
+    since_counted_ = 0;
+  }
+
+  // Infinity times zero would hide what is worse.
+  static float as_float(double x) {
+    return static_cast<float>(std::min(x, static_cast<double>(std::numeric_limits<float>::max())));
+  }
+
+  // What an excess has to reach, in roots of columns and in ulps, to be the worst so far: both are
+  // rounded down by more than what FP32 may lose beside it, among normal numbers.
   struct Least {
     float of_field, of_ulp;
   };
   Least least_of(double share) const {
     constexpr double down = 1 - 0x1p-20;
-    return {static_cast<float>(down * std::sqrt(worst_so_far_ * share)),
-            static_cast<float>(down * std::sqrt(worst_so_far_ / 12))};
+    return {as_float(down * std::sqrt(worst_so_far_ * share)),
+            as_float(down * std::sqrt(worst_so_far_ / 12))};
   }
 
   void look_closer(const Wide& low, const Wide& high, const Floats& ulps, double share,
@@ -180,6 +197,8 @@ class Rows {
   std::vector<float> roots_;  // of columns_; zeros beyond
   Doubles along_{};
   Ints different_{};
+  std::size_t since_counted_ = 0;
+  double counted_ = 0;
   WorstElement worst_;
   double worst_so_far_ = 0;  // squared
 };
@@ -199,11 +218,10 @@ std::string_view name_of(Statistic statistic) {
 
 Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
     : reference_(std::move(reference)), format_(format), draws_(std::move(draws)) {
-  static_assert(stretch % doubles == 0);  // else lanes would depend on where a stretch ends
   const Ulps ulps(format_);
   floor_.resize(reference_.rows);
   Doubles energy{};
-  by_rows(reference_, reference_, [&](std::size_t i, const float* r, const float*) {
+  by_rows(reference_, [&](std::size_t i, const float* r) {
     floor_[i] = floor_of(r, reference_.cols, ulps);
     Doubles of_row{};
     by_groups<doubles>(r, r, reference_.cols, [&](const float* of_r, auto, auto, auto) {

@@ -87,7 +87,8 @@ struct Drawn {
   std::set<std::string> followed;  // tensors taken from the candidate: for replay to judge
   std::size_t flips = 0;           // numbers in them that had been rounded otherwise
   std::vector<Measured> measured;  // of the tensors that were wanted
-  std::function<Around(const std::string&)> read = {};  // in the latter case
+  std::function<Around(const std::string&)> read =
+      {};  // where these are read when they are asked for
 
   // For a second look at one of them.
   Around around(const std::string& id) const;

@@ -111,17 +111,34 @@ void by_stretches(std::size_t size, const F& f, std::size_t at_once = stretch) {
   }
 }
 
+// Calls f(first row, how many) for as many rows as a stretch has.
+template <class F>
+void by_some_rows(const Whole& whole, const F& f) {
+  const std::size_t at_once =
+      std::max<std::size_t>(stretch / std::max<std::size_t>(whole.cols, 1), 1);
+  for (std::size_t i = 0; i < whole.rows; i += at_once) f(i, std::min(at_once, whole.rows - i));
+}
+
+// Calls f(row, its numbers) for each row.
+template <class F>
+void by_rows(const Whole& whole, const F& f) {
+  Reading reading(whole);
+  const std::size_t cols = whole.cols;
+  by_some_rows(whole, [&](std::size_t first, std::size_t n) {
+    const float* x = reading(first * cols, n * cols);
+    for (std::size_t k = 0; k < n; ++k) f(first + k, x + k * cols);
+  });
+}
+
 // Calls f(row, numbers of a, numbers of b) for each row of two tensors of one shape.
 template <class F>
 void by_rows(const Whole& a, const Whole& b, const F& f) {
   Reading of_a(a), of_b(b);
-  const std::size_t cols = a.cols,
-                    at_once = std::max<std::size_t>(stretch / std::max<std::size_t>(cols, 1), 1);
-  for (std::size_t i = 0; i < a.rows; i += at_once) {
-    const std::size_t n = std::min(at_once, a.rows - i);
-    const float *x = of_a(i * cols, n * cols), *y = of_b(i * cols, n * cols);
-    for (std::size_t k = 0; k < n; ++k) f(i + k, x + k * cols, y + k * cols);
-  }
+  const std::size_t cols = a.cols;
+  by_some_rows(a, [&](std::size_t first, std::size_t n) {
+    const float *x = of_a(first * cols, n * cols), *y = of_b(first * cols, n * cols);
+    for (std::size_t k = 0; k < n; ++k) f(first + k, x + k * cols, y + k * cols);
+  });
 }
 
 // All of it.

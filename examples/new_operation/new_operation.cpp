@@ -22,7 +22,7 @@ std::vector<Matrix<float>> with_short_reciprocal(const Example& e) {
     const double reciprocal = round_to(1.0 / (1.0F + std::fabs(x)), bf16);
     x = x * static_cast<float>(reciprocal);
   }
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 // Elements that are outside the bound by the truth. FP64 may underflow on the way to a bound:

@@ -22,7 +22,7 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
     x = x / (T(1) + magnitude);
   }
   call.roundings.round(y, call.how.output);
-  return single_output(std::move(y));
+  return as_outputs(std::move(y));
 }
 
 }  // namespace

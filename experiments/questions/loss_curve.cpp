@@ -48,7 +48,9 @@ std::vector<std::string> key_of(const Watched& run, int step) {
 std::vector<std::string> checked(const Watched& run, const Start& start, const Joints& joints) {
   if (std::string(run.layout) == "dp1") return {"-", "-"};  // the reference itself
   const CheckOptions options;
-  const Verdict verdict = check(run_reference(start), run_candidate(start, joints).trace, options);
+  const ExecutedReference reference(start);
+  const Trace candidate = run_candidate(start, joints).trace;
+  const Verdict verdict = check(reference.to_judge(), candidate, merge(candidate), options);
   return {std::to_string(verdict.findings.size()), verdict.blamed.empty() ? "-" : verdict.blamed};
 }
 

@@ -97,10 +97,11 @@ class Study {
       effort_.progress(key_[0] + " " + key_[2] + ": " + kind);
       injected(kind);
     }
-    const Trace reference = run_reference(start_);
+    const ExecutedReference reference(start_);
     const Candidate candidate = run_candidate(start_);
     add("visible", "scale", "median",
-        check(reference, candidate.trace, CheckOptions()).smallest_scale);
+        check(reference.to_judge(), candidate.trace, merge(candidate.trace), CheckOptions())
+            .smallest_scale);
     rows_.add_group(group_);
   }
 

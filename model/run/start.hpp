@@ -1,7 +1,8 @@
 // model/run/start.hpp: a step of a run, from its start: the reference on one device, the same with
 // a perturbed input, a candidate over ranks; and the start of the step after it.
 //
-// TESTED   tests/experiments/catch_test.cpp, tests/experiments/settings_test.cpp
+// TESTED   tests/experiments/catch_test.cpp, tests/experiments/settings_test.cpp,
+//          tests/experiments/scene_test.cpp
 #pragma once
 
 #include <string>

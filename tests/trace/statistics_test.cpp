@@ -183,5 +183,20 @@ TEST(Statistics, AreThoseOfTheFormulas) {
   }
 }
 
+// Where no draw errs the field is zero, and the smallest error is beyond all measure; a larger one behind
+// it is still seen.
+TEST(Statistics, TheWorstElementBehindAnotherOneIsSeenWhereNothingErrs) {
+  for (const Format& format : {bf16, fp32}) {
+    const Tensor zeros(1, 40);
+    Tensor small = zeros, both = zeros;
+    small(0, 3) = both(0, 3) = 0x1p-10F;
+    both(0, 35) = 1;
+    const Draws draws(zeros, format, {zeros, zeros, zeros, zeros});
+    const double of_small = draws.of(small)[at(Statistic::element)];
+    EXPECT_NEAR(draws.of(both)[at(Statistic::element)], 1024 * of_small, 1e-3 * 1024 * of_small)
+        << format.name;
+  }
+}
+
 }  // namespace
 }  // namespace plumb
