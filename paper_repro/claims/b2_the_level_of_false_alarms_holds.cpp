@@ -35,7 +35,8 @@ Answer judge(const Evidence& evidence) {
           fmt::format("{:.2g} of healthy runs accused at a level of 0.01; levels that hold: {}; "
                       "that do not: {}",
                       accused.rate(), held.empty() ? "none" : held, lost.empty() ? "none" : lost),
-          accused, table({"level", "by the first look", "by both looks", "rate of both, 95 %"}, rows)};
+          accused,
+          table({"level", "by the first look", "by both looks", "rate of both, 95 %"}, rows)};
 }
 
 }  // namespace
