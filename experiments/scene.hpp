@@ -1,6 +1,7 @@
 // experiments/scene.hpp: what candidates of one start are held against, made once for all of them.
 //
-// COSTS    Made: three steps (reference, healthy run, perturbed reference) and the verdicts on the healthy run. Each candidate: its run and its verdicts.
+// COSTS    Made: three steps (reference, healthy run, perturbed reference) and the verdicts on the
+//          healthy run. Each candidate: its run and its verdicts.
 // TESTED   tests/experiments/scene_test.cpp, tests/experiments/catch_test.cpp
 #pragma once
 

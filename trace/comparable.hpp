@@ -26,8 +26,8 @@ class Reference {
   // Both have to outlive it. Throws Failure if it is none. COSTS one step where it has a promise.
   Reference(const Trace& trace, const Merged& merged);
   // Of a run that this process made by executing that promise, and has not let out of its hands: whether
-  // its operations make what it holds is not asked again. COSTS a look at what
-  // is known of its numbers.
+  // its operations make what it holds is not asked again. COSTS nothing beside
+  // the step.
   static Reference executed(const Trace& trace, const Merged& merged);
 
   const Trace& trace() const { return trace_; }
