@@ -59,105 +59,88 @@ Doubles grains(const float* ulps) {
   return u * u * (1.0 / 12);
 }
 
-// The sum of u^2 / 12 over a row.
-double floor_of(const float* reference, std::size_t n, const Ulps& ulps) {
-  Doubles sum{};
+// A row of the reference: the sum of its squares, and that of u^2 / 12.
+struct OfReference {
+  double energy, floor;
+};
+OfReference of_reference(const float* reference, std::size_t n, const Ulps& ulps) {
+  Doubles energy{}, floor{};
   by_groups<lanes>(reference, reference, n, [&](const float* of_r, auto, const auto& count, auto) {
     Floats r;
     std::memcpy(&r, of_r, sizeof r);
     std::array<float, lanes> u{};
     r = ulps(r);
     std::memcpy(u.data(), &r, count * sizeof(float));
-    sum += grains(u.data());
-    sum += grains(u.data() + doubles);
+    floor += grains(u.data());
+    floor += grains(u.data() + doubles);
+    Doubles low, high;
+    widen(of_r, low);
+    widen(of_r + doubles, high);
+    energy += low * low;
+    energy += high * high;
   });
-  return total_of(sum);
+  return {total_of(energy), total_of(floor)};
 }
 
-// The largest max(|e| - u, 0)^2 / (field + u^2 / 12), lane by lane: compared crosswise, so that
-// nothing is divided.
-class WorstElement {
+// The sums over one difference, row by row.
+class Sums {
  public:
-  // `row` times columns[j] is the field of element j; u are its ulps.
-  void see(const Doubles& e, const float* u, double row, const double* columns, std::size_t count) {
-    Doubles wide_u, column{};
-    widen(u, wide_u);
-    std::memcpy(&column, columns, count * sizeof(double));
-    const Doubles size = e < 0 ? -e : e;
-    const Doubles excess = size > wide_u ? size - wide_u : Doubles{};
-    const Doubles field = row * column + grains(u), least = Doubles{} + tiny;
-    const Doubles above = field > least ? field : least;
-    const Doubles square = excess * excess;
-    const auto larger = square * field_ > excess_ * above;
-    excess_ = larger ? square : excess_;
-    field_ = larger ? above : field_;
-  }
-  double squared() const { return largest_of(excess_ / field_); }
+  explicit Sums(const Format& format) : ulps_(format) {}
 
- private:
-  Doubles excess_{}, field_ = Doubles{} + 1;  // of each lane's largest
-};
-
-// What one difference e shows, row by row; u are the ulps of the reference.
-class Rows {
- public:
-  // A row's share times columns[j] is the field of element j.
-  Rows(const Format& format, const std::vector<double>& columns)
-      : ulps_(format), columns_(columns), roots_(columns.size() + lanes) {
-    for (std::size_t j = 0; j < columns.size(); ++j) roots_[j] = as_float(std::sqrt(columns[j]));
-  }
-
-  struct Row {
-    double energy;  // sum of e^2
-    double free;    // largest min(|e|, u)
-  };
-  Row see(const float* reference, const float* other, std::size_t n, double share) {
+  // Adds e^2 to the energies of the columns, where there are any.
+  template <bool with_columns>
+  OfRows::Row see(const float* reference, const float* other, std::size_t n, double* columns) {
     // In locals and by halves: GCC 12 keeps them in registers, and no sum waits for another.
     Doubles energy{}, energy_high{}, along{}, along_high{};
-    Floats free{};
+    Floats free{}, excess{};
     Ints different{};
-    Least least = least_of(share);
     by_groups<lanes>(reference, other, n,
                      [&](const float* of_r, const float* of_x, const auto& count, std::size_t j) {
-                       Floats r, x, root;
+                       Floats r, x;
                        std::memcpy(&r, of_r, sizeof r);
                        std::memcpy(&x, of_x, sizeof x);
-                       std::memcpy(&root, &roots_[j], sizeof root);
                        different -= x != r;
                        // Whether |e| or u is larger FP32 says rightly: u is a power of two, and e is
                        // exact up to half of r.
                        const Floats e = x - r;
                        const Floats size = (Floats)((Ints)e & 0x7fffffff), u = ulps_(r);
-                       const Floats small = size < u ? size : u;
+                       const Floats small = size < u ? size : u, left = size - small;
                        free = free < small ? small : free;
+                       excess = excess < left ? left : excess;
                        const Wide low(of_r, of_x), high(of_r + doubles, of_x + doubles);
-                       energy += low.e * low.e;
-                       energy_high += high.e * high.e;
+                       const Doubles square = low.e * low.e, square_high = high.e * high.e;
+                       energy += square;
+                       energy_high += square_high;
                        along += low.e * low.r;
                        along_high += high.e * high.r;
-                       const Floats by_field = root * least.of_field, by_ulp = u * least.of_ulp;
-                       const Floats excess = size - small,
-                                    to_pass = by_field > by_ulp ? by_field : by_ulp;
-                       if (!any((excess > 0) & (excess >= to_pass))) return;
-                       look_closer(low, high, u, share, j, count);
-                       least = least_of(share);
+                       if constexpr (with_columns) {
+                         add(square, columns + j, std::min<std::size_t>(count, doubles));
+                         if (count > doubles)
+                           add(square_high, columns + j + doubles, count - doubles);
+                       }
                      });
     along_ += along + along_high;
     different_ += different;
     since_counted_ += n;
     if (since_counted_ >= most_counted) count();
-    return {total_of(energy + energy_high), static_cast<double>(largest_of(free))};
+    return {total_of(energy + energy_high), largest_of(free), largest_of(excess)};
   }
 
-  double along() const { return total_of(along_); }
-  double different() {
+  void tell(OfRows& seen) {
     count();
-    return counted_;
+    seen.along = total_of(along_);
+    seen.different = counted_;
   }
-  double worst_element() const { return worst_.squared(); }
 
  private:
   static constexpr std::size_t most_counted = std::size_t(1) << 30;  // that a lane holds surely
+
+  static void add(const Doubles& squares, double* columns, std::size_t count) {
+    Doubles sums{};
+    std::memcpy(&sums, columns, count * sizeof(double));
+    sums += squares;
+    std::memcpy(columns, &sums, count * sizeof(double));
+  }
 
   void count() {
     for (std::size_t l = 0; l < lanes; ++l) counted_ += different_[l];
@@ -165,11 +148,54 @@ class Rows {
     since_counted_ = 0;
   }
 
-  // Infinity times zero would hide what is worse.
-  static float as_float(double x) {
-    return static_cast<float>(std::min(x, static_cast<double>(std::numeric_limits<float>::max())));
+  Ulps ulps_;
+  Doubles along_{};
+  Ints different_{};
+  std::size_t since_counted_ = 0;
+  double counted_ = 0;
+};
+
+// Infinity times zero would hide what is worse.
+float as_float(double x) {
+  return static_cast<float>(std::min(x, static_cast<double>(std::numeric_limits<float>::max())));
+}
+
+// The largest max(|e| - u, 0)^2 / (field + u^2 / 12) of a difference; a row's share times
+// columns[j] is the field of its element j.
+class WorstElement {
+ public:
+  WorstElement(const Format& format, const std::vector<double>& columns)
+      : ulps_(format), columns_(columns), roots_(columns.size() + lanes) {
+    for (std::size_t j = 0; j < columns.size(); ++j) roots_[j] = as_float(std::sqrt(columns[j]));
+    if (!columns.empty()) smallest_root_ = as_float(std::sqrt(*std::ranges::min_element(columns)));
   }
 
+  // Can a row be the worst of all, of which this was seen?
+  bool can_be_in(const OfRows::Row& row, double share) const {
+    return row.excess > 0 && row.excess >= least_of(share).of_field * smallest_root_;
+  }
+
+  void see(const float* reference, const float* other, std::size_t n, double share) {
+    Least least = least_of(share);
+    by_groups<lanes>(reference, other, n,
+                     [&](const float* of_r, const float* of_x, const auto& count, std::size_t j) {
+                       Floats r, x, root;
+                       std::memcpy(&r, of_r, sizeof r);
+                       std::memcpy(&x, of_x, sizeof x);
+                       std::memcpy(&root, &roots_[j], sizeof root);
+                       const Floats e = x - r, u = ulps_(r);
+                       const Floats excess = (Floats)((Ints)e & 0x7fffffff) - u;
+                       const Floats by_field = root * least.of_field, by_ulp = u * least.of_ulp;
+                       const Floats to_pass = by_field > by_ulp ? by_field : by_ulp;
+                       if (!any((excess > 0) & (excess >= to_pass))) return;
+                       look_closer(of_r, of_x, u, share, j, count);
+                       least = least_of(share);
+                     });
+  }
+
+  double root() const { return std::sqrt(worst_); }
+
+ private:
   // What an excess has to reach, in roots of columns and in ulps, to be the worst so far: both are
   // rounded down by more than what FP32 may lose beside it, among normal numbers.
   struct Least {
@@ -177,30 +203,27 @@ class Rows {
   };
   Least least_of(double share) const {
     constexpr double down = 1 - 0x1p-20;
-    return {as_float(down * std::sqrt(worst_so_far_ * share)),
-            as_float(down * std::sqrt(worst_so_far_ / 12))};
+    return {as_float(down * std::sqrt(worst_ * share)), as_float(down * std::sqrt(worst_ / 12))};
   }
 
-  void look_closer(const Wide& low, const Wide& high, const Floats& ulps, double share,
+  void look_closer(const float* of_r, const float* of_x, const Floats& ulps, double share,
                    std::size_t first, std::size_t count) {
     std::array<float, lanes> u;
     std::memcpy(u.data(), &ulps, sizeof ulps);
-    const double* columns = columns_.data() + first;
-    worst_.see(low.e, u.data(), share, columns, std::min<std::size_t>(count, doubles));
-    if (count > doubles)
-      worst_.see(high.e, u.data() + doubles, share, columns + doubles, count - doubles);
-    worst_so_far_ = worst_.squared();
+    for (std::size_t l = 0; l < count; ++l) {
+      const double e = static_cast<double>(of_x[l]) - of_r[l], grain = u[l];
+      const double excess = std::fabs(e) - grain;
+      if (!(excess > 0)) continue;
+      const double field = share * columns_[first + l] + grain * grain / 12;
+      worst_ = std::max(worst_, excess * excess / std::max(field, tiny));
+    }
   }
 
   const Ulps ulps_;
   const std::vector<double>& columns_;
   std::vector<float> roots_;  // of columns_; zeros beyond
-  Doubles along_{};
-  Ints different_{};
-  std::size_t since_counted_ = 0;
-  double counted_ = 0;
-  WorstElement worst_;
-  double worst_so_far_ = 0;  // squared
+  float smallest_root_ = 0;
+  double worst_ = 0;  // squared
 };
 
 double mean_of(const std::vector<double>& x) {
@@ -218,39 +241,41 @@ std::string_view name_of(Statistic statistic) {
 
 Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
     : reference_(std::move(reference)), format_(format), draws_(std::move(draws)) {
+  const std::size_t rows = reference_.rows, cols = reference_.cols;
+  floor_.resize(rows);
+  column_energy_.resize(draws_.size(), std::vector<double>(cols));
+  seen_.resize(draws_.size());
   const Ulps ulps(format_);
-  floor_.resize(reference_.rows);
-  Doubles energy{};
-  by_rows(reference_, [&](std::size_t i, const float* r) {
-    floor_[i] = floor_of(r, reference_.cols, ulps);
-    Doubles of_row{};
-    by_groups<doubles>(r, r, reference_.cols, [&](const float* of_r, auto, auto, auto) {
-      Doubles wide;
-      widen(of_r, wide);
-      of_row += wide * wide;
-    });
-    energy += of_row;
+  Reading of_r(reference_);
+  std::vector<Reading> of_draws(draws_.begin(), draws_.end());
+  std::vector<Sums> sums(draws_.size(), Sums(format_));
+  for (OfRows& seen : seen_) seen.rows.resize(rows);
+  by_some_rows(reference_, [&](std::size_t first, std::size_t n) {
+    const float* r = of_r(first * cols, n * cols);
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto [energy, floor] = of_reference(r + i * cols, cols, ulps);
+      energy_ += energy;
+      floor_[first + i] = floor;
+    }
+    for (std::size_t k = 0; k < draws_.size(); ++k) {
+      const float* x = of_draws[k](first * cols, n * cols);
+      for (std::size_t i = 0; i < n; ++i) {
+        seen_[k].rows[first + i] =
+            sums[k].see<true>(r + i * cols, x + i * cols, cols, column_energy_[k].data());
+      }
+    }
   });
-  energy_ = total_of(energy);
-  for (const Whole& draw : draws_) {
-    std::vector<double> rows(reference_.rows), columns(reference_.cols);
-    by_rows(reference_, draw, [&](std::size_t i, const float* r, const float* x) {
-      Doubles row{};
-      by_groups<doubles>(
-          r, x, columns.size(),
-          [&](const float* of_r, const float* of_x, const auto& count, std::size_t j) {
-            const Doubles e = Wide(of_r, of_x).e;
-            Doubles column{};
-            std::memcpy(&column, &columns[j], count * sizeof(double));
-            column += e * e;
-            std::memcpy(&columns[j], &column, count * sizeof(double));
-            row += e * e;
-          });
-      rows[i] = total_of(row);
-    });
-    row_energy_.push_back(std::move(rows));
-    column_energy_.push_back(std::move(columns));
-  }
+  for (std::size_t k = 0; k < draws_.size(); ++k) sums[k].tell(seen_[k]);
+}
+
+OfRows Draws::seen_of(const Whole& x, std::optional<std::size_t> skip) const {
+  Sums sums(format_);
+  OfRows seen{std::vector<OfRows::Row>(reference_.rows)};
+  by_rows(reference_, x, [&](std::size_t i, const float* of_r, const float* of_x) {
+    if (skip != i) seen.rows[i] = sums.see<false>(of_r, of_x, reference_.cols, nullptr);
+  });
+  sums.tell(seen);
+  return seen;
 }
 
 Draws::Field Draws::field(std::optional<std::size_t> without) const {
@@ -259,7 +284,7 @@ Draws::Field Draws::field(std::optional<std::size_t> without) const {
   for (std::size_t k = 0; k < draws_.size(); ++k) {
     if (without == k) continue;
     ++n;
-    for (std::size_t i = 0; i < f.rows.size(); ++i) f.rows[i] += row_energy_[k][i];
+    for (std::size_t i = 0; i < f.rows.size(); ++i) f.rows[i] += seen_[k].rows[i].energy;
     for (std::size_t j = 0; j < f.columns.size(); ++j) f.columns[j] += column_energy_[k][j];
   }
   if (n == 0) return f;
@@ -275,38 +300,68 @@ Draws::Field Draws::field(std::optional<std::size_t> without) const {
   return f;
 }
 
-Sample Draws::measured(const Whole& x, const Field& f, std::optional<std::size_t> skip) const {
-  const bool vector = reference_.cols == 1;  // each element is a row: its field is the row's
+double Draws::worst_element(const Whole& x, const OfRows& seen, const Field& f) const {
+  const std::size_t cols = reference_.cols;
+  const bool vector = cols == 1;  // each element is a row: its field is the row's
   const std::vector<double> ones(vector ? 1 : 0, 1.0);
   const double share = vector ? 1 : 1 / std::max(f.scale, tiny);
-  Rows rows(format_, vector ? ones : f.columns);
+  WorstElement worst(format_, vector ? ones : f.columns);
+  Reading of_r(reference_), of_x(x);
+  const auto look = [&](std::size_t first, std::size_t n) {
+    const float *r = nullptr, *other = nullptr;  // read if need be
+    for (std::size_t i = first; i < first + n; ++i) {
+      if (!worst.can_be_in(seen.rows[i], f.rows[i] * share)) continue;
+      if (r == nullptr) {
+        r = of_r(first * cols, n * cols);
+        other = of_x(first * cols, n * cols);
+      }
+      const std::size_t from = (i - first) * cols;
+      worst.see(r + from, other + from, cols, f.rows[i] * share);
+    }
+  };
+  // The most likely row at first: most others need not be read then.
+  std::size_t likeliest = 0;
+  double largest = 0;
+  for (std::size_t i = 0; i < reference_.rows; ++i) {
+    const double excess = seen.rows[i].excess, size = excess * excess / std::max(f.rows[i], tiny);
+    if (!(size > largest)) continue;
+    largest = size;
+    likeliest = i;
+  }
+  if (largest == 0) return 0;
+  look(likeliest, 1);
+  by_some_rows(reference_, look);
+  return worst.root();
+}
+
+Sample Draws::measured(const Whole& x, const OfRows& seen, const Field& f) const {
+  const bool vector = reference_.cols == 1;
   double norm = 0, worst_row = 0;
-  by_rows(reference_, x, [&](std::size_t i, const float* of_r, const float* of_x) {
-    if (skip == i) return;
-    const auto [energy, free] = rows.see(of_r, of_x, reference_.cols, f.rows[i] * share);
+  for (std::size_t i = 0; i < seen.rows.size(); ++i) {
+    const auto& [energy, free, excess] = seen.rows[i];
     norm += energy;
-    const double left = vector ? energy : std::max(energy - free * free, 0.0);
+    const double left = vector ? energy : std::max(energy - static_cast<double>(free) * free, 0.0);
     worst_row = std::max(worst_row, left / (f.rows[i] + 0.01 * floor_[i] + tiny));
-  });
+  }
   Sample s{};
   s[0] = std::sqrt(norm);
-  s[1] = rows.different() / static_cast<double>(std::max<std::size_t>(reference_.size(), 1));
-  s[2] = energy_ > 0 ? rows.along() / energy_ : 0;
+  s[1] = seen.different / static_cast<double>(std::max<std::size_t>(reference_.size(), 1));
+  s[2] = energy_ > 0 ? seen.along / energy_ : 0;
   s[3] = std::sqrt(worst_row);
-  s[4] = std::sqrt(rows.worst_element());
+  s[4] = worst_element(x, seen, f);
   return s;
 }
 
-Sample Draws::of_draw(std::size_t k) const { return measured(draws_[k], field(k), {}); }
+Sample Draws::of_draw(std::size_t k) const { return measured(draws_[k], seen_[k], field(k)); }
 
 Sample Draws::of(const Whole& candidate, std::optional<std::size_t> without_row) const {
-  return measured(candidate, field({}), without_row);
+  return measured(candidate, seen_of(candidate, without_row), field({}));
 }
 
 double Draws::relative_noise() const {
   double sum = 0;
-  for (const auto& rows : row_energy_) {
-    for (const double a : rows) sum += a;
+  for (const OfRows& seen : seen_) {
+    for (const OfRows::Row& row : seen.rows) sum += row.energy;
   }
   const double mean = draws_.empty() ? 0 : sum / static_cast<double>(draws_.size());
   return energy_ > 0 ? std::sqrt(mean / energy_) : std::numeric_limits<double>::infinity();

@@ -32,10 +32,22 @@ std::string_view name_of(Statistic statistic);
 
 using Sample = std::array<double, all_statistics.size()>;  // by Statistic
 
+// What a difference shows without a field.
+struct OfRows {
+  struct Row {
+    double energy = 0;  // sum of e^2
+    float free = 0;     // largest min(|e|, u)
+    float excess = 0;   // largest |e| - u, in FP32
+  };
+  std::vector<Row> rows;
+  double along = 0;      // <e, r>
+  double different = 0;  // how many e != 0
+};
+
 // The draws of one tensor and what they say of any further difference.
 class Draws {
  public:
-  // All of the reference's shape. Costs one pass per draw.
+  // All of the reference's shape. Costs one pass over the reference and one per draw.
   Draws(Whole reference, const Format& format, std::vector<Whole> draws);
 
   std::size_t count() const { return draws_.size(); }
@@ -53,13 +65,16 @@ class Draws {
     double scale = 1;  // S
   };
   Field field(std::optional<std::size_t> without) const;
-  Sample measured(const Whole& x, const Field& field, std::optional<std::size_t> skip) const;
+  OfRows seen_of(const Whole& x, std::optional<std::size_t> skip) const;
+  Sample measured(const Whole& x, const OfRows& seen, const Field& field) const;
+  double worst_element(const Whole& x, const OfRows& seen, const Field& field) const;
 
   Whole reference_;
   Format format_;
   std::vector<Whole> draws_;
-  std::vector<std::vector<double>> row_energy_, column_energy_;  // per draw
-  std::vector<double> floor_;  // sum of u^2 / 12, by row of the reference
+  std::vector<OfRows> seen_;                        // per draw
+  std::vector<std::vector<double>> column_energy_;  // per draw
+  std::vector<double> floor_;                       // sum of u^2 / 12, by row of the reference
   double energy_ = 0;
 };
 
