@@ -77,7 +77,7 @@ LOWEST = 5e-4
 
 def rates(rows):
     """[level, weights, alarms, runs, most] of each cell, as `plumb experiment false-alarms` writes them beside its rows."""
-    return [[r["level"], r["weights"], int(r["alarms"]), int(r["runs"]), int(r["most"])]
+    return [[r["level"], r["weights"], int(r["by_both"]), int(r["runs"]), int(r["most"])]
             for r in rows["false-alarms-rates"]]
 
 
@@ -98,7 +98,7 @@ def alarms(plt, of):
     keys = [plt.Line2D([], [], color=colour, marker=mark, linewidth=0, label=f"{w}: {cells[w]} cells")
             for w, (colour, mark) in WEIGHTS.items()]
     figure, axes = page(plt, 9, 6.2, "How often is a healthy run accused?",
-                        "By the first look (the second only acquits). A mark is a cell: weights, size, family, recipe, layout.\n"
+                        "By the shipped check. A mark is a cell: weights, size, family, recipe, layout.\n"
                         "Line: the level; red: more than 99 of 100 samples of a rate as high would have. At the bottom: none.", 1, 1,
                         legend=keys, columns=3)
     panel = axes[0][0]

@@ -435,19 +435,25 @@ class Check {
 
   Verdict verdict_at(double level) {
     const double sure = level / stricter;
-    Verdict first = verdict_by(drawn_, level, sure);
-    const bool again = options_.second_look && drawn_ && options_.given.empty() &&
-                       !first.findings.empty() &&
-                       std::ranges::all_of(first.findings, is_by_size_of_twins);
-    if (!again) return first;
+    if (!options_.second_look || !drawn_ || !options_.given.empty()) {
+      return verdict_by(drawn_, level, sure);
+    }
+    Verdict first = verdict_by(drawn_, level_of_first_look(level), sure);
+    const std::vector<Finding>& seen = first.findings;
+    if (seen.empty() && first.undecided.empty()) return first;
+    if (seen.empty() || !std::ranges::all_of(seen, is_by_size_of_twins)) {
+      Verdict at_once = verdict_by(drawn_, level, sure);
+      at_once.smallest_scale = first.smallest_scale;
+      return at_once;
+    }
     if (!drawn_again_) look_again();
-    Verdict second = verdict_by(drawn_again_, level / stricter, sure);
+    Verdict second = verdict_by(drawn_again_, sure, sure);
     second.flips = drawn_again_->flips;
     second.looked_again = true;
     if (second.findings.empty()) {
-      second.notes.push_back(fmt::format(
-          "by {} twins {} would be accused ({} at {}); {} twins acquit it", options_.twins,
-          first.blamed, first.blamed_by, chance_of(first), more_twins * options_.twins));
+      second.notes.push_back(fmt::format("by {} twins {} stands out ({} at {}); {} twins acquit it",
+                                         options_.twins, first.blamed, first.blamed_by,
+                                         chance_of(first), more_twins * options_.twins));
     }
     return second;
   }

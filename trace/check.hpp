@@ -98,7 +98,7 @@ struct Verdict {
   std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp
   bool could_fail = false;
   bool identical = false;          // one layout and equal bits: as a trace and itself
-  bool looked_again = false;       // the first look accused by twins alone
+  bool looked_again = false;       // something stood out by twins alone
   std::vector<std::string> notes;  // what a reader should know of the two traces
   std::string blamed;              // first tensor that is wrong by itself; empty if nothing is
   std::string blamed_by;           // the statistic that says so

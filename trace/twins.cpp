@@ -226,6 +226,8 @@ void refuse_outgrown(double ratio) {
 
 }  // namespace
 
+double level_of_first_look(double level) { return std::max(level, std::min(looser * level, 0.5)); }
+
 bool judged_by_twins(const Node& node) {
   const Traits& traits = traits_of(node);
   return node.phase <= Phase::reduce && !traits.short_copy && !traits.makes_scales &&

@@ -1,7 +1,7 @@
 // How often is a healthy run accused? Cells of seeds: weights (random, those of the second to fifth
 // step, in which all tokens are still alike, trained), sizes, families, recipes and layouts; the
-// same twins judged at four levels, by the shipped check: by its first look, which each cell's level
-// is held against, and by both, of which the second only acquits.
+// same twins judged at four levels, by the shipped check: in how many runs something stands out at
+// its first look, and how many both looks accuse, which each cell's level is held against.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -182,7 +182,7 @@ Table rates(const Table& rows) {
       std::vector<std::string> row = key;
       row.insert(row.end(), {level_names[i], std::to_string(count.alarms[i]),
                              std::to_string(count.by_both[i]), std::to_string(count.runs),
-                             std::to_string(most), count.alarms[i] <= most ? "yes" : "no"});
+                             std::to_string(most), count.by_both[i] <= most ? "yes" : "no"});
       out.add(row);
     }
   }

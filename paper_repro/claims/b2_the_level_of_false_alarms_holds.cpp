@@ -35,8 +35,7 @@ Answer judge(const Evidence& evidence) {
           fmt::format("{:.2g} of healthy runs accused at a level of 0.01; levels that hold: {}; "
                       "that do not: {}",
                       accused.rate(), held.empty() ? "none" : held, lost.empty() ? "none" : lost),
-          accused,
-          table({"level", "by the first look", "by both looks", "rate of both, 95 %"}, rows)};
+          accused, table({"level", "looked at again", "accused", "rate accused, 95 %"}, rows)};
 }
 
 }  // namespace
@@ -48,7 +47,7 @@ extern const Claim b2_the_level_of_false_alarms_holds{
     .source = Source::ourselves,
     .published = "none",
     .reading =
-        "By the shipped check: what four twins accuse sixteen look at again, at a tenth of the level. The rate's interval reaches down to the level or below it, all cells together, dp2 (200 runs, "
+        "By the shipped check: what stands out by four twins at five times the level sixteen look at again, at a tenth of it. The rate's interval reaches down to the level or below it, all cells together, dp2 (400 runs, "
         "hardly any difference) among them.",
     .rows = {{"false-alarms", "random small gpt bf16 tp2"}},
     .picture = "false-alarms.svg",
