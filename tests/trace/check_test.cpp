@@ -98,10 +98,39 @@ TEST_F(Verdicts, OfHealthyRunsInWhichSomethingStandsOutAreAcquittedByMoreTwins) 
 
 TEST_F(Verdicts, OfFaultsThatTwinsAloneSeeStandAfterASecondLook) {
   change("m0/layers.1.attn.proj/out", [](float& x) { x *= 1.02F; });
-  const Verdict v = by({"twins"});
-  EXPECT_EQ(v.exit_code(), 1);
-  EXPECT_EQ(v.blamed, "m0/layers.1.attn.proj/out");
-  for (const Finding& f : v.findings) EXPECT_LT(f.p.value_or(0), options_.false_alarm / stricter);
+  for (const double level : {0.01, 0.5}) {
+    options_.false_alarm = level;
+    for (int seed = 1; seed <= 6; ++seed) {
+      options_.seed = static_cast<std::uint64_t>(seed);
+      const Verdict v = by({"twins"});
+      EXPECT_EQ(v.exit_code(), 1);
+      EXPECT_EQ(v.blamed, "m0/layers.1.attn.proj/out");
+      for (const Finding& f : v.findings) EXPECT_LT(f.p.value_or(0), level / stricter) << seed;
+    }
+  }
+}
+
+// What stands out at a first look, and no more, is no finding beside those of replay; power is that of a
+// first look all the same.
+TEST_F(Verdicts, OfFaultsThatReplaySeesTellTheFindingsOfTheLevel) {
+  options_.false_alarm = 0.1;
+  change("m0/layers.1.attn.proj/out", [](float& x) { x *= 1.02F; });
+  std::size_t loose = 0;
+  for (int seed = 1; seed <= 4; ++seed) {
+    options_.seed = static_cast<std::uint64_t>(seed);
+    const Verdict v = by({"twins", "replay"});
+    EXPECT_EQ(v.exit_code(), 1);
+    for (const Finding& f : v.findings) EXPECT_LT(f.p.value_or(0), options_.false_alarm) << f.id;
+    CheckOptions first = options_;
+    first.false_alarm = level_of_first_look(options_.false_alarm);
+    first.second_look = false;
+    std::swap(options_, first);
+    const Verdict looser = by({"twins", "replay"});
+    std::swap(options_, first);
+    EXPECT_EQ(v.smallest_scale, looser.smallest_scale);
+    loose += looser.findings.size() > v.findings.size() ? 1 : 0;
+  }
+  EXPECT_GE(loose, 1U);
 }
 
 // At such a level something healthy is found in many runs, and some of it upstream of the fault.
