@@ -155,6 +155,9 @@ class Sums {
   double counted_ = 0;
 };
 
+// Also where x is no number: nobody's error hides behind a draw that is not finite.
+double at_least_tiny(double x) { return x > tiny ? x : tiny; }
+
 // Infinity times zero would hide what is worse.
 float as_float(double x) {
   return static_cast<float>(std::min(x, static_cast<double>(std::numeric_limits<float>::max())));
@@ -170,9 +173,9 @@ class WorstElement {
     if (!columns.empty()) smallest_root_ = as_float(std::sqrt(*std::ranges::min_element(columns)));
   }
 
-  // Can a row be the worst of all, of which this was seen?
+  // Can a row be the worst of all, of which this was seen? Where the field is no number, yes.
   bool can_be_in(const OfRows::Row& row, double share) const {
-    return row.excess > 0 && row.excess >= least_of(share).of_field * smallest_root_;
+    return row.excess > 0 && !(row.excess < least_of(share).of_field * smallest_root_);
   }
 
   void see(const float* reference, const float* other, std::size_t n, double share) {
@@ -215,7 +218,7 @@ class WorstElement {
       const double excess = std::fabs(e) - grain;
       if (!(excess > 0)) continue;
       const double field = share * columns_[first + l] + grain * grain / 12;
-      worst_ = std::max(worst_, excess * excess / std::max(field, tiny));
+      worst_ = std::max(worst_, excess * excess / at_least_tiny(field));
     }
   }
 
@@ -323,13 +326,12 @@ double Draws::worst_element(const Whole& x, const OfRows& seen, const Field& f) 
   std::size_t likeliest = 0;
   double largest = 0;
   for (std::size_t i = 0; i < reference_.rows; ++i) {
-    const double excess = seen.rows[i].excess, size = excess * excess / std::max(f.rows[i], tiny);
+    const double excess = seen.rows[i].excess, size = excess * excess / at_least_tiny(f.rows[i]);
     if (!(size > largest)) continue;
     largest = size;
     likeliest = i;
   }
-  if (largest == 0) return 0;
-  look(likeliest, 1);
+  if (reference_.rows > 0) look(likeliest, 1);
   by_some_rows(reference_, look);
   return worst.root();
 }

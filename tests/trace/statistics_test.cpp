@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "number/rounding.hpp"
@@ -180,6 +181,17 @@ TEST(Statistics, AreThoseOfTheFormulas) {
         }
       }
     }
+  }
+}
+
+TEST(Statistics, TheWorstElementIsSeenBesideADrawThatIsNotFinite) {
+  for (const float wrong : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    const Tensor reference(2, 40, 1.0F);
+    Tensor draw = noisy(reference, 1e-3, 1), candidate = reference;
+    draw(0, 7) = wrong;
+    candidate(1, 9) = 2;
+    const Draws draws(reference, bf16, {draw, reference, reference, reference});
+    EXPECT_GT(draws.of(candidate)[at(Statistic::element)], 1) << wrong;
   }
 }
 
