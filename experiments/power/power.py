@@ -7,11 +7,12 @@ twice, an error has to reach what both looks allow: the larger counts. Writes ro
 
     power.py --plumb build/plumb --before OTHER/plumb -o results [--runs N]
 """
-import argparse, csv, itertools, json, os, re, subprocess, sys, tempfile
+import argparse, csv, itertools, json, os, re, statistics, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 HOME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LEVEL, TWINS = 0.01, 4
+COLUMNS = ["steps", "layers", "recipe", "layout", "family", "before", "first_look", "second_look"]
 RUNS = [(steps, layers, recipe, layout, family)
         for (steps, layers), layouts in (((1, 4), ("tp2", "dp2,tp2,sp", "tp4")), ((3, 4), ("tp2", "dp2,tp2,sp", "tp4")),
                                          ((60, 4), ("tp2", "dp2,tp2,sp", "tp4")), ((1, 16), ("tp2", "tp4")))
@@ -29,6 +30,10 @@ def call(*words):
     if done.returncode not in (0, 1, 3):
         sys.exit(f"{' '.join(words)}: {done.stderr.strip()}")
     return done.stdout
+
+
+def commit_of(plumb):
+    return re.search(r"commit (\S+)", call(plumb, "--version"))[1]
 
 
 def make(plumb, folder, steps, layers, recipe, layout, family):
@@ -62,7 +67,23 @@ def main():
     arguments.add_argument("-o", "--output", required=True)
     arguments.add_argument("--runs", type=int, default=len(RUNS))
     asked = arguments.parse_args()
-    columns = ["steps", "layers", "recipe", "layout", "family", "before", "first_look", "second_look"]
+    runs = RUNS[:: max(len(RUNS) // max(asked.runs, 1), 1)][:asked.runs]
+    rows = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        seen = list(pool.map(lambda run: measure(asked.plumb, asked.before, run), RUNS[:asked.runs]))
+        for run, seen in zip(runs, pool.map(lambda run: measure(asked.plumb, asked.before, run), runs)):
+            was, first, second = seen
+            rows.append([*(str(x).replace(",", ";") for x in run), *(f"{x:.4g}" for x in seen)])
+            print(f"{len(rows)} of {len(runs)}: {' '.join(map(str, run))}: {was / max(first, second):.2f} times smaller", flush=True)
     os.makedirs(asked.output, exist_ok=True)
+    with open(os.path.join(asked.output, "smallest-scale.csv"), "w", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows([COLUMNS, *rows])
+    provenance = {"command": "experiments/power/power.py", "commit": commit_of(asked.plumb),
+                  "before": commit_of(asked.before), "python": sys.version.split()[0], "seeds": "1"}
+    with open(os.path.join(asked.output, "smallest-scale.json"), "w") as out:
+        json.dump(provenance, out, indent=1)
+        out.write("\n")
+    print(f"in the median {statistics.median(float(r[5]) / max(float(r[6]), float(r[7])) for r in rows):.2f} times smaller")
+
+
+if __name__ == "__main__":
+    main()
