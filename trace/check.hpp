@@ -72,6 +72,12 @@ struct Line {
   double largest = 0;            // max |candidate - reference|
   double cosine = 1;             // of the angle between both; NaN: there is none
 
+  // Takes on a ratio of a rule, if it is the worst so far.
+  void take(const std::string& of, double more) {
+    if (!statistic.empty() && more <= ratio) return;
+    statistic = of;
+    ratio = more;
+  }
   // The relative difference as a ratio of signal to noise; infinite or NaN: there is none.
   double decibels() const { return -20 * std::log10(relative); }
 };

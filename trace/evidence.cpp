@@ -1,0 +1,368 @@
+#include "trace/evidence.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "bounds/multiply.hpp"
+#include "number/words.hpp"
+#include "trace/baselines.hpp"
+#include "trace/clip.hpp"
+#include "trace/decisions.hpp"
+#include "trace/loss.hpp"
+#include "trace/messages.hpp"
+#include "trace/store/carried.hpp"
+#include "trace/structure.hpp"
+#include "trace/twins.hpp"
+
+namespace plumb::trace {
+namespace {
+
+Run run_of(const ToJudge& subject) {
+  return subject.merged != nullptr ? Run(*subject.merged) : Run(subject.trace);
+}
+
+// Does a producer say that it clipped other gradients than those it traced?
+bool lacks_clipped(const Trace& trace) { return trace.manifest.may_differ.contains("clipped"); }
+
+// "a is", "a and 2 more are".
+std::string are(const std::vector<std::string>& ids) {
+  return ids.size() == 1 ? ids.front() + " is"
+                         : fmt::format("{} and {} more are", ids.front(), ids.size() - 1);
+}
+
+}  // namespace
+
+Both::Both(const ToJudge& reference, const ToJudge& candidate,
+           const std::vector<CheckOptions>& ways)
+    : r(run_of(reference)), c(run_of(candidate)) {
+  const auto asks = [&](const char* rule) {
+    return std::ranges::find_if(ways, [&](const auto& way) { return asks_for(way, rule); });
+  };
+  for (const CheckOptions& way : ways) {
+    if (asks_for(way, "perturbation") && way.perturbed != asks("perturbation")->perturbed)
+      throw std::invalid_argument("check_each: ways with different perturbed references");
+  }
+  std::optional<Run> perturbed;
+  if (const auto way = asks("perturbation"); way != ways.end() && way->perturbed != nullptr)
+    perturbed.emplace(*way->perturbed);
+  pairs = compare(
+      r, c,
+      {asks("assert-close") != ways.end(), perturbed ? &*perturbed : nullptr, ways.front().hands});
+}
+
+Evidence::Evidence(const ToJudge& of_reference, const ToJudge& of_candidate, const Both& both,
+                   bool given_choices, const CheckOptions& asked)
+    : options(asked),
+      reference(of_reference.trace),
+      candidate(of_candidate.trace),
+      merged_reference(of_reference.merged),
+      merged_candidate(of_candidate.merged),
+      r(both.r),
+      c(both.c),
+      pairs(both.pairs),
+      order(candidate.graph ? DataflowOrder(*candidate.graph) : DataflowOrder(reference.about)),
+      given_choices_(given_choices),
+      select_(asked.only, asked.skip) {
+  if (candidate.graph) {
+    replays = Replays([this](const auto& wanted) {
+      return replay(*candidate.graph, *merged_candidate, wanted, by_card());
+    });
+  } else if (!reference.graph) {
+    told.emplace(PartialPromise::Told{r, reference.about},
+                 PartialPromise::Told{c, candidate.about});
+    replays = Replays(
+        [this](const auto& wanted) { return told->replayed(wanted, by_card(), options.hands); });
+  }
+  gather();
+}
+
+void Evidence::gather() {
+  if (merged_reference == nullptr) refuse_broken(r, false);
+  refuse_unknown_rules(options.rules);
+  if (options.spreads != nullptr) refuse_other_run(*options.spreads, candidate.manifest);
+  refuse_nothing_to_judge(c, select_);
+  refuse_rules_without_ground(reference, candidate, says_how(), options);
+  if (asks("perturbation")) refuse_no_perturbed(r, pairs, order, options);
+  look_at_structure();
+  if (options.better != nullptr) hold_against_the_better();
+  if (candidate.graph && has_any_rank_order(*candidate.graph)) {
+    so_far.notes.push_back(
+        "the candidate's ranks add in an order that nobody knows: where more than two do, twins "
+        "draw one, and bounds hold for every one");
+  }
+  say_how_twins_multiply();
+  if (candidate.messages && !asks("replay"))
+    so_far.notes.push_back("the candidate's collectives are not judged: the rule replay does so");
+  if (const auto& says = candidate.manifest.settings; says.contains("sketch")) {
+    so_far.notes.push_back("judged are sketches (" + says.at("sketch") +
+                           "), and not the tensors: what differs there may be equal here");
+  }
+  for (const std::string& rule : options.rules) apply(rule);
+  replay_what_was_followed();
+}
+
+// Has the candidate the reference's bits? Replicas that disagree have not.
+bool Evidence::equal_bits() const {
+  return c.findings.empty() && !given_choices_ &&
+         std::ranges::all_of(c.values, [&](const auto& v) { return pairs.at(v.first).equal; });
+}
+
+// The promise is evaluated here, where products round to nearest.
+void Evidence::say_how_twins_multiply() {
+  const Machine* machine = options.replay.machine;
+  if (!asks("twins") || !options.given.empty() || machine == nullptr) return;
+  if (options.multiply != nullptr) {
+    so_far.notes.push_back("twins multiply numbers of BF16 as the machine " + machine->id +
+                           " does: step by step on its matrix unit");
+    return;
+  }
+  const Fact* rounding = machine->fact("rounding");
+  if (rounding == nullptr || rounding->value != "toward_zero") return;
+  so_far.notes.push_back(
+      "sums of the machine " + machine->id +
+      " are cut toward zero, those of the twins round to nearest: gradients that are kept in FP32 "
+      "may be smaller by some 1e-7 of themselves, of which twins know nothing");
+}
+
+void Evidence::look_at_structure() {
+  Alike seen = alike(reference, r, candidate, equal_bits());
+  so_far.rules = options.rules;
+  so_far.notes = std::move(seen.notes);
+  so_far.identical = seen.identical;
+  ordered = seen.ordered;
+  for (Finding& f :
+       structure_findings(r, candidate, c, pairs, options.allow_unmatched, reference.about)) {
+    if (select_(f.id)) so_far.findings.push_back(std::move(f));
+  }
+  if (std::string said = said_too_early(so_far.findings); !said.empty())
+    so_far.notes.push_back(std::move(said));
+  for (const std::string& id : shaped_by_layout(candidate)) {
+    if (c.values.contains(id) && select_(id)) lines[id] = {id, "", 0, 0};
+  }
+  for (const auto& [id, tensor] : c.values) {
+    if (!judgeable(id)) continue;
+    const Difference& d = pairs.at(id).difference;
+    lines[id] = {id, "", 0, d.relative(), {}, static_cast<double>(d.largest), d.cosine()};
+    if (d.non_finite > 0) not_finite_.insert(id);
+  }
+}
+
+// Choices are right or wrong, not near or far.
+void Evidence::hold_against_the_better() {
+  refuse_no_better(reference.manifest, options.better->manifest);
+  so_far.accuracies = accuracies(
+      Run(*options.better), r, c,
+      [&](const auto& id) { return judgeable(id) && !order.decides(id); }, options.hands);
+  so_far.notes.push_back(summary(so_far.accuracies));
+  const auto lacks = std::ranges::count_if(c.values, [&](const auto& v) {
+    return judgeable(v.first) && !order.decides(v.first) && !so_far.accuracies.contains(v.first);
+  });
+  if (lacks > 0) {
+    so_far.notes.push_back(fmt::format("the better run lacks {} of the judged tensors", lacks));
+  }
+}
+
+bool Evidence::judgeable(const std::string& id) const {
+  const auto pair = pairs.find(id);
+  return pair != pairs.end() && pair->second.both && select_(id) && order.made(id);
+}
+
+// Does the size of its difference say anything? A single number has none to average over, a
+// choice has none, and Adam's first step turns a flipped sign of a tiny gradient into a whole step
+// (theory.md F6).
+bool Evidence::has_a_size(const std::string& id) const {
+  return judgeable(id) && c.values.at(id).size() > 1 && !order.decides(id) &&
+         order.phase_of(id) != Phase::optimizer;
+}
+
+// Does the reference's producer say of any tensor how it was made, or the candidate what ranks sent?
+bool Evidence::says_how() const { return told && (!told->empty() || candidate.messages); }
+
+void Evidence::apply(const std::string& rule) {
+  options.progress("rule " + rule);
+  if (rule == "twins") return apply_twins();
+  if (rule == "replay") return apply_replay();
+  for (auto& [id, line] : lines) {
+    if (!has_a_size(id)) continue;
+    const Baseline seen = baseline(rule, id, pairs.at(id), options.margin, candidate.manifest);
+    line.take(rule, seen.ratio);
+    so_far.could_fail = so_far.could_fail || seen.could_fail;
+    if (seen.ratio > 1) so_far.findings.push_back({id, rule, seen.ratio, seen.detail});
+  }
+}
+
+bool Evidence::has_statistics(const std::string& id) const {
+  return lines.contains(id) && !not_finite_.contains(id);
+}
+
+void Evidence::apply_twins() {
+  if (!options.given.empty()) return apply_given_twins();
+  drawn = draw(options.twins);
+  so_far.flips = drawn->flips;
+}
+
+Drawn Evidence::draw(int twins) const {
+  const bool any_order = candidate.manifest.settings.contains("any_order") ||
+                         reference.manifest.settings.contains("any_order");
+  const MultiplyScope machines(options.multiply);
+  TwinOptions so_many = options;
+  so_many.twins = twins;
+  std::optional<Graph> unordered;
+  if (any_order) unordered = in_any_order(*candidate.graph);
+  return draw_twins(
+      *reference.graph, *merged_reference, unordered ? *unordered : *candidate.graph,
+      *merged_candidate, [&](const std::string& id) { return has_statistics(id); }, so_many);
+}
+
+void Evidence::apply_given_twins() {
+  const bool around_candidate = are_of_candidate(options.given);
+  if (around_candidate) by_twins = &r;
+  GivenTwins given = given_twins(
+      around_candidate ? candidate : reference, around_candidate ? c : r, *by_twins, pairs,
+      options.given, Pattern(options.exact, "--exact"),
+      [&](const std::string& id) { return has_statistics(id) && !left_to_replay(id); },
+      options.hands);
+  const std::string whose =
+      "the twins are traces of '" + options.given.front()->manifest.producer + "'";
+  so_far.notes.push_back(
+      around_candidate
+          ? whose +
+                " and runs of the candidate, with other roundings where its ranks add: they lie "
+                "around it, and the reference is judged by them; what else may round otherwise "
+                "they do not know"
+          : whose +
+                ": that they round where the candidate's layout does, and that nothing else is "
+                "split, is its claim, which is not checked");
+  for (Unjudged& u : given.unjudged) unjudged.emplace(u.id, std::move(u));
+  asserted = std::move(given.asserted);
+  drawn = std::move(given.drawn);
+}
+
+// The optimizer's states: twins would judge gradients once more, by squares that have heavy tails.
+bool Evidence::left_to_replay(const std::string& id) const {
+  return told && asks("replay") && told->is_update(id);
+}
+
+// What ranks sent each other, by what they gave.
+void Evidence::apply_to_messages() {
+  const Replayed seen = judge_messages(*candidate.messages);
+  so_far.notes.push_back(fmt::format("replay judges {} of the candidate by what its ranks gave",
+                                     how_many(seen.ratios.size(), "collective")));
+  for (const Finding& f : seen.findings) {
+    if (select_(f.id)) so_far.findings.push_back(f);
+  }
+  for (const std::string& why : seen.not_judged) so_far.not_judged.push_back(why);
+}
+
+// What losses hand on, by their logits. One that fits acquits nothing: its weight may be wrong.
+void Evidence::apply_to_losses() {
+  if (candidate.manifest.settings.contains("sketch")) return;
+  const LossesSeen seen = losses(
+      r, reference.about, c,
+      [&](const std::string& id) { return has_statistics(id) && !pairs.at(id).equal; }, by_card(),
+      options.hands);
+  for (const Finding& f : seen.findings) {
+    lines.at(f.id).take("replay", f.ratio);
+    so_far.findings.push_back(f);
+  }
+  for (const std::string& why : seen.not_judged) so_far.not_judged.push_back(why);
+  if (!seen.fit.empty()) {
+    so_far.notes.push_back(fmt::format(
+        "{} what a cross entropy makes of its logits, but for a weight", are(seen.fit)));
+  }
+  if (!seen.of_no_loss.empty()) {
+    so_far.notes.push_back(fmt::format(
+        "{} not what a cross entropy makes of its logits, in the reference either: replay does not judge it",
+        are(seen.of_no_loss)));
+  }
+}
+
+// Gradients behind a clip, by those before it.
+void Evidence::apply_to_clips() {
+  if (candidate.manifest.settings.contains("sketch")) return;
+  std::vector<Run> twins;
+  for (const Trace* twin : options.given) {
+    if (by_twins == &c) twins.emplace_back(*twin);  // of the reference
+  }
+  ClipSeen seen = clips(
+      r, c, twins, !lacks_clipped(reference) && !lacks_clipped(candidate),
+      [&](const std::string& id) { return has_statistics(id) && !pairs.at(id).equal; },
+      options.hands);
+  for (Finding& f : seen.findings) {
+    lines.at(f.id).take("replay", f.ratio);
+    so_far.findings.push_back(std::move(f));
+  }
+  if (!seen.note.empty()) so_far.notes.push_back(std::move(seen.note));
+}
+
+void Evidence::apply_replay() {
+  if (candidate.messages) apply_to_messages();
+  if (told) {
+    apply_to_losses();
+    apply_to_clips();
+  }
+  const Replayed seen = replays.of([&](const auto& id) { return lines.contains(id); });
+  for (const auto& [id, ratio] : seen.ratios) {
+    if (lines.contains(id)) lines.at(id).take("replay", ratio);
+  }
+  if (!told) so_far.could_fail = so_far.could_fail || !seen.ratios.empty();
+  for (const Finding& f : seen.findings) {
+    if (lines.contains(f.id)) so_far.findings.push_back(f);
+  }
+  for (const std::string& id : seen.not_judged) so_far.not_judged.push_back(id);
+  if (told) say_what_was_told(seen);
+}
+
+void Evidence::say_what_was_told(const Replayed& seen) {
+  for (const std::string& why : told->left_out()) so_far.not_judged.push_back(why);
+  so_far.notes.push_back(fmt::format(
+      "replay judges {} of {}, as producers say how these were made, by the bounds of {}",
+      seen.ratios.size(), how_many(lines.size(), "tensor"),
+      options.replay.machine == nullptr ? "the operations alone"
+                                        : "the machine " + options.replay.machine->id));
+  if (const std::size_t n = told->in_any_rank_order(); n > 0) {
+    so_far.notes.push_back(fmt::format(
+        "of {} more than two ranks share the sum; the bounds hold for every order in which they "
+        "may add",
+        how_many(n, "call")));
+  }
+  for (const auto& [id, line] : lines) {
+    if (!left_to_replay(id) || seen.ratios.contains(id) || pairs.at(id).equal) continue;
+    unjudged[id] = {id, "of the optimizer, and could not be replayed",
+                    Unjudged::Kind::of_optimizer};
+  }
+  if (std::ranges::any_of(options.rules, [](const auto& rule) { return rule != "replay"; })) return;
+  for (const auto& [id, line] : lines) {
+    if (!pairs.contains(id) || pairs.at(id).equal) continue;
+    const bool known = seen.ratios.contains(id);
+    unjudged[id] = {
+        id, known ? "is made from a tensor that is not judged" : "nobody says how it was made",
+        known ? Unjudged::Kind::made_of_such : Unjudged::Kind::unexplained};
+  }
+}
+
+// Replays choices and followed roundings whatever the rules: the other rules take them as given.
+void Evidence::replay_what_was_followed() {
+  if (!candidate.graph || !replays.none_yet()) return;
+  std::set<std::string> taken = decisions_of(*candidate.graph);
+  if (drawn) taken.insert(drawn->followed.begin(), drawn->followed.end());
+  replay_each(taken);
+}
+
+void Evidence::replay_each(const std::set<std::string>& taken) {
+  const Replayed seen =
+      replays.of([&](const auto& id) { return taken.contains(id) && lines.contains(id); });
+  for (const Finding& f : seen.findings) so_far.findings.push_back(f);
+  for (const std::string& id : seen.not_judged) so_far.not_judged.push_back(id);
+}
+
+// What replay is to judge by, at the level of the whole verdict.
+ReplayOptions Evidence::by_card() const {
+  ReplayOptions by = options.replay;
+  by.false_alarm = options.false_alarm;
+  return by;
+}
+
+}  // namespace plumb::trace

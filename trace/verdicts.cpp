@@ -1,0 +1,224 @@
+#include "trace/verdicts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "trace/messages.hpp"
+#include "trace/order.hpp"
+#include "trace/store/carried.hpp"
+#include "trace/where.hpp"
+
+namespace plumb::trace {
+namespace {
+
+// Those without a reason first, of these the farthest: rounding rarely takes a tensor far.
+void tell_what_is_open(std::vector<LeftOpen> open, Verdict& v) {
+  for (LeftOpen& one : open) {
+    if (std::isnan(one.relative)) one.relative = infinite;  // of a candidate that is no number
+  }
+  std::ranges::stable_sort(open, [](const LeftOpen& a, const LeftOpen& b) {
+    return std::pair(!a.unexplained(), -a.relative) < std::pair(!b.unexplained(), -b.relative);
+  });
+  const auto count = [&](Unjudged::Kind kind) {
+    return static_cast<std::size_t>(
+        std::ranges::count(open, kind, [](const LeftOpen& one) { return one.what.kind; }));
+  };
+  v.unjudged = open.size();
+  v.unexplained = count(Unjudged::Kind::unexplained);
+  v.of_optimizer = count(Unjudged::Kind::of_optimizer);
+  v.last_bits = count(Unjudged::Kind::last_bit);
+  if (v.unexplained > 0) v.farthest = {open.front().what.id, open.front().relative};
+  std::vector<std::string> told;
+  for (const auto& [what, relative] : open)
+    told.push_back(fmt::format("{}: by {:.2g} of its size; {}", what.id, relative, what.why));
+  v.not_judged.insert(v.not_judged.begin(), told.begin(), told.end());
+}
+
+std::string chance_of(const Finding& f) {
+  return f.p ? fmt::format("p = {:.1e}", *f.p) : "no twin differs";
+}
+
+// Of who is blamed.
+std::string chance_of(const Verdict& v) {
+  const auto blamed = std::ranges::find(v.findings, v.blamed, &Finding::id);
+  return blamed != v.findings.end() ? chance_of(*blamed) : "no twin differs";
+}
+
+}  // namespace
+
+Verdict Verdicts::at(double level) {
+  const double sure = level / stricter;
+  if (!evidence_.options.second_look || !evidence_.drawn || !evidence_.options.given.empty()) {
+    return by(evidence_.drawn, level, sure);
+  }
+  Verdict first = by(evidence_.drawn, level_of_first_look(level), sure);
+  const std::vector<Finding>& seen = first.findings;
+  if (seen.empty() && first.undecided.empty()) return first;
+  if (seen.empty() || !std::ranges::all_of(seen, is_by_size_of_twins)) {
+    Verdict at_once = by(evidence_.drawn, level, sure);
+    at_once.smallest_scale = first.smallest_scale;
+    return at_once;
+  }
+  if (!drawn_again_) look_again();
+  Verdict second = by(drawn_again_, sure, sure);
+  second.flips = drawn_again_->flips;
+  second.looked_again = true;
+  if (second.findings.empty()) {
+    second.notes.push_back(fmt::format("by {} twins {} stands out ({} at {}); {} twins acquit it",
+                                       evidence_.options.twins, first.blamed, first.blamed_by,
+                                       chance_of(first), more_twins * evidence_.options.twins));
+  }
+  return second;
+}
+
+// These twins may follow the candidate where the first did not: replay judges that, too.
+void Verdicts::look_again() {
+  drawn_again_ = evidence_.draw(more_twins * evidence_.options.twins);
+  std::set<std::string> followed = drawn_again_->followed;
+  for (const std::string& id : evidence_.drawn->followed) followed.erase(id);
+  if (!evidence_.asks("replay") && !followed.empty()) evidence_.replay_each(followed);
+}
+
+Verdict Verdicts::by(const std::optional<Drawn>& drawn, double level, double sure) {
+  Verdict v = evidence_.so_far;
+  std::map<std::string, Line> lines = evidence_.lines;
+  std::optional<TwinsJudgement> twins;
+  if (drawn) twins = twins_at(*drawn, level);
+  std::optional<Accounts> accounts;
+  if (evidence_.told)
+    accounts.emplace(evidence_.pairs, *evidence_.told, evidence_.replays,
+                     twins ? held_by(*twins) : std::set<std::string>());
+  if (twins) add_twins(*twins, accounts, v, lines);
+  if (accounts && evidence_.asks("replay")) leave_open(*accounts, v, lines);
+  put_in_order(v);
+  blame(v, sure);
+  if (evidence_.options.says_where) {
+    const auto where = results<Profile>(evidence_.options.hands, v.findings.size(),
+                                        [&](std::size_t i) { return where_it_is(v.findings[i]); });
+    for (std::size_t i = 0; i < where.size(); ++i) v.findings[i].profile = where[i];
+  }
+  std::vector<LeftOpen> open;
+  for (auto& [id, line] : lines) {
+    const auto left_out = evidence_.unjudged.find(id);
+    if (left_out != evidence_.unjudged.end() && line.statistic.empty()) {
+      open.push_back({left_out->second, line.relative});
+    } else {
+      v.lines.push_back(std::move(line));
+    }
+  }
+  explain_by_findings(v, open);
+  const auto first = std::ranges::min_element(open, {}, [&](const LeftOpen& one) {
+    return std::pair(!one.unexplained(), evidence_.order(one.what.id));
+  });
+  if (first != open.end() && first->unexplained() && evidence_.ordered) v.earliest = first->what.id;
+  tell_what_is_open(std::move(open), v);
+  std::stable_sort(v.lines.begin(), v.lines.end(), [&](const Line& a, const Line& b) {
+    return evidence_.order(a.id) < evidence_.order(b.id);
+  });
+  return v;
+}
+
+// What may be made from a tensor that is found needs no other reason.
+void Verdicts::explain_by_findings(const Verdict& v, std::vector<LeftOpen>& open) const {
+  if (!evidence_.ordered || !evidence_.told) return;
+  std::set<std::string> found, ids;
+  for (const Finding& f : v.findings) found.insert(f.id);
+  for (const LeftOpen& one : open) ids.insert(one.what.id);
+  const std::set<std::string> follow = maybe_made_from(found, ids, evidence_.reference.about);
+  for (LeftOpen& one : open) {
+    if (!one.unexplained() || !follow.contains(one.what.id)) continue;
+    one.what.kind = Unjudged::Kind::made_of_such;
+    one.what.why = "may be made from a tensor that is found";
+  }
+}
+
+// A finding of the twins that one row alone causes may be a rare flip at a rounding boundary:
+// then replay decides (twins.md V3). Replay also decides where all twins were silent.
+void Verdicts::add_twins(const TwinsJudgement& seen, std::optional<Accounts>& accounts, Verdict& v,
+                         std::map<std::string, Line>& lines) {
+  v.tests = seen.tests;
+  v.vacuous = seen.vacuous;
+  v.smallest_scale = seen.smallest_scale;
+  for (const Together& one : seen.together) {
+    if (!seen.findings.empty()) break;
+    v.notes.push_back(fmt::format(
+        "the norm of all gradients{} is 1 {} {:.2g} of the reference's; 1 +- {:.2g} would be found",
+        one.clipped ? " behind the clip" : "", one.longer < 0 ? '-' : '+', std::fabs(one.longer),
+        one.allowed));
+  }
+  if (seen.common_slope) v.notes.push_back(in_words(*seen.common_slope));
+  v.could_fail = v.could_fail || seen.could_fail;
+  for (const auto& [id, worst] : seen.worst) {
+    lines.at(id).take(worst.statistic, worst.ratio);
+    lines.at(id).p = worst.p;
+  }
+  for (Finding f : seen.findings) {
+    const bool one_row = seen.one_row.contains(f.id);
+    const auto passes = one_row ? evidence_.replays.passes(f.id) : false;
+    const bool rare = passes.value_or(evidence_.told.has_value());
+    if (rare && accounts && !accounts->holds(f.id)) v.unsettled.insert(f.id);
+    if (evidence_.asserted.contains(f.id))
+      f.detail =
+          fmt::format("differs by {:.2g} of its size, and no twin does; --exact says it is equal",
+                      lines.at(f.id).relative);
+    (rare ? v.undecided : v.findings).push_back(std::move(f));
+  }
+  for (const Finding& f : seen.undecidable) {
+    (evidence_.replays.passes(f.id) == true ? v.undecided : v.findings).push_back(f);
+  }
+}
+
+TwinsJudgement Verdicts::twins_at(const Drawn& drawn, double level) const {
+  CheckOptions at_level = evidence_.options;
+  at_level.false_alarm = level;
+  at_level.together = !evidence_.options.given.empty() && evidence_.by_twins == &evidence_.c;
+  const bool remakes = evidence_.candidate.graph && evidence_.merged_candidate != nullptr &&
+                       evidence_.options.given.empty();
+  return conclude(drawn, *evidence_.by_twins, at_level,
+                  remakes ? Remake{&*evidence_.candidate.graph, &evidence_.merged_candidate->values}
+                          : Remake{});
+}
+
+// A tensor that replay alone acquits is judged if it is accounted for: an operation that is right by
+// itself says nothing of what it was given.
+void Verdicts::leave_open(Accounts& accounts, Verdict& v, std::map<std::string, Line>& lines) {
+  for (auto& [id, line] : lines) {
+    if (line.statistic != "replay" || line.ratio > 1) continue;
+    const bool judged = !evidence_.unjudged.contains(id) || accounts.holds(id);
+    v.could_fail = v.could_fail || judged;
+    if (!judged) line.statistic.clear();
+  }
+}
+
+// Where in its tensor it is, also of a finding that does not say so by itself.
+Profile Verdicts::where_it_is(const Finding& f) const {
+  if (f.profile.rows > 0 || !evidence_.judgeable(f.id)) return f.profile;
+  return where_they_differ(evidence_.c.values.at(f.id), evidence_.r.values.at(f.id));
+}
+
+void Verdicts::put_in_order(Verdict& v) const {
+  for (auto* findings : {&v.findings, &v.undecided}) {
+    // Nothing upstream makes a message wrong: its ranks gave what they had.
+    std::ranges::stable_sort(*findings, {}, [&](const Finding& f) {
+      return std::pair(!is_message(f.id), evidence_.order(f.id));
+    });
+  }
+}
+
+// Where nobody knows the order of dataflow, nobody can say who was first.
+void Verdicts::blame(Verdict& v, double sure) const {
+  if (v.findings.empty() || !evidence_.ordered) return;
+  Finding& first = v.findings.front();
+  first.may_follow = false;  // nothing upstream is wrong
+  const Finding& f = to_blame(v.findings, sure);
+  v.blamed = f.id;
+  v.blamed_by = f.statistic;
+  if (is_wrong_by_itself(f) || f.id == first.id) return;
+  v.notes.push_back(fmt::format("upstream of who is blamed {} is found, which may be chance ({})",
+                                first.id, chance_of(first)));
+}
+
+}  // namespace plumb::trace
