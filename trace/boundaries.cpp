@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <optional>
 
 #include "number/lanes.hpp"
 #include "trace/decisions.hpp"
@@ -36,20 +38,53 @@ double root_mean_square(const Tensor& x) {
   return std::sqrt(sum / static_cast<double>(std::max<std::size_t>(x.size(), 1)));
 }
 
+// The root mean square of a tensor, once somebody asks for it.
+class Typical {
+ public:
+  explicit Typical(const Tensor& x) : x_(x) {}
+  double operator()() const {
+    if (!known_) known_ = root_mean_square(x_);
+    return *known_;
+  }
+
+ private:
+  const Tensor& x_;
+  mutable std::optional<double> known_;
+};
+
+// Do more than so many numbers differ? Looks no further than it has to.
+bool more_differ(const Tensor& a, const Tensor& b, std::size_t most) {
+  constexpr std::size_t at_once = 64 * lanes;
+  std::size_t differ = 0, e = 0;
+  for (; e + at_once <= a.size() && differ <= most; e += at_once) {
+    Ints seen{};
+    for (std::size_t i = e; i < e + at_once; i += lanes) {
+      Floats x, y;
+      std::memcpy(&x, &a.values[i], sizeof x);
+      std::memcpy(&y, &b.values[i], sizeof y);
+      seen -= x != y;
+    }
+    for (std::size_t l = 0; l < lanes; ++l) differ += static_cast<std::size_t>(seen[l]);
+  }
+  for (; e < a.size() && differ <= most; ++e) differ += a.values[e] != b.values[e] ? 1 : 0;
+  return differ > most;
+}
+
 // `typical`: root mean square of a. One ulp is that of the number or, where terms cancelled, of that.
-Flips flips(const Node& node, const Tensor& a, const Tensor& b, double typical) {
+Flips flips(const Node& node, const Tensor& a, const Tensor& b, const Typical& typical) {
   Flips seen;
-  seen.few = shaped_alike(a, b);
   const std::size_t most = std::max(a.size() / 16, static_cast<std::size_t>(fewest_flips));
+  seen.few = shaped_alike(a, b) && !more_differ(a, b, most);
   const bool copy = traits_of(node).short_copy;
   double squares = 0, fourths = 0;
   for (std::size_t e = 0; seen.few && e < a.size(); ++e) {
     const double x = a.values[e], y = b.values[e];
     if (x == y) continue;
-    const double larger = std::max({std::fabs(x), std::fabs(y), typical});
+    const double larger = std::max({std::fabs(x), std::fabs(y), typical()});
     const double d = (x - y) * (x - y);
     const bool near = std::isfinite(larger) && std::fabs(x - y) <= ulp(larger, node.how.output);
-    seen.few = (near || copy) && ++seen.count <= most;
+    seen.few = near || copy;
+    ++seen.count;
     squares += d;
     fourths += d * d;
   }
@@ -110,7 +145,7 @@ class SideBySide {
   // so, the reference takes the candidate's.
   bool few_flips(const Node& node, const std::string& id) {
     const Tensor& base = *out_.reference.at(id);
-    const double typical = root_mean_square(base);
+    const Typical typical(base);
     double sum = 0;
     for (const Values& twin : out_.twins) {
       const Flips of_twin = flips(node, base, *twin.at(id), typical);
