@@ -318,7 +318,7 @@ class Blocks {
     for (std::size_t k = 0; k < n_; ++k) {
       const Sums sums = {squares[k], energy[k], own[k]};
       done_[where_[k].place] = sums;
-      if (fine[k] == 0) {
+      if (fine[k] == 0 && !is_equal(sums, largest_[k])) {
         odd_.push_back({where_[k], is_sound(where_[k], sums)});
         if (!odd_.back().sound) continue;
       }
@@ -336,6 +336,11 @@ class Blocks {
       }
     }
     n_ = 0;
+  }
+
+  // Is it the same block on both sides, and no sum has lost bits? Where x is not y, x - y is not 0.
+  static bool is_equal(const Sums& sums, const Ints& largest) {
+    return sums.squares == 0 && !any(largest != 0) && kept(sums.energy) && kept(sums.own);
   }
 
   // What is rare: a block of which a sum has lost bits, or is zero. Are squares and energy sound?
