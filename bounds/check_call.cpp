@@ -210,10 +210,9 @@ Outcome<Attributes> check_attributes(const Operation& operation, const Attribute
   return all;
 }
 
-Outcome<std::vector<const Operand*>> check_inputs(const Operation& operation, std::size_t inputs,
-                                                  const Attributes& attributes) {
-  const auto all = check_attributes(operation, attributes);
-  if (!all) return all.error();
+// The operand that each input stands for. `all`: attributes, with those that were left out.
+static Outcome<std::vector<const Operand*>> operands_of(const Operation& operation,
+                                                        std::size_t inputs, const Attributes& all) {
   const auto wrong = [&] {
     return refuse(operation, "it has " + std::to_string(inputs) + " input" +
                                  (inputs == 1 ? "" : "s") + ", and takes " +
@@ -226,7 +225,7 @@ Outcome<std::vector<const Operand*>> check_inputs(const Operation& operation, st
       group.push_back(&x);
       continue;
     }
-    const std::size_t n = times(x, *all, inputs - operands.size());
+    const std::size_t n = times(x, all, inputs - operands.size());
     if (n > inputs - operands.size()) return wrong();
     operands.insert(operands.end(), n, &x);
   }
@@ -236,27 +235,51 @@ Outcome<std::vector<const Operand*>> check_inputs(const Operation& operation, st
   return operands;
 }
 
-Outcome<std::size_t> check_form(const Operation& operation, std::size_t inputs,
-                                const Attributes& attributes) {
-  const auto operands = check_inputs(operation, inputs, attributes);
+Outcome<std::vector<const Operand*>> check_inputs(const Operation& operation, std::size_t inputs,
+                                                  const Attributes& attributes) {
+  const auto all = check_attributes(operation, attributes);
+  if (!all) return all.error();
+  return operands_of(operation, inputs, *all);
+}
+
+namespace {
+
+struct Form {
+  Attributes all;  // with those that were left out
+  std::vector<const Operand*> operands;
+  std::size_t outputs = 0;
+};
+
+Outcome<Form> form_of(const Operation& operation, std::size_t inputs,
+                      const Attributes& attributes) {
+  const auto all = check_attributes(operation, attributes);
+  if (!all) return all.error();
+  const auto operands = operands_of(operation, inputs, *all);
   if (!operands) return operands.error();
-  const Attributes all = *check_attributes(operation, attributes);
   const auto repeats = std::ranges::count_if(
       *operands, [](const Operand* x) { return x->presence == Presence::repeated; });
   std::size_t outputs = 0;
   for (const Operand& y : operation.schema.outputs) {
-    outputs += times(y, all, static_cast<std::size_t>(repeats));
+    outputs += times(y, *all, static_cast<std::size_t>(repeats));
   }
-  return outputs;
+  return Form{*all, *operands, outputs};
+}
+
+}  // namespace
+
+Outcome<std::size_t> check_form(const Operation& operation, std::size_t inputs,
+                                const Attributes& attributes) {
+  const auto form = form_of(operation, inputs, attributes);
+  if (!form) return form.error();
+  return form->outputs;
 }
 
 Outcome<std::vector<OutputForm>> check_call(const Operation& operation,
                                             std::span<const Shape> inputs,
                                             const Attributes& attributes, const Evaluation& how) {
-  const auto count = check_form(operation, inputs.size(), attributes);
-  if (!count) return count.error();
-  const auto operands = *check_inputs(operation, inputs.size(), attributes);
-  const Attributes all = *check_attributes(operation, attributes);
+  const auto known = form_of(operation, inputs.size(), attributes);
+  if (!known) return known.error();
+  const auto& [all, operands, count] = *known;
   const Schema& schema = operation.schema;
   Sizes sizes(schema, all);
   for (const Operand& x : schema.inputs) {
@@ -271,7 +294,7 @@ Outcome<std::vector<OutputForm>> check_call(const Operation& operation,
     return refuse(operation, why);
   }
   std::vector<OutputForm> outputs;
-  const std::size_t repeats = *count + 1 - schema.outputs.size();
+  const std::size_t repeats = count + 1 - schema.outputs.size();
   for (const Operand& y : schema.outputs) {
     const auto [rows, cols] = sizes_in(y, all);
     const OutputForm form{y.name, sizes.of(rows), sizes.of(cols)};
