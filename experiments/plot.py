@@ -23,6 +23,7 @@ import doses_plot
 import growth_plot
 import healthy_plot
 import paper_plot
+import power_plot
 import recipes_plot
 import tolerances_plot
 from page import STYLE
@@ -39,7 +40,8 @@ PICTURES = {"bound-tightness": (tolerances_plot.ratios_of_bounds, tolerances_plo
             "loss-curve": (paper_plot.curves, paper_plot.loss_curves),
             "paper-bugs": (paper_plot.counts, paper_plot.bugs),
             "healthy-layouts": (healthy_plot.shares, healthy_plot.layouts),
-            "false-alarms": (healthy_plot.rates, healthy_plot.alarms)}
+            "false-alarms": (healthy_plot.rates, healthy_plot.alarms),
+            "smallest-scale": (power_plot.scales, power_plot.smaller)}
 
 
 def rows_file(name):

@@ -108,8 +108,8 @@ struct Remake {
 // times smaller. What an error has to reach is hardly more than at the first look (measured: V4 of
 // twins.md); what four twins took for large because they lie close together does not reach it.
 inline constexpr double looser = 10;
-inline constexpr int more_twins = 4;
-inline constexpr double stricter = 5;
+inline constexpr int more_twins = 6;
+inline constexpr double stricter = 10;
 double level_of_first_look(double level);
 
 // The verdict of the twins at options.false_alarm.

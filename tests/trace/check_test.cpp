@@ -89,7 +89,7 @@ TEST_F(Verdicts, OfHealthyRunsInWhichSomethingStandsOutAreAcquittedByMoreTwins) 
     const Verdict v = by({"twins", "replay"});
     taken_back += v.exit_code() == 0 ? 1 : 0;
     EXPECT_EQ(v.exit_code() == 0, std::ranges::any_of(v.notes, [](const std::string& note) {
-                return note.starts_with("by 4 twins ") && note.ends_with("16 twins acquit it");
+                return note.starts_with("by 4 twins ") && note.ends_with("24 twins acquit it");
               }));
   }
   EXPECT_GE(accused, 3);
@@ -153,7 +153,7 @@ TEST_F(Verdicts, BlamePassesOverWhatMayBeChanceAndSaysSo) {
   EXPECT_GE(passed_over, 1);
 }
 
-// More twins know better how runs scatter: at a fifth of the level they allow less than few do at the
+// More twins know better how runs scatter: at a tenth of the level they allow less than few do at the
 // level. A first look is looser still.
 TEST_F(Verdicts, OfASecondLookAllowLessThanFewTwinsAtTheLevel) {
   const double first = by({"twins"}).smallest_scale;
