@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "number/lanes.hpp"
@@ -95,15 +96,17 @@ Flips flips(const Node& node, const Tensor& a, const Tensor& b, const Typical& t
 class SideBySide {
  public:
   SideBySide(const Graph& reference_graph, const Values& reference, const Graph& graph,
-             const Values* candidate, std::uint64_t seed, int k)
+             const Values* candidate, std::uint64_t seed, int k, bool keeps)
       : reference_graph_(reference_graph),
         graph_(graph),
         candidate_(candidate),
         seed_(seed),
+        keeps_(keeps),
         differs_(touched(reference_graph, graph)),
         out_{reference, std::vector<Values>(static_cast<std::size_t>(k)), {}, 0} {}
 
   Meeting run(Extent extent, const AsMade& see) {
+    if (!keeps_) find_last_readers(extent);
     for (const auto& [id, tensor] : out_.reference) {
       if (differs_.contains(id)) continue;
       for (Values& twin : out_.twins) twin.emplace(id, tensor);
@@ -114,11 +117,32 @@ class SideBySide {
       const bool touched = differs_.contains(node.outputs.front());
       if (touched) step(reference_graph_.nodes[i], node);
       see(node, touched, out_);
+      if (!keeps_) let_go(i);
     }
     return std::move(out_);
   }
 
  private:
+  void find_last_readers(Extent extent) {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (node.phase > extent.last) continue;
+      for (const auto* ids : {&node.inputs, &node.outputs}) {
+        for (const std::string& id : *ids) last_[id] = i;
+      }
+    }
+  }
+
+  // Of what no later node reads.
+  void let_go(std::size_t i) {
+    for (const auto* ids : {&graph_.nodes[i].inputs, &graph_.nodes[i].outputs}) {
+      for (const std::string& id : *ids) {
+        if (last_.at(id) != i) continue;
+        for (Values& twin : out_.twins) twin.erase(id);
+      }
+    }
+  }
+
   void step(const Node& of_reference, const Node& node) {
     const bool again = std::ranges::any_of(
         node.inputs, [&](const std::string& id) { return changed_.contains(id); });
@@ -179,6 +203,8 @@ class SideBySide {
   const Graph& graph_;
   const Values* candidate_;
   std::uint64_t seed_;
+  bool keeps_;
+  std::map<std::string, std::size_t> last_;  // node that reads a tensor, by id
   std::set<std::string> differs_, changed_;
   Meeting out_;
 };
@@ -186,8 +212,9 @@ class SideBySide {
 }  // namespace
 
 Meeting meet(const Graph& reference_graph, const Values& reference, const Graph& graph,
-             const Values* candidate, std::uint64_t seed, int k, Extent extent, const AsMade& see) {
-  return SideBySide(reference_graph, reference, graph, candidate, seed, k).run(extent, see);
+             const Values* candidate, std::uint64_t seed, int k, Extent extent, const AsMade& see,
+             bool keeps) {
+  return SideBySide(reference_graph, reference, graph, candidate, seed, k, keeps).run(extent, see);
 }
 
 }  // namespace plumb::trace

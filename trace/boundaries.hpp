@@ -42,13 +42,14 @@ struct Meeting {
 // are still in the nearest caches then. `touched`: is something split upstream?
 using AsMade = std::function<void(const Node&, bool touched, const Meeting&)>;
 
-// Makes twins 1 to k of `graph`, the candidate's promise. `reference`: values of `reference_graph`,
+// Makes twins 1 to k of `graph`, the candidate's promise, and lets go of their tensors behind the
+// last node that reads them unless it `keeps` them. `reference`: values of `reference_graph`,
 // with the candidate's choices; `candidate`: its values, or null: then nobody is followed, and
 // twins meet at the reference. Costs k + 1 steps where something is followed, else k, of what lies
 // downstream of anything split.
 Meeting meet(
     const Graph& reference_graph, const Values& reference, const Graph& graph,
     const Values* candidate, std::uint64_t seed, int k, Extent extent = {},
-    const AsMade& see = [](const Node&, bool, const Meeting&) {});
+    const AsMade& see = [](const Node&, bool, const Meeting&) {}, bool keeps = true);
 
 }  // namespace plumb::trace

@@ -243,22 +243,25 @@ std::string_view name_of(Statistic statistic) {
 }
 
 Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
-    : reference_(std::move(reference)), format_(format), draws_(std::move(draws)) {
-  const std::size_t rows = reference_.rows, cols = reference_.cols;
-  floor_.resize(rows);
+    : draws_(std::move(draws)) {
+  all_.reference_ = std::move(reference);
+  all_.format_ = format;
+  const Whole& base = all_.reference_;
+  const std::size_t rows = base.rows, cols = base.cols;
+  all_.floor_.resize(rows);
   column_energy_.resize(draws_.size(), std::vector<double>(cols));
   seen_.resize(draws_.size());
-  const Ulps ulps(format_);
-  Reading of_r(reference_);
+  const Ulps ulps(format);
+  Reading of_r(base);
   std::vector<Reading> of_draws(draws_.begin(), draws_.end());
-  std::vector<Sums> sums(draws_.size(), Sums(format_));
+  std::vector<Sums> sums(draws_.size(), Sums(format));
   for (OfRows& seen : seen_) seen.rows.resize(rows);
-  by_some_rows(reference_, [&](std::size_t first, std::size_t n) {
+  by_some_rows(base, [&](std::size_t first, std::size_t n) {
     const float* r = of_r(first * cols, n * cols);
     for (std::size_t i = 0; i < n; ++i) {
       const auto [energy, floor] = of_reference(r + i * cols, cols, ulps);
-      energy_ += energy;
-      floor_[first + i] = floor;
+      all_.energy_ += energy;
+      all_.floor_[first + i] = floor;
     }
     for (std::size_t k = 0; k < draws_.size(); ++k) {
       const float* x = of_draws[k](first * cols, n * cols);
@@ -269,9 +272,10 @@ Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
     }
   });
   for (std::size_t k = 0; k < draws_.size(); ++k) sums[k].tell(seen_[k]);
+  all_.field_ = field({});
 }
 
-OfRows Draws::seen_of(const Whole& x, std::optional<std::size_t> skip) const {
+OfRows Expectation::seen_of(const Whole& x, std::optional<std::size_t> skip) const {
   Sums sums(format_);
   OfRows seen{std::vector<OfRows::Row>(reference_.rows)};
   by_rows(reference_, x, [&](std::size_t i, const float* of_r, const float* of_x) {
@@ -281,8 +285,9 @@ OfRows Draws::seen_of(const Whole& x, std::optional<std::size_t> skip) const {
   return seen;
 }
 
-Draws::Field Draws::field(std::optional<std::size_t> without) const {
-  Field f{std::vector<double>(reference_.rows), std::vector<double>(reference_.cols), 0};
+Expectation::Field Draws::field(std::optional<std::size_t> without) const {
+  const Whole& base = all_.reference_;
+  Expectation::Field f{std::vector<double>(base.rows), std::vector<double>(base.cols), 0};
   double n = 0;
   for (std::size_t k = 0; k < draws_.size(); ++k) {
     if (without == k) continue;
@@ -303,7 +308,7 @@ Draws::Field Draws::field(std::optional<std::size_t> without) const {
   return f;
 }
 
-double Draws::worst_element(const Whole& x, const OfRows& seen, const Field& f) const {
+double Expectation::worst_element(const Whole& x, const OfRows& seen, const Field& f) const {
   const std::size_t cols = reference_.cols;
   const bool vector = cols == 1;  // each element is a row: its field is the row's
   const std::vector<double> ones(vector ? 1 : 0, 1.0);
@@ -336,7 +341,7 @@ double Draws::worst_element(const Whole& x, const OfRows& seen, const Field& f) 
   return worst.root();
 }
 
-Sample Draws::measured(const Whole& x, const OfRows& seen, const Field& f) const {
+Sample Expectation::measured(const Whole& x, const OfRows& seen, const Field& f) const {
   const bool vector = reference_.cols == 1;
   double norm = 0, worst_row = 0;
   for (std::size_t i = 0; i < seen.rows.size(); ++i) {
@@ -354,10 +359,10 @@ Sample Draws::measured(const Whole& x, const OfRows& seen, const Field& f) const
   return s;
 }
 
-Sample Draws::of_draw(std::size_t k) const { return measured(draws_[k], seen_[k], field(k)); }
+Sample Draws::of_draw(std::size_t k) const { return all_.measured(draws_[k], seen_[k], field(k)); }
 
-Sample Draws::of(const Whole& candidate, std::optional<std::size_t> without_row) const {
-  return measured(candidate, seen_of(candidate, without_row), field({}));
+Sample Expectation::of(const Whole& candidate, std::optional<std::size_t> without_row) const {
+  return measured(candidate, seen_of(candidate, without_row), field_);
 }
 
 double Draws::relative_noise() const {
@@ -366,7 +371,8 @@ double Draws::relative_noise() const {
     for (const OfRows::Row& row : seen.rows) sum += row.energy;
   }
   const double mean = draws_.empty() ? 0 : sum / static_cast<double>(draws_.size());
-  return energy_ > 0 ? std::sqrt(mean / energy_) : std::numeric_limits<double>::infinity();
+  return all_.energy_ > 0 ? std::sqrt(mean / all_.energy_)
+                          : std::numeric_limits<double>::infinity();
 }
 
 TopRow top_row(const Whole& a, const Whole& b) {

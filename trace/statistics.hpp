@@ -44,38 +44,55 @@ struct OfRows {
   double different = 0;  // how many e != 0
 };
 
-// The draws of one tensor and what they say of any further difference.
+// What the draws of one tensor say of any further difference. Keeps none of them: three numbers a
+// row, and one a column.
+class Expectation {
+ public:
+  // Statistics of a candidate, one row left out if asked.
+  Sample of(const Whole& candidate, std::optional<std::size_t> without_row = {}) const;
+  const Whole& reference() const { return reference_; }
+
+ private:
+  friend class Draws;
+  struct Field {
+    std::vector<double> rows, columns;
+    double scale = 1;  // S
+  };
+  OfRows seen_of(const Whole& x, std::optional<std::size_t> skip) const;
+  Sample measured(const Whole& x, const OfRows& seen, const Field& field) const;
+  double worst_element(const Whole& x, const OfRows& seen, const Field& field) const;
+
+  Whole reference_;
+  Format format_ = fp32;
+  std::vector<double> floor_;  // sum of u^2 / 12, by row of the reference
+  double energy_ = 0;          // of the reference
+  Field field_;                // of all draws
+};
+
+// The draws of one tensor.
 class Draws {
  public:
   // All of the reference's shape. Costs one pass over the reference and one per draw.
   Draws(Whole reference, const Format& format, std::vector<Whole> draws);
 
   std::size_t count() const { return draws_.size(); }
-  // Statistics of draw k with the field of the others; of any candidate with the field of all, one
-  // row left out if asked.
+  // Statistics of draw k with the field of the others; of any candidate with the field of all.
   Sample of_draw(std::size_t k) const;
-  Sample of(const Whole& candidate, std::optional<std::size_t> without_row = {}) const;
+  Sample of(const Whole& candidate, std::optional<std::size_t> without_row = {}) const {
+    return all_.of(candidate, without_row);
+  }
+  const Expectation& expectation() const { return all_; }
   // The root of the draws' mean energy over the energy of the reference.
   double relative_noise() const;
-  double reference_energy() const { return energy_; }
+  double reference_energy() const { return all_.energy_; }
 
  private:
-  struct Field {
-    std::vector<double> rows, columns;
-    double scale = 1;  // S
-  };
-  Field field(std::optional<std::size_t> without) const;
-  OfRows seen_of(const Whole& x, std::optional<std::size_t> skip) const;
-  Sample measured(const Whole& x, const OfRows& seen, const Field& field) const;
-  double worst_element(const Whole& x, const OfRows& seen, const Field& field) const;
+  Expectation::Field field(std::optional<std::size_t> without) const;
 
-  Whole reference_;
-  Format format_;
+  Expectation all_;
   std::vector<Whole> draws_;
   std::vector<OfRows> seen_;                        // per draw
   std::vector<std::vector<double>> column_energy_;  // per draw
-  std::vector<double> floor_;                       // sum of u^2 / 12, by row of the reference
-  double energy_ = 0;
 };
 
 // The row of largest energy of a - b, and its share of the whole.

@@ -163,9 +163,9 @@ class Conclusion {
   // The row without which nothing is rejected.
   std::optional<std::size_t> vanishes_without_a_row(const std::string& id, const Run& candidate) {
     const Whole& c = candidate.values.at(id);
-    const Around tensor = drawn_.around(id);
-    const TopRow top = top_row(c, tensor.reference);
-    if (top.share < 0.5 || !passes(id, draws_of(tensor).of(c, top.row))) return {};
+    const Expectation expected = drawn_.around(id);
+    const TopRow top = top_row(c, expected.reference());
+    if (top.share < 0.5 || !passes(id, expected.of(c, top.row))) return {};
     return top.row;
   }
 
@@ -175,8 +175,7 @@ class Conclusion {
     for (const auto& [id, finding] : by_id_) {
       const Tensor* other = rows.contains(id) ? nullptr : without.of(id);
       if (other == nullptr) continue;
-      const Around tensor = drawn_.around(id);
-      if (passes(id, draws_of(tensor).of(Whole(*other)))) out_.one_row.insert(id);
+      if (passes(id, drawn_.around(id).of(Whole(*other)))) out_.one_row.insert(id);
     }
   }
 
@@ -241,9 +240,9 @@ std::vector<Values> make_twins(const Graph& reference_graph, const Values& refer
       .twins;
 }
 
-Measured measured_of(const std::string& id, bool touched, const Around& around, const Whole& c) {
-  const Whole& r = around.reference;
-  const Draws draws = draws_of(around);
+static Measured measured_by(const Draws& draws, const std::string& id, bool touched,
+                            const Whole& c) {
+  const Whole& r = draws.expectation().reference();
   Measured m{id, kind_of(id), group_of(id, r), {}, {}, 0, 0};
   m.elements = static_cast<double>(r.size());
   m.touched = touched;
@@ -256,8 +255,12 @@ Measured measured_of(const std::string& id, bool touched, const Around& around, 
   return m;
 }
 
-Around Drawn::around(const std::string& id) const {
-  return read ? read(id) : around_of(id, reference.values, reference.formats.at(id), twins);
+Measured measured_of(const std::string& id, bool touched, const Around& around, const Whole& c) {
+  return measured_by(draws_of(around), id, touched, c);
+}
+
+Expectation Drawn::around(const std::string& id) const {
+  return read ? draws_of(read(id)).expectation() : expected.at(id);
 }
 
 Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
@@ -266,18 +269,22 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
                  const TwinOptions& options) {
   options.progress(std::to_string(options.twins) + " twins");
   std::vector<Measured> measured;
+  std::map<std::string, Expectation> expected;
   const auto look = [&](const Node& node, bool touched, const Meeting& made) {
     if (!judged_by_twins(node)) return;
     for (const std::string& id : node.outputs) {
       if (!wanted(id)) continue;
       const Around one = around_of(id, made.reference, reference.formats.at(id), made.twins);
-      measured.push_back(measured_of(id, touched, one, candidate.values.at(id)));
+      const Draws draws = draws_of(one);
+      measured.push_back(measured_by(draws, id, touched, candidate.values.at(id)));
+      expected.emplace(id, draws.expectation());
     }
   };
   Meeting met = meet(reference_graph, reference.values, candidate_graph, &candidate.values,
-                     options.seed, options.twins, {Phase::reduce}, look);
-  Drawn drawn{reference, std::move(met.twins), std::move(met.followed), met.flips,
-              std::move(measured)};
+                     options.seed, options.twins, {Phase::reduce}, look, options.keeps_twins);
+  Drawn drawn{reference,          {}, std::move(met.followed), met.flips, std::move(measured),
+              std::move(expected)};
+  if (options.keeps_twins) drawn.twins = std::move(met.twins);
   drawn.reference.values = std::move(met.reference);
   if (options.spreads == nullptr) return drawn;
   const double ratio = moved_on(drawn.measured, options.spreads->learnt);

@@ -22,6 +22,7 @@
 #include "trace/merge.hpp"
 #include "trace/sees.hpp"
 #include "trace/spreads.hpp"
+#include "trace/statistics.hpp"
 #include "trace/store/spreads_file.hpp"
 #include "trace/together.hpp"
 
@@ -41,6 +42,7 @@ struct TwinOptions {
   std::function<void(const std::string&)> progress = [](const std::string&) {};
   const Multiply* multiply = nullptr;  // how the machine of both runs multiplies, if not by chains
   bool together = false;               // are gradients judged as one vector where none stands out?
+  bool keeps_twins = false;            // stay their tensors in memory when they are measured?
 };
 
 // The class that shares a prior: Measured::group (twins.md N2).
@@ -82,16 +84,17 @@ inline constexpr double part_of_together = 1.0 / (all_statistics.size() + 2);
 // What a candidate is held against: the reference given what of the candidate is followed, and
 // twins around it, up to the reduction (trace/boundaries.hpp); and both as numbers.
 struct Drawn {
-  Merged reference;  // both are empty where they are read when they are asked for
-  std::vector<Values> twins;
+  Merged reference;                // empty where it is read when it is asked for
+  std::vector<Values> twins;       // empty unless they are kept
   std::set<std::string> followed;  // tensors taken from the candidate: for replay to judge
   std::size_t flips = 0;           // numbers in them that had been rounded otherwise
   std::vector<Measured> measured;  // of the tensors that were wanted
+  std::map<std::string, Expectation> expected = {};  // of those that this process made, by id
   std::function<Around(const std::string&)> read =
       {};  // where these are read when they are asked for
 
   // For a second look at one of them.
-  Around around(const std::string& id) const;
+  Expectation around(const std::string& id) const;
 };
 // With stored spreads that these twins outgrow, four are drawn; throws Failure if they still do.
 Drawn draw_twins(const Graph& reference_graph, const Merged& reference,

@@ -127,6 +127,7 @@ void judge(Table& rows, const std::vector<std::string>& key, const Start& start)
   const Reference reference = alone.to_judge();
   CheckOptions options;
   options.rules = {"twins"};
+  options.keeps_twins = true;
   options.perturbed = &perturbed;
   const Judged twins = judge_runs(reference, candidate.trace, c, options);
   std::vector<std::string> accused{twins.verdicts.front().findings.empty() ? "0" : "1"};

@@ -112,6 +112,7 @@ std::uint64_t bits_of(const Values& values) {
 Count judged(const Alone& one, const Trace& candidate, const Merged& c) {
   CheckOptions options;
   options.seed = one.start.run.config.seed;
+  options.keeps_twins = true;
   const Judged seen = judge_runs(one.run.to_judge(), candidate, c, options);
   const Verdict& v = seen.verdicts.front();
   Count count;

@@ -55,6 +55,7 @@ Shares against_twins(const Start& start, int draws) {
   const Merged c = merge_verified(candidate.trace);
   CheckOptions options;
   options.twins = draws;
+  options.keeps_twins = true;
   const Judged judgement = judge_runs(reference.to_judge(), candidate.trace, c, options);
   const Drawn& drawn = judgement.drawn.value();
   const auto differs = touched(*reference.trace().graph, *candidate.trace.graph);
