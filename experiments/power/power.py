@@ -3,12 +3,11 @@
 
 Healthy runs of two families, in three recipes and layouts, by weights of three ages, and of more layers. Each program
 makes and checks its own; what a check would see it says itself (`smallest_scale` of its verdict). Where a check looks
-twice, an error has to reach what both looks allow: the larger counts. Writes rows and provenance.
+twice, an error has to reach what both looks allow: the larger counts. Writes rows and provenance, and goes on from the rows that it finds.
 
     power.py --plumb build/plumb --before OTHER/plumb -o results [--runs N]
 """
 import argparse, csv, itertools, json, os, re, statistics, subprocess, sys, tempfile
-from concurrent.futures import ThreadPoolExecutor
 
 HOME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LEVEL, TWINS = 0.01, 4
@@ -68,21 +67,27 @@ def main():
     arguments.add_argument("--runs", type=int, default=len(RUNS))
     asked = arguments.parse_args()
     runs = RUNS[:: max(len(RUNS) // max(asked.runs, 1), 1)][:asked.runs]
-    rows = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for run, seen in zip(runs, pool.map(lambda run: measure(asked.plumb, asked.before, run), runs)):
-            was, first, second = seen
-            rows.append([*(str(x).replace(",", ";") for x in run), *(f"{x:.4g}" for x in seen)])
-            print(f"{len(rows)} of {len(runs)}: {' '.join(map(str, run))}: {was / max(first, second):.2f} times smaller", flush=True)
     os.makedirs(asked.output, exist_ok=True)
-    with open(os.path.join(asked.output, "smallest-scale.csv"), "w", newline="") as out:
-        csv.writer(out, lineterminator="\n").writerows([COLUMNS, *rows])
+    file = os.path.join(asked.output, "smallest-scale.csv")
+    rows = [COLUMNS]
+    if os.path.exists(file):
+        with open(file, newline="") as made:
+            rows = list(csv.reader(made))
+    for run in runs:
+        words = [str(x).replace(",", ";") for x in run]
+        if words in [row[:5] for row in rows]:
+            continue
+        was, first, second = measure(asked.plumb, asked.before, run)
+        rows.append([*words, f"{was:.4g}", f"{first:.4g}", f"{second:.4g}"])
+        with open(file, "w", newline="") as out:
+            csv.writer(out, lineterminator="\n").writerows(rows)
+        print(f"{len(rows) - 1} of {len(runs)}: {' '.join(words)}: {was / max(first, second):.2f} times smaller", flush=True)
     provenance = {"command": "experiments/power/power.py", "commit": commit_of(asked.plumb),
                   "before": commit_of(asked.before), "python": sys.version.split()[0], "seeds": "1"}
     with open(os.path.join(asked.output, "smallest-scale.json"), "w") as out:
         json.dump(provenance, out, indent=1)
         out.write("\n")
-    print(f"in the median {statistics.median(float(r[5]) / max(float(r[6]), float(r[7])) for r in rows):.2f} times smaller")
+    print(f"in the median {statistics.median(float(r[5]) / max(float(r[6]), float(r[7])) for r in rows[1:]):.2f} times smaller")
 
 
 if __name__ == "__main__":
