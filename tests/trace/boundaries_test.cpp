@@ -66,6 +66,29 @@ TEST(MeetingOfTwins, ShowEachNodeOnceAndForGood) {
   EXPECT_GE(shown.size(), nodes);
 }
 
+// Of tensors that no later node reads nothing stays, and no number depends on that.
+TEST(MeetingOfTwins, LetGoOfTensorsBehindTheirLastReader) {
+  const Training run = small_run("llama", "bf16", "tp2");
+  const Values leaves = leaves_of_run(run);
+  const Graph one = plan(run.config, run.recipe, {}),
+              many = plan(run.config, run.recipe, run.layout);
+  const Values base = reference(one, leaves, to_gradients), candidate = reference(many, leaves);
+  const Meeting kept = meet(one, base, many, &candidate, 1, 2, to_gradients);
+  std::size_t most = 0;
+  const auto see = [&](const Node& node, bool, const Meeting& made) {
+    for (const std::string& id : node.outputs)
+      EXPECT_EQ(made.twins[1].at(id)->values, kept.twins[1].at(id)->values) << id;
+    most = std::max(most, made.twins[1].size());
+  };
+  const Meeting met = meet(one, base, many, &candidate, 1, 2, to_gradients, see, false);
+  EXPECT_EQ(met.reference.size(), kept.reference.size());
+  EXPECT_LT(most, kept.twins[1].size());
+  for (const Node& node : many.nodes) {
+    if (node.phase > to_gradients.last) continue;
+    for (const std::string& id : node.outputs) EXPECT_FALSE(met.twins[0].contains(id)) << id;
+  }
+}
+
 TEST(MeetingOfTwins, WithoutASplitAreTheReference) {
   const Training run = small_run("gpt", "bf16");
   const Graph graph = plan(run.config, run.recipe, {});
