@@ -73,6 +73,15 @@ TEST(Difference, EqualsThePlainLoopAtEveryLengthAndSize) {
   }
 }
 
+// Its square lies below FP32, and the sums beside it do not.
+TEST(Difference, OfATinyNumberAmongLargeOnesIsNoEquality) {
+  std::vector<float> a(1024, 1.0F), b = a;
+  a[700] = 1e-24F;
+  b[700] = 3e-24F;
+  expect_equal(a, b);
+  EXPECT_GT(difference(a, b).squares, 0);
+}
+
 TEST(Difference, LeavesOutWhatIsNotFiniteAndCountsIt) {
   std::vector<float> a(600, 1.0F), b(600, 1.5F);
   a[3] = std::numeric_limits<float>::quiet_NaN();
