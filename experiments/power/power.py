@@ -68,11 +68,18 @@ def main():
     asked = arguments.parse_args()
     runs = RUNS[:: max(len(RUNS) // max(asked.runs, 1), 1)][:asked.runs]
     os.makedirs(asked.output, exist_ok=True)
-    file = os.path.join(asked.output, "smallest-scale.csv")
+    file, beside = (os.path.join(asked.output, "smallest-scale." + kind) for kind in ("csv", "json"))
+    provenance = {"command": "experiments/power/power.py", "commit": commit_of(asked.plumb),
+                  "before": commit_of(asked.before), "python": sys.version.split()[0], "seeds": "1"}
     rows = [COLUMNS]
     if os.path.exists(file):
-        with open(file, newline="") as made:
-            rows = list(csv.reader(made))
+        with open(file, newline="") as made, open(beside) as of:
+            rows, other = list(csv.reader(made)), json.load(of)
+        if other != provenance:
+            sys.exit(f"{file} has rows of other programs: choose another folder")
+    with open(beside, "w") as out:
+        json.dump(provenance, out, indent=1)
+        out.write("\n")
     for run in runs:
         words = [str(x).replace(",", ";") for x in run]
         if words in [row[:5] for row in rows]:
@@ -82,11 +89,6 @@ def main():
         with open(file, "w", newline="") as out:
             csv.writer(out, lineterminator="\n").writerows(rows)
         print(f"{len(rows) - 1} of {len(runs)}: {' '.join(words)}: {was / max(first, second):.2f} times smaller", flush=True)
-    provenance = {"command": "experiments/power/power.py", "commit": commit_of(asked.plumb),
-                  "before": commit_of(asked.before), "python": sys.version.split()[0], "seeds": "1"}
-    with open(os.path.join(asked.output, "smallest-scale.json"), "w") as out:
-        json.dump(provenance, out, indent=1)
-        out.write("\n")
     print(f"in the median {statistics.median(float(r[5]) / max(float(r[6]), float(r[7])) for r in rows[1:]):.2f} times smaller")
 
 
