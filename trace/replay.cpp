@@ -19,15 +19,11 @@ namespace {
 // Are they equal bit by bit, but for the payload of a NaN?
 bool equal_number(float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); }
 bool equal_values(const Tensor& a, const Tensor& b) {
-  if (a.size() != b.size()) return false;
-  bool equal = true;
+  const bool one_size = a.size() == b.size() && a.size() > 0;
   // Bits are compared many at a time; where they differ, a zero may have the other sign.
-  for (std::size_t e = 0; equal && e < a.size(); e += stretch) {
-    const std::size_t n = std::min(stretch, a.size() - e);
-    equal = std::memcmp(&a.values[e], &b.values[e], n * sizeof(float)) == 0 ||
-            std::equal(&a.values[e], &a.values[e] + n, &b.values[e], equal_number);
-  }
-  return equal;
+  if (one_size && std::memcmp(&a.values[0], &b.values[0], a.size() * sizeof(float)) == 0)
+    return true;
+  return std::ranges::equal(a.values, b.values, equal_number);
 }
 
 // Digits that show how two numbers differ: six to 17.

@@ -44,7 +44,7 @@ struct OfRows {
   double different = 0;  // how many e != 0
 };
 
-// What the draws of one tensor say of any further difference. Keeps none of them: three numbers a
+// What the draws of one tensor say of any further difference. Keeps none of them: two numbers a
 // row, and one a column.
 class Expectation {
  public:

@@ -3,7 +3,8 @@
 
 Healthy runs of two families, in three recipes and layouts, by weights of three ages, and of more layers. Each program
 makes and checks its own; what a check would see it says itself (`smallest_scale` of its verdict). Where a check looks
-twice, an error has to reach what both looks allow: the larger counts. Writes rows and provenance, and goes on from the rows that it finds.
+twice, an error has to reach what both looks allow: the larger counts. Writes rows and provenance, and goes on from the
+rows that it finds.
 
     power.py --plumb build/plumb --before OTHER/plumb -o results [--runs N]
 """
