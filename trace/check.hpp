@@ -14,7 +14,7 @@
 //   assert-close   every element within rtol 1.6e-2 |r| + 1e-5 (PyTorch's table for bfloat16)
 // Structure is always checked. Default: twins and replay, which see different things: the errors
 // that have piled up, and the error of one operation. What twins alone accuse is looked at again by
-// four times as many (twins.md V4), unless the producer made them. The last four rules judge tensors
+// six times as many (twins.md V4), unless the producer made them. The last four rules judge tensors
 // of more than one element up to the reduced gradients, as twins do; replay alone judges the optimizer.
 //
 // TESTED   tests/trace/check_test.cpp, tests/experiments/catch_test.cpp
@@ -45,7 +45,7 @@ namespace plumb::trace {
 struct CheckOptions : TwinOptions {
   std::vector<std::string> rules = {"twins", "replay"};
   std::vector<double> other_levels = {};  // of false alarms, to judge the same twins at
-  bool second_look = true;                // at what twins alone accuse? COSTS 16 twins (V4)
+  bool second_look = true;                // at what twins alone accuse? COSTS 24 twins (V4)
   double margin = 2;                      // of perturbation
   ReplayOptions replay = {};              // its level is not read: it is false_alarm
   const Trace* perturbed = nullptr;

@@ -144,10 +144,18 @@ Row logs_of(const Measured& m, const DrawsOf& draws, std::size_t index, Statisti
   return {index, sum / n, variance + floor * floor};
 }
 
+// What a run shows beside its slope, or the twins' noise if that is larger (twins.md N5).
+double own_noise(const Sample& x, double of_twins, double norm_of_reference) {
+  const double size = value_of(x, Statistic::norm) / norm_of_reference;
+  const double slope = value_of(x, Statistic::scale);
+  return std::sqrt(std::max(size * size - slope * slope, of_twins * of_twins));
+}
+
 Row slopes_of(const Measured& m, const DrawsOf& draws, std::size_t index) {
   double squares = 0;
   for (const Sample& draw : draws) {
-    const double a = value_of(draw, Statistic::scale) / m.noise;
+    const double own = own_noise(draw, m.noise, m.norm_of_reference);
+    const double a = value_of(draw, Statistic::scale) / own;
     squares += a * a;
   }
   return {index, 0, squares / static_cast<double>(draws.size())};
@@ -162,6 +170,8 @@ Row row_of(const Measured& m, const DrawsOf& draws, std::size_t index, Statistic
 void wider(Null& null, const Measured& m, std::size_t draws, bool candidate) {
   if (null.statistic == Statistic::scale) {
     null.spread *= m.noise;
+    null.noise = m.noise;
+    null.of_reference = m.norm_of_reference;
     return;
   }
   null.spread *= std::sqrt(1 + 1 / static_cast<double>(draws));
@@ -212,7 +222,8 @@ double Null::size_of(const Sample& sample) const { return std::fabs(value_of(sam
 
 double Null::beyond(const Sample& sample) const {
   const double size = size_of(sample);
-  return statistic == Statistic::scale ? size / spread : (std::log(size) - center) / spread;
+  if (statistic != Statistic::scale) return (std::log(size) - center) / spread;
+  return size / spread * (noise / own_noise(sample, noise, of_reference));
 }
 
 double Null::size_at(double t) const {

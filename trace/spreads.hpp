@@ -2,7 +2,7 @@
 //
 // Log statistics (norm, mismatch, row, element): y_k = ln S(draw k); mean m; spread pooled over the
 // tensors of a kind and shrunk (scaled F prior); t = (ln S - m) / (s sqrt(1 + 1/K)). scale: mean
-// zero, its spread in units of the relative noise. What a t says of a whole run is of
+// zero, in units of the run's own noise. What a t says of a whole run is of
 // trace/families.hpp.
 // A share of n elements scatters at least as that of n independent ones does: mismatch m has a
 // variance of ln m of (1 - m)/(n m) or more, whatever few twins say (flips come together, not
@@ -58,10 +58,12 @@ struct Null {
   double center = 0;
   double spread = 0;
   double degrees = 0;
-  // |S|, and how far it lies beyond the center: t, in spreads; of scale |t|. S = 0 lies at -inf.
+  double noise = 0, of_reference = 0;  // of scale: the twins' noise, the reference's norm
+  // |S|, and how far it lies beyond the center: t, in spreads; of scale |t|, in spreads as wide as
+  // the run is noisy. S = 0 lies at -inf.
   double size_of(const Sample& sample) const;
   double beyond(const Sample& sample) const;
-  // The size that lies t beyond.
+  // The size that lies t beyond, in a run as noisy as its twins.
   double size_at(double t) const;
 };
 

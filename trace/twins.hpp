@@ -110,8 +110,8 @@ struct Remake {
 // not above a half. What stands out is looked at again, by so many times as many twins, at a level so many
 // times smaller. What an error has to reach is hardly more than at the first look (measured: V4 of
 // twins.md); what four twins took for large because they lie close together does not reach it.
-inline constexpr double looser = 5;
-inline constexpr int more_twins = 4;
+inline constexpr double looser = 10;
+inline constexpr int more_twins = 6;
 inline constexpr double stricter = 10;
 double level_of_first_look(double level);
 

@@ -66,6 +66,7 @@ Verdict Verdicts::at(double level) {
   Verdict second = by(drawn_again_, sure, sure);
   second.flips = drawn_again_->flips;
   second.looked_again = true;
+  second.smallest_scale = std::max(first.smallest_scale, second.smallest_scale);
   if (second.findings.empty()) {
     second.notes.push_back(fmt::format("by {} twins {} stands out ({} at {}); {} twins acquit it",
                                        evidence_.options.twins, first.blamed, first.blamed_by,

@@ -3,7 +3,7 @@
 // Several levels share one look at two runs, and one draw of twins. Where twins alone accuse, more of
 // them look again (twins.md V4).
 //
-// COSTS    little beside what was seen; a second look draws 16 twins, once for all levels
+// COSTS    little beside what was seen; a second look draws 24 twins, once for all levels
 // TESTED   tests/trace/check_test.cpp
 // SOURCES  twins.md V3 to V5
 #pragma once

@@ -38,7 +38,7 @@ class ForeignTrace(unittest.TestCase):
         self.assertNotIn("not judged", said.stdout)
 
     def test_each_mistake_is_found_where_it_was_made(self):
-        for name, blamed, by in (("heads", "layers.1.attn/out", "scale"), ("tied", "table/grad", "structure"),
+        for name, blamed, by in (("heads", "layers.1.attn/out", "norm"), ("tied", "table/grad", "structure"),
                                  ("slice", "table/exp_avg", "structure")):
             for verb in "check", "localize":
                 said = asked(verb, self.folder, name)

@@ -145,6 +145,46 @@ TEST(Nulls, OfSilentTwinsBelowASplitDecideNothing) {
   for (const Null& null : nulls({m}, nullptr)) EXPECT_EQ(null.how, Case::undecidable);
 }
 
+double& of(Sample& sample, Statistic s) { return sample[static_cast<std::size_t>(s)]; }
+
+// A rare flip moves norm and slope at once; a factor adds to the norm what it adds to the slope.
+TEST(Nulls, OfScaleAreInUnitsOfWhatARunShowsBesideItsSlope) {
+  const std::vector<Measured> all = healthy(1);
+  const double noise = all[0].noise, norm = all[0].norm_of_reference;
+  for (const Null& null : nulls(all, nullptr)) {
+    if (null.statistic != Statistic::scale || null.tensor != 0) continue;
+    Sample factor{};
+    for (const double slope : {0.1 * noise, noise, 100 * noise}) {
+      of(factor, Statistic::scale) = slope;
+      of(factor, Statistic::norm) = norm * std::hypot(noise, slope);
+      EXPECT_NEAR(null.beyond(factor), slope / null.spread, 1e-9 * slope / null.spread);
+      Sample calm = factor, flipped = factor;
+      of(calm, Statistic::norm) = norm * std::hypot(noise / 2, slope);
+      EXPECT_NEAR(null.beyond(calm), slope / null.spread, 1e-9 * slope / null.spread);
+      of(flipped, Statistic::norm) = norm * std::hypot(5 * noise, slope);
+      EXPECT_NEAR(null.beyond(flipped), slope / null.spread / 5, 1e-9 * slope / null.spread);
+    }
+    of(factor, Statistic::norm) = 0;  // of rounding, where the slope is all there is
+    EXPECT_TRUE(std::isfinite(null.beyond(factor)));
+  }
+}
+
+// Twins are measured as candidates are.
+TEST(Nulls, OfATwinThatIsNoisyForItselfGrowNoWider) {
+  std::vector<Measured> all = healthy(1);
+  const auto spread = [&] {
+    for (const Null& null : nulls(all, nullptr)) {
+      if (null.statistic == Statistic::scale && null.tensor == 0) return null.spread;
+    }
+    return 0.0;
+  };
+  const double before = spread();
+  of(all[0].draws[0], Statistic::scale) *= 50;
+  EXPECT_GT(spread(), 2 * before);
+  of(all[0].draws[0], Statistic::norm) *= 50;
+  EXPECT_NEAR(spread(), before, 0.2 * before);
+}
+
 TEST(Nulls, RefuseTheScaleOfTensorsThatAreNoise) {
   std::vector<Measured> all = healthy(1);
   all[0].noise = 0.6;
