@@ -28,7 +28,7 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option(
           "--false-alarm", options.false_alarm,
           "chance of any false alarm in a healthy run, of rule twins (what stands out by them alone at "
-          "ten times as much has to be found by six times as many at a tenth of it, too); of rule "
+          "ten times as much has to be found by six times as many, up to 0.01 at a tenth of it, too); of rule "
           "replay in the mode probabilistic as much again")
       ->capture_default_str()
       ->check(numbers(1e-12, 1));

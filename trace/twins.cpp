@@ -227,6 +227,8 @@ void refuse_outgrown(double ratio) {
 
 double level_of_first_look(double level) { return std::max(level, std::min(looser * level, 0.5)); }
 
+double level_of_second_look(double level) { return level / std::clamp(0.1 / level, 1.0, stricter); }
+
 bool judged_by_twins(const Node& node) {
   const Traits& traits = traits_of(node);
   return node.phase <= Phase::reduce && !traits.short_copy && !traits.makes_scales &&

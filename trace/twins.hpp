@@ -108,12 +108,14 @@ struct Remake {
 };
 // Twins alone accuse nobody at a first look, which is at so many times the level that was asked for, though
 // not above a half. What stands out is looked at again, by so many times as many twins, at a level so many
-// times smaller. What an error has to reach is hardly more than at the first look (measured: V4 of
-// twins.md); what four twins took for large because they lie close together does not reach it.
+// times smaller; from 0.01 to 0.1 by less and less, so that who asks for 0.1 is told at about 0.1. What an
+// error has to reach is hardly more than at the first look (measured: V4 of twins.md); what four twins took
+// for large because they lie close together does not reach it.
 inline constexpr double looser = 10;
 inline constexpr int more_twins = 6;
 inline constexpr double stricter = 10;
 double level_of_first_look(double level);
+double level_of_second_look(double level);
 
 // The verdict of the twins at options.false_alarm.
 TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options,

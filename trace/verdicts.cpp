@@ -63,7 +63,7 @@ Verdict Verdicts::at(double level) {
     return at_once;
   }
   if (!drawn_again_) look_again();
-  Verdict second = by(drawn_again_, sure, sure);
+  Verdict second = by(drawn_again_, level_of_second_look(level), sure);
   second.flips = drawn_again_->flips;
   second.looked_again = true;
   second.smallest_scale = std::max(first.smallest_scale, second.smallest_scale);

@@ -112,7 +112,8 @@ TEST_F(Verdicts, OfFaultsThatTwinsAloneSeeStandAfterASecondLook) {
       const Verdict v = by({"twins"});
       EXPECT_EQ(v.exit_code(), 1);
       EXPECT_EQ(v.blamed, "m0/layers.1.attn.proj/out");
-      for (const Finding& f : v.findings) EXPECT_LT(f.p.value_or(0), level / stricter) << seed;
+      for (const Finding& f : v.findings)
+        EXPECT_LT(f.p.value_or(0), level_of_second_look(level)) << seed;
       // What an error has to reach is the larger of what both looks allow.
       EXPECT_GE(v.smallest_scale,
                 smallest_by(options_.twins, level_of_first_look(options_.false_alarm)));
@@ -163,11 +164,23 @@ TEST_F(Verdicts, BlamePassesOverWhatMayBeChanceAndSaysSo) {
   EXPECT_GE(passed_over, 1);
 }
 
+TEST(Looks, AreAtTenTimesTheLevelAndATenthOfItWhereThatIsSmall) {
+  EXPECT_DOUBLE_EQ(level_of_first_look(0.001), 0.01);
+  EXPECT_DOUBLE_EQ(level_of_second_look(0.001), 0.0001);
+  EXPECT_DOUBLE_EQ(level_of_first_look(0.01), 0.1);
+  EXPECT_DOUBLE_EQ(level_of_second_look(0.01), 0.001);
+  EXPECT_DOUBLE_EQ(level_of_first_look(0.1), 0.5);
+  EXPECT_DOUBLE_EQ(level_of_second_look(0.1), 0.1);
+  for (const double level : {0.3, 0.5, 0.9}) EXPECT_EQ(level_of_second_look(level), level);
+  EXPECT_DOUBLE_EQ(level_of_second_look(0.05), 0.025);
+}
+
 // More twins know better how runs scatter: at a hundredth of the first look's level they still allow less.
 TEST_F(Verdicts, OfASecondLookAllowNoMoreThanThoseOfTheFirst) {
   options_.rules = {"twins"};
   const double first = smallest_by(options_.twins, level_of_first_look(options_.false_alarm));
-  const double second = smallest_by(options_.twins * more_twins, options_.false_alarm / stricter);
+  const double second =
+      smallest_by(options_.twins * more_twins, level_of_second_look(options_.false_alarm));
   EXPECT_LT(second, first);
   EXPECT_GT(second, first / 2);
 }
