@@ -41,6 +41,18 @@ double core_of(const std::vector<double>& t, double degrees) {
   return std::sqrt(square);
 }
 
+// p: of the smallest of N unrelated ones q is exponential with mean 1 / N.
+double q_of_p(double p) { return -std::log1p(-p); }
+double p_of(double q) { return -std::expm1(-q); }
+constexpr double most_below_one = 1 - 0x1p-53;
+
+template <class F>
+std::vector<double> all_of(const std::vector<double>& from, const F& f) {
+  std::vector<double> to;
+  for (const double x : from) to.push_back(f(x));
+  return to;
+}
+
 std::size_t place_of(const Null& null) {
   return null.how == Case::few ? family_of_few : static_cast<std::size_t>(null.statistic);
 }
@@ -107,22 +119,39 @@ Tail fitted(const std::vector<double>& t, double most_degrees, bool with_core) {
   return best;
 }
 
-Family::Family(Tail tail, bool two_sided, const std::vector<double>& largest)
-    : tail_(tail), two_sided_(two_sided), twins_(static_cast<double>(largest.size())) {
-  for (const double t : largest) sum_ += q_of(t);
-  sum_ = std::min(sum_, twins_);  // a family is one test at least
+double OneMore::chance_by(double sum, double count, double q) {
+  return -std::expm1(-count * std::log1p(q / sum));
 }
+
+double OneMore::q(double chance) const {
+  return sum_of(q_.size()) * std::expm1(-std::log1p(-chance) / count());
+}
+
+double OneMore::sum_of(std::size_t without) const {
+  double sum = 0, n = 0;
+  for (std::size_t k = 0; k < q_.size(); ++k) {
+    if (k == without) continue;
+    sum += q_[k];
+    ++n;
+  }
+  return std::min(sum, n);
+}
+
+// A family is one test at least, so no mean is above 1.
+Family::Family(Tail tail, bool two_sided, const std::vector<double>& largest)
+    : tail_(tail),
+      two_sided_(two_sided),
+      law_(all_of(largest, [&](double t) { return q_of(t); })) {}
 
 double Family::q_of(double t) const {
   const double upper = student_tail(t / tail_.core, tail_.degrees);
-  return -std::log1p(-(two_sided_ ? 2 * upper : upper));
+  return q_of_p(two_sided_ ? 2 * upper : upper);
 }
 
-double Family::chance(double t) const { return -std::expm1(-twins_ * std::log1p(q_of(t) / sum_)); }
+double Family::chance(double t) const { return law_.chance(q_of(t)); }
 
 double Family::limit(double chance) const {
-  const double q = sum_ * std::expm1(-std::log1p(-chance) / twins_);
-  const double p = -std::expm1(-q);
+  const double p = std::min(p_of(law_.q(chance)), most_below_one);
   return tail_.core * student_quantile(two_sided_ ? p / 2 : p, tail_.degrees);
 }
 
@@ -139,6 +168,18 @@ Tests::Tests(const std::vector<Measured>& all, const Learnt* learnt)
     families_.emplace_back(tail_of(place, shown[place], degrees[place]),
                            static_cast<Statistic>(place) == Statistic::scale, shown[place].largest);
   }
+  if (families_.empty()) return;
+  std::vector<double> of_twins;
+  for (std::size_t k = 0; k < shown.front().largest.size(); ++k) {
+    double smallest = 1;
+    for (const Family& family : families_) smallest = std::min(smallest, family.chance_of_twin(k));
+    of_twins.push_back(q_of_p(smallest));
+  }
+  anywhere_.emplace(std::move(of_twins));
+}
+
+double Tests::of_a_family(double chance) const {
+  return std::min(p_of(anywhere_->q(chance)), most_below_one);
 }
 
 const Family& Tests::family_of(const Null& null) const { return families_[place_[place_of(null)]]; }
@@ -151,14 +192,13 @@ double Tests::chance(const Null& null, const Sample& sample) const {
   if (null.size_of(sample) == 0) return 1;
   if (null.how == Case::bitwise) return 0;
   if (!in_a_family(null)) return 1;
-  const double each = family_of(null).chance(null.beyond(sample));
-  return std::min(1.0, each * static_cast<double>(families_.size()));
+  return anywhere_->chance(q_of_p(family_of(null).chance(null.beyond(sample))));
 }
 
 double Tests::threshold(const Null& null, double chance) const {
   if (null.how == Case::bitwise) return 0;
   if (!in_a_family(null)) return infinite;
-  return null.size_at(family_of(null).limit(chance / static_cast<double>(families_.size())));
+  return null.size_at(family_of(null).limit(of_a_family(chance)));
 }
 
 double Tests::standing(const Null& null, const Sample& sample, double chance) const {
@@ -166,7 +206,7 @@ double Tests::standing(const Null& null, const Sample& sample, double chance) co
   if (null.how == Case::bitwise) return infinite;
   if (!in_a_family(null)) return 0;
   const double beyond = null.beyond(sample);
-  const double allowed = family_of(null).limit(chance / static_cast<double>(families_.size()));
+  const double allowed = family_of(null).limit(of_a_family(chance));
   if (allowed <= 0) return beyond > allowed ? infinite : 0;  // of chances near 1
   return std::max(beyond, 0.0) / allowed;
 }

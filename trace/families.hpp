@@ -9,7 +9,8 @@
 //   chance  of a family, q or more improbable: 1 - (1 + q / sum_k q_k)^-K, the predictive
 //           distribution of an exponential after K of its kind
 //
-// A run's chance is that of its families' smallest, times their number.
+// The families of a run hang together, too: a run's chance is that of its families' smallest, in the
+// same way beside the twins' smallest.
 //
 // TESTED   tests/trace/families_test.cpp; experiments false-alarms, healthy-layouts
 // SOURCES  twins.md V1
@@ -17,6 +18,8 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "trace/sees.hpp"
@@ -32,6 +35,25 @@ struct Tail {
 // Returns the likeliest, of at most so many degrees. The core is 1 unless it is asked for.
 Tail fitted(const std::vector<double>& t, double most_degrees, bool with_core);
 
+// The law of one more number, of which a smaller is the more improbable, after K exponential ones of the
+// same unknown mean [AD75], of at most 1.
+class OneMore {
+ public:
+  explicit OneMore(std::vector<double> q) : q_(std::move(q)) {}
+
+  double chance(double q) const { return chance_by(sum_of(q_.size()), count(), q); }
+  double q(double chance) const;  // of that chance
+  // Of number k by the others.
+  double chance_of(std::size_t k) const { return chance_by(sum_of(k), count() - 1, q_[k]); }
+
+ private:
+  static double chance_by(double sum, double count, double q);
+  double count() const { return static_cast<double>(q_.size()); }
+  double sum_of(std::size_t without) const;
+
+  std::vector<double> q_;
+};
+
 class Family {
  public:
   // The largest t of each twin, of tests that look at both signs or at large t only.
@@ -41,14 +63,15 @@ class Family {
   double chance(double t) const;
   // The t of that chance.
   double limit(double chance) const;
+  // The chance that a healthy run shows as much as twin k does, by the others.
+  double chance_of_twin(std::size_t k) const { return law_.chance_of(k); }
 
  private:
   double q_of(double t) const;
 
   Tail tail_;
   bool two_sided_;
-  double twins_;
-  double sum_ = 0;  // of the twins' q
+  OneMore law_;
 };
 
 // The tests of a run and their families.
@@ -75,9 +98,12 @@ class Tests {
 
  private:
   const Family& family_of(const Null& null) const;
+  // The chance in one family of what has this chance in a run.
+  double of_a_family(double chance) const;
 
   std::vector<Null> nulls_;
   std::vector<Family> families_;
+  std::optional<OneMore> anywhere_;                             // of the families' smallest chance
   std::array<std::size_t, all_statistics.size() + 1> place_{};  // of a statistic's; of few's
 };
 

@@ -149,7 +149,7 @@ TEST_F(Verdicts, BlamePassesOverWhatMayBeChanceAndSaysSo) {
   const std::string id = "m0/layers.1.attn.proj/out";
   change(id, [](float& x) { x *= 1.5F; });
   options_.second_look = false;
-  options_.false_alarm = 0.9;
+  options_.false_alarm = 0.5;
   int passed_over = 0;
   for (int seed = 1; seed <= 16; ++seed) {
     options_.seed = static_cast<std::uint64_t>(seed);
