@@ -115,7 +115,8 @@ void Evidence::say_how_twins_multiply() {
   if (!asks("twins") || !options.given.empty() || machine == nullptr) return;
   if (options.multiply != nullptr) {
     so_far.notes.push_back("twins multiply numbers of BF16 as the machine " + machine->id +
-                           " does: step by step on its matrix unit");
+                           " does, step by step on its matrix unit; so does the reference that "
+                           "they are held against, which is made again");
     return;
   }
   const Fact* rounding = machine->fact("rounding");
@@ -197,8 +198,21 @@ bool Evidence::has_statistics(const std::string& id) const {
   return lines.contains(id) && !not_finite_.contains(id);
 }
 
+// Each node as this process makes it now, but for choices, which are the candidate's.
+static Values made_again(const Graph& graph, Values values) {
+  for (const Node& node : graph.nodes) {
+    if (node.phase <= Phase::reduce && !is_decision(node)) make(node, values);
+  }
+  return values;
+}
+
 void Evidence::apply_twins() {
   if (!options.given.empty()) return apply_given_twins();
+  if (options.multiply != nullptr) {
+    const MultiplyScope machines(options.multiply);
+    as_machine_ = *merged_reference;
+    as_machine_->values = made_again(*reference.graph, std::move(as_machine_->values));
+  }
   drawn = draw(options.twins);
   so_far.flips = drawn->flips;
 }
@@ -212,8 +226,9 @@ Drawn Evidence::draw(int twins) const {
   std::optional<Graph> unordered;
   if (any_order) unordered = in_any_order(*candidate.graph);
   return draw_twins(
-      *reference.graph, *merged_reference, unordered ? *unordered : *candidate.graph,
-      *merged_candidate, [&](const std::string& id) { return has_statistics(id); }, so_many);
+      *reference.graph, as_machine_ ? *as_machine_ : *merged_reference,
+      unordered ? *unordered : *candidate.graph, *merged_candidate,
+      [&](const std::string& id) { return has_statistics(id); }, so_many);
 }
 
 void Evidence::apply_given_twins() {

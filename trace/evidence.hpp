@@ -87,6 +87,7 @@ class Evidence {
   ReplayOptions by_card() const;
 
   const bool given_choices_;
+  std::optional<Merged> as_machine_;  // the reference, made again as options.multiply does
   Selection select_;
   std::set<std::string> not_finite_;  // findings of structure: no statistic holds them
 };

@@ -60,6 +60,22 @@ TEST_P(Truncating, TwinsOfTheMachineAcquitHealthyRunsAndBlameBugs) {
   }
 }
 
+// It is made again as the machine multiplies: whatever it ran on, it is the same.
+TEST_P(Truncating, OfTheReferenceOnlyWhatItPromisesCounts) {
+  options_.multiply = &as_h100();
+  options_.rules = {"twins"};
+  const Trace candidate = on_h100("dp2"), there = on_h100("dp1"), here = run_reference(start_);
+  const Merged other = merge(here);
+  EXPECT_TRUE(std::ranges::any_of(merge(there).values, [&](const auto& v) {
+    return !(*v.second == *other.values.at(v.first));
+  }));
+  const Verdict by_there = check(there, candidate, options_),
+                by_here = check(here, candidate, options_);
+  ASSERT_EQ(by_there.lines.size(), by_here.lines.size());
+  for (std::size_t i = 0; i < by_here.lines.size(); ++i)
+    EXPECT_EQ(by_there.lines[i].p, by_here.lines[i].p) << by_here.lines[i].id;
+}
+
 // Its sums are smaller, all of them: no rounding to nearest does that.
 TEST_P(Truncating, TwinsThatRoundToNearestAccuseIt) {
   const Trace reference = run_reference(start_);
