@@ -163,7 +163,7 @@ class Conclusion {
   // The row without which nothing is rejected.
   std::optional<std::size_t> vanishes_without_a_row(const std::string& id, const Run& candidate) {
     const Whole& c = candidate.values.at(id);
-    const Expectation expected = drawn_.around(id);
+    const Expectation expected = drawn_.expected_of(id);
     const TopRow top = top_row(c, expected.reference());
     if (top.share < 0.5 || !passes(id, expected.of(c, top.row))) return {};
     return top.row;
@@ -175,7 +175,7 @@ class Conclusion {
     for (const auto& [id, finding] : by_id_) {
       const Tensor* other = rows.contains(id) ? nullptr : without.of(id);
       if (other == nullptr) continue;
-      if (passes(id, drawn_.around(id).of(Whole(*other)))) out_.one_row.insert(id);
+      if (passes(id, drawn_.expected_of(id).of(Whole(*other)))) out_.one_row.insert(id);
     }
   }
 
@@ -261,7 +261,7 @@ Measured measured_of(const std::string& id, bool touched, const Around& around, 
   return measured_by(draws_of(around), id, touched, c);
 }
 
-Expectation Drawn::around(const std::string& id) const {
+Expectation Drawn::expected_of(const std::string& id) const {
   return read ? draws_of(read(id)).expectation() : expected.at(id);
 }
 

@@ -84,8 +84,8 @@ inline constexpr double part_of_together = 1.0 / (all_statistics.size() + 2);
 // What a candidate is held against: the reference given what of the candidate is followed, and
 // twins around it, up to the reduction (trace/boundaries.hpp); and both as numbers.
 struct Drawn {
-  Merged reference;                // empty where it is read when it is asked for
-  std::vector<Values> twins;       // empty unless they are kept
+  Merged reference;                          // empty where it is read when it is asked for
+  std::optional<std::vector<Values>> twins;  // absent unless they are kept
   std::set<std::string> followed;  // tensors taken from the candidate: for replay to judge
   std::size_t flips = 0;           // numbers in them that had been rounded otherwise
   std::vector<Measured> measured;  // of the tensors that were wanted
@@ -94,7 +94,7 @@ struct Drawn {
       {};  // where these are read when they are asked for
 
   // For a second look at one of them.
-  Expectation around(const std::string& id) const;
+  Expectation expected_of(const std::string& id) const;
 };
 // With stored spreads that these twins outgrow, four are drawn; throws Failure if they still do.
 Drawn draw_twins(const Graph& reference_graph, const Merged& reference,

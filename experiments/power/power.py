@@ -14,8 +14,8 @@ HOME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LEVEL, TWINS = 0.01, 4
 COLUMNS = ["steps", "layers", "recipe", "layout", "family", "before", "first_look", "second_look"]
 RUNS = [(steps, layers, recipe, layout, family)
-        for (steps, layers), layouts in (((1, 4), ("tp2", "dp2,tp2,sp", "tp4")), ((3, 4), ("tp2", "dp2,tp2,sp", "tp4")),
-                                         ((60, 4), ("tp2", "dp2,tp2,sp", "tp4")), ((1, 16), ("tp2", "tp4")))
+        for (steps, layers), layouts in (((1, 4), ("tp2", "cp2", "tp4")), ((3, 4), ("tp2", "cp2", "tp4")),
+                                         ((60, 4), ("tp2", "cp2", "tp4")), ((1, 16), ("tp2", "tp4")))
         for recipe, layout, family in itertools.product(("bf16", "fp8-current", "fp8-block"), layouts, ("gpt", "llama"))]
 
 

@@ -138,8 +138,8 @@ void judge(Table& rows, const std::vector<std::string>& key, const Start& start)
   }
   const Profile seen = profile_of(c.values, r.values, config),
                 estimated = profile_of(p.values, r.values, config),
-                foretold =
-                    profile_of(twins.drawn.value().twins, twins.drawn->reference.values, config);
+                foretold = profile_of(twins.drawn.value().twins.value(),
+                                      twins.drawn->reference.values, config);
   std::vector<Table::Row> group;
   for (int l = 0; l < config.layers; ++l) {
     const auto at = static_cast<std::size_t>(l);

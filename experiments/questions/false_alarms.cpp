@@ -42,7 +42,7 @@ const std::vector<Cells>& all_cells() {
       {"random",
        {"tiny", "small", "middle"},
        {"bf16", "fp8-current", "fp8-block"},
-       {"tp2", "dp2,tp2,sp", "tp4"}},
+       {"tp2", "cp2", "tp4"}},
       {"random", {"16-layers", "32-layers"}, {"bf16", "fp8-block"}, {"tp2"}},
       {"random", {"middle"}, {"fp32", "fp16", "mxfp8"}, {"tp2"}},
       {"early", {full}, {"bf16", "fp8-current"}, {"tp2", "tp4"}},

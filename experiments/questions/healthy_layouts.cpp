@@ -61,7 +61,7 @@ void foretell(const Graph& graph, const std::set<std::string>& differs, const Dr
       }
       double flips = 0;
       std::vector<double> norms;
-      for (const Values& t : drawn.twins) {
+      for (const Values& t : drawn.twins.value()) {
         const Distance d = distance(*t.at(id), base);
         norms.push_back(d.norm);
         flips += static_cast<double>(d.elements);

@@ -72,7 +72,7 @@ Shares against_twins(const Start& start, int draws) {
         continue;
       }
       std::vector<double> norms;
-      for (const Values& t : drawn.twins) norms.push_back(distance(*t.at(id), base).norm);
+      for (const Values& t : drawn.twins.value()) norms.push_back(distance(*t.at(id), base).norm);
       shares.count(id, norms, observed);
     }
   }
