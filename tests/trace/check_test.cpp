@@ -7,6 +7,7 @@
 
 #include "kernels/backend.hpp"
 #include "model/run/reference.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
@@ -107,7 +108,7 @@ TEST_F(Verdicts, OfFaultsThatTwinsAloneSeeStandAfterASecondLook) {
   change("m0/layers.1.attn.proj/out", [](float& x) { x *= 1.02F; });
   for (const double level : {0.01, 0.5}) {
     options_.false_alarm = level;
-    for (int seed = 1; seed <= 6; ++seed) {
+    for (int seed = 1; seed <= effort(6); ++seed) {
       options_.seed = static_cast<std::uint64_t>(seed);
       const Verdict v = by({"twins"});
       EXPECT_EQ(v.exit_code(), 1);
