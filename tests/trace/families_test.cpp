@@ -103,10 +103,10 @@ TEST(Tests, CopiesOfATensorCostNothing) {
 }
 
 // One rounding is in norm, mismatch, row and element at once. Four families that say the same are one, and
-// slopes a second: by their number all levels would be a fifth.
+// slopes a second: by their number fewer than 40 of 100 would be accused at 0.5.
 TEST(Tests, FamiliesThatSayTheSameCostNothing) {
   const int runs = effort(400);
-  int accused_at_tenth = 0;
+  int accused_at_half = 0;
   for (unsigned seed = 1; seed <= static_cast<unsigned>(runs); ++seed) {
     std::vector<Measured> run = healthy(seed);
     for (Measured& m : run) {
@@ -117,12 +117,12 @@ TEST(Tests, FamiliesThatSayTheSameCostNothing) {
       for (Sample& draw : m.draws) same(draw);
       same(m.candidate);
     }
-    accused_at_tenth += accused(run, 0.1) ? 1 : 0;
+    accused_at_half += accused(run, 0.5) ? 1 : 0;
   }
-  const auto rates = binomial_interval(static_cast<std::size_t>(accused_at_tenth),
+  const auto rates = binomial_interval(static_cast<std::size_t>(accused_at_half),
                                        static_cast<std::size_t>(runs), 0.99);
-  EXPECT_LT(rates.low, 0.1) << accused_at_tenth;
-  EXPECT_GT(rates.high, 0.05) << accused_at_tenth;
+  EXPECT_LT(rates.low, 0.5) << accused_at_half;
+  EXPECT_GT(rates.high, 0.4) << accused_at_half;
 }
 
 TEST(Tests, MoreTwinsSeeSmallerFaults) {
