@@ -21,7 +21,7 @@ if not hasattr(F, "scaled_dot_product_attention"):
     sys.exit(77)
 
 import plumbline.trace as plumb
-from capture_test import read
+from small_training import read
 
 LAYOUT = {"mesh": {"cp": 2}, "batch": ["cp"], "context": ["cp"], "zigzag": True, "weights": {}, "inputs": {}, "outputs": {}}
 

@@ -15,7 +15,7 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
-from capture_test import read
+from small_training import read
 from plumbline.distributed_optimizer import Share, inside, shares
 
 

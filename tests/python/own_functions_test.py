@@ -11,7 +11,7 @@ import tempfile
 import types
 import unittest
 
-from capture_test import read, same, torch  # says why it skips, where there is no PyTorch
+from small_training import read, same, torch  # says why it skips, where there is no PyTorch
 import torch.nn as nn
 
 if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from capture_test import OLD, read, same, torch  # says why it skips, where there is no PyTorch
+from small_training import OLD, read, same, torch  # says why it skips, where there is no PyTorch
 import torch.nn as nn
 from torch.utils.checkpoint import checkpoint
 

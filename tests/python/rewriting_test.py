@@ -17,7 +17,7 @@ if int(torch.__version__.split(".")[0]) < 2:
     sys.exit(77)
 
 import plumbline.trace as plumb
-from capture_test import read
+from small_training import read
 
 
 class Scaled(torch.autograd.Function):

@@ -18,7 +18,7 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
-from capture_test import read
+from small_training import read
 from experts_test import as_rank, candidate_of, fresh, own_choice, step as choose
 
 SHARDS = {"mesh": {"dp": 2}, "batch": [], "inputs": {}, "outputs": {}, "weights": {
