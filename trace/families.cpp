@@ -138,19 +138,19 @@ double OneMore::sum_of(std::size_t without) const {
 }
 
 // A family is one test at least, so no mean is above 1.
-Family::Family(Tail tail, bool two_sided, const std::vector<double>& largest)
+FamilyOfTests::FamilyOfTests(Tail tail, bool two_sided, const std::vector<double>& largest)
     : tail_(tail),
       two_sided_(two_sided),
       law_(all_of(largest, [&](double t) { return q_of(t); })) {}
 
-double Family::q_of(double t) const {
+double FamilyOfTests::q_of(double t) const {
   const double upper = student_tail(t / tail_.core, tail_.degrees);
   return q_of_p(two_sided_ ? 2 * upper : upper);
 }
 
-double Family::chance(double t) const { return law_.chance(q_of(t)); }
+double FamilyOfTests::chance(double t) const { return law_.chance(q_of(t)); }
 
-double Family::limit(double chance) const {
+double FamilyOfTests::limit(double chance) const {
   const double p = std::min(p_of(law_.q(chance)), most_below_one);
   return tail_.core * student_quantile(two_sided_ ? p / 2 : p, tail_.degrees);
 }
@@ -172,7 +172,8 @@ Tests::Tests(const std::vector<Measured>& all, const Learnt* learnt)
   std::vector<double> of_twins;
   for (std::size_t k = 0; k < shown.front().largest.size(); ++k) {
     double smallest = 1;
-    for (const Family& family : families_) smallest = std::min(smallest, family.chance_of_twin(k));
+    for (const FamilyOfTests& family : families_)
+      smallest = std::min(smallest, family.chance_of_twin(k));
     of_twins.push_back(q_of_p(smallest));
   }
   anywhere_.emplace(std::move(of_twins));
@@ -182,7 +183,9 @@ double Tests::of_a_family(double chance) const {
   return std::min(p_of(anywhere_->q(chance)), most_below_one);
 }
 
-const Family& Tests::family_of(const Null& null) const { return families_[place_[place_of(null)]]; }
+const FamilyOfTests& Tests::family_of(const Null& null) const {
+  return families_[place_[place_of(null)]];
+}
 
 std::size_t Tests::count() const {
   return static_cast<std::size_t>(std::ranges::count_if(nulls_, judges));

@@ -54,10 +54,10 @@ class OneMore {
   std::vector<double> q_;
 };
 
-class Family {
+class FamilyOfTests {
  public:
   // The largest t of each twin, of tests that look at both signs or at large t only.
-  Family(Tail tail, bool two_sided, const std::vector<double>& largest);
+  FamilyOfTests(Tail tail, bool two_sided, const std::vector<double>& largest);
 
   // The chance that a healthy run shows t or more anywhere in this family.
   double chance(double t) const;
@@ -97,12 +97,12 @@ class Tests {
   double standing(const Null& null, const Sample& sample, double chance) const;
 
  private:
-  const Family& family_of(const Null& null) const;
+  const FamilyOfTests& family_of(const Null& null) const;
   // The chance in one family of what has this chance in a run.
   double of_a_family(double chance) const;
 
   std::vector<Null> nulls_;
-  std::vector<Family> families_;
+  std::vector<FamilyOfTests> families_;
   std::optional<OneMore> anywhere_;                             // of the families' smallest chance
   std::array<std::size_t, all_statistics.size() + 1> place_{};  // of a statistic's; of few's
 };

@@ -8,7 +8,6 @@
 
 #include "trace/decisions.hpp"
 #include "trace/execute.hpp"
-#include "trace/families.hpp"
 #include "trace/without_rows.hpp"
 
 namespace plumb::trace {
@@ -69,11 +68,11 @@ std::string explained(const Null& null, const Measured& m, double threshold, dou
 
 class Conclusion {
  public:
-  Conclusion(const Drawn& drawn, const TwinOptions& options, const Remake& remake)
-      : drawn_(drawn),
+  Conclusion(const TwinTests& of, const TwinOptions& options, const Remake& remake)
+      : drawn_(of.drawn),
         remake_(remake),
-        measured_(drawn.measured),
-        tests_(measured_, options.spreads == nullptr ? nullptr : &options.spreads->learnt),
+        measured_(of.drawn.measured),
+        tests_(of.tests),
         of_run_(options.false_alarm),
         together_(options.together),
         level_(options.false_alarm * (options.together ? 1 - part_of_together : 1)) {}
@@ -197,7 +196,7 @@ class Conclusion {
   const Drawn& drawn_;
   const Remake remake_;
   const std::vector<Measured>& measured_;
-  const Tests tests_;
+  const Tests& tests_;
   const double of_run_;  // the level of all tests
   const bool together_;
   const double level_;
@@ -299,9 +298,9 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
   return drawn;
 }
 
-TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options,
+TwinsJudgement conclude(const TwinTests& tests, const Run& candidate, const TwinOptions& options,
                         const Remake& remake) {
-  return Conclusion(drawn, options, remake).run(candidate);
+  return Conclusion(tests, options, remake).run(candidate);
 }
 
 }  // namespace plumb::trace

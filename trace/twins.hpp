@@ -18,6 +18,7 @@
 
 #include "bounds/multiply.hpp"
 #include "trace/boundaries.hpp"
+#include "trace/families.hpp"
 #include "trace/finding.hpp"
 #include "trace/merge.hpp"
 #include "trace/sees.hpp"
@@ -117,8 +118,16 @@ inline constexpr double stricter = 10;
 double level_of_first_look(double level);
 double level_of_second_look(double level);
 
+// Twins, which have to outlive this, and the tests that follow from them at every level.
+struct TwinTests {
+  explicit TwinTests(const Drawn& twins, const StoredSpreads* spreads = nullptr)
+      : drawn(twins), tests(twins.measured, spreads == nullptr ? nullptr : &spreads->learnt) {}
+  const Drawn& drawn;
+  Tests tests;
+};
+
 // The verdict of the twins at options.false_alarm.
-TwinsJudgement conclude(const Drawn& drawn, const Run& candidate, const TwinOptions& options,
+TwinsJudgement conclude(const TwinTests& tests, const Run& candidate, const TwinOptions& options,
                         const Remake& remake = {});
 
 // Twins and candidate of one tensor, as numbers. `touched`: is something split upstream of it?

@@ -49,21 +49,25 @@ std::string chance_of(const Verdict& v) {
 
 }  // namespace
 
+Verdicts::Verdicts(Evidence& evidence) : evidence_(evidence) {
+  if (evidence_.drawn) first_tests_.emplace(*evidence_.drawn, evidence_.options.spreads);
+}
+
 Verdict Verdicts::at(double level) {
   const double sure = level / stricter;
-  if (!evidence_.options.second_look || !evidence_.drawn || !evidence_.options.given.empty()) {
-    return by(evidence_.drawn, level, sure);
+  if (!evidence_.options.second_look || !first_tests_ || !evidence_.options.given.empty()) {
+    return by(first_tests_, level, sure);
   }
-  Verdict first = by(evidence_.drawn, level_of_first_look(level), sure);
+  Verdict first = by(first_tests_, level_of_first_look(level), sure);
   const std::vector<Finding>& seen = first.findings;
   if (seen.empty() && first.undecided.empty()) return first;
   if (seen.empty() || !std::ranges::all_of(seen, is_by_size_of_twins)) {
-    Verdict at_once = by(evidence_.drawn, level, sure);
+    Verdict at_once = by(first_tests_, level, sure);
     at_once.smallest_scale = first.smallest_scale;
     return at_once;
   }
-  if (!drawn_again_) look_again();
-  Verdict second = by(drawn_again_, level_of_second_look(level), sure);
+  if (!second_tests_) look_again();
+  Verdict second = by(second_tests_, level_of_second_look(level), sure);
   second.flips = drawn_again_->flips;
   second.looked_again = true;
   second.smallest_scale = std::max(first.smallest_scale, second.smallest_scale);
@@ -78,16 +82,17 @@ Verdict Verdicts::at(double level) {
 // These twins may follow the candidate where the first did not: replay judges that, too.
 void Verdicts::look_again() {
   drawn_again_ = evidence_.draw(more_twins * evidence_.options.twins);
+  second_tests_.emplace(*drawn_again_, evidence_.options.spreads);
   std::set<std::string> followed = drawn_again_->followed;
   for (const std::string& id : evidence_.drawn->followed) followed.erase(id);
   if (!evidence_.asks("replay") && !followed.empty()) evidence_.replay_each(followed);
 }
 
-Verdict Verdicts::by(const std::optional<Drawn>& drawn, double level, double sure) {
+Verdict Verdicts::by(const std::optional<TwinTests>& tests, double level, double sure) {
   Verdict v = evidence_.so_far;
   std::map<std::string, Line> lines = evidence_.lines;
   std::optional<TwinsJudgement> twins;
-  if (drawn) twins = twins_at(*drawn, level);
+  if (tests) twins = twins_at(*tests, level);
   std::optional<Accounts> accounts;
   if (evidence_.told)
     accounts.emplace(evidence_.pairs, *evidence_.told, evidence_.replays,
@@ -172,13 +177,13 @@ void Verdicts::add_twins(const TwinsJudgement& seen, std::optional<Accounts>& ac
   }
 }
 
-TwinsJudgement Verdicts::twins_at(const Drawn& drawn, double level) const {
+TwinsJudgement Verdicts::twins_at(const TwinTests& tests, double level) const {
   CheckOptions at_level = evidence_.options;
   at_level.false_alarm = level;
   at_level.together = !evidence_.options.given.empty() && evidence_.by_twins == &evidence_.c;
   const bool remakes = evidence_.candidate.graph && evidence_.merged_candidate != nullptr &&
                        evidence_.options.given.empty();
-  return conclude(drawn, *evidence_.by_twins, at_level,
+  return conclude(tests, *evidence_.by_twins, at_level,
                   remakes ? Remake{&*evidence_.candidate.graph, &evidence_.merged_candidate->values}
                           : Remake{});
 }

@@ -3,7 +3,8 @@
 // Several levels share one look at two runs, and one draw of twins. Where twins alone accuse, more of
 // them look again (twins.md V4).
 //
-// COSTS    little beside what was seen; a second look draws 24 twins, once for all levels
+// COSTS    little beside what was seen; how twins scatter is estimated once a look, and a second look
+//          draws 24 twins, both once for all levels
 // TESTED   tests/trace/check_test.cpp
 // SOURCES  twins.md V3 to V5
 #pragma once
@@ -28,13 +29,13 @@ struct LeftOpen {
 class Verdicts {
  public:
   // The evidence has to outlive this.
-  explicit Verdicts(Evidence& evidence) : evidence_(evidence) {}
+  explicit Verdicts(Evidence& evidence);
   Verdict at(double level);
 
  private:
-  Verdict by(const std::optional<Drawn>& drawn, double level, double sure);
+  Verdict by(const std::optional<TwinTests>& tests, double level, double sure);
   void look_again();
-  TwinsJudgement twins_at(const Drawn& drawn, double level) const;
+  TwinsJudgement twins_at(const TwinTests& tests, double level) const;
   void add_twins(const TwinsJudgement& seen, std::optional<Accounts>& accounts, Verdict& v,
                  std::map<std::string, Line>& lines);
   void leave_open(Accounts& accounts, Verdict& v, std::map<std::string, Line>& lines);
@@ -44,7 +45,9 @@ class Verdicts {
   void blame(Verdict& v, double sure) const;
 
   Evidence& evidence_;
+  std::optional<TwinTests> first_tests_;  // absent without twins
   std::optional<Drawn> drawn_again_;
+  std::optional<TwinTests> second_tests_;
 };
 
 }  // namespace plumb::trace

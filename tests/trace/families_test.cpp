@@ -199,16 +199,16 @@ TEST(Tests, OfTwoTwinsNeedStoredSpreads) {
 }
 
 // chance() and limit() are each other's inverse; with no test at all in the twins a family is one.
-TEST(Family, IsThePredictiveLawOfTheTwinsLargest) {
-  const Family one({6, 1}, false, {-10, -10, -10, -10});
+TEST(FamilyOfTests, IsThePredictiveLawOfTheTwinsLargest) {
+  const FamilyOfTests one({6, 1}, false, {-10, -10, -10, -10});
   EXPECT_NEAR(one.chance(one.limit(0.03)), 0.03, 1e-12);
   EXPECT_NEAR(one.chance(3) / student_tail(3, 6), 1, 0.03);  // a single test, nearly known
   // By hand: q of the twins is 0.1 each, of the candidate 0.05.
   const double t = student_quantile(-std::expm1(-0.1), 6),
                c = student_quantile(-std::expm1(-0.05), 6);
-  const Family four({6, 1}, false, {t, t, t, t});
+  const FamilyOfTests four({6, 1}, false, {t, t, t, t});
   EXPECT_NEAR(four.chance(c), 1 - std::pow(1 + 0.05 / 0.4, -4), 1e-9);
-  const Family both({6, 2}, true, {2 * t, 2 * t});
+  const FamilyOfTests both({6, 2}, true, {2 * t, 2 * t});
   EXPECT_NEAR(both.chance(both.limit(0.2)), 0.2, 1e-12);
 }
 

@@ -20,7 +20,7 @@ TEST_F(TwinTraces, JudgeAsPlumbsOwnDo) {
       one_, r_, many_, c_, [](const std::string&) { return true; }, options_);
   ASSERT_EQ(drawn.flips, 0U);  // else reference and twins would be others
   options_.together = true;    // as of twins of a producer: a part of the level is for that
-  const TwinsJudgement own = conclude(drawn, c_, options_);
+  const TwinsJudgement own = conclude(TwinTests(drawn), c_, options_);
   const Verdict given = verdict();
   EXPECT_EQ(given.exit_code(), 0) << text_report(given);
   EXPECT_TRUE(given.findings.empty());

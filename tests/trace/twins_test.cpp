@@ -34,8 +34,8 @@ class Twins : public testing::Test {
   }
 
   TwinsJudgement judged(const std::function<bool(const std::string&)>& wanted) const {
-    return conclude(draw_twins(one_, reference_, many_, candidate_, wanted, options_), candidate_,
-                    options_);
+    const Drawn drawn = draw_twins(one_, reference_, many_, candidate_, wanted, options_);
+    return conclude(TwinTests(drawn), candidate_, options_);
   }
 
   // The finding on `id` after its values were changed, if there is one.

@@ -98,8 +98,8 @@ class OneRowOfAGradient : public testing::Test {
   TwinsJudgement judged(const Remake& remake) {
     const auto all = [](const std::string&) { return true; };
     const TwinOptions options;
-    return conclude(draw_twins(one, reference_run, many, candidate, all, options), candidate,
-                    options, remake);
+    const Drawn drawn = draw_twins(one, reference_run, many, candidate, all, options);
+    return conclude(TwinTests(drawn), candidate, options, remake);
   }
   static bool accused(const TwinsJudgement& seen, const std::string& id) {
     return std::ranges::find(seen.findings, id, &Finding::id) != seen.findings.end() &&
