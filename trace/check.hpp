@@ -103,8 +103,9 @@ struct Verdict {
   std::size_t decisions = 0, forced = 0;
   std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp
   bool could_fail = false;
-  bool identical = false;          // one layout and equal bits: as a trace and itself
-  bool looked_again = false;       // something stood out by twins alone
+  bool beside = false;        // given twins lie beside the reference, so that they excuse nothing
+  bool identical = false;     // one layout and equal bits: as a trace and itself
+  bool looked_again = false;  // something stood out by twins alone
   std::vector<std::string> notes;  // what a reader should know of the two traces
   std::string blamed;              // first tensor that is wrong by itself; empty if nothing is
   std::string blamed_by;           // the statistic that says so
@@ -112,11 +113,11 @@ struct Verdict {
       0;  // median over tensors of the smallest scale error that would be flagged
 
   // 0 all inside, 1 a finding, 3 nothing that was judged could have failed, nothing settles what one
-  // row shows, or nothing explains where differences begin.
+  // row shows, nothing explains where differences begin, or twins lie beside the reference.
   int exit_code() const {
-    return !findings.empty()                                                   ? 1
-           : could_fail && !identical && unsettled.empty() && unexplained == 0 ? 0
-                                                                               : 3;
+    if (!findings.empty()) return 1;
+    const bool known = could_fail && !identical && !beside;
+    return known && unsettled.empty() && unexplained == 0 ? 0 : 3;
   }
 };
 

@@ -227,13 +227,14 @@ bool was_not_clipped(const Run& run, const std::string& id) {
   return run.values.contains(name + std::string(before_clip)) && !clipped_in(run).empty();
 }
 
-std::string said_too_early(const std::vector<Finding>& findings) {
+std::string said_too_early(const std::vector<Finding>& findings, const Run& candidate) {
   const auto disagree = [&](std::string_view end) {
     return std::ranges::count_if(findings, [&](const Finding& f) {
       return f.id.ends_with(end) && f.detail.starts_with("replicas disagree");
     });
   };
   if (disagree(before_clip) < 2 || disagree(behind_clip) > 0) return "";
+  if (clipped_in(candidate).empty()) return "";  // nobody says where its clip is
   return "ranks disagree on gradients before the clip, and on none behind it: if you say "
          "plumb.gradients(), say it behind the sum over ranks";
 }

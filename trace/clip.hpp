@@ -57,7 +57,7 @@ Scaled scaled(const Whole& before, const Whole& after);
 bool was_not_clipped(const Run& run, const std::string& id);
 
 // What to do where ranks disagree on gradients before a clip and agree behind it; empty: they do not.
-std::string said_too_early(const std::vector<Finding>& findings);
+std::string said_too_early(const std::vector<Finding>& findings, const Run& candidate);
 
 struct ClipSeen {
   std::vector<Finding> findings;  // statistic "replay", of gradients behind the clip

@@ -1,6 +1,7 @@
 #include "trace/comparable.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "number/outcome.hpp"
@@ -36,9 +37,10 @@ void differ(const std::string& what, const std::string& a, const std::string& ot
                 b + "); trace both alike");
 }
 
-[[noreturn]] void distrust(const Finding& f, const std::string& what) {
+[[noreturn]] void distrust(const Finding& f, const std::string& what,
+                           const std::string& otherwise = "") {
   throw Failure("in the reference '" + f.id + "' " + what + f.detail +
-                "; the reference cannot be trusted, make it again");
+                "; the reference cannot be trusted, make it again" + otherwise);
 }
 
 }  // namespace
@@ -57,7 +59,8 @@ void refuse_another_run(const Manifest& r, const Manifest& c, const std::string&
 Reference::Reference(const Trace& trace, const Merged& merged, Unasked)
     : trace_(trace), merged_(merged) {
   const Run run(merged);
-  refuse_broken(run, trace.graph && left_out(*trace.graph, run.values));
+  const bool left = trace.graph && left_out(*trace.graph, run.values);
+  refuse_broken(run, [left](const Finding&) { return left; });
 }
 
 Reference Reference::executed(const Trace& trace, const Merged& merged) {
@@ -71,9 +74,13 @@ Reference::Reference(const Trace& trace, const Merged& merged)
   if (!seen.findings.empty()) distrust(seen.findings.front(), "is not what its inputs make: ");
 }
 
-void refuse_broken(const Run& reference, bool may_be) {
+void refuse_broken(const Run& reference, const std::function<bool(const Finding&)>& may_be) {
   if (!reference.findings.empty()) distrust(reference.findings.front(), "is not whole: ");
-  if (!reference.not_finite.empty() && !may_be) distrust(reference.not_finite.front(), "");
+  const auto bad = std::ranges::find_if_not(reference.not_finite, may_be);
+  if (bad == reference.not_finite.end()) return;
+  const bool mask = std::isinf(bad->value.value_or(0));
+  distrust(*bad, "",
+           mask ? ", or leave the tensor out if that is meant, as by a mask (--skip)" : "");
 }
 
 Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate, bool equal) {

@@ -4,6 +4,7 @@
 // TESTED   tests/model/attacks_test.cpp, tests/cli/verbs_test.cpp, tests/experiments/scene_test.cpp
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,7 @@ struct Alike {
 // `equal`: has the candidate the reference's bits in each of its tensors?
 Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate, bool equal);
 
-// Throws Failure if a reference is not whole, or not finite unless it `may_be`.
-void refuse_broken(const Run& reference, bool may_be);
+// Throws Failure if a reference is not whole, or has a tensor that is not finite and may not be so.
+void refuse_broken(const Run& reference, const std::function<bool(const Finding&)>& may_be);
 
 }  // namespace plumb::trace

@@ -1,4 +1,5 @@
 #include "trace/evidence.hpp"
+#include "trace/beside.hpp"
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include "bounds/multiply.hpp"
 #include "number/words.hpp"
 #include "trace/baselines.hpp"
+#include "trace/beside.hpp"
 #include "trace/clip.hpp"
 #include "trace/decisions.hpp"
 #include "trace/loss.hpp"
@@ -79,7 +81,9 @@ Evidence::Evidence(const ToJudge& of_reference, const ToJudge& of_candidate, con
 }
 
 void Evidence::gather() {
-  if (merged_reference == nullptr) refuse_broken(r, false);
+  if (merged_reference == nullptr) {
+    refuse_broken(r, [this](const Finding& f) { return !select_(f.id) || is_a_mask(f, pairs); });
+  }
   refuse_unknown_rules(options.rules);
   if (options.spreads != nullptr) refuse_other_run(*options.spreads, candidate.manifest);
   refuse_nothing_to_judge(c, select_);
@@ -137,7 +141,9 @@ void Evidence::look_at_structure() {
        structure_findings(r, candidate, c, pairs, options.allow_unmatched, reference.about)) {
     if (select_(f.id)) so_far.findings.push_back(std::move(f));
   }
-  if (std::string said = said_too_early(so_far.findings); !said.empty())
+  for (std::string& why : allowed_in_one_only(r, c, options.allow_unmatched))
+    so_far.not_judged.push_back(std::move(why));
+  if (std::string said = said_too_early(so_far.findings, c); !said.empty())
     so_far.notes.push_back(std::move(said));
   for (const std::string& id : shaped_by_layout(candidate)) {
     if (c.values.contains(id) && select_(id)) lines[id] = {id, "", 0, 0};
@@ -145,7 +151,14 @@ void Evidence::look_at_structure() {
   for (const auto& [id, tensor] : c.values) {
     if (!judgeable(id)) continue;
     const Difference& d = pairs.at(id).difference;
-    lines[id] = {id, "", 0, d.relative(), {}, static_cast<double>(d.largest), d.cosine()};
+    const bool mask = d.non_finite > 0 && pairs.at(id).equal;
+    lines[id] = {id,
+                 "",
+                 0,
+                 mask ? 0 : d.relative(),
+                 {},
+                 static_cast<double>(d.largest),
+                 mask ? 1 : d.cosine()};
     if (d.non_finite > 0) not_finite_.insert(id);
   }
 }
@@ -253,6 +266,20 @@ void Evidence::apply_given_twins() {
   for (Unjudged& u : given.unjudged) unjudged.emplace(u.id, std::move(u));
   asserted = std::move(given.asserted);
   drawn = std::move(given.drawn);
+  doubt_twins_that_lie_beside();
+}
+
+// This accuses nobody, so that the level may be that of the whole run.
+void Evidence::doubt_twins_that_lie_beside() {
+  const auto seen = beside(drawn->measured);
+  if (!seen || seen->chance >= options.false_alarm) return;
+  so_far.beside = true;
+  so_far.notes.push_back(fmt::format(
+      "the twins agree with each other and not with the run that they are twins of: {} lies {:.2g} "
+      "times as far from their mean as they scatter (p = {:.1e} over all). They are of another step, "
+      "code or data, or of sums that lose small parts one way; what is wrong in all of them alike "
+      "they would excuse",
+      seen->farthest, seen->off, seen->chance));
 }
 
 // The optimizer's states: twins would judge gradients once more, by squares that have heavy tails.

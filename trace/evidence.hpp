@@ -77,6 +77,7 @@ class Evidence {
   bool has_statistics(const std::string& id) const;
   void apply_twins();
   void apply_given_twins();
+  void doubt_twins_that_lie_beside();
   bool left_to_replay(const std::string& id) const;
   void apply_to_messages();
   void apply_to_losses();

@@ -12,6 +12,10 @@ std::string rule_of(const std::string& statistic) {
   return of_twins ? "twins" : statistic;
 }
 
+bool is_of_file(const Finding& f) {
+  return f.statistic == "structure" && f.id.starts_with("rank_") && f.id.ends_with(".safetensors");
+}
+
 bool is_wrong_by_itself(const Finding& f) {
   return f.statistic == "replay" || (f.statistic == "structure" && !f.may_follow);
 }

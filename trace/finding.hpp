@@ -36,6 +36,9 @@ struct Finding {
   bool may_follow = false;  // of structure: what is wrong upstream may cause it (another shape)
 };
 
+// Is it of a rank's file, which is not there or one too many? Its id is the file's name.
+bool is_of_file(const Finding& finding);
+
 // Replay and structure say who is wrong by itself; the other statistics only who differs.
 bool is_wrong_by_itself(const Finding& finding);
 

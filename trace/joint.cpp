@@ -10,6 +10,7 @@
 #include <limits>
 #include <tuple>
 
+#include "number/rounding.hpp"
 #include "number/words.hpp"
 
 namespace plumb::trace {
@@ -331,6 +332,7 @@ const float* Joint::at(std::size_t first_of, std::size_t n, float* room) const {
     const float* summand = cover.at(first_of, n, rest.data());
     for (std::size_t e = 0; e < n; ++e) room[e] += summand[e];
   }
+  if (format().bits == 16) round_in_place({room, n}, format());
   return room;
 }
 

@@ -3,7 +3,7 @@
 //
 // Where several shards hold an element the first one's value counts, and the others are held
 // against it; where none does, it is zero and a finding. Summands are put together each by itself,
-// and added in their order.
+// and added in FP32 in their order; a sum in BF16 or FP16 is a number of that format, as ranks have it.
 //
 // COSTS    memory of where pieces begin and end, none of their numbers
 // TESTED   tests/trace/merge_test.cpp, tests/trace/whole_test.cpp

@@ -1,10 +1,12 @@
 #include "trace/merge.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
+#include <optional>
 
 #include "trace/joint.hpp"
 
@@ -25,18 +27,26 @@ std::map<std::string, std::shared_ptr<const Joint>> joints_of(const Trace& trace
   return joints;
 }
 
+// The first NaN, or else the first infinity.
 Finding first_not_finite(const std::string& id, const Whole& whole) {
-  std::size_t found = 0;
+  std::optional<std::size_t> found;
+  float value = 0;
   Reading reading(whole);
   by_stretches(whole.size(), [&](std::size_t first, std::size_t n) {
     const float* x = reading(first, n);
-    const float* end = std::find_if(x, x + n, [](float v) { return !std::isfinite(v); });
-    found = first + static_cast<std::size_t>(end - x);
-    return end == x + n;
+    for (std::size_t e = 0; e < n; ++e) {
+      if (std::isfinite(x[e]) || (found && !std::isnan(x[e]))) continue;
+      found = first + e;
+      value = x[e];
+      if (std::isnan(value)) return false;
+    }
+    return true;
   });
-  return {id, "structure", std::numeric_limits<double>::infinity(),
-          "element (" + std::to_string(found / whole.cols) + ", " +
-              std::to_string(found % whole.cols) + ") is not finite"};
+  const std::size_t at = found.value_or(0);
+  Finding f{id, "structure", infinite,
+            fmt::format("element ({}, {}) is not finite", at / whole.cols, at % whole.cols)};
+  f.value = value;
+  return f;
 }
 
 // Returns the tensor, and what a pass over it shows.

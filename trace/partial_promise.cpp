@@ -14,8 +14,8 @@ namespace {
 using Wanted = std::function<bool(const std::string&)>;
 
 // Tensors of one call: the same operation on the same inputs.
-using Call = std::tuple<std::string, std::vector<std::string>, Attributes>;
-Call call_of(const MadeBy& made) { return {made.op, made.inputs, made.attributes}; }
+using MadeAlike = std::tuple<std::string, std::vector<std::string>, Attributes>;
+MadeAlike call_of(const MadeBy& made) { return {made.op, made.inputs, made.attributes}; }
 
 const MadeBy* made_by(const std::string& id, const Abouts& about) {
   const auto found = about.find(id);
@@ -91,7 +91,7 @@ void join(Replayed& all, Replayed&& one) {
 
 PartialPromise::PartialPromise(const Told& reference, const Told& candidate)
     : reference_(reference), candidate_(candidate) {
-  std::map<Call, std::size_t> number_of;
+  std::map<MadeAlike, std::size_t> number_of;
   for (const std::string& id : in_order(reference.about)) {
     const About& says = reference.about.at(id);
     const auto format = candidate.run.values.find(id);

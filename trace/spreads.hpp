@@ -39,6 +39,7 @@ struct Measured {
   double norm_of_reference = 0;
   double elements = 1;
   bool touched = true;  // something is split upstream; else twins are bitwise equal by promise
+  double beside = 0;    // of given twins: trace/beside.hpp
 };
 
 enum class Case {

@@ -6,6 +6,7 @@
 #include "number/words.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <set>
@@ -17,6 +18,10 @@ namespace plumb::trace {
 namespace {
 
 std::string shape_of(const Whole& t) { return size_of(t.rows, t.cols); }
+
+bool is_found(const std::vector<Finding>& findings, const std::string& id) {
+  return std::ranges::find(findings, id, &Finding::id) != findings.end();
+}
 
 // Has the candidate promised the tensor, has no rank a piece of it, and has that been found? So a
 // stage that leaves a layer out is accused, and not refused like pieces that make no tensor.
@@ -111,14 +116,14 @@ void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
 }
 
 // Adds values that are not finite where the reference is; in a step that is not left out, all of
-// them.
+// them, but for masks.
 void add_not_finite(const Run& reference, const Trace& candidate, const Run& merged,
-                    std::vector<Finding>& findings) {
+                    const Pairs& pairs, std::vector<Finding>& findings) {
   const bool expected = candidate.graph && left_out(*candidate.graph, merged.values);
   for (const Finding& f : merged.not_finite) {
-    const bool there_too =
-        std::ranges::find(reference.not_finite, f.id, &Finding::id) != reference.not_finite.end();
-    if (!expected || !there_too) findings.push_back(f);
+    const bool there_too = is_found(reference.not_finite, f.id);
+    if (there_too && (expected || is_a_mask(f, pairs))) continue;
+    findings.push_back(f);
   }
 }
 
@@ -153,6 +158,11 @@ void add_other_settings(const Abouts& reference, const Abouts& candidate, const 
 
 }  // namespace
 
+bool is_a_mask(const Finding& f, const Pairs& pairs) {
+  const auto pair = pairs.find(f.id);
+  return std::isinf(f.value.value_or(0)) && pair != pairs.end() && pair->second.equal;
+}
+
 bool left_out(const Graph& graph, const Wholes& values) {
   for (const Node& node : graph.nodes) {
     if (!traits_of(node).says_left_out) continue;
@@ -175,6 +185,21 @@ std::set<std::string> shaped_by_layout(const Trace& candidate) {
   return ids;
 }
 
+std::vector<std::string> allowed_in_one_only(const Run& reference, const Run& merged,
+                                             const std::string& allow_unmatched) {
+  const Pattern allowed(allow_unmatched, "--allow-unmatched");
+  std::vector<std::string> told;
+  for (const bool there : {true, false}) {
+    const Run &here = there ? reference : merged, &other = there ? merged : reference;
+    for (const auto& [id, tensor] : here.values) {
+      if (other.values.contains(id) || !allowed.matches(id)) continue;
+      told.push_back(id + ": is in the " + (there ? "reference" : "candidate") +
+                     " alone, as --allow-unmatched lets it be");
+    }
+  }
+  return told;
+}
+
 std::vector<Finding> structure_findings(const Run& reference, const Trace& candidate,
                                         const Run& merged, const Pairs& pairs,
                                         const std::string& allow_unmatched,
@@ -187,13 +212,13 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
   std::vector<Finding> findings = in_one_only(reference, candidate, merged, more, allowed);
   findings.insert(findings.end(), merged.findings.begin(), merged.findings.end());
   for (const std::string& id : more) {
-    if (std::ranges::find(merged.findings, id, &Finding::id) != merged.findings.end()) continue;
+    if (is_found(merged.findings, id)) continue;
     findings.push_back({id, "structure", infinite, "was made, and nothing like it is promised"});
   }
   std::erase_if(findings, [&](const Finding& finding) {
     return allowed.matches(finding.id) && found_left_out(candidate, merged, finding.id);
   });
-  add_not_finite(reference, candidate, merged, findings);
+  add_not_finite(reference, candidate, merged, pairs, findings);
   add_other_settings(of_reference, candidate.about, merged, findings);
   std::set<std::string> leaves;
   const std::set<std::string> own_shape = shaped_by_layout(candidate);
@@ -220,7 +245,7 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
       findings.push_back({id, "structure", infinite,
                           "is " + std::string(tensor.format.name) + ", the reference's is " +
                               std::string(r.format.name)});
-    } else if (leaves.contains(id) && !pairs.at(id).equal) {
+    } else if (leaves.contains(id) && !pairs.at(id).equal && !is_found(merged.findings, id)) {
       findings.push_back({id, "structure", infinite,
                           "the runs start from different values: load the same state and data"});
     }

@@ -22,6 +22,9 @@ std::set<std::string> shaped_by_layout(const Trace& candidate);
 // values that are not finite are no damage.
 bool left_out(const Graph& graph, const Wholes& values);
 
+// Of a tensor that is not finite: has it infinities and no NaN, and is it the same in both runs?
+bool is_a_mask(const Finding& not_finite, const Pairs& pairs);
+
 // Findings of statistic "structure". An id on one side only that `allow_unmatched` does not match is
 // one. Throws Failure instead where the candidate promises, and where each side has such ids: they
 // may be names of the same. `of_reference`: what its producer says of tensors.
@@ -29,5 +32,9 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
                                         const Run& merged, const Pairs& pairs,
                                         const std::string& allow_unmatched,
                                         const Abouts& of_reference = {});
+
+// "id: why" of each tensor on one side only that `allow_unmatched` matches: nobody judges it.
+std::vector<std::string> allowed_in_one_only(const Run& reference, const Run& merged,
+                                             const std::string& allow_unmatched);
 
 }  // namespace plumb::trace

@@ -7,6 +7,7 @@
 
 #include "number/outcome.hpp"
 #include "number/words.hpp"
+#include "trace/beside.hpp"
 #include "trace/comparable.hpp"
 #include "trace/difference.hpp"
 #include "trace/store/carried.hpp"
@@ -92,10 +93,12 @@ void refuse_another(std::size_t k, const Read& twins, const Run& reference, cons
                     const std::set<std::string>& ids) {
   const Run& twin = twins.runs()[k];
   for (const auto* findings : {&twin.findings, &twin.not_finite}) {
-    const bool so_is_it = !reference.findings.empty() || !reference.not_finite.empty();
-    if (findings->empty() || so_is_it) continue;
-    const Finding& f = findings->front();
-    no_twin(k, "is not whole: '" + f.id + "' " + f.detail, "make it again");
+    const auto& of_reference =
+        findings == &twin.findings ? reference.findings : reference.not_finite;
+    for (const Finding& f : *findings) {
+      if (std::ranges::find(of_reference, f.id, &Finding::id) != of_reference.end()) continue;
+      no_twin(k, "is not whole: '" + f.id + "' " + f.detail, "make it again");
+    }
   }
   for (const std::string& id : ids) {
     const auto found = twin.values.find(id);
@@ -200,8 +203,10 @@ class Sorting {
     std::ranges::stable_sort(in_order, {}, [&](const auto& one) { return order_(one.first); });
     out_.drawn.measured = results<Measured>(hands, in_order.size(), [&](std::size_t i) {
       const auto& [id, moved] = in_order[i];
-      Measured m = measured_of(id, moved, twins_.around(id), candidate_.values.at(id));
+      const Around around = twins_.around(id);
+      Measured m = measured_of(id, moved, around, candidate_.values.at(id));
       m.group = group_of(id, m.group);
+      if (moved) m.beside = beside(around.reference, around.twins);
       return m;
     });
   }

@@ -12,7 +12,7 @@
 //
 // REFUSES  twins of another run, step, shape or format; that lack a tensor, are not whole, or start
 //          from other values; that have the bits of each other, of the reference or the candidate
-// COSTS    reads each twin three times, and the reference as often for each; memory of the energies
+// COSTS    reads each twin four times, and the reference as often for each; memory of the energies
 //          of rows and columns of each twin of one tensor, for each thread
 // TESTED   tests/trace/twin_traces_test.cpp
 #pragma once

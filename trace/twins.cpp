@@ -93,7 +93,11 @@ class Conclusion {
     for (auto& [id, finding] : by_id_) out_.findings.push_back(std::move(finding));
     for (const Measured& m : measured_) note_undecidable(m);
     std::sort(scales_.begin(), scales_.end());
-    if (!scales_.empty()) out_.smallest_scale = scales_[scales_.size() / 2];
+    if (!scales_.empty()) {
+      out_.smallest_scale = scales_[scales_.size() / 2];
+    } else if (out_.vacuous > 0) {
+      out_.smallest_scale = infinite;  // of tensors that are mostly noise no scale is judged
+    }
     return std::move(out_);
   }
 

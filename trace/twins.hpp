@@ -66,7 +66,7 @@ struct TwinsJudgement {
   std::map<std::string, Worst> worst;  // per tensor
   std::size_t tests = 0, vacuous = 0;
   bool could_fail = false;
-  double smallest_scale = 0;
+  double smallest_scale = 0;  // of a typical tensor; infinite where none shows any
   // Of TwinOptions::together: where no tensor is found, and where many gradients are.
   std::vector<Together> together;
   std::optional<CommonSlope> common_slope;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "trace/messages.hpp"
 #include "trace/order.hpp"
@@ -207,9 +208,10 @@ Profile Verdicts::where_it_is(const Finding& f) const {
 
 void Verdicts::put_in_order(Verdict& v) const {
   for (auto* findings : {&v.findings, &v.undecided}) {
-    // Nothing upstream makes a message wrong: its ranks gave what they had.
+    // Where a file is not there, much else is not. Nothing upstream makes a message wrong: its ranks gave
+    // what they had.
     std::ranges::stable_sort(*findings, {}, [&](const Finding& f) {
-      return std::pair(!is_message(f.id), evidence_.order(f.id));
+      return std::tuple(!is_of_file(f), !is_message(f.id), evidence_.order(f.id));
     });
   }
 }

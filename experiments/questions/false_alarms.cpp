@@ -121,7 +121,7 @@ void one_row(Table& rows, const Effort& effort, const std::vector<std::string>& 
   row.push_back(cell(alarms.smallest_scale[alarms.smallest_scale.size() / 2]));
   rows.add(row);
   effort.progress(fmt::format("{}: accused at {}: {} of {}", fmt::join(key, " "),
-                              fmt::join(level_names, "/"), fmt::join(alarms.runs, "/"),
+                              fmt::join(level_names, "/"), fmt::join(alarms.by_both_looks, "/"),
                               runs_per_row));
 }
 

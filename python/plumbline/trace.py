@@ -20,6 +20,7 @@ A value is bytes in the order of rows (little-endian), or a list of numbers for 
 said beside it becomes fields of the format: id, shape, format, role, order, phase, micro_batch, from_, made_by,
 placements, dims, partition_spec, offsets, part, parts.
 """
+import atexit
 import contextlib
 import copy
 import ctypes
@@ -172,6 +173,8 @@ def start(model, out="trace", layout=None, places=None, *, steps=(1,), only=None
     asked = os.environ.get("PLUMB_TRACE", "0")
     if _run is not None:
         _run.stop()
+        _run.tell_what_is_missing()
+        atexit.unregister(_run.tell_what_is_missing)
         _run = None
     if asked in ("", "0"):
         return
@@ -302,6 +305,7 @@ class _Run:
         self.rank, self.ranks = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if spread else (0, 1)
         self.mesh = self._axes(layout)
         self.megatron = any(hasattr(p, "tensor_model_parallel") for p in model.parameters())
+        self.idle = {re.compile(match) for match in places}  # those that matched no tensor so far
         if self.megatron:
             places = {**places, **{match: says if "tp" in self.mesh else says.replace("[tp]", "")
                                    for match, says in MEGATRON.items()}}
@@ -339,6 +343,8 @@ class _Run:
             _say("PLUMB_DITHER is for the run of many ranks, and does nothing here")
         self.dithers = self.ranks > 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0")
         self.perturbs, self.moved = self._perturbs(), None  # while that run is made: what was moved
+        self.too_large = False
+        atexit.register(self.tell_what_is_missing)
 
     def _axes(self, layout):
         if hasattr(layout, "mesh_dim_names"):
@@ -572,6 +578,19 @@ class _Run:
         for handle in self.handles:
             handle.remove()
         self.handles = []
+
+    def tell_what_is_missing(self):
+        """At the end: what was asked for and did not happen, so that nobody judges what an earlier run left there."""
+        if self.rank != 0 or self.too_large:  # which is said already
+            return
+        traced = {step for folder, steps in self.written if folder == self.out for step in steps}
+        never = sorted(step for step in self.steps if step not in traced)
+        if never:
+            ran = f"{self.at} ran within plumb.step()" if self.at < never[-1] else "only and skip leave nothing of it"
+            old = f", and {self.out} holds what an earlier run left there" if not traced and os.path.exists(self.out) else ""
+            _say(f"step {never[-1]} was to be traced and was not: {ran}{old}")
+        elif self.idle and self.ranks > 1:
+            _say("places of start() match no tensor that was taken: " + ", ".join(sorted(match.pattern for match in self.idle)))
 
     def _patched_backward(self):
         whole = torch.autograd.backward
@@ -1131,7 +1150,7 @@ class _Run:
                 (x, shape, placements), dtype = small, dtype if small[0] is own else "F32"
         self.bytes += x.numel() * x.element_size()
         if self.bytes > self.limit:
-            self.taken, self.taking = {}, False
+            self.taken, self.taking, self.too_large = {}, False, True
             _say(f"more than {self.limit / 1e9:g} GB of tensors in a step: nothing is written. Take fewer (only, skip), "
                  "or raise the limit of start()")
             return
@@ -1167,6 +1186,7 @@ class _Run:
         own = self._by_dtensor(x)
         placements, shape = (own, list(x.shape)) if own is not None else (None, None)
         rule = next((says for match, says in self.places.items() if match.search(plain)), "")
+        self.idle = {match for match in self.idle if not match.search(plain)}
         if rule is None:  # each rank has its own
             self.lies["alone"].append(plain.rpartition("/")[0])
             return list(x.shape), []

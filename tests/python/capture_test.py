@@ -4,6 +4,8 @@ import io
 import json
 import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -91,6 +93,32 @@ class Capture(unittest.TestCase):
         _, _, folder, said = steps(asked="1", limit=1e-6)
         self.assertIn("nothing is written", said)
         self.assertFalse(os.path.exists(folder))
+
+    def test_of_what_was_asked_for_and_not_taken_is_told_at_the_end(self):
+        def told(count=2, **options):
+            folder, said = os.path.join(tempfile.mkdtemp(), "run"), io.StringIO()
+            model = Model()
+            os.environ["PLUMB_TRACE"] = "1"
+            with contextlib.redirect_stderr(said):
+                plumb.start(model, folder, **options)
+                for _ in range(count):
+                    with plumb.step():
+                        model(torch.arange(16).reshape(2, 8)).sum().backward()
+                os.environ["PLUMB_TRACE"] = ""
+                plumb.start(model)
+            return said.getvalue()
+
+        self.assertIn("step 5 was to be traced and was not: 2 ran within plumb.step()\n", told(steps=(1, 5)))
+        self.assertIn("step 1 was to be traced and was not: 0 ran within plumb.step()\n", told(0))
+        self.assertIn("step 1 was to be traced and was not: only and skip leave nothing of it\n", told(only="nomatch"))
+        self.assertNotIn("was not", told() + told(limit=1e-6))
+        program = "import sys, torch, plumbline.trace as plumb; plumb.start(torch.nn.Linear(1, 1), sys.argv[1])"
+        for earlier in False, True:
+            folder = tempfile.mkdtemp() if earlier else "nowhere"
+            ended = subprocess.run([sys.executable, "-c", program, folder], env={**os.environ, "PLUMB_TRACE": "1"},
+                                   capture_output=True, text=True, check=True)
+            self.assertIn("step 1 was to be traced and was not: 0 ran", ended.stderr)
+            self.assertEqual(f"{folder} holds what an earlier run left there" in ended.stderr, earlier)
 
     def test_of_several_steps_is_one_trace(self):
         _, _, folder, _ = steps(asked="1", steps=(1, 3))

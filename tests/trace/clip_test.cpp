@@ -151,10 +151,15 @@ TEST(Clip, ThatBeginsBeforeTheSumOverRanksIsToldOnce) {
   const auto of = [](const std::string& id) {
     return Finding{id, "structure", infinite, "replicas disagree: ranks 0 and 1 hold ..."};
   };
-  EXPECT_NE(said_too_early({of("a/grad"), of("b/grad")}), "");
-  EXPECT_EQ(said_too_early({of("a/grad")}), "");
-  EXPECT_EQ(said_too_early({of("a/grad"), of("b/grad"), of("b/clipped_grad")}), "");
-  EXPECT_EQ(said_too_early({of("m0/a/out"), of("m0/b/out")}), "");
+  const auto tensor = std::make_shared<const Tensor>(1, 1);
+  const trace::Run clips(merged_of({{"a/grad", tensor}, {"a/clipped_grad", tensor}},
+                                   {{"a/grad", fp32}, {"a/clipped_grad", fp32}}));
+  const trace::Run knows_no_clip(merged_of({{"a/grad", tensor}}, {{"a/grad", fp32}}));
+  EXPECT_NE(said_too_early({of("a/grad"), of("b/grad")}, clips), "");
+  EXPECT_EQ(said_too_early({of("a/grad"), of("b/grad")}, knows_no_clip), "");
+  EXPECT_EQ(said_too_early({of("a/grad")}, clips), "");
+  EXPECT_EQ(said_too_early({of("a/grad"), of("b/grad"), of("b/clipped_grad")}, clips), "");
+  EXPECT_EQ(said_too_early({of("m0/a/out"), of("m0/b/out")}, clips), "");
 }
 
 TEST(Clip, OfWhatOneRunLacksIsLeftAlone) {

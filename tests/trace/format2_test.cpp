@@ -320,7 +320,7 @@ TEST_F(Format2, RefusesWhatIsWronglySaidOfATensor) {
      "a shard of 4 x 2 of 4 x 2, and the file holds 2 x 2");
   of({{"shape", {2, 2}}, {"placements", {shard}}, {"dims", "a b"}}, "in more than one way");
   of({{"shape", {2, 2}}, {"placements", {{{"axis", "tp"}, {"kind", "replicate"}}}}},
-     "no axis 'tp' in the mesh (rank)");
+     "no axis 'tp' in the mesh (rank), as the manifest has no 'mesh'");
   of({{"shape", {2, 2}}, {"placements", {{{"axis", "rank"}, {"kind", "shrd"}}}}},
      "placements[0].kind is 'shrd'; expected 'shard', 'replicate' or 'partial'");
   of({{"shape", {2, 2}}, {"placements", {{{"axis", "rank"}, {"kind", "shard"}}}}}, "of no dim");

@@ -61,6 +61,23 @@ TEST(Merge, SumsParts) {
   EXPECT_EQ(merged.values.at("x")->values, (Tensor::Numbers{3, 3}));
 }
 
+// Ranks have the sum in the format that they added in.
+TEST(Merge, RoundsASumOfSixteenBitsAsRanksDo) {
+  Placement first = whole(1, 1);
+  first.parts = 2;
+  Placement second = first;
+  second.part = 1;
+  const auto sum_in = [&](const Format& format) {
+    return merge(
+               two_ranks({first, filled(1, 1, 1), format}, {second, filled(1, 1, 0x1p-9F), format}))
+        .values.at("x")
+        ->values[0];
+  };
+  EXPECT_EQ(sum_in(fp32), 1 + 0x1p-9F);
+  EXPECT_EQ(sum_in(bf16), 1);
+  EXPECT_EQ(sum_in(fp16), 1 + 0x1p-9F);
+}
+
 TEST(Merge, FindsAMissingPart) {
   Placement first = whole(1, 2);
   first.parts = 2;

@@ -133,7 +133,9 @@ TEST_F(TensorFiles, HostileSafetensorsAreRefused) {
                  "announces a header of 64");
   hostile("[]", "is not a JSON object");
   hostile("{\"x\":3}", "in a way that is not understood");
-  hostile(entry("F32", "2", "0", "9"), "does not fit");
+  hostile(entry("F32", "2", "0", "9"),
+          "'x' ends at byte 9 of its numbers, and the file has 8; write it again");
+  hostile("{\"x\":\n {,}}", "is not a JSON object (line 2, column 3)");
   hostile(entry("F32", "2", "8", "0"), "does not fit");
   hostile(entry("F32", "3", "0", "8"), "does not fit");
   hostile(entry("F32", "-2", "0", "8"), "does not fit");

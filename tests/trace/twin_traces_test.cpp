@@ -15,6 +15,11 @@ namespace {
 
 using TwinTraces = WithTwinTraces;
 
+bool says(const Verdict& v, const std::string& what) {
+  return std::ranges::any_of(v.notes,
+                             [&](const std::string& note) { return note.find(what) != note.npos; });
+}
+
 TEST_F(TwinTraces, JudgeAsPlumbsOwnDo) {
   const Drawn drawn = draw_twins(
       one_, r_, many_, c_, [](const std::string&) { return true; }, options_);
@@ -35,6 +40,79 @@ TEST_F(TwinTraces, JudgeAsPlumbsOwnDo) {
   EXPECT_GT(compared, 200U);
   EXPECT_LT(given.tests, own.tests);  // what nothing splits is a test of plumb's own alone
   EXPECT_EQ(given.vacuous, own.vacuous);
+}
+
+// What is wrong in all twins alike would be excused in the candidate.
+TEST_F(TwinTraces, ThatLieBesideTheReferenceExcuseNothing) {
+  const std::string wrong = "m0/layers.1.attn.proj.weight/wgrad";
+  EXPECT_FALSE(verdict().beside);
+  for (Trace& twin : twins_) scale(twin.ranks[0].shards.at(wrong).values, 1.5F);
+  change(wrong, [](Tensor& x) { scale(x, 1.5F); });
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 3) << text_report(v);
+  EXPECT_TRUE(says(v, "the twins agree with each other and not with the run")) << text_report(v);
+  EXPECT_TRUE(says(v, wrong)) << text_report(v);
+}
+
+TEST_F(TwinTraces, NameWhatIsLetBeInOneTraceOnly) {
+  const std::string lacks = "m0/layers.1.norm2/out";
+  for (RankRecord& rank : candidate_.ranks) rank.shards.erase(lacks);
+  options_.allow_unmatched = "norm2";
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 0) << text_report(v);
+  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const std::string& why) {
+    return why == lacks + ": is in the reference alone, as --allow-unmatched lets it be";
+  })) << text_report(v);
+}
+
+TEST_F(TwinTraces, BlameAFileThatIsNotThereBeforeAllThatIsNotThereWithIt) {
+  const std::string file = "rank_00001.safetensors";
+  candidate_.ranks[1].shards.clear();
+  candidate_.unfit.push_back({file, "structure", infinite, "is not there: rank 1 has no file"});
+  const Verdict v = verdict();
+  EXPECT_EQ(v.blamed, file) << text_report(v);
+  EXPECT_GT(v.findings.size(), 1U);
+  EXPECT_FALSE(std::ranges::any_of(v.findings, [](const Finding& f) {
+    return f.detail.find("start from different values") != f.detail.npos;
+  })) << text_report(v);
+}
+
+// -inf, which softmax takes for a score that does not count.
+TEST_F(TwinTraces, TakeAMaskForAMask) {
+  const float none = -std::numeric_limits<float>::infinity();
+  const auto give = [&](Trace& trace, const Tensor& mask) {
+    for (RankRecord& rank : trace.ranks) rank.shards["mask"] = {whole(2, 2), mask, fp32};
+  };
+  Tensor mask(2, 2);
+  mask.values[1] = none;
+  for (Trace* trace : {&reference_, &candidate_}) give(*trace, mask);
+  for (Trace& twin : twins_) give(twin, mask);
+  reference_.about["mask"].role = Role::given;
+  EXPECT_EQ(verdict().exit_code(), 0) << text_report(verdict());
+  Tensor other = mask;
+  other.values[0] = 1;
+  give(candidate_, other);
+  EXPECT_NE(refusal().find("as by a mask (--skip)"), std::string::npos) << refusal();
+  options_.skip = "mask";
+  EXPECT_EQ(verdict().exit_code(), 0) << text_report(verdict());
+  options_.skip = "";
+  mask.values[2] = std::numeric_limits<float>::quiet_NaN();
+  for (Trace* trace : {&reference_, &candidate_}) give(*trace, mask);
+  EXPECT_NE(refusal().find("(1, 0) is not finite"), std::string::npos) << refusal();
+  EXPECT_EQ(refusal().find("mask (--skip)"), std::string::npos) << refusal();
+}
+
+TEST_F(TwinTraces, OfWhichNoneIsNearSayThatNoScaleIsSeen) {
+  float by = 2;
+  for (Trace& twin : twins_) {
+    by *= -2;
+    for (auto& [id, shard] : twin.ranks[0].shards) {
+      if (reference_.about[id].role != Role::given) scale(shard.values, by);
+    }
+  }
+  const std::string text = text_report(verdict());
+  EXPECT_NE(text.find("tests): no tensor that is scaled; little can be said of"), std::string::npos)
+      << text;
 }
 
 // Twins around the candidate, which change places with the reference.

@@ -45,9 +45,13 @@ std::string what_passed(const Verdict& v) {
 std::string power_of(const Verdict& v) {
   std::string text =
       "power (what the twins would have flagged, " + how_many(v.tests, "test") + "): ";
-  text += v.smallest_scale > 0
-              ? fmt::format("a typical tensor that is scaled by 1 +- {:.2g}", v.smallest_scale)
-              : "one other bit in a typical tensor (twins are equal bit by bit)";
+  if (std::isinf(v.smallest_scale)) {
+    text += "no tensor that is scaled";
+  } else if (v.smallest_scale > 0) {
+    text += fmt::format("a typical tensor that is scaled by 1 +- {:.2g}", v.smallest_scale);
+  } else {
+    text += "one other bit in a typical tensor (twins are equal bit by bit)";
+  }
   if (v.vacuous == 0) return text;
   return text + "; little can be said of " + how_many(v.vacuous, "tensor") +
          (v.vacuous == 1 ? ", which is mostly noise (its tolerance exceeds half of what it holds)"
@@ -94,6 +98,7 @@ namespace {
 
 std::string why_inconclusive(const Verdict& v) {
   if (v.identical) return "a run was compared with itself";
+  if (v.beside) return "the twins agree with each other, and not with the reference";
   if (!v.unsettled.empty()) {
     return how_many(v.unsettled.size(), "tensor") +
            (v.unsettled.size() == 1 ? " differs" : " differ") +

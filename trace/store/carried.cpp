@@ -29,7 +29,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Shown, disagreements, finite)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Looked, pair, reference, candidate)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OfTwins, seen, moved)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, id, kind, group, draws, candidate, noise,
-                                   norm_of_reference, elements, touched)
+                                   norm_of_reference, elements, touched, beside)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Profile, rows, columns, tolerated, along_rows, along_columns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding::At, row, column)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, id, statistic, ratio, detail, at, value, expected,

@@ -106,7 +106,8 @@ class Reader {
   Reader(const fs::path& run, const json& manifest, int step, Overrides overrides)
       : overriding_(std::move(overrides)),
         folder_(run / numbered("step_%06d", static_cast<std::size_t>(step))),
-        mesh_(mesh_from(manifest, run / "manifest.json")) {
+        mesh_(mesh_from(manifest, run / "manifest.json")),
+        has_mesh_(manifest.contains("mesh")) {
     trace_.manifest = manifest_from(manifest, step);
   }
 
@@ -174,9 +175,6 @@ class Reader {
 
   void read_one(TensorFile& file, const std::string& name, const StoredTensor& stored,
                 std::size_t rank) {
-    const auto refused = [&](const std::string& why) {
-      refuse(file.path(), "says of '" + name + "' " + why);
-    };
     if (!stored.unreadable.empty()) {
       throw Failure(file.path().string() + ": '" + name + "' " + stored.unreadable);
     }
@@ -184,6 +182,11 @@ class Reader {
     const Overridden over = overriding_.applied(
         name, said == file.metadata().end() ? json::object() : parsed(said->second, file.path()),
         rank, mesh_);
+    const auto refused = [&](const std::string& why) {
+      const bool of_mesh = !has_mesh_ && why.find("in the mesh (") != why.npos;
+      refuse(over.by.empty() ? file.path() : over.by,
+             "says of '" + name + "' " + why + (of_mesh ? ", as the manifest has no 'mesh'" : ""));
+    };
     const Outcome<Described> outcome = described(over.says, name, stored.shape, mesh_);
     if (!outcome) refused(outcome.error().detail);
     Described d = *outcome;
@@ -294,6 +297,7 @@ class Reader {
   Overriding overriding_;
   fs::path folder_;
   Mesh mesh_;
+  bool has_mesh_;
   Trace trace_;
   std::map<std::string, Claim> claims_;
   std::set<std::size_t> absent_;              // ranks without a file

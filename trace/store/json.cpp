@@ -1,5 +1,6 @@
 #include "trace/store/json.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "number/outcome.hpp"
@@ -28,6 +29,20 @@ bool steers_a_terminal(const std::string& text) {
   return false;
 }
 
+// Where a text stops to be JSON.
+static std::string place_of_error(const std::string& text) {
+  std::size_t byte = text.size();
+  try {
+    if (!json::parse(text).is_null()) return "";
+  } catch (const json::parse_error& error) {
+    byte = std::min(error.byte == 0 ? 0 : error.byte - 1, text.size());
+  }
+  const std::string before = text.substr(0, byte);
+  const auto line = std::ranges::count(before, '\n') + 1;
+  const std::size_t begins = before.rfind('\n') + 1;  // npos + 1 is 0
+  return " (line " + std::to_string(line) + ", column " + std::to_string(byte - begins + 1) + ")";
+}
+
 Outcome<json> object_in(const std::string& text) {
   if (text.find('\0') != text.npos) return no("has a NUL in its text");  // a parser ends there
   constexpr int deepest = 32;  // nothing nests a third of it; a copy takes stack for each level
@@ -42,6 +57,7 @@ Outcome<json> object_in(const std::string& text) {
   };
   json content = json::parse(text, look, false);
   if (deep) return no("nests deeper than any document that plumb reads");
+  if (content.is_discarded()) return no("is not a JSON object" + place_of_error(text));
   if (!content.is_object()) return no("is not a JSON object");
   if (!printable) return no("has words with control characters");
   return content;

@@ -76,7 +76,7 @@ Overriding::Overriding(Overrides overrides) : overrides_(std::move(overrides)) {
 std::string Overriding::renamed(std::size_t rule_number, std::string id, const std::string& name,
                                 std::size_t rank, const Mesh& mesh) const {
   const auto& rule = overrides_.rules_->all[rule_number];
-  if (!rule.rule.contains("renumber")) return rule.match.rewritten(name, id);
+  if (!rule.rule.contains("renumber")) return rewritten(rule_number, name, id);
   const json& how = rule.rule.at("renumber");
   const auto axis = mesh.find(how.at("axis").get<std::string>());
   const json& first = how.at("first");
@@ -96,7 +96,19 @@ std::string Overriding::renamed(std::size_t rule_number, std::string id, const s
   for (auto at = id.find(group); at != id.npos; at = id.find(group, at + sum.size())) {
     id.replace(at, group.size(), sum);
   }
-  return rule.match.rewritten(name, id);
+  return rewritten(rule_number, name, id);
+}
+
+std::string Overriding::rewritten(std::size_t rule_number, const std::string& name,
+                                  const std::string& id) const {
+  const auto& rule = overrides_.rules_->all[rule_number];
+  std::string made = rule.match.rewritten(name, id);
+  if (made.empty()) {
+    no_overrides(overrides_.rules_->file, "makes no id of '" + name + "': '" + id +
+                                              "' asks for more groups than '" + rule.text +
+                                              "' has");
+  }
+  return made;
 }
 
 Overridden Overriding::applied(const std::string& name, json said, std::size_t rank,
@@ -109,6 +121,7 @@ Overridden Overriding::applied(const std::string& name, json said, std::size_t r
     const std::string id = by_id ? says.at("id").get<std::string>() : name;
     if (!rule.match.matches(name) && !rule.match.matches(id)) continue;
     used_[number] = true;
+    out.by = overrides_.rules_->file;
     if (rule.rule.contains("says")) put_over(rule.rule.at("says"), says);
     const std::string& matched = rule.match.matches(name) ? name : id;
     if (rule.rule.contains("id")) {

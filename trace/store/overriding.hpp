@@ -3,6 +3,7 @@
 // TESTED   tests/trace/overrides_test.cpp, tests/trace/names_test.cpp
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct Overridden {
     Fused lies;
   };
   std::vector<Part> parts = {};
+  std::filesystem::path by = {};  // the file whose rules changed it; empty if none did
 };
 
 class Overriding {
@@ -35,6 +37,7 @@ class Overriding {
   void refuse_idle() const;
 
  private:
+  std::string rewritten(std::size_t rule, const std::string& name, const std::string& id) const;
   std::string renamed(std::size_t rule, std::string form, const std::string& name, std::size_t rank,
                       const Mesh& mesh) const;
 

@@ -17,8 +17,11 @@ using nlohmann::json;
 constexpr std::uint64_t most_values = std::uint64_t(1) << 40;
 
 [[noreturn]] void no_tensors(const std::filesystem::path& file, const std::string& what) {
+  const bool advised = what.find(';') != what.npos, known = file.extension() == ".safetensors";
   throw Failure(file.string() + " " + what +
-                (what.find(';') == what.npos ? "; write it again, as .safetensors or .npy" : ""));
+                (advised ? ""
+                 : known ? "; write it again"
+                         : "; write it again, as .safetensors or .npy"));
 }
 
 struct Type {
@@ -86,6 +89,18 @@ StoredTensor tensor_of(const json& entry, std::uint64_t room, std::uint64_t star
   return tensor;
 }
 
+// The usual way for a tensor not to fit: the file ends before it does.
+void refuse_cut_short(const std::filesystem::path& file, const std::string& name, const json& entry,
+                      std::uint64_t room) {
+  const json offsets = entry.is_object() ? entry.value("data_offsets", json()) : json();
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[1].is_number_unsigned()) return;
+  const auto end = offsets[1].get<std::uint64_t>();
+  if (end <= room) return;
+  no_tensors(file, "is cut short, or its header is another file's: '" + name + "' ends at byte " +
+                       std::to_string(end) + " of its numbers, and the file has " +
+                       std::to_string(room));
+}
+
 void read_metadata(const std::filesystem::path& file, const json& entry,
                    std::map<std::string, std::string>& into) {
   if (!entry.is_object()) no_tensors(file, "has a __metadata__ that is no object of texts");
@@ -143,6 +158,7 @@ void TensorFile::read_safetensors(std::uint64_t size) {
     try {
       tensors_.emplace(name, tensor_of(entry, room, header->values, covered));
     } catch (const json::exception&) {
+      refuse_cut_short(path_, name, entry, room);
       no_tensors(path_, "describes '" + name +
                             "' in a way that is not understood, or says that it "
                             "lies where it does not fit");
