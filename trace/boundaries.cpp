@@ -6,16 +6,27 @@
 #include <map>
 #include <optional>
 
+#include "number/blocks.hpp"
 #include "number/lanes.hpp"
 #include "trace/decisions.hpp"
 
 namespace plumb::trace {
 namespace {
 
-// The cast of a node, saturating: with a scale that was followed its largest number may lie beyond.
-Node saturating(Node node) {
-  if (traits_of(node).may_saturate) node.attributes["saturate"] = 1;
-  return node;
+// Is no number beyond the format that has the scale of its own block (or tensor)?
+bool all_fit(const Node& scales) {
+  const auto rule = scales.attributes.find("rule");
+  if (rule == scales.attributes.end()) return true;
+  return rule->second == static_cast<double>(ScaleRule::ceil) ||
+         rule->second == static_cast<double>(ScaleRule::exact);
+}
+
+// A format that goes on beyond its largest number.
+Format open_above(Format format) {
+  constexpr int far = 8;  // doublings
+  format.emax += far;
+  format.top_gap = 0;
+  return format;
 }
 
 bool shaped_alike(const Tensor& a, const Tensor& b) { return a.rows == b.rows && a.cols == b.cols; }
@@ -147,13 +158,14 @@ class SideBySide {
     const bool again = std::ranges::any_of(
         node.inputs, [&](const std::string& id) { return changed_.contains(id); });
     if (again && !is_decision(node)) {
-      make(saturating(of_reference), out_.reference);
+      make(by_followed_scale(of_reference), out_.reference);
       changed_.insert(node.outputs.begin(), node.outputs.end());
     }
     // Blocks that begin anew on each rank have scales of their own.
     const bool scales = traits_of(node).makes_scales && of_reference.how == node.how;
+    if (scales && all_fit(node)) fitting_.insert(node.outputs.front());
     if (!is_decision(node) && !scales) {
-      const Node of_twins = saturating(node);
+      const Node of_twins = by_followed_scale(node);
       for (std::size_t k = 0; k < out_.twins.size(); ++k) {
         draw(of_twins, out_.twins[k], seed_, static_cast<int>(k + 1));
       }
@@ -163,6 +175,19 @@ class SideBySide {
       const bool given = scales || is_decision(node);
       if (given || few_flips(node, id)) together(id);
     }
+  }
+
+  // A cast whose scale is the candidate's. The candidate's largest number lies just inside of the format,
+  // the reference's and the twins' as often beyond: what cut them there would leave the candidate longer
+  // than all of them (twins.md F3).
+  Node by_followed_scale(Node node) const {
+    const bool saturates = node.attributes.contains("saturate");
+    if (node.inputs.size() > 1 && fitting_.contains(node.inputs[1]) && !saturates) {
+      node.how.output = open_above(node.how.output);
+    } else if (traits_of(node).may_saturate) {
+      node.attributes["saturate"] = 1;
+    }
+    return node;
   }
 
   // Do twins and candidate differ from the reference in so few numbers that single runs decide? If
@@ -206,6 +231,8 @@ class SideBySide {
   bool keeps_;
   std::map<std::string, std::size_t> last_;  // node that reads a tensor, by id
   std::set<std::string> differs_, changed_;
+  std::set<std::string>
+      fitting_;  // scales that are followed, in which all numbers fit that made them
   Meeting out_;
 };
 

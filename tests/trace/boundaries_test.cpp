@@ -5,6 +5,7 @@
 
 #include "kernels/backend.hpp"
 #include "model/run/reference.hpp"
+#include "number/blocks.hpp"
 #include "number/philox.hpp"
 #include "number/rounding.hpp"
 #include "tests/support/rooms.hpp"
@@ -169,8 +170,8 @@ TEST(Boundaries, AreNotFollowedWhereTwinsShowManyOrNoneIs) {
 }
 
 // The candidate's largest number is 448, E4M3's, the reference's 470: with the candidate's scale it
-// lies beyond, and saturates.
-TEST(Boundaries, ScalesAreFollowedAndNothingOverflows) {
+// lies beyond. Cut to 448 it would be one-sided: candidates are never cut.
+TEST(Boundaries, ScalesAreFollowedAndNothingIsCutThere) {
   Product p(fp16, fp16, 16);
   const auto with_largest = [](Values& values, float largest) {
     Tensor y = *values.at("y");
@@ -187,12 +188,47 @@ TEST(Boundaries, ScalesAreFollowedAndNothingOverflows) {
     make(graph->nodes[2], values);
   }
   ASSERT_EQ(p.candidate.at("s")->values[0], 2 * p.base.at("s")->values[0]);
+  p.candidate.erase("q");  // or else it would be followed, too
   const Meeting met = p.met();
   EXPECT_EQ(met.reference.at("s")->values[0], p.candidate.at("s")->values[0]);
-  EXPECT_EQ(met.reference.at("q")->values[0], 448);
+  EXPECT_EQ(met.reference.at("q")->values[0], 480);
   for (const Values& twin : met.twins) {
     EXPECT_EQ(twin.at("s")->values[0], p.candidate.at("s")->values[0]);
   }
+}
+
+// Twins know how far the candidate's numbers lie off the reference's, and to which side: of blocks whose
+// largest numbers made the scales that are followed, too.
+TEST(Boundaries, OfBlocksCutNoLargestNumber) {
+  Product p(e4m3fn, fp32);
+  const Attributes blocks{{"rows", 1}, {"cols", 16}, {"sliced_rows", 0}};
+  for (Graph* graph : {&p.one, &p.many}) {
+    Attributes scales = blocks;
+    scales["rule"] = static_cast<double>(ScaleRule::exact);
+    graph->nodes[1] = {"block_scales", {"y"}, {"s"}, scales, {1, fp32, e4m3fn}};
+    graph->nodes.push_back({"quantize_blocks", {"y", "s"}, {"q"}, blocks, {1, fp32, e4m3fn}});
+    Values& values = graph == &p.one ? p.base : p.candidate;
+    make(graph->nodes[1], values);
+    make(graph->nodes[2], values);
+  }
+  constexpr int twins = 32;
+  const Meeting met = meet(p.one, p.base, p.many, &p.candidate, 1, twins);
+  ASSERT_EQ(*met.reference.at("s"), *p.candidate.at("s"));
+  const Tensor& r = *met.reference.at("q");
+  const auto slope = [&](const Tensor& x) {
+    double product = 0, square = 0;
+    for (std::size_t e = 0; e < r.size(); ++e) {
+      product += (static_cast<double>(x.values[e]) - r.values[e]) * r.values[e];
+      square += static_cast<double>(r.values[e]) * r.values[e];
+    }
+    return product / square;
+  };
+  double mean = 0, square = 0;
+  for (const Values& twin : met.twins) {
+    mean += slope(*twin.at("q")) / twins;
+    square += std::pow(slope(*twin.at("q")), 2) / twins;
+  }
+  EXPECT_NEAR(slope(*p.candidate.at("q")), mean, 3 * std::sqrt(square - mean * mean));
 }
 
 // Of a number that is followed replay says whether it comes from the candidate's own inputs,
