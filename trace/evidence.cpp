@@ -141,6 +141,13 @@ void Evidence::look_at_structure() {
        structure_findings(r, candidate, c, pairs, options.allow_unmatched, reference.about)) {
     if (select_(f.id)) so_far.findings.push_back(std::move(f));
   }
+  const auto left_out =
+      std::ranges::count_if(c.values, [&](const auto& one) { return !select_(one.first); });
+  if (left_out > 0) {
+    so_far.notes.push_back(
+        how_many(static_cast<std::size_t>(left_out), "tensor is", "tensors are") +
+        " not looked at: --only or --skip leaves them out");
+  }
   for (std::string& why : allowed_in_one_only(r, c, options.allow_unmatched))
     so_far.not_judged.push_back(std::move(why));
   if (std::string said = said_too_early(so_far.findings, c); !said.empty())

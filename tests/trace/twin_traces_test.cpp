@@ -95,6 +95,8 @@ TEST_F(TwinTraces, TakeAMaskForAMask) {
   EXPECT_NE(refusal().find("as by a mask (--skip)"), std::string::npos) << refusal();
   options_.skip = "mask";
   EXPECT_EQ(verdict().exit_code(), 0) << text_report(verdict());
+  EXPECT_TRUE(says(verdict(), "not looked at: --only or --skip leaves them out"))
+      << text_report(verdict());
   options_.skip = "";
   mask.values[2] = std::numeric_limits<float>::quiet_NaN();
   for (Trace* trace : {&reference_, &candidate_}) give(*trace, mask);
