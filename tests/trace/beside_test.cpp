@@ -71,6 +71,10 @@ TEST(Beside, OfTwinsThatAreAlikeIsCountedInLastBits) {
   const auto of = [](const Tensor& x) { return Whole(std::make_shared<const Tensor>(x), fp32); };
   EXPECT_LT(beside(of(reference), {of(other), of(other), of(other), of(other)}), 4);
   EXPECT_EQ(beside(of(reference), {of(reference), of(reference), of(reference)}), 0);
+  // Of a zero nobody knows the last bit: no twin differs from another, and each from the reference.
+  std::vector<Measured> zero = tensors(1, 4, false, 0, 1);
+  zero[0].beside = beside(of(Tensor(1, 1)), {of(other), of(other), of(other), of(other)});
+  EXPECT_EQ(beside(zero)->chance, 0);
 }
 
 }  // namespace
