@@ -183,24 +183,6 @@ TEST_F(TwinTraces, FindAnotherSettingWhateverItDoes) {
   EXPECT_EQ(v.findings.front().detail, "is made with eps = 0.001, the reference's with 1e-05");
 }
 
-// An optimizer's rate does nothing to its states.
-TEST_F(TwinTraces, FindAnotherSettingOfAnOptimizerAtTheWeight) {
-  const std::vector<std::string> outputs{"m0/layers.0.norm1/out", "m0/layers.0.norm2/out",
-                                         "m0/layers.1.norm1/out"};
-  const auto made = [](std::size_t output, double rate) {
-    const Attributes settings{{"lr", rate},  {"beta1", 0.9}, {"beta2", 0.999},
-                              {"eps", 1e-8}, {"step", 1},    {"weight_decay", 0}};
-    return MadeBy{"adam", {"w", "m", "v", "g"}, output, settings};
-  };
-  for (std::size_t n = 0; n < outputs.size(); ++n) {
-    reference_.about[outputs[n]].made_by = made(n, 0.1);
-    candidate_.about[outputs[n]].made_by = made(n, 0.2);
-  }
-  const Verdict v = verdict();
-  ASSERT_EQ(v.findings.size(), 1U);
-  EXPECT_EQ(v.blamed, outputs.back());
-}
-
 TEST_F(TwinTraces, SayHowManyChoicesOfTheReferenceFollow) {
   const auto told = [&] {
     return std::ranges::any_of(verdict().notes, [](const std::string& note) {
@@ -218,72 +200,6 @@ TEST_F(TwinTraces, BlameNothingWhereNobodyKnowsTheOrder) {
   const Verdict v = verdict();
   EXPECT_EQ(v.exit_code(), 1);
   EXPECT_EQ(v.blamed, "");
-}
-
-// What an optimizer makes has no tolerance; but where all weights are off by a step, no twin explains it.
-TEST_F(TwinTraces, SayThatAnUpdateFarBeyondThemIsNotExplained) {
-  const auto last = std::ranges::find_if(
-      one_.nodes, [](const Node& node) { return node.phase == Phase::optimizer; });
-  const std::string id = last->outputs.back();
-  for (std::size_t k = 0; k < twins_.size(); ++k) {
-    Tensor x = *r_.values.at(id);
-    scale(x, 1 + 1e-3F * static_cast<float>(k));
-    twins_[k].ranks[0].shards[id] = {whole(x.rows, x.cols), x, r_.formats.at(id)};
-  }
-  change(id, [](Tensor& x) { scale(x, 1.02F); });  // the farthest twin is at 0.003
-  Verdict v = verdict();
-  EXPECT_EQ(v.exit_code(), 0) << text_report(v);
-  EXPECT_EQ(v.unexplained, 0U);
-  EXPECT_GT(v.of_optimizer, 0U);
-  EXPECT_TRUE(headline(v).ends_with(
-      fmt::format("; not judged, though different: {} that the optimizer made", v.of_optimizer)))
-      << headline(v);
-  change(id, [](Tensor& x) { scale(x, 1.02F); });
-  v = verdict();
-  EXPECT_EQ(v.exit_code(), 3) << text_report(v);
-  EXPECT_EQ(v.unexplained, 1U);
-  EXPECT_EQ(v.farthest.first, id);
-  EXPECT_TRUE(v.findings.empty());
-  const Tensor& r = *r_.values.at(id);
-  for (Trace& twin : twins_) twin.ranks[0].shards.at(id).values = r;
-  for (RankRecord& rank : candidate_.ranks) {
-    rank.shards[id] = {whole(r.rows, r.cols), r, r_.formats.at(id)};
-  }
-  // A last bit, where no twin has one.
-  change(id, [](Tensor& x) { x.values[0] = std::nextafter(x.values[0], 1.0F); });
-  EXPECT_EQ(verdict().unexplained, 0U);
-  change(id, [](Tensor& x) { scale(x, 1.02F); });
-  EXPECT_EQ(verdict().unexplained, 1U);
-  twins_[1].ranks[0].shards.erase(id);  // then twins say nothing of it
-  EXPECT_EQ(verdict().exit_code(), 0);
-}
-
-// A weight that is made of a gradient that is found needs no other reason; told by the slope's sign.
-TEST_F(TwinTraces, TellThatAnUpdateFollowsFromWhatIsFound) {
-  const auto last = std::ranges::find_if(
-      one_.nodes, [](const Node& node) { return node.phase == Phase::optimizer; });
-  const std::string id = last->outputs.back();
-  const auto gradient = std::ranges::find_if(
-      r_.values, [](const auto& one) { return one.first.ends_with("fc1.weight/main_grad"); });
-  for (Trace& twin : twins_) {
-    const Tensor& x = *r_.values.at(id);
-    twin.ranks[0].shards[id] = {whole(x.rows, x.cols), x, r_.formats.at(id)};
-  }
-  change(id, [](Tensor& x) { scale(x, 1.5F); });
-  EXPECT_EQ(verdict().unexplained, 1U);
-  change(gradient->first, [](Tensor& x) { scale(x, 0.5F); });
-  const Verdict v = verdict();
-  ASSERT_EQ(v.exit_code(), 1) << text_report(v);
-  EXPECT_EQ(v.blamed, gradient->first);
-  EXPECT_EQ(v.unexplained, 0U) << text_report(v);
-  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const std::string& why) {
-    return why.starts_with(id + ": by ") &&
-           why.ends_with("may be made from a tensor that is found");
-  })) << text_report(v);
-  EXPECT_NE(v.findings.front().detail.find("the slope of the difference on the reference is -0.5"),
-            std::string::npos)
-      << v.findings.front().detail;
-  EXPECT_LT(*v.findings.front().value, 0);
 }
 
 // The sum that a producer did not know: what no twin moves, and the candidate has otherwise.
