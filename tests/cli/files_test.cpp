@@ -134,6 +134,15 @@ TEST_F(Files, TextAfterANulIsNotPassedOver) {
   refused("inspect " + at("nul"), "has a NUL in its text");
 }
 
+// A parser would keep the second and drop the first.
+TEST_F(Files, WhatADocumentSaysTwiceIsNotPassedOver) {
+  const fs::path file = copied("twice") / "manifest.json";
+  std::string text = content_of(file);
+  text.insert(text.find('{') + 1, "\"step\": 1, ");
+  std::ofstream(file) << text;
+  refused("inspect " + at("twice"), "manifest.json says 'step' twice in one object");
+}
+
 // Whoever is stopped while a trace is written leaves the whole trace or nothing, and says what.
 TEST_F(Files, AStoppedWriterLeavesNothingUnfinished) {
   fs::create_directories(at("stopped"));

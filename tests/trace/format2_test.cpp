@@ -261,10 +261,25 @@ TEST_F(Format2, HasManyStepsUnderOneManifest) {
   EXPECT_EQ(read_trace(traces.at(3)).ranks[0].shards.at("x").tensor().values[0], 3);
   EXPECT_EQ(read_trace(traces.at(2).string() + "/").manifest.step, 2);
   EXPECT_THROW(read_trace(folder_), Failure);  // which one?
-  fs::create_directories(folder_ / "step_000009");
-  EXPECT_THROW(read_trace(folder_ / "step_000009"), Failure);
   fs::remove_all(folder_ / "step_000002");
   EXPECT_THROW(read_trace(folder_ / "step_000002"), Failure);
+}
+
+// As of an earlier run in the same folder.
+TEST_F(Format2, RefusesAStepThatItsManifestDoesNotList) {
+  write_trace2(folder_, manifest2(1), {{{f32("x", {1}, {1})}}});
+  fs::create_directories(folder_ / "notes");
+  EXPECT_EQ(read_trace(folder_).manifest.step, 1);
+  fs::create_directories(folder_ / "step_000009");
+  for (const fs::path& named : {folder_, folder_ / "step_000001", folder_ / "step_000009"}) {
+    try {
+      read_trace(named);
+      ADD_FAILURE() << named;
+    } catch (const Failure& failure) {
+      refused(failure.what(),
+              "step_000009 is there, and the manifest does not list its step; mend it");
+    }
+  }
 }
 
 TEST_F(Format2, RefusesAManifestThatIsNone) {

@@ -305,6 +305,17 @@ class Reader {
   AsHeld* as_held_ = nullptr;                 // where tensors go instead, if that is asked for
 };
 
+// Nobody would read a step that the manifest does not list, as of an earlier run in the same folder.
+void refuse_unlisted(const std::vector<int>& steps, const fs::path& manifest) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(manifest.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    const auto names = [&](int step) { return numbered("step_%06d", std::size_t(step)) == name; };
+    if (name.starts_with("step_") && std::ranges::none_of(steps, names))
+      refuse(entry.path(), "is there, and the manifest does not list its step");
+  }
+}
+
 }  // namespace
 
 std::vector<int> steps_of_format2(const json& manifest, const fs::path& file) {
@@ -312,6 +323,7 @@ std::vector<int> steps_of_format2(const json& manifest, const fs::path& file) {
   auto steps = manifest.at("steps").get<std::vector<int>>();
   std::ranges::sort(steps);
   if (std::ranges::adjacent_find(steps) != steps.end()) refuse(file, "lists a step twice");
+  refuse_unlisted(steps, file);
   return steps;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <vector>
 
 #include "number/outcome.hpp"
 #include "trace/store/read_file.hpp"
@@ -47,9 +49,15 @@ Outcome<json> object_in(const std::string& text) {
   if (text.find('\0') != text.npos) return no("has a NUL in its text");  // a parser ends there
   constexpr int deepest = 32;  // nothing nests a third of it; a copy takes stack for each level
   bool printable = true, deep = false;
-  const auto look = [&](int depth, json::parse_event_t, json& value) {
+  std::vector<std::set<std::string>> names;  // of each object that is open
+  std::string twice;                         // a parser keeps the second, and drops the first
+  const auto look = [&](int depth, json::parse_event_t event, json& value) {
     deep = deep || depth > deepest;
     if (deep) return false;
+    if (event == json::parse_event_t::object_start) names.emplace_back();
+    if (event == json::parse_event_t::object_end) names.pop_back();
+    if (event == json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second)
+      twice = value.get<std::string>();
     if (value.is_string() && steers_a_terminal(value.get_ref<const std::string&>())) {
       printable = false;
     }
@@ -60,6 +68,7 @@ Outcome<json> object_in(const std::string& text) {
   if (content.is_discarded()) return no("is not a JSON object" + place_of_error(text));
   if (!content.is_object()) return no("is not a JSON object");
   if (!printable) return no("has words with control characters");
+  if (!twice.empty()) return no("says '" + twice + "' twice in one object");
   return content;
 }
 
