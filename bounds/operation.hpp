@@ -47,6 +47,7 @@ struct TokenSharding {
   // Of experts: contiguous groups of them. Of attention's gradient: groups of a key's query heads,
   // which are its parts then.
   int groups = 1;
+  std::uint64_t candidates_key = 0;  // of all draws: of the one that the candidate stands for
   bool as_they_come() const { return ranks == 1 && key == 0; }
   bool operator==(const TokenSharding&) const = default;
 };

@@ -70,12 +70,15 @@ double ToleranceCall::attribute(std::string_view name) const {
 
 namespace {
 
-// The cut between pieces that end at `end`, each `piece` long; of draw `number` of a key moved by
-// up to half a piece.
-std::size_t moved(std::size_t end, std::size_t piece, std::uint64_t key, std::uint64_t number) {
-  if (key == 0) return end;
-  const double room = static_cast<double>(piece / 2 * 2 + 1);
-  return end - piece / 2 + static_cast<std::size_t>(uniform(key, number) * room);
+// Cut `number`, between pieces that end at `end`, each `piece` long; of a draw moved by up to half a
+// piece: as far as this draw lies from the one that the candidate stands for.
+std::size_t moved(std::size_t end, std::size_t piece, const TokenSharding& tokens,
+                  std::uint64_t number) {
+  if (tokens.key == 0) return end;
+  const auto at = [&](std::uint64_t key) {
+    return static_cast<std::size_t>(uniform(key, number) * static_cast<double>(piece / 2 + 1));
+  };
+  return end + at(tokens.key) - at(tokens.candidates_key);
 }
 
 // Zigzag: the numbers of n rows in rank order, and where each rank's begin.
@@ -88,7 +91,7 @@ SumPartition zigzag(std::size_t n, const TokenSharding& tokens) {
   }
   const auto begin = [&](std::size_t first, std::size_t c) {
     return c == 0 || c == chunks ? first + c * chunk
-                                 : moved(first + c * chunk, chunk, tokens.key, first + c);
+                                 : moved(first + c * chunk, chunk, tokens, first + c);
   };
   SumPartition all{{}, {0}};
   for (std::size_t r = 0; r < ranks; ++r) {
@@ -131,7 +134,7 @@ SumPartition parting(std::size_t n, const Evaluation& how) {
     const std::size_t begin = first + slice(length, each, p % each).first;
     const std::size_t piece = length / static_cast<std::size_t>(each);
     const auto number = static_cast<std::uint64_t>(n) + static_cast<std::uint64_t>(p);
-    all.begins.push_back(p % each == 0 ? begin : moved(begin, piece, tokens.key, number));
+    all.begins.push_back(p % each == 0 ? begin : moved(begin, piece, tokens, number));
   }
   all.begins.push_back(n);
   return all;

@@ -9,6 +9,8 @@
 namespace plumb::trace {
 namespace {
 
+constexpr int of_candidate = 0;  // the draw that it stands for; twins are the next (twins.md M3)
+
 // Names draw k of a node in a random key.
 std::uint64_t draw_key(std::uint64_t seed, int k, const std::string& node) {
   return key_of(seed * 1009 + static_cast<std::uint64_t>(k), node);
@@ -110,7 +112,11 @@ void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
   const std::uint64_t key = draw_key(seed, k, without_micro_batch(node.outputs.front()));
   const bool moves = node.how.parts == 1 || node.how.wire != fp32;
   Evaluation how = node.how;
-  if (!moves) how.tokens.key = key | 1;
+  if (!moves) {
+    how.tokens.key = key | 1;
+    how.tokens.candidates_key =
+        draw_key(seed, of_candidate, without_micro_batch(node.outputs.front()));
+  }
   const TwinRoundings::Moves drawn{moves || node.how.by_chance, node.how.any_rank_order};
   if (node.how.by_chance) {
     ChanceRoundings roundings(key, draw_key(seed, k, node.outputs.front() + "/chance"), drawn);

@@ -88,7 +88,9 @@ SumPartition over_heads(std::size_t heads, std::size_t tokens, const Evaluation&
   SumPartition all;
   for (std::size_t c = 0; c + 1 < of_tokens.begins.size(); ++c) {
     const std::size_t from = of_tokens.begins[c], to = of_tokens.begins[c + 1];
-    const Evaluation slices{how.parts / contexts, fp32, fp32, {1, 0, how.tokens.key}};
+    Evaluation slices = how;
+    slices.parts = how.parts / contexts;
+    slices.tokens.ranks = 1;
     const SumPartition of_heads = parting(heads * (to - from), slices);
     for (std::size_t p = 0; p + 1 < of_heads.begins.size(); ++p) {
       all.begins.push_back(all.order.size() + of_heads.begins[p]);

@@ -148,5 +148,29 @@ TEST(TwinsOfSumsOverTokens, LieAsFarFromTheReferenceAsTheCandidate) {
   EXPECT_EQ(different.size(), 4U);
 }
 
+// Does the candidate stand among its twins as one of them? With cuts about its own it stood in their
+// middle: nearer to each than they to each other, and none of its statistics was ever the largest.
+TEST(TwinsOfSumsOverTokens, LieAsFarFromEachOtherAsFromTheCandidate) {
+  const SumsOverTokens sums(256);
+  const Tensor candidate = *reference(sums.many, {{"x", sums.base.at("x")}}).at("y");
+  std::vector<double> farther;  // from each other, in squares
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    std::vector<std::shared_ptr<const Tensor>> drawn;
+    for (int k : {1, 2}) {
+      Values twin = sums.base;
+      draw(sums.many.nodes[0], twin, seed, k);
+      drawn.push_back(twin.at("y"));
+    }
+    farther.push_back(difference(drawn[0]->values, drawn[1]->values).squares -
+                      difference(drawn[0]->values, candidate.values).squares);
+  }
+  double sum = 0, squares = 0;
+  for (const double x : farther) {
+    sum += x;
+    squares += x * x;
+  }
+  EXPECT_LT(std::fabs(sum), 4 * std::sqrt(squares)) << sum / std::sqrt(squares);
+}
+
 }  // namespace
 }  // namespace plumb
