@@ -48,7 +48,7 @@ extern const Claim b2_the_level_of_false_alarms_holds{
     .published = "none",
     .reading =
         "What stands out by four twins at ten times the level twenty-four look at again, up to 0.01 at a tenth of it. The rate's interval reaches down to the level or below it, all cells together, dp2 (400 runs, "
-        "hardly any difference) among them. By cell the level 0.1 was lost in one of 78 (Llama, trained, FP8 by blocks), which 76c23d5 mends.",
+        "hardly any difference) among them. By cell each level holds in all 78.",
     .rows = {{"false-alarms", "random small gpt bf16 tp2"}},
     .picture = "false-alarms.svg",
     .judge = judge,
