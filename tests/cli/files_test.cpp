@@ -137,10 +137,13 @@ TEST_F(Files, TextAfterANulIsNotPassedOver) {
 // A parser would keep the second and drop the first.
 TEST_F(Files, WhatADocumentSaysTwiceIsNotPassedOver) {
   const fs::path file = copied("twice") / "manifest.json";
-  std::string text = content_of(file);
-  text.insert(text.find('{') + 1, "\"step\": 1, ");
-  std::ofstream(file) << text;
-  refused("inspect " + at("twice"), "manifest.json says 'step' twice in one object");
+  const std::string text = content_of(file), longer(81, 'n');
+  for (const auto& [said, told] : {std::pair<std::string, std::string>{"\"step\": 1, ", "'step'"},
+                                   {"\"\": 1, \"\": 2, ", "''"},
+                                   {"\"" + longer + "\": 1, \"" + longer + "\": 2, ", "a name"}}) {
+    std::ofstream(file) << std::string(text).insert(text.find('{') + 1, said);
+    refused("inspect " + at("twice"), "manifest.json says " + told + " twice in one object");
+  }
 }
 
 // Whoever is stopped while a trace is written leaves the whole trace or nothing, and says what.

@@ -268,7 +268,8 @@ TEST_F(Format2, HasManyStepsUnderOneManifest) {
 // As of an earlier run in the same folder.
 TEST_F(Format2, RefusesAStepThatItsManifestDoesNotList) {
   write_trace2(folder_, manifest2(1), {{{f32("x", {1}, {1})}}});
-  fs::create_directories(folder_ / "notes");
+  for (const char* other : {"notes", "step_of_mine", "step_0000009"})
+    fs::create_directories(folder_ / other);
   EXPECT_EQ(read_trace(folder_).manifest.step, 1);
   fs::create_directories(folder_ / "step_000009");
   for (const fs::path& named : {folder_, folder_ / "step_000001", folder_ / "step_000009"}) {

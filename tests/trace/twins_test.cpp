@@ -149,7 +149,8 @@ TEST(TwinsOfSumsOverTokens, LieAsFarFromTheReferenceAsTheCandidate) {
 }
 
 // Does the candidate stand among its twins as one of them? With cuts about its own it stood in their
-// middle: nearer to each than they to each other, and none of its statistics was ever the largest.
+// middle, nearer to each than they to each other, and its statistics were rarely the largest. The mean
+// difference lies within four of its standard errors.
 TEST(TwinsOfSumsOverTokens, LieAsFarFromEachOtherAsFromTheCandidate) {
   const SumsOverTokens sums(256);
   const Tensor candidate = *reference(sums.many, {{"x", sums.base.at("x")}}).at("y");

@@ -310,8 +310,10 @@ void refuse_unlisted(const std::vector<int>& steps, const fs::path& manifest) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(manifest.parent_path(), error)) {
     const std::string name = entry.path().filename().string();
-    const auto names = [&](int step) { return numbered("step_%06d", std::size_t(step)) == name; };
-    if (name.starts_with("step_") && std::ranges::none_of(steps, names))
+    int step = 0;
+    if (std::sscanf(name.c_str(), "step_%6d", &step) != 1 || step < 0) continue;
+    if (numbered("step_%06d", static_cast<std::size_t>(step)) != name) continue;
+    if (!std::ranges::binary_search(steps, step))
       refuse(entry.path(), "is there, and the manifest does not list its step");
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -50,7 +51,7 @@ Outcome<json> object_in(const std::string& text) {
   constexpr int deepest = 32;  // nothing nests a third of it; a copy takes stack for each level
   bool printable = true, deep = false;
   std::vector<std::set<std::string>> names;  // of each object that is open
-  std::string twice;                         // a parser keeps the second, and drops the first
+  std::optional<std::string> twice;          // a parser keeps the second, and drops the first
   const auto look = [&](int depth, json::parse_event_t event, json& value) {
     deep = deep || depth > deepest;
     if (deep) return false;
@@ -68,7 +69,9 @@ Outcome<json> object_in(const std::string& text) {
   if (content.is_discarded()) return no("is not a JSON object" + place_of_error(text));
   if (!content.is_object()) return no("is not a JSON object");
   if (!printable) return no("has words with control characters");
-  if (!twice.empty()) return no("says '" + twice + "' twice in one object");
+  constexpr std::size_t longest_told = 80;
+  if (twice && twice->size() > longest_told) return no("says a name twice in one object");
+  if (twice) return no("says '" + *twice + "' twice in one object");
   return content;
 }
 

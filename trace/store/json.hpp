@@ -1,6 +1,6 @@
 // trace/store/json.hpp: the JSON of a trace. It is untrusted: its fields must be those that were
-// asked for; it nests at most 32 deep; no object says a name twice; and its words may be printed, so they
-// hold no control characters.
+// asked for; it nests at most 32 deep; no object says a name twice; and its words may be printed, so
+// they hold no control characters.
 //
 // TESTED   tests/trace/store_test.cpp, tests/fuzz/corpus_test.cpp
 #pragma once
