@@ -27,4 +27,4 @@ add_executable(fuzz EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/fuzz/main.cpp $
 list(TRANSFORM read_by_fuzzers PREPEND plumb:: OUTPUT_VARIABLE libraries)
 target_link_libraries(fuzz PRIVATE ${libraries})
 target_link_options(fuzz PRIVATE -fsanitize=fuzzer)
-set_target_properties(fuzz PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+set_target_properties(fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

@@ -90,9 +90,10 @@ function(house_sources)
   set(libraries "${libraries}" PARENT_SCOPE)
 endfunction()
 
-# Most of what a compiler does here is to read the same headers once more. So the release preset compiles eight
-# sources as one (CMAKE_UNITY_BUILD); those that match APART, where each file says `run` or `judge` of its own, stay
-# alone, and the headers PARSED_ONCE are kept parsed for them. The other presets compile each source by itself.
+# Most of what a compiler does here is to read the same headers once more. So the presets release, checked and fuzz
+# compile eight sources as one (CMAKE_UNITY_BUILD), tests too; those that match APART, where each file says `run` or
+# `judge` of its own, stay alone, and the headers PARSED_ONCE are kept parsed for them. The preset dev compiles each
+# source by itself.
 macro(house_compiled target)
   if(arg_APART)
     list(FILTER sources INCLUDE REGEX "${arg_APART}")
@@ -189,8 +190,7 @@ function(house_tests group)
   add_executable(${group}_tests ${sources})
   target_link_libraries(${group}_tests PRIVATE tests_support ${arg_ALSO})
   target_precompile_headers(${group}_tests REUSE_FROM tests_support)
-  # Each test file may have a local `draw` of its own, so a unity build leaves them apart.
-  set_target_properties(${group}_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  set_target_properties(${group}_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(TARGET plumb AND group MATCHES "^(c|cli|readme)$")
     add_dependencies(${group}_tests plumb plumb_c)
   endif()
@@ -243,6 +243,8 @@ function(house_mutants)
   add_dependencies(mutants plumb_bounds)  # makes the embedded cards
   target_compile_definitions(mutants PUBLIC PLUMB_MUTANTS)
   target_compile_options(mutants PUBLIC -O1)  # the same bits, and a third less to build
+  get_target_property(parsed_once plumb_bounds PRECOMPILE_HEADERS)
+  target_precompile_headers(mutants PRIVATE ${parsed_once})
   target_link_libraries(mutants PUBLIC plumb_rules plumb::number fmt::fmt MPFR::MPFR Boost::headers
                         nlohmann_json::nlohmann_json)
   add_executable(mutants_tests EXCLUDE_FROM_ALL ${tests} ${their_tests})
@@ -250,7 +252,7 @@ function(house_mutants)
   target_link_libraries(mutants_tests PRIVATE mutants GTest::gtest GTest::gtest_main)
   target_precompile_headers(mutants_tests PRIVATE <gtest/gtest.h>)
   target_compile_options(mutants_tests PRIVATE "${test_flags}")
-  set_target_properties(mutants_tests PROPERTIES UNITY_BUILD OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  set_target_properties(mutants_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
 function(house_benches)

@@ -12,7 +12,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::any_order_test {
 namespace {
 
 // Terms of alternating sign, each about 1: no partial sum of the order 0, 1, 2 ... is above 2.
@@ -140,4 +140,4 @@ TEST(ByChanceInAnyOrder, IsTighterThanTheWorstCase) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::any_order_test

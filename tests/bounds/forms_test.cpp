@@ -12,7 +12,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::forms_test {
 namespace {
 
 class Forms : public testing::TestWithParam<const Operation*> {};
@@ -369,4 +369,4 @@ TEST(SiluForms, AsOneQuotientErrsByItsOwnUlps) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::forms_test

@@ -14,7 +14,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::hostile_calls_test {
 namespace {
 
 class HostileCalls : public testing::TestWithParam<const Operation*> {
@@ -95,4 +95,4 @@ INSTANTIATE_TEST_SUITE_P(Bounds, HostileCalls,
                          [](const auto& p) { return std::string(p.param->id); });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::hostile_calls_test

@@ -8,7 +8,7 @@
 #include "bounds/sees.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::judgement_test {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -95,4 +95,4 @@ TEST(Judgement, AFitAcceptsAllThatTheBoundAccepts) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::judgement_test

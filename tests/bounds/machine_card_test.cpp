@@ -15,7 +15,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::machine_card_test {
 namespace {
 
 std::string text_of(const std::filesystem::path& file) {
@@ -203,4 +203,4 @@ TEST(MachineCard, IsReadAgainFromItsText) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::machine_card_test

@@ -13,7 +13,7 @@
 #include "number/rounding.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::machine_test {
 namespace {
 
 TEST(Machine, EveryCardSaysWhereItsFactsComeFrom) {
@@ -234,4 +234,4 @@ TEST(Machine, GivesABoundOfItsOrderOrNone) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::machine_test

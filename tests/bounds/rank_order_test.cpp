@@ -10,7 +10,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::rank_order_test {
 namespace {
 
 // Adds two of the parts, drawn, until one is left; each sum is rounded to the wire, or, as switches
@@ -161,4 +161,4 @@ TEST(RanksInAnyOrder, BeyondTheWiresRangeHaveNoBound) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::rank_order_test

@@ -12,7 +12,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::roundings_test {
 namespace {
 
 std::vector<Matrix<float>> parts_of(int n) {
@@ -258,4 +258,4 @@ TEST(ExactRoundings, ChangeNothing) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::roundings_test

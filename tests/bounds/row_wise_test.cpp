@@ -8,7 +8,7 @@
 #include "bounds/examples/example.hpp"
 #include "tests/support/effort.hpp"
 
-namespace plumb {
+namespace plumb::row_wise_test {
 namespace {
 
 Matrix<double> cut(const Matrix<double>& x, Cut how, std::size_t first, std::size_t n) {
@@ -83,4 +83,4 @@ TEST(RowWise, ACastByChanceIsNotCut) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::row_wise_test

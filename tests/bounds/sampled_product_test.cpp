@@ -12,7 +12,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::sampled_product_test {
 namespace {
 
 TEST(SampledProduct, IsTheWholeWhereThatIsNoMore) {
@@ -79,4 +79,4 @@ TEST(SampledProduct, RefusesSumsThatNobodyTakes) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::sampled_product_test

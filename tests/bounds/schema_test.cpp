@@ -7,7 +7,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::schema_test {
 namespace {
 
 std::vector<Shape> shapes_of(const Example& e) {
@@ -138,4 +138,4 @@ TEST(Schema, RefusesDealsOfTermsThatAreNone) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::schema_test

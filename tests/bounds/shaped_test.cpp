@@ -6,7 +6,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::shaped_test {
 namespace {
 
 TEST(Shaped, EveryOperationHasAShapeAndATolerance) {
@@ -44,4 +44,4 @@ TEST(Shaped, RefusesInASentence) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::shaped_test

@@ -11,7 +11,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::sum_test {
 namespace {
 
 using Way = SumsIn::Way;
@@ -149,4 +149,4 @@ INSTANTIATE_TEST_SUITE_P(Bounds, Orders, testing::ValuesIn(asked()),
                          [](const auto& p) { return std::string(p.param->id); });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::sum_test

@@ -5,7 +5,7 @@
 #include "bounds/on_machine.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::terms_test {
 namespace {
 
 // Never fewer: an example of one seed may have nothing to round.
@@ -105,4 +105,4 @@ TEST(Terms, OfAProductAreItsProofs) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::terms_test

@@ -8,7 +8,7 @@
 #include "bounds/tolerance.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::worst_case_test {
 namespace {
 
 Outcome<Tolerance> adam_bounds(const Example& e, bool terms) {
@@ -60,4 +60,4 @@ TEST(WithoutTerms, SlicesJoin) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::worst_case_test

@@ -13,7 +13,7 @@
 #include "tests/c/calling.hpp"
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::abi_test {
 namespace {
 
 TEST(CAbi, LayoutIsThatOfItsVersion) {
@@ -84,4 +84,4 @@ TEST(CAbi, SignaturesNameAllThatASchemaHas) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::abi_test

@@ -5,7 +5,7 @@
 #include "tests/c/calling.hpp"
 #include "tests/cli/judging.hpp"
 
-namespace plumb {
+namespace plumb::calls_test {
 namespace {
 
 class Calls : public Judging {
@@ -206,4 +206,4 @@ TEST_F(Calls, TakeTheCardOfAFileAndReadItAgain) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::calls_test

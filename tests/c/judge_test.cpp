@@ -10,7 +10,7 @@
 #include "tests/cli/judging.hpp"
 #include "trace/store/tensor_file.hpp"
 
-namespace plumb {
+namespace plumb::judge_test {
 namespace {
 
 class InC : public Judging {};
@@ -320,4 +320,4 @@ TEST_F(InC, NothingIsNoVerdict) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::judge_test

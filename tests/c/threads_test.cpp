@@ -9,7 +9,7 @@
 #include "tests/c/calling.hpp"
 #include "tests/cli/judging.hpp"
 
-namespace plumb {
+namespace plumb::threads_test {
 namespace {
 
 struct Bounds {
@@ -90,4 +90,4 @@ TEST(CThreads, MayRoundAndFlushAsTheyLike) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::threads_test

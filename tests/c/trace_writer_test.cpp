@@ -18,7 +18,7 @@ extern "C" int fsync(int file) {
   return static_cast<int>(syscall(SYS_fsync, file));
 }
 
-namespace plumb {
+namespace plumb::trace_writer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -84,4 +84,4 @@ TEST_F(TraceWriter, RefusesATypeThatNobodyReads) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::trace_writer_test

@@ -4,7 +4,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::better_test {
 namespace {
 
 using nlohmann::json;
@@ -53,4 +53,4 @@ TEST_F(Better, RefusesWhatIsNotTheSameStep) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::better_test

@@ -4,7 +4,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::bound_recipe_test {
 namespace {
 
 nlohmann::json row_of(const std::string& arguments) {
@@ -96,4 +96,4 @@ TEST(BoundRecipe, AnswersForTheShapesOfRealLayers) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::bound_recipe_test

@@ -6,7 +6,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::bound_test {
 namespace {
 
 // What other projects' tests read: the fields of bounds/bound-table.schema.json, and no others.
@@ -135,4 +135,4 @@ TEST(Bound, OfAllLeavesOutWhatIsRefusedAndSaysWhich) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::bound_test

@@ -11,7 +11,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::bubble_replay_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,4 +112,4 @@ TEST_F(BubbleReplay, IsRefusedWhereThereIsNothingToReplayOrToWaitFor) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::bubble_replay_test

@@ -6,7 +6,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::build_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -72,4 +72,4 @@ TEST_F(Build, ACommitIsWrittenAnewOnlyWhereItChanged) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::build_test

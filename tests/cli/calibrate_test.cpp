@@ -11,7 +11,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/effort.hpp"
 
-namespace plumb {
+namespace plumb::calibrate_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -187,4 +187,4 @@ TEST_F(CalibrateVerb, ListsAndComparesMachines) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::calibrate_test

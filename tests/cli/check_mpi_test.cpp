@@ -6,7 +6,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/traces.hpp"
 
-namespace plumb {
+namespace plumb::check_mpi_test {
 namespace {
 
 // Five linear layers on two ranks, one of which is made otherwise than it is told in `wrong`.
@@ -113,4 +113,4 @@ TEST_F(SharedCheck, EndsInAllProcessesWithOneSentence) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::check_mpi_test

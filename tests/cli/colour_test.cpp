@@ -1,7 +1,7 @@
 // Are there colours on a terminal, where nobody asked for none, and nowhere else?
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::colour_test {
 namespace {
 
 const std::string green = "\033[32m", red = "\033[31m", yellow = "\033[33m", bold = "\033[1m",
@@ -68,4 +68,4 @@ TEST_F(Colours, AreInNoReport) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::colour_test

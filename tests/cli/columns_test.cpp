@@ -4,7 +4,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::columns_test {
 namespace {
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -74,4 +74,4 @@ TEST(Columns, KeepTheirPlacesUnderPaintedHeadings) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::columns_test

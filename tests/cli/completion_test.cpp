@@ -6,7 +6,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::completion_test {
 namespace {
 
 using Words = std::set<std::string>;
@@ -152,4 +152,4 @@ TEST_F(Manual, LiesInOneFileAVerbAndIsSoundRoff) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::completion_test

@@ -8,7 +8,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::corpus_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,4 +97,4 @@ TEST_F(CorpusVerbs, ScoreOfAllCasesIsZeroAndOfSomeThree) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::corpus_test

@@ -6,7 +6,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::curve_test {
 namespace {
 
 class TrainCurve : public InFolder {
@@ -83,4 +83,4 @@ TEST_F(TrainCurve, NeedsAFileOfItsOwnBeforeAnyWork) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::curve_test

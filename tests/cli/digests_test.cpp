@@ -15,7 +15,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::digests_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -90,4 +90,4 @@ TEST_P(Digests, OfATraceIsWhatItWas) {
 INSTANTIATE_TEST_SUITE_P(All, Digests, testing::ValuesIn(rows()));
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::digests_test

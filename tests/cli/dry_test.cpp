@@ -4,7 +4,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::dry_test {
 namespace {
 
 nlohmann::json dry(const std::string& words) {
@@ -61,4 +61,4 @@ TEST(DryPipeline, OptionsAreRefusedWhereNobodyWaits) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::dry_test

@@ -10,7 +10,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -200,4 +200,4 @@ TEST_F(Files, WhatAKilledWriterLeftIsNamedByTheNext) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::files_test

@@ -6,7 +6,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/traces.hpp"
 
-namespace plumb {
+namespace plumb::foreign_replay_test {
 namespace {
 
 using nlohmann::json;
@@ -118,4 +118,4 @@ TEST_F(ForeignReplay, RefusesWhatNoOperationIs) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::foreign_replay_test

@@ -6,7 +6,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/traces.hpp"
 
-namespace plumb {
+namespace plumb::foreign_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -256,4 +256,4 @@ TEST_F(Foreign, InspectSaysWhatIsInATraceAndWhatIsWrongWithIt) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::foreign_test

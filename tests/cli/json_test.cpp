@@ -7,7 +7,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::json_test {
 namespace {
 
 using nlohmann::json;
@@ -194,4 +194,4 @@ TEST_F(Json, OfTwoRecipesHasBoth) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::json_test

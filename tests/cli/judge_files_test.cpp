@@ -4,7 +4,7 @@
 
 #include "tests/cli/judging.hpp"
 
-namespace plumb {
+namespace plumb::judge_files_test {
 namespace {
 
 class JudgeTakes : public Judging {};
@@ -133,4 +133,4 @@ TEST_F(JudgeTakes, TakesTheCardOfAFile) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::judge_files_test

@@ -4,7 +4,7 @@
 
 #include "tests/cli/judging.hpp"
 
-namespace plumb {
+namespace plumb::judge_test {
 namespace {
 
 class Judge : public Judging {};
@@ -204,4 +204,4 @@ TEST_F(Judge, TakesTheOtherModes) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::judge_test

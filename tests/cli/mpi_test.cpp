@@ -13,7 +13,7 @@
 #include "tests/support/rooms.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::mpi_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -180,4 +180,4 @@ INSTANTIATE_TEST_SUITE_P(On, Mpi,
                          });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::mpi_test

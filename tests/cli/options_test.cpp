@@ -4,7 +4,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::options_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -217,4 +217,4 @@ TEST_F(Options, ExitCodesOfAVerdictStandWhereTheyApply) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::options_test

@@ -6,7 +6,7 @@
 #include "paper_repro/claim.hpp"
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::paper_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -90,4 +90,4 @@ TEST_F(Paper, ExplainsItsWordsInItsHelp) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::paper_test

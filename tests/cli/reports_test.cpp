@@ -6,7 +6,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace plumb {
+namespace plumb::reports_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -120,4 +120,4 @@ TEST_F(Reports, OfHtmlAreUsedInABrowser) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::reports_test

@@ -12,7 +12,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::results_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,4 +129,4 @@ TEST_F(Results, TimeIsUpWhileWeightsAreTrained) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::results_test

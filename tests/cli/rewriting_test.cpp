@@ -5,7 +5,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::rewriting_test {
 namespace {
 
 class RewrittenTraces : public InFolder {
@@ -117,4 +117,4 @@ TEST_F(RewrittenTraces, AreMadeByCatch) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::rewriting_test

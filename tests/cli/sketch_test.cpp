@@ -4,7 +4,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/support/traces.hpp"
 
-namespace plumb {
+namespace plumb::sketch_test {
 namespace {
 
 class SketchVerb : public InFolder {
@@ -82,4 +82,4 @@ TEST_F(SketchVerb, SaysWhatItCannotDo) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::sketch_test

@@ -8,7 +8,7 @@
 #include "tests/support/rooms.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::verbs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -364,4 +364,4 @@ TEST_F(Cli, RunWithAnUnknownCommandIsTrouble) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::verbs_test

@@ -11,7 +11,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::backends_test {
 namespace {
 
 using Case = std::tuple<const Backend*, const char*, const char*>;  // family, recipe
@@ -62,4 +62,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::backends_test

@@ -8,7 +8,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::benign_test {
 namespace {
 
 using Benign = std::tuple<AddingOrder, const char*, const char*>;  // recipe, layout
@@ -58,4 +58,4 @@ INSTANTIATE_TEST_SUITE_P(Of, OtherOrders,
                          });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::benign_test

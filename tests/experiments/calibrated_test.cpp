@@ -12,7 +12,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::calibrated_test {
 namespace {
 
 class Calibrated : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
@@ -65,4 +65,4 @@ INSTANTIATE_TEST_SUITE_P(Of, Calibrated,
                          });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::calibrated_test

@@ -5,16 +5,12 @@
 
 #include "experiments/trial.hpp"
 #include "model/plan/rewriting.hpp"
+#include "tests/support/bugs.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb::injectors {
-// Prints a parameter of GoogleTest by name, instead of its address.
-static void PrintTo(const Bug* bug, std::ostream* out) { *out << bug->id; }
-}  // namespace plumb::injectors
-
-namespace plumb {
+namespace plumb::catch_test {
 
 namespace {
 
@@ -74,4 +70,4 @@ INSTANTIATE_TEST_SUITE_P(Of, Catch, testing::ValuesIn(all_bugs().begin(), all_bu
                          });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::catch_test

@@ -7,7 +7,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::choices_test {
 namespace {
 
 struct Case {
@@ -39,4 +39,4 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"llama+latent=12+shared_key=4", "bf16", "cp2:ring,tp2"}));
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::choices_test

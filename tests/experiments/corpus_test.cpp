@@ -17,7 +17,7 @@
 #include "trace/store/json.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::corpus_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -325,4 +325,4 @@ TEST_F(Scores, RefuseWhatIsNoVerdictOfTheCorpus) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::corpus_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::costs_test {
 namespace {
 
 // Ten points; the ends of the healthy runs have mean 2.1 and deviation 0.1.
@@ -81,4 +81,4 @@ TEST(Costs, RatesJudgeHealthyRunsByTheOthers) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::costs_test

@@ -6,12 +6,14 @@
 #include "tests/support/rooms.hpp"
 #include "trace/store/disk.hpp"
 
-namespace plumb {
-namespace experiments {
+namespace plumb::experiments {
 void PrintTo(const Saved& saved, std::ostream* out) { *out << saved.name; }
-}  // namespace experiments
+}  // namespace plumb::experiments
+
+namespace plumb::crash_test {
 namespace {
 
+using experiments::Tree;
 using Kind = DiskStep::Kind;
 
 std::set<Tree> states_of(const std::vector<DiskStep>& steps) {
@@ -107,4 +109,4 @@ std::string name_of_saved(const testing::TestParamInfo<Saved>& saved) { return s
 INSTANTIATE_TEST_SUITE_P(Each, WhatIsSaved, testing::ValuesIn(all_saved()), name_of_saved);
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::crash_test

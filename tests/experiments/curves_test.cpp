@@ -7,7 +7,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::curves_test {
 namespace {
 
 // Widths 0, 1, 1, 1; 101 high, so that a pixel is 0.202.
@@ -39,4 +39,4 @@ TEST(Curves, WiderBandsHideMore) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::curves_test

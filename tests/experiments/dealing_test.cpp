@@ -7,7 +7,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::dealing_test {
 namespace {
 
 using Keys = std::vector<std::string>;
@@ -45,4 +45,4 @@ TEST(Dealing, KeysThatShareNothingGoRoundTheRanks) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::dealing_test

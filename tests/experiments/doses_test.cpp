@@ -7,7 +7,7 @@
 #include "experiments/said.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::doses_test {
 namespace {
 
 const Ranked seen{true, 9}, missed{false, 0.5};
@@ -82,4 +82,4 @@ TEST(Doses, EachKindOfTensorHasAFaultOfEachKind) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::doses_test

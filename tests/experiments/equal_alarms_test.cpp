@@ -6,7 +6,7 @@
 #include "experiments/equal_alarms.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::equal_alarms_test {
 namespace {
 
 Judgement healthy_of(double ratio) {
@@ -69,4 +69,4 @@ TEST(EqualAlarms, CellsOfATrialAreReadBack) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::equal_alarms_test

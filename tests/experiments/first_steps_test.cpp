@@ -9,7 +9,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
 
-namespace plumb {
+namespace plumb::first_steps_test {
 namespace {
 
 class FirstSteps : public testing::TestWithParam<const char*> {};
@@ -35,4 +35,4 @@ INSTANTIATE_TEST_SUITE_P(Of, FirstSteps, testing::Values("gpt", "llama"),
                          [](const auto& family) { return std::string(family.param); });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::first_steps_test

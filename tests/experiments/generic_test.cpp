@@ -9,7 +9,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::generic_test {
 namespace {
 
 Start small_start(const Needs& needs) {
@@ -60,4 +60,4 @@ INSTANTIATE_TEST_SUITE_P(Of, JointFaults, testing::ValuesIn(joints_of_faults()),
                          });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::generic_test

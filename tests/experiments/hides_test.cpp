@@ -5,7 +5,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::hides_test {
 namespace {
 
 struct Hidden {
@@ -113,4 +113,4 @@ TEST(HidesInOneSequence, GradientReadInAnotherOrder) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::hides_test

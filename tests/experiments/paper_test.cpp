@@ -8,7 +8,7 @@
 #include "injectors/bug.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::paper_test {
 namespace {
 
 constexpr int in_table = 14;
@@ -50,4 +50,4 @@ TEST(Paper, HasNoBugBeyondItsTable) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::paper_test

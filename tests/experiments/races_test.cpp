@@ -6,15 +6,11 @@
 
 #include "experiments/trial.hpp"
 #include "model/joints/layout.hpp"
+#include "tests/support/bugs.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb::injectors {
-// Prints a parameter of GoogleTest by name, instead of its address.
-static void PrintTo(const Bug* bug, std::ostream* out) { *out << bug->id; }
-}  // namespace plumb::injectors
-
-namespace plumb {
+namespace plumb::races_test {
 
 namespace {
 
@@ -90,4 +86,4 @@ INSTANTIATE_TEST_SUITE_P(Of, Races, testing::ValuesIn(races()), [](const auto& b
 });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::races_test

@@ -10,7 +10,7 @@
 #include "experiments/experiment.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::rates_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -51,4 +51,4 @@ TEST(Rates, AreOfTheCommittedRows) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::rates_test

@@ -8,8 +8,10 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::said_test {
 namespace {
+
+using experiments::module_of;
 
 TEST(ModuleOf, IsTheIdWithoutMicroBatchParameterAndKind) {
   EXPECT_EQ(module_of("m0/final_norm.weight/wgrad"), "final_norm");
@@ -95,4 +97,4 @@ TEST(SaidBy, StructureAloneNamesItsOwnFirst) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::said_test

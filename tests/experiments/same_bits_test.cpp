@@ -8,7 +8,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::same_bits_test {
 namespace {
 
 const Planted nothing{[](Joints&, const Config&) {}};
@@ -59,4 +59,4 @@ TEST(SameBits, ASignOfZeroIsAChange) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::same_bits_test

@@ -10,7 +10,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/report/report.hpp"
 
-namespace plumb {
+namespace plumb::scene_test {
 namespace {
 
 Start start_of_family(const char* family, const char* layout) {
@@ -109,4 +109,4 @@ TEST(LastScene, IsMadeAgainOnlyWhereAnotherIsAsked) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::scene_test

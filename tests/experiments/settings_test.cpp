@@ -8,7 +8,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::settings_test {
 namespace {
 
 Start trained_start(const std::string& model) {
@@ -60,4 +60,4 @@ TEST(SettingsOfALoadedState, AreTheCallersWhereTheWeightsDoNotDecide) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::settings_test

@@ -5,7 +5,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::signatures_test {
 namespace {
 
 struct Named {
@@ -45,4 +45,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::signatures_test

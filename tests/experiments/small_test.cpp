@@ -5,7 +5,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::small_test {
 namespace {
 
 Config tiny(int width) {
@@ -65,4 +65,4 @@ TEST(SmallStates, OfAnotherModelAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::small_test

@@ -12,7 +12,7 @@
 #include "tests/support/rooms.hpp"
 #include "trace/store/disk.hpp"
 
-namespace plumb {
+namespace plumb::table_test {
 namespace {
 
 class TableOnDisk : public testing::Test {
@@ -156,4 +156,4 @@ TEST(Table, CountsRowsThatShareCells) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::table_test

@@ -10,7 +10,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::training_test {
 namespace {
 
 Start small(int steps, std::vector<double>& losses) {
@@ -120,4 +120,4 @@ TEST(LateBugs, ShowFromTheSecondStepOn) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::training_test

@@ -15,7 +15,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::truncating_test {
 namespace {
 
 const Multiply& as_h100() {
@@ -93,4 +93,4 @@ TEST_P(Truncating, TwinsThatRoundToNearestAccuseIt) {
 INSTANTIATE_TEST_SUITE_P(Of, Truncating, testing::Values("gpt", "llama"));
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::truncating_test

@@ -15,7 +15,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::cast_product_test {
 namespace {
 
 using Scaled = CastRule::Scaled;
@@ -481,4 +481,4 @@ TEST(CastOperand, HoldsTheNumbersOfTheOperationsThatCast) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::cast_product_test

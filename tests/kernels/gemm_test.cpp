@@ -16,7 +16,7 @@ namespace plumb::kernels {
 static void PrintTo(const Backend* backend, std::ostream* out) { *out << backend->name; }
 }  // namespace plumb::kernels
 
-namespace plumb {
+namespace plumb::gemm_test {
 
 namespace {
 
@@ -140,4 +140,4 @@ INSTANTIATE_TEST_SUITE_P(On, Gemm, testing::ValuesIn(all_backends().begin(), all
                          [](const auto& backend) { return std::string(backend.param->name); });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::gemm_test

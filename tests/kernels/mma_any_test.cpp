@@ -18,7 +18,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::mma_any_test {
 namespace {
 
 Mma chain(const Format& input) { return find_machine("h100")->mma(input).value(); }
@@ -197,4 +197,4 @@ TEST(ProductOfBf16, IsTheUnitsOfFiniteNumbersOfBf16Alone) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::mma_any_test

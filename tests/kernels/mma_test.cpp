@@ -15,7 +15,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::mma_test {
 namespace {
 
 Mma unit_of(const char* machine, const Format& input, int promoted_after = 0) {
@@ -395,4 +395,4 @@ TEST(Mma, RefusesWhatIsNoUnit) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::mma_test

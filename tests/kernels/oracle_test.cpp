@@ -18,7 +18,7 @@
 #include "number/encoding.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::oracle_test {
 namespace {
 
 constexpr std::size_t kinds = 9;
@@ -288,4 +288,4 @@ TEST(Oracle, NoticesAnotherUnit) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::oracle_test

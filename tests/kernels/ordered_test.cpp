@@ -16,7 +16,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::ordered_test {
 namespace {
 
 const std::vector<std::string> all_orders{
@@ -379,4 +379,4 @@ TEST(ToleranceOn, RefusesByName) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::ordered_test

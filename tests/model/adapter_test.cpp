@@ -8,7 +8,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::adapter_test {
 namespace {
 
 Values step_of(const Training& run, const Values& leaves) {
@@ -69,4 +69,4 @@ TEST(IdleLayers, ThatLeaveNoLayerOrNoHistoryAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::adapter_test

@@ -9,7 +9,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::arrivals_test {
 namespace {
 
 using Told = std::map<std::pair<std::string, Way>, int>;  // by axis and way
@@ -76,4 +76,4 @@ TEST(Tensors, AreRecordedAndUsedAsTheJointLeavesThem) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::arrivals_test

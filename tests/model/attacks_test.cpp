@@ -11,7 +11,7 @@
 #include "trace/check.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::attacks_test {
 namespace {
 
 // A text for every outcome: "pass", "finding", "nothing could fail", or why it was refused.
@@ -130,4 +130,4 @@ INSTANTIATE_TEST_SUITE_P(All, Attacks,
                                          "pp2,dp2,zero1,recompute", "cp2:ulysses"));
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::attacks_test

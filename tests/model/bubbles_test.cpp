@@ -11,8 +11,10 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::bubbles_test {
 namespace {
+
+using model::Task;
 
 // Times are sums of fewer than 2^14 rounded terms here.
 constexpr double rounding = 0x1p-38;
@@ -124,4 +126,4 @@ TEST(Bubbles, TheLargestProductIsAShareOfItsLayer) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::bubbles_test

@@ -7,7 +7,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::dry_test {
 namespace {
 
 template <class T>
@@ -85,4 +85,4 @@ TEST(Dry, ALatentHasSumsOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::dry_test

@@ -12,7 +12,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::exact_test {
 namespace {
 
 const std::set<std::string> linear_ops{
@@ -74,4 +74,4 @@ INSTANTIATE_TEST_SUITE_P(Of, ExactArithmetic,
                                           testing::Values("fp32", "bf16", "fp8-current")));
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::exact_test

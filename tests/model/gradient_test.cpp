@@ -7,7 +7,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::gradient_test {
 namespace {
 
 using Wide = ValuesOf<double>;
@@ -82,4 +82,4 @@ INSTANTIATE_TEST_SUITE_P(Of, Gradients,
                                          "gpt-moe+capacity=0.7", "gpt+mtp+documents=3"));
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::gradient_test

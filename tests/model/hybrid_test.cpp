@@ -9,7 +9,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
 
-namespace plumb {
+namespace plumb::hybrid_test {
 namespace {
 
 class Hybrid : public testing::TestWithParam<const char*> {
@@ -38,4 +38,4 @@ TEST_P(Hybrid, AShareOfAllRanksIsSeen) {
 INSTANTIATE_TEST_SUITE_P(Of, Hybrid, testing::Values("dp4,zero1:2", "dp4,zero2:2", "dp4,zero3:2"));
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::hybrid_test

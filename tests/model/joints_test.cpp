@@ -14,7 +14,7 @@
 #include "trace/check.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::joints_test {
 namespace {
 
 struct LeftOut {
@@ -135,4 +135,4 @@ INSTANTIATE_TEST_SUITE_P(Of, Decisions, testing::ValuesIn(all),
                          [](const auto& of) { return std::string(of.param.name); });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::joints_test

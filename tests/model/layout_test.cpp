@@ -8,7 +8,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::layout_test {
 namespace {
 
 TEST(Layout, ReadsItsGrammar) {
@@ -124,4 +124,4 @@ TEST(Mesh, NeighboursAreTensorParallel) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::layout_test

@@ -14,7 +14,7 @@
 #include "trace/execute.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::one_rank_test {
 namespace {
 
 class Promise : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
@@ -278,4 +278,4 @@ INSTANTIATE_TEST_SUITE_P(OfLatents, Promise,
                          name_of_both);
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::one_rank_test

@@ -13,7 +13,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::overlap_test {
 namespace {
 
 TEST(Overlap, StepsOfALaneHappenInOrderAndAtTheLatestForWhoWaits) {
@@ -204,4 +204,4 @@ INSTANTIATE_TEST_SUITE_P(Waits, Missing,
                          [](const auto& of) { return of.param.name; });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::overlap_test

@@ -11,7 +11,7 @@
 #include "trace/check.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::padding_test {
 namespace {
 
 // Three ranks divide hardly any size.
@@ -53,4 +53,4 @@ INSTANTIATE_TEST_SUITE_P(Of, Padding,
                                          "dp3,zero3,overlap:2"));
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::padding_test

@@ -15,7 +15,7 @@
 #include "trace/execute.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::plain_layers_test {
 namespace {
 
 // Three layers, of which the casts leave out the first and the last.
@@ -126,4 +126,4 @@ TEST(PlainLayersOfAModel, MayBeAllOfThem) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::plain_layers_test

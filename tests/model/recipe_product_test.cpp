@@ -6,7 +6,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::recipe_product_test {
 namespace {
 
 TEST(RecipeProduct, TakesTheOperandsOfItsProduct) {
@@ -58,4 +58,4 @@ TEST(RecipeProduct, IsNamed) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::recipe_product_test

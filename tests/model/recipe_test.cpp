@@ -14,7 +14,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::recipe_test {
 namespace {
 
 std::string refused(const std::string& text) {
@@ -381,4 +381,4 @@ TEST(Recipe, DiffersInWordsWhereItDiffers) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::recipe_test

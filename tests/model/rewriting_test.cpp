@@ -17,7 +17,7 @@
 #include "trace/check.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::rewriting_test {
 namespace {
 
 Start small_start(const std::string& model, const std::string& recipe, const std::string& layout,
@@ -333,4 +333,4 @@ TEST(PerturbedRewrittenRun, MovesWhatModulesTakeIn) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::rewriting_test

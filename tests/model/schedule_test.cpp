@@ -6,8 +6,10 @@
 
 #include <map>
 
-namespace plumb {
+namespace plumb::schedule_test {
 namespace {
+
+using model::Task;
 
 using Key = std::tuple<bool, int, int>;
 
@@ -83,4 +85,4 @@ TEST(Schedule, InterleavedStagesHoldNoMoreThanFollow) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::schedule_test

@@ -12,7 +12,7 @@
 #include "trace/execute.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::settings_test {
 namespace {
 
 // A family with settings, and layouts.
@@ -318,4 +318,4 @@ TEST(Dropout, DrawsAnotherMaskForEachModuleMicroBatchStepAndSeed) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::settings_test

@@ -6,7 +6,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::shards_test {
 namespace {
 
 struct Recorded {
@@ -120,4 +120,4 @@ INSTANTIATE_TEST_SUITE_P(All, DamagedRecord,
                                          "pp2,dp2,zero1,recompute", "cp2:ulysses,dp2"));
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::shards_test

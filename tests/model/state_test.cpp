@@ -11,7 +11,7 @@
 #include "trace/execute.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::state_test {
 namespace {
 
 TEST(State, DependsOnSeedAndNameAlone) {
@@ -154,4 +154,4 @@ TEST(State, AStepThatIsNotTracedLeavesTheSameToTheNextAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::state_test

@@ -13,7 +13,7 @@
 #include "trace/merge.hpp"
 #include "trace/replay.hpp"
 
-namespace plumb {
+namespace plumb::stochastic_results_test {
 namespace {
 
 Start start_of_small(const std::string& family, const std::string& layout) {
@@ -119,4 +119,4 @@ TEST(StochasticResults, BoundingEvaluationHasOneBitLess) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::stochastic_results_test

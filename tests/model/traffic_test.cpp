@@ -10,7 +10,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::traffic_test {
 namespace {
 
 // By axis and how: calls and numbers of one rank; a call of one number does not count.
@@ -192,4 +192,4 @@ TEST(TrafficOfExperts, IsWhatExpertParallelRanksSendTogether) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::traffic_test

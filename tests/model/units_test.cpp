@@ -8,7 +8,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::units_test {
 namespace {
 
 TEST(Units, AFractionIsTheNumberThatItsFormerUnitMade) {
@@ -79,4 +79,4 @@ TEST(Units, OlderManifestsSayTheSame) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::units_test

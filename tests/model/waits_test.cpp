@@ -11,7 +11,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::waits_test {
 namespace {
 
 // Pieces that take `length` and refuse where less is left.
@@ -110,4 +110,4 @@ TEST(Waits, ChangeNoBitOfARun) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::waits_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-namespace plumb {
+namespace plumb::ars_test {
 namespace {
 
 // Known answers published with Random123 (kat_vectors, ars4x32 10): counter, key.
@@ -66,4 +66,4 @@ TEST(Ars, DrawsEachBitHalfOfTheTime) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::ars_test

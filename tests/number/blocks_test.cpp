@@ -10,7 +10,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::blocks_test {
 namespace {
 
 Tensor normal(std::size_t rows, std::size_t cols, const char* kind = "plain") {
@@ -183,4 +183,4 @@ TEST(Blocks, LeaveAloneWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::blocks_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::catalogue_test {
 namespace {
 
 struct Fruit {
@@ -37,4 +37,4 @@ TEST(ACatalogue, AnswersAnUnknownName) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::catalogue_test

@@ -13,13 +13,10 @@
 
 #include "number/outcome.hpp"
 #include "number/rounding.hpp"
+#include "tests/support/printing.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
-
-// Prints a parameter of GoogleTest by name, instead of its bytes.
-static void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
-
+namespace plumb::encoding_test {
 namespace {
 
 bool same(double a, double b) {
@@ -103,4 +100,4 @@ TEST(Encoding, RefusesWhatItCannotHold) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::encoding_test

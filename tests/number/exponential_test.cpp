@@ -13,7 +13,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::exponential_test {
 namespace {
 
 constexpr double claim = 0.5 + 0x1p-16;  // ulp
@@ -75,4 +75,4 @@ TEST(Exponential, IsTheSameInALoopAsAlone) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::exponential_test

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace plumb {
+namespace plumb::format_test {
 namespace {
 
 TEST(Format, NamesLeadToTheirRowAndBack) {
@@ -42,4 +42,4 @@ TEST(Format, TheUlpIsTheGapAbove) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::format_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace plumb {
+namespace plumb::matrix_test {
 namespace {
 
 TEST(Matrix, IsZeroUnlessItIsToBeWritten) {
@@ -47,4 +47,4 @@ TEST(Matrix, GrowsByValues) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::matrix_test

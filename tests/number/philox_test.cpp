@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-namespace plumb {
+namespace plumb::philox_test {
 namespace {
 
 // Known answers published with Random123 (kat_vectors, philox4x32 10 and philox4x32 7).
@@ -52,4 +52,4 @@ TEST(Philox, KeysOfNamesDiffer) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::philox_test

@@ -8,7 +8,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::product_test {
 namespace {
 
 template <class T>
@@ -101,4 +101,4 @@ TEST(Product, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::product_test

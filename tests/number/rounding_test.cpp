@@ -12,13 +12,10 @@
 #include "bounds/proof/exact.hpp"
 #include "number/philox.hpp"
 #include "tests/support/effort.hpp"
+#include "tests/support/printing.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
-
-// Prints a parameter of GoogleTest by name, instead of its bytes.
-static void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
-
+namespace plumb::rounding_test {
 namespace {
 
 // All non-negative finite numbers of the format, in order.
@@ -247,4 +244,4 @@ TEST(StochasticRounding, IsTheSameHoweverAnArrayIsSharded) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::rounding_test

@@ -10,7 +10,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::rows_test {
 namespace {
 
 TEST(Rows, ExponentialsHaveARelativeErrorBelowTheirClaim) {
@@ -74,4 +74,4 @@ TEST(Rows, SumsOfFp32RunInOrderAndThoseOfFp64TakeEveryTerm) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::rows_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumb {
+namespace plumb::words_test {
 namespace {
 
 const std::vector<std::string> verbs{"demo", "bugs",  "catch",   "train",   "check", "localize",
@@ -35,4 +35,4 @@ TEST(Words, WhatIsSaidNamesOneOrAll) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::words_test

@@ -14,7 +14,7 @@
 #include "tests/support/rooms.hpp"
 #include "trace/selection.hpp"
 
-namespace plumb {
+namespace plumb::claims_test {
 namespace {
 
 std::string text_of(const std::string& file) {
@@ -229,4 +229,4 @@ TEST(Evidence, RefusesColumnsAndNumbersThatAreNone) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::claims_test

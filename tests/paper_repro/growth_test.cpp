@@ -8,7 +8,7 @@
 #include "number/philox.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::growth_test {
 namespace {
 
 using Series = std::vector<std::pair<double, double>>;
@@ -60,4 +60,4 @@ TEST(Epsilon, OfEightBitsIsThatOfBf16) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::growth_test

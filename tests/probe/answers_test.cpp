@@ -14,7 +14,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::answers_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -208,4 +208,4 @@ TEST_F(KeptAnswers, HaveOneWriter) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::answers_test

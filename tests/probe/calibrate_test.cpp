@@ -9,7 +9,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::calibrate_test {
 namespace {
 
 std::string fact_of(const Calibration& found, const std::string& name) {
@@ -166,4 +166,4 @@ TEST(Calibrate, ValidationSeesAFactThatWasChanged) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::calibrate_test

@@ -12,7 +12,7 @@
 #include "probe/calibrate.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::casts_test {
 namespace {
 
 template <class F>
@@ -98,4 +98,4 @@ TEST(Casts, AreObservedWhereTheSubjectHasThem) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::casts_test

@@ -7,7 +7,7 @@
 #include "number/rounding.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::collective_test {
 namespace {
 
 using Algorithm = Collective::Algorithm;
@@ -114,4 +114,4 @@ TEST(Collectives, NonsenseIsNotKnown) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::collective_test

@@ -10,7 +10,7 @@
 #include "probe/outside.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::cuda_test {
 namespace {
 
 bool find_usable(std::string_view name) {
@@ -135,4 +135,4 @@ TEST(CublasLtPlugIn, IsBuiltWhereCublasLtIs) { GTEST_SKIP() << "built without cu
 #endif
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::cuda_test

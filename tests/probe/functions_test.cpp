@@ -11,7 +11,7 @@
 #include "probe/calibrate.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::functions_test {
 namespace {
 
 const KnownFunction& known(const std::string& name) {
@@ -125,4 +125,4 @@ TEST(Functions, BecomeFactsOfTheCard) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::functions_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::masked_test {
 namespace {
 
 TEST(Masked, SumsGiveTheirTree) {
@@ -96,4 +96,4 @@ TEST(Masked, ElementsOfSeveralOrdersAreToldApart) {
 TEST(Masked, ShortRangesGiveNoTree) { EXPECT_FALSE(tree_of(subject_of(Emulated{}, e2m1), 8)); }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::masked_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::orders_test {
 namespace {
 
 const std::vector<std::size_t> lengths{1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 33, 48, 64, 100};
@@ -68,4 +68,4 @@ TEST(Orders, StepsOfAMatrixUnitAreFound) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::orders_test

@@ -10,7 +10,7 @@
 #include "probe/calibrate.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::outside_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -141,4 +141,4 @@ TEST_F(Script, ThatWritesAnotherShapeIsRefused) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::outside_test

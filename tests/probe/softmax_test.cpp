@@ -10,7 +10,7 @@
 #include "probe/triples.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::softmax_test {
 namespace {
 
 Emulated sums_in(const std::string& text, Rounding how = Rounding::nearest_even) {
@@ -133,4 +133,4 @@ TEST(Softmax, NoOtherTreeAnswersTheQuestionsOfATree) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::softmax_test

@@ -9,7 +9,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::special_test {
 namespace {
 
 std::string observed(const Subject& subject) {
@@ -49,4 +49,4 @@ TEST(Special, WhatIsSaturatedOrLostIsNamed) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::special_test

@@ -8,7 +8,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::sums_test {
 namespace {
 
 Emulated sums_in(const std::string& text, Rounding how = Rounding::nearest_even) {
@@ -169,4 +169,4 @@ TEST(Sums, OfHiddenDevicesAreNotMistaken) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::sums_test

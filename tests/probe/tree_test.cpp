@@ -8,7 +8,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb::probe {
+namespace plumb::probe::tree_test {
 namespace {
 
 // The size of the smallest part of a tree that holds both products.
@@ -125,4 +125,4 @@ TEST(Tree, LongOnesAreShortened) {
 }
 
 }  // namespace
-}  // namespace plumb::probe
+}  // namespace plumb::probe::tree_test

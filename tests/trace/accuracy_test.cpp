@@ -5,7 +5,7 @@
 
 #include "tests/support/twin_traces.hpp"
 
-namespace plumb {
+namespace plumb::accuracy_test {
 namespace {
 
 using AgainstABetterRun = WithTwinTraces;
@@ -58,4 +58,4 @@ TEST_F(AgainstABetterRun, IsOfTheSameStepSettingsAndData) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::accuracy_test

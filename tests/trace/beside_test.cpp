@@ -9,7 +9,7 @@
 #include "number/philox.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::beside_test {
 namespace {
 
 // Of tensors that are rounded otherwise by one number each: all by the same (`together`), or each by
@@ -78,4 +78,4 @@ TEST(Beside, OfTwinsThatAreAlikeIsCountedInLastBits) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::beside_test

@@ -12,7 +12,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
 
-namespace plumb {
+namespace plumb::boundaries_test {
 namespace {
 
 const Extent to_gradients{Phase::reduce};
@@ -255,4 +255,4 @@ TEST(Boundaries, ThatNoRoundingExplainsAreFoundByReplay) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::boundaries_test

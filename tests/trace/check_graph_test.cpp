@@ -8,7 +8,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::check_graph_test {
 namespace {
 
 Graph sound() {
@@ -81,4 +81,4 @@ TEST(CheckGraph, AcceptsEveryPlan) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::check_graph_test

@@ -12,7 +12,7 @@
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::check_test {
 namespace {
 
 class Verdicts : public testing::Test {
@@ -247,4 +247,4 @@ TEST_F(Verdicts, RulesNeedWhatTheyNeed) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::check_test

@@ -15,7 +15,7 @@
 #include "trace/levels.hpp"
 #include "trace/report/report.hpp"
 
-namespace plumb {
+namespace plumb::clip_test {
 namespace {
 
 Tensor times(Tensor x, float factor, const Format& format) {
@@ -485,4 +485,4 @@ TEST_F(Clips, ThatAreWrongSinceOneGradientIsAreNotToBlame) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::clip_test

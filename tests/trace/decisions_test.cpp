@@ -10,7 +10,7 @@
 #include "trace/decisions.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::decisions_test {
 namespace {
 
 struct Runs {
@@ -98,4 +98,4 @@ TEST(Decisions, AreCountedGivenThoseBefore) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::decisions_test

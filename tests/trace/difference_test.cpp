@@ -17,7 +17,7 @@
 #include "tests/support/tensors.hpp"
 #include "trace/joint.hpp"
 
-namespace plumb {
+namespace plumb::difference_test {
 namespace {
 
 // Counts in steps of nextafter, one by one: slow and beyond doubt.
@@ -197,7 +197,7 @@ std::vector<Shard> by_columns(const Tensor& x, std::size_t ranks) {
 Whole joined(const Tensor& x, const std::vector<Shard>& shards) {
   std::vector<OfRank> of_ranks;
   for (std::size_t r = 0; r < shards.size(); ++r) of_ranks.push_back({r, &shards[r]});
-  return {x.rows, x.cols, std::make_shared<Joint>("x", std::move(of_ranks), shards.size())};
+  return {x.rows, x.cols, std::make_shared<trace::Joint>("x", std::move(of_ranks), shards.size())};
 }
 
 TEST(Difference, OfShardsByColumnsHasTheSameBits) {
@@ -274,4 +274,4 @@ TEST(Difference, KnowsTheAngle) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::difference_test

@@ -23,7 +23,7 @@ extern "C" int fsync(int file) {
   return static_cast<int>(syscall(SYS_fsync, file));
 }
 
-namespace plumb {
+namespace plumb::disk_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -124,4 +124,4 @@ TEST_F(Disk, IsRecordedByOneAtATime) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::disk_test

@@ -8,7 +8,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::execute_test {
 namespace {
 
 const Extent to_gradients{Phase::reduce};
@@ -114,4 +114,4 @@ TEST(Draw, IsTheSameInEveryMicroBatch) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::execute_test

@@ -13,7 +13,7 @@
 #include <cmath>
 #include <random>
 
-namespace plumb {
+namespace plumb::families_test {
 namespace {
 
 using tests::healthy;
@@ -230,4 +230,4 @@ TEST(Fitted, TailsAreThoseOfTheSample) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::families_test

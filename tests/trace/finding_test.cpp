@@ -7,7 +7,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::finding_test {
 namespace {
 
 Finding by_twins(const char* id, double p) {
@@ -45,4 +45,4 @@ TEST(Blame, IsFirstOfWhatIsWrongByItself) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::finding_test

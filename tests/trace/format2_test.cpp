@@ -17,7 +17,7 @@
 #include "trace/merge.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::format2_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -487,4 +487,4 @@ TEST(Format2Page, HasARowForEachFieldOfTheSchemas) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::format2_test

@@ -9,7 +9,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::given_test {
 namespace {
 
 template <class T>
@@ -98,4 +98,4 @@ TEST(GivenInMemory, RefusesInOneSentence) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::given_test

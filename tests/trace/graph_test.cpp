@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumb {
+namespace plumb::graph_test {
 namespace {
 
 TEST(KindOf, ForgetsMicroBatchAndLayer) {
@@ -50,4 +50,4 @@ TEST(Leaves, AreWhatNoNodeMakes) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::graph_test

@@ -14,7 +14,7 @@
 #include "number/outcome.hpp"
 #include "trace/store/carried.hpp"
 
-namespace plumb {
+namespace plumb::hands_test {
 namespace {
 
 // Processes on threads.
@@ -180,4 +180,4 @@ TEST(Carried, SamplesAreWhatTheyWere) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::hands_test

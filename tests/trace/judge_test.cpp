@@ -12,7 +12,7 @@
 #include "tests/support/tensors.hpp"
 #include "trace/judge/pieces.hpp"
 
-namespace plumb {
+namespace plumb::judge_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -221,4 +221,4 @@ TEST_F(JudgeFiles, AMatrixUnitMultipliesOneFormat) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::judge_test

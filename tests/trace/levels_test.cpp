@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace plumb {
+namespace plumb::levels_test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -68,4 +68,4 @@ TEST(Levels, RefuseWhatIsOutsideTheirDomain) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::levels_test

@@ -14,7 +14,7 @@
 #include "tests/support/twin_traces.hpp"
 #include "trace/report/report.hpp"
 
-namespace plumb {
+namespace plumb::loss_test {
 namespace {
 
 // A loss written by hand, as programs do it: in FP32, rounded once at the end.
@@ -276,4 +276,4 @@ TEST_F(Losses, AreNotJudgedWhereTheReferenceHasAnother) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::loss_test

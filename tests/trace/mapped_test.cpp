@@ -12,7 +12,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/tensors.hpp"
 
-namespace plumb {
+namespace plumb::mapped_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -86,4 +86,4 @@ TEST_F(MappedNumbers, OfAFileThatCannotBeMappedAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::mapped_test

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-namespace plumb {
+namespace plumb::merge_test {
 namespace {
 
 Tensor filled(std::size_t rows, std::size_t cols, float value) { return {rows, cols, value}; }
@@ -117,4 +117,4 @@ TEST(Merge, FindsWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::merge_test

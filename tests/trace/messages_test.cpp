@@ -11,7 +11,7 @@
 #include "tests/support/tensors.hpp"
 #include "trace/message_parts.hpp"
 
-namespace plumb {
+namespace plumb::messages_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -272,4 +272,4 @@ TEST_F(Messages, RecordsThatAreNoneAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::messages_test

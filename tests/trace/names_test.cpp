@@ -10,7 +10,7 @@
 #include "tests/support/rooms.hpp"
 #include "trace/store/overriding.hpp"
 
-namespace plumb {
+namespace plumb::names_test {
 namespace {
 
 using Names = std::vector<std::pair<std::string, std::vector<std::string>>>;
@@ -80,4 +80,4 @@ TEST(NamesOfOthers, AreMappedByEveryRule) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::names_test

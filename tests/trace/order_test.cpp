@@ -5,7 +5,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::order_test {
 namespace {
 
 using Ids = std::set<std::string>;
@@ -69,4 +69,4 @@ TEST(MaybeMadeFrom, IsNothingOfTheSameMoment) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::order_test

@@ -12,7 +12,7 @@
 #include "trace/merge.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::overrides_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -163,4 +163,4 @@ TEST_F(Override, OfVersion1AreRefused) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::overrides_test

@@ -8,7 +8,7 @@
 #include "trace/report/report.hpp"
 #include "trace/settle.hpp"
 
-namespace plumb {
+namespace plumb::partial_promise_test {
 namespace {
 
 bool all(const std::string&) { return true; }
@@ -263,4 +263,4 @@ TEST_F(PartialPromises, AccountForARowOnlyIfTheyDoForAllItIsMadeFrom) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::partial_promise_test

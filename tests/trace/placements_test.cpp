@@ -6,8 +6,10 @@
 #include "tests/support/rooms.hpp"
 #include "trace/placements/dims.hpp"
 
-namespace plumb {
+namespace plumb::placements_test {
 namespace {
+
+using trace::Sharding;
 
 TEST(Placements, OfDTensorCutAsItDoes) {  // 10 rows on 4 ranks: 3, 3, 3, 1; on 8: 2 each of five
   const Mesh mesh{{{"tp", 4}}};
@@ -142,4 +144,4 @@ TEST(Blocks, OutsideAreRefusedWithoutWrappingAround) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::placements_test

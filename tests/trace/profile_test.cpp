@@ -6,7 +6,7 @@
 #include "tests/support/rooms.hpp"
 #include "trace/where.hpp"
 
-namespace plumb {
+namespace plumb::profile_test {
 namespace {
 
 TEST(Profile, HasTheLargestOfEachBand) {
@@ -57,4 +57,4 @@ TEST(Profile, OfWhatIsNoNumberIsInfinite) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::profile_test

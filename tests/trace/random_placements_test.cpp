@@ -13,8 +13,10 @@
 #include "trace/merge.hpp"
 #include "trace/placements/dims.hpp"
 
-namespace plumb {
+namespace plumb::random_placements_test {
 namespace {
+
+using trace::Sharding;
 
 struct Array {
   Extents shape;
@@ -346,4 +348,4 @@ TEST(Placements, ThatAreWrongAreRefusedOrFoundByMergingOrDifferFromTheReference)
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::random_placements_test

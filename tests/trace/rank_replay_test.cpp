@@ -11,7 +11,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
-namespace plumb {
+namespace plumb::rank_replay_test {
 namespace {
 
 constexpr double any_time = std::numeric_limits<double>::infinity();
@@ -146,4 +146,4 @@ TEST(RankReplay, OtherTextIsRefused) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::rank_replay_test

@@ -9,7 +9,7 @@
 #include "trace/execute.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::replay_test {
 namespace {
 
 const auto all = [](const std::string&) { return true; };
@@ -191,4 +191,4 @@ TEST(Replay, SaysWhatItCouldNotJudgeAndWhy) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::replay_test

@@ -6,7 +6,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::selection_test {
 namespace {
 
 TEST(Selection, ChoosesSkipsAndTakesAllByDefault) {
@@ -50,4 +50,4 @@ TEST(Selection, NoExpressionHangsOrOverflows) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::selection_test

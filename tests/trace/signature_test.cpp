@@ -11,7 +11,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::signature_test {
 namespace {
 
 // A node of a run, with what it should hold.
@@ -190,4 +190,4 @@ TEST(Signature, NamesNoMistakeThatIsNotOneOfThese) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::signature_test

@@ -10,7 +10,7 @@
 #include "number/outcome.hpp"
 #include "trace/merge.hpp"
 
-namespace plumb {
+namespace plumb::sketch_test {
 namespace {
 
 constexpr std::size_t rows = 64, cols = 48;
@@ -174,4 +174,4 @@ TEST(Sketch, RefusesWhatLacksAShardThatItShouldHold) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::sketch_test

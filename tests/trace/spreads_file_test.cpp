@@ -9,7 +9,7 @@
 #include "number/outcome.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::spreads_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -73,4 +73,4 @@ TEST_F(SpreadsFile, AreOfOneModelRecipeAndLayout) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::spreads_file_test

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-namespace plumb {
+namespace plumb::spreads_test {
 namespace {
 
 using tests::healthy;
@@ -194,4 +194,4 @@ TEST(Nulls, RefuseTheScaleOfTensorsThatAreNoise) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::spreads_test

@@ -10,7 +10,7 @@
 
 #include "number/rounding.hpp"
 
-namespace plumb {
+namespace plumb::statistics_test {
 namespace {
 
 constexpr std::size_t at(Statistic s) { return static_cast<std::size_t>(s); }
@@ -211,4 +211,4 @@ TEST(Statistics, TheWorstElementBehindAnotherOneIsSeenWhereNothingErrs) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::statistics_test

@@ -16,7 +16,7 @@
 #include "trace/report/report.hpp"
 #include "trace/store/safetensors.hpp"
 
-namespace plumb {
+namespace plumb::store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -331,4 +331,4 @@ TEST(RecordBytes, OfAnotherKindAreAFailure) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::store_test

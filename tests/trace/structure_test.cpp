@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-namespace plumb {
+namespace plumb::structure_test {
 namespace {
 
 bool left_out_by(Tensor decision) {
@@ -37,4 +37,4 @@ TEST(LeftOut, IsNoStepWhoseDecisionHasNoOrManyNumbers) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::structure_test

@@ -9,8 +9,10 @@
 #include "trace/merge.hpp"
 #include "trace/trace.hpp"
 
-namespace plumb {
+namespace plumb::suggest_test {
 namespace {
+
+using trace::Sharding;
 
 const auto shard = Split::Kind::shard;
 const Mesh mesh{{{"pp", 2}, {"dp", 2}, {"tp", 2}}};
@@ -105,4 +107,4 @@ TEST(Suggest, RefusesWhatWouldTakeForever) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::suggest_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::tables_test {
 namespace {
 
 Verdict left_open() {
@@ -34,4 +34,4 @@ TEST(Tables, SayWhatWasNotJudgedOrIsUndecided) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::tables_test

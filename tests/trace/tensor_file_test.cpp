@@ -11,7 +11,7 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/tensors.hpp"
 
-namespace plumb {
+namespace plumb::tensor_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -186,4 +186,4 @@ TEST_F(TensorFiles, APlaceWithoutAFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::tensor_file_test

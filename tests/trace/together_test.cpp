@@ -10,7 +10,7 @@
 #include "trace/levels.hpp"
 #include "trace/report/report.hpp"
 
-namespace plumb {
+namespace plumb::together_test {
 namespace {
 
 // Of a gradient that is (1 + scale) of the reference's.
@@ -164,4 +164,4 @@ TEST_F(GradientsTogether, AreNotToldWhereOneStandsOut) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::together_test

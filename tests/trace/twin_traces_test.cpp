@@ -10,7 +10,7 @@
 #include "tests/support/twin_traces.hpp"
 #include "trace/report/report.hpp"
 
-namespace plumb {
+namespace plumb::twin_traces_test {
 namespace {
 
 using TwinTraces = WithTwinTraces;
@@ -326,4 +326,4 @@ TEST_F(TwinTraces, ThatAreNoneAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::twin_traces_test

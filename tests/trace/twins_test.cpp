@@ -14,7 +14,7 @@
 #include "trace/difference.hpp"
 #include "trace/execute.hpp"
 
-namespace plumb {
+namespace plumb::twins_test {
 namespace {
 
 const auto all = [](const std::string&) { return true; };
@@ -174,4 +174,4 @@ TEST(TwinsOfSumsOverTokens, LieAsFarFromEachOtherAsFromTheCandidate) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::twins_test

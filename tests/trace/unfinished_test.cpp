@@ -14,7 +14,7 @@
 #include "tests/support/rooms.hpp"
 #include "trace/store/read_file.hpp"
 
-namespace plumb {
+namespace plumb::unfinished_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,4 +98,4 @@ TEST_F(UnfinishedFiles, AreReadWholeOrRefusedWithoutWaiting) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::unfinished_test

@@ -8,7 +8,7 @@
 #include "trace/report/report.hpp"
 #include "trace/twin_traces.hpp"
 
-namespace plumb {
+namespace plumb::updates_test {
 namespace {
 
 using TwinTracesOfUpdates = WithTwinTraces;
@@ -98,4 +98,4 @@ TEST_F(TwinTracesOfUpdates, TellThatAnUpdateFollowsFromWhatIsFound) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::updates_test

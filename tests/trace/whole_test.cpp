@@ -12,7 +12,7 @@
 #include "trace/merge.hpp"
 #include "trace/pairs.hpp"
 
-namespace plumb {
+namespace plumb::whole_test {
 namespace {
 
 using Random = std::mt19937;
@@ -130,4 +130,4 @@ TEST(Wholes, AreComparedAlikeByAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::whole_test

@@ -12,7 +12,7 @@
 #include "trace/execute.hpp"
 #include "trace/twins.hpp"
 
-namespace plumb {
+namespace plumb::without_rows_test {
 namespace {
 
 std::shared_ptr<const Tensor> kept(Tensor x) {
@@ -122,4 +122,4 @@ TEST_F(OneRowOfAGradient, DoesNotExplainASumThatIsWrongByItself) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::without_rows_test

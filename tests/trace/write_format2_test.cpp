@@ -10,7 +10,7 @@
 #include "trace/report/report.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb {
+namespace plumb::write_format2_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ TEST_F(Judged, ByItsTwinsAndReplayAsWrittenAHealthyRunPassesAndAWrongOneDoesNot)
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::write_format2_test

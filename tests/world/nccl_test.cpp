@@ -5,7 +5,7 @@
 #include "tests/support/rooms.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::nccl_test {
 namespace {
 
 const std::vector<Division> together{[](int) { return 0; }};
@@ -41,4 +41,4 @@ TEST(Nccl, RefusesMoreRanksThanGpus) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::nccl_test

@@ -4,7 +4,7 @@
 #include "tests/support/rooms.hpp"
 #include "world/world.hpp"
 
-namespace plumb {
+namespace plumb::threads_test {
 namespace {
 
 // One group of everybody; or rows and columns of a 2 x 2 square.
@@ -98,4 +98,4 @@ TEST(Threads, ReportTheCauseWhenARankFails) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::threads_test

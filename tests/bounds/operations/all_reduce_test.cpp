@@ -9,7 +9,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::all_reduce_test {
 namespace {
 
 constexpr double ring = 0, tree = 1, rank_order = 2, any_order = 3;
@@ -156,4 +156,4 @@ TEST(AllReduce, RefusesInASentence) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::all_reduce_test

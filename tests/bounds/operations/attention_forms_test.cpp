@@ -9,7 +9,7 @@
 #include "tests/support/cards.hpp"
 #include "tests/support/effort.hpp"
 
-namespace plumb {
+namespace plumb::attention_forms_test {
 namespace {
 
 // Numbers that the output format cannot hold have no bound.
@@ -248,4 +248,4 @@ TEST(AttentionForms, DFromTheStoredOutputNeedsItsShare) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::attention_forms_test

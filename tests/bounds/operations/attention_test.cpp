@@ -7,7 +7,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::attention_test {
 namespace {
 
 // The float just below or just above x.
@@ -193,4 +193,4 @@ TEST(AttentionDropout, IsBoundedForItsMaskAlone) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::attention_test

@@ -4,7 +4,7 @@
 #include "bounds/examples/example.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::batched_gemm_test {
 namespace {
 
 constexpr std::size_t batch = 3, m = 4, k = 37, n = 5;
@@ -82,4 +82,4 @@ TEST(BatchedGemm, RefusesWhatIsNoBatch) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::batched_gemm_test

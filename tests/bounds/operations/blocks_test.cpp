@@ -10,7 +10,7 @@
 #include "bounds/examples/example.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::blocks_test {
 namespace {
 
 struct Made {
@@ -238,4 +238,4 @@ TEST(BlockOperations, ScalesOfTinyBlocksStayNormal) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::blocks_test

@@ -6,7 +6,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::chance_test {
 namespace {
 
 const std::vector<std::string> by_chance{"gemm",
@@ -228,4 +228,4 @@ TEST(Probabilistic, IsRefusedByNameWhereNotDerived) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::chance_test

@@ -17,7 +17,7 @@
 #include "bounds/examples/example.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::gradient_test {
 namespace {
 
 using Exact = Matrix<BigFloat>;
@@ -246,4 +246,4 @@ TEST_F(Gradient, OfTheRouter) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::gradient_test

@@ -9,7 +9,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::moments_test {
 namespace {
 
 double drawn(bool positive, std::uint64_t call, std::uint64_t input, std::uint64_t element) {
@@ -130,4 +130,4 @@ TEST(ErrorMoments, BiasIsFromTheValueAsGiven) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::moments_test

@@ -8,7 +8,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::router_test {
 namespace {
 
 Example routed(const Matrix<double>& logits, std::size_t k) {
@@ -88,4 +88,4 @@ TEST(Router, TheMarginsOwnRoundingCounts) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::router_test

@@ -6,7 +6,7 @@
 #include "bounds/examples/example.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::routing_test {
 namespace {
 
 using Numbers = Matrix<double>::Numbers;
@@ -198,4 +198,4 @@ TEST(BalanceLoss, IsSmallWhereExpertsShare) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::routing_test

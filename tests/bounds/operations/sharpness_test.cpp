@@ -7,7 +7,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::sharpness_test {
 namespace {
 
 // Elements outside the tolerance of `promised` when evaluated as `ran`.
@@ -246,4 +246,4 @@ TEST(Tolerance, RefusesWhatItCannotBound) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::sharpness_test

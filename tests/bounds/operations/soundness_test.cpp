@@ -6,7 +6,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::soundness_test {
 namespace {
 
 class EveryOperation : public testing::TestWithParam<std::string> {};
@@ -76,4 +76,4 @@ INSTANTIATE_TEST_SUITE_P(Bounds, EveryOperation, testing::ValuesIn(all_names()),
                          [](const auto& parameter) { return parameter.param; });
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::soundness_test

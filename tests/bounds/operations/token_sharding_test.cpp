@@ -11,7 +11,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::token_sharding_test {
 namespace {
 
 // Two slices, and two ranks with two chunks each of two sequences of 32: as promised, and of draws.
@@ -169,4 +169,4 @@ TEST(TokenSharding, OfADrawLeavesKeysToOneRankThatOneRankHas) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::token_sharding_test

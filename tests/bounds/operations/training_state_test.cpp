@@ -7,7 +7,7 @@
 #include "bounds/examples/example.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::training_state_test {
 namespace {
 
 Matrix<double> one(double x) { return Matrix<double>(1, 1, x); }
@@ -56,4 +56,4 @@ TEST(Adam, LeavesOutAStepWithWhateverGradient) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::training_state_test

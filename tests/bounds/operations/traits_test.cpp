@@ -6,7 +6,7 @@
 #include "bounds/examples/example.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::traits_test {
 namespace {
 
 // Never fewer: an example of one seed may have nothing to round.
@@ -79,4 +79,4 @@ TEST(Traits, OneThatMakesAChoiceIsExact) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::traits_test

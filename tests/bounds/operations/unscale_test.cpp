@@ -5,7 +5,7 @@
 #include "bounds/examples/example.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::unscale_test {
 namespace {
 
 Example unscaled(double scale, std::string_view kind = "plain", const Format& output = fp32) {
@@ -74,4 +74,4 @@ TEST(Unscale, RefusesWhatMayOverflow) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::unscale_test

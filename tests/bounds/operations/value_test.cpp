@@ -7,7 +7,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::value_test {
 namespace {
 
 // FP64 loses a few thousand roundings at most: 2^12 x 2^-53, relative to the sizes that meet.
@@ -363,4 +363,4 @@ TEST(Value, OfAdamAndClippingIsTheFormula) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::value_test

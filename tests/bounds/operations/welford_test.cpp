@@ -7,7 +7,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::welford_test {
 namespace {
 
 Example norm_of(const Matrix<double>& x, const char* way) {
@@ -120,4 +120,4 @@ TEST(Welford, IsNotTakenTogetherWithOnePass) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::welford_test

@@ -13,7 +13,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::arithmetic_test {
 namespace {
 
 // x as a machine holds it that flushes.
@@ -207,4 +207,4 @@ TEST(Arithmetic, CoversAProductThatFlushes) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::arithmetic_test

@@ -8,7 +8,7 @@
 #include "bounds/proof/exact.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::big_float_test {
 namespace {
 
 TEST(BigFloat, KeepsThreeHundredBits) {
@@ -45,4 +45,4 @@ TEST(BigFloat, IsCopiedAndMoved) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::big_float_test

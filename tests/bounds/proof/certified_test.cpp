@@ -7,7 +7,7 @@
 #include "bounds/proof/exact.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::certified_test {
 namespace {
 
 struct Factors {
@@ -107,4 +107,4 @@ TEST(CertifiedProduct, RefusesWhatItHasNoProofFor) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::certified_test

@@ -11,7 +11,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::error_moments_test {
 namespace {
 
 constexpr double deviation = 0x1p-12;  // next to which roundings are nothing
@@ -282,4 +282,4 @@ TEST(ErrorMoments, HasNoVarianceBeyondTheRange) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::error_moments_test

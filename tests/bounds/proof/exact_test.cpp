@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace plumb {
+namespace plumb::exact_test {
 namespace {
 
 TEST(Exact, SumsWhatDoublesLose) {
@@ -45,4 +45,4 @@ TEST(Exact, NormsHaveUnitSize) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::exact_test

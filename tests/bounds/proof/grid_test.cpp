@@ -7,7 +7,7 @@
 #include "number/rounding.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::grid_test {
 namespace {
 
 TEST(Grid, IsTheLastBit) {
@@ -44,4 +44,4 @@ TEST(Grid, VarianceIsThatOfAllThatCanBeLost) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::grid_test

@@ -10,7 +10,7 @@
 #include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::running_error_test {
 namespace {
 
 // A RunningError, and a float within its bound: at an end of it, or anywhere.
@@ -129,4 +129,4 @@ TEST(RunningError, SharedNumbersAddUpAndOthersByTheirSquares) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::running_error_test

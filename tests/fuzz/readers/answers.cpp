@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/reader.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::answers_reader {
 namespace {
 
 const Reader answers("answers", [](Bytes bytes) {
@@ -15,4 +15,4 @@ const Reader answers("answers", [](Bytes bytes) {
 });
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::answers_reader

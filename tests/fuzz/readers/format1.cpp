@@ -3,7 +3,7 @@
 #include "trace/merge.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::format1_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -23,4 +23,4 @@ void read(Bytes bytes) {
 const Reader format1("format1", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::format1_reader

@@ -3,7 +3,7 @@
 #include "trace/merge.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::format2_reader {
 namespace {
 
 void put_rank(const std::string& kind, std::size_t rank, Bytes part) {
@@ -23,4 +23,4 @@ void read(Bytes bytes) {
 const Reader format2("format2", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::format2_reader

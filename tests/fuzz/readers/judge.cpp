@@ -8,7 +8,7 @@
 #include "trace/judge/named.hpp"
 #include "trace/store/json.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::judge_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -30,4 +30,4 @@ void read(Bytes bytes) {
 const Reader judge("judge", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::judge_reader

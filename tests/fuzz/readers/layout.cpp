@@ -6,7 +6,7 @@
 #include "tests/fuzz/reader.hpp"
 #include "trace/store/json.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::layout_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -22,4 +22,4 @@ void read(Bytes bytes) {
 const Reader layout("layout", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::layout_reader

@@ -2,7 +2,7 @@
 #include "bounds/machine_card.hpp"
 #include "tests/fuzz/reader.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::machine_card_reader {
 namespace {
 
 const Reader machine_card("machine_card", [](Bytes bytes) {
@@ -12,4 +12,4 @@ const Reader machine_card("machine_card", [](Bytes bytes) {
 });
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::machine_card_reader

@@ -3,7 +3,7 @@
 #include "tests/fuzz/reader.hpp"
 #include "trace/store/messages_file.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::messages_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -20,4 +20,4 @@ void read(Bytes bytes) {
 const Reader messages("messages", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::messages_reader

@@ -5,7 +5,7 @@
 #include "trace/store/overriding.hpp"
 #include "trace/store/spelling.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::overrides_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -27,4 +27,4 @@ void read(Bytes bytes) {
 const Reader overrides("overrides", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::overrides_reader

@@ -6,7 +6,7 @@
 #include "trace/store/json.hpp"
 #include "trace/store/spelling.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::placement_reader {
 namespace {
 
 // No more numbers than a file of some kilobytes has.
@@ -40,4 +40,4 @@ void read(Bytes bytes) {
 const Reader placement("placement", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::placement_reader

@@ -2,7 +2,7 @@
 #include "model/spec/recipe.hpp"
 #include "tests/fuzz/reader.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::recipe_reader {
 namespace {
 
 const Reader recipe("recipe", [](Bytes bytes) {
@@ -10,4 +10,4 @@ const Reader recipe("recipe", [](Bytes bytes) {
 });
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::recipe_reader

@@ -2,7 +2,7 @@
 #include "tests/fuzz/reader.hpp"
 #include "trace/store/store.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::record_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -14,4 +14,4 @@ void read(Bytes bytes) {
 const Reader record("record", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::record_reader

@@ -2,7 +2,7 @@
 #include "tests/fuzz/read_all.hpp"
 #include "tests/fuzz/reader.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::safetensors_reader {
 namespace {
 
 const Reader safetensors("safetensors", [](Bytes bytes) {
@@ -10,4 +10,4 @@ const Reader safetensors("safetensors", [](Bytes bytes) {
 });
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::safetensors_reader

@@ -3,7 +3,7 @@
 #include "tests/fuzz/reader.hpp"
 #include "trace/store/json.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::score_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -17,4 +17,4 @@ void read(Bytes bytes) {
 const Reader score("score", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::score_reader

@@ -6,7 +6,7 @@
 #include "number/outcome.hpp"
 #include "tests/fuzz/reader.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::selection_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -25,4 +25,4 @@ void read(Bytes bytes) {
 const Reader selection("selection", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::selection_reader

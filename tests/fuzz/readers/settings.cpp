@@ -3,7 +3,7 @@
 #include "tests/fuzz/reader.hpp"
 #include "trace/store/json.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::settings_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -21,4 +21,4 @@ void read(Bytes bytes) {
 const Reader settings("settings", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::settings_reader

@@ -5,7 +5,7 @@
 #include "trace/merge.hpp"
 #include "trace/store/safetensors.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::shards_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -20,4 +20,4 @@ void read(Bytes bytes) {
 const Reader shards("shards", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::shards_reader

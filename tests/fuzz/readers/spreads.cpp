@@ -2,7 +2,7 @@
 #include "tests/fuzz/reader.hpp"
 #include "trace/store/spreads_file.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::spreads_reader {
 namespace {
 
 const Reader spreads("spreads", [](Bytes bytes) {
@@ -10,4 +10,4 @@ const Reader spreads("spreads", [](Bytes bytes) {
 });
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::spreads_reader

@@ -5,7 +5,7 @@
 
 #include "tests/fuzz/reader.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::table_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -19,4 +19,4 @@ void read(Bytes bytes) {
 const Reader table("table", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::table_reader

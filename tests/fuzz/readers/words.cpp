@@ -8,7 +8,7 @@
 #include "tests/fuzz/reader.hpp"
 #include "trace/store/stored.hpp"
 
-namespace plumb::fuzz {
+namespace plumb::fuzz::words_reader {
 namespace {
 
 void read(Bytes bytes) {
@@ -29,4 +29,4 @@ void read(Bytes bytes) {
 const Reader words("words", read);
 
 }  // namespace
-}  // namespace plumb::fuzz
+}  // namespace plumb::fuzz::words_reader

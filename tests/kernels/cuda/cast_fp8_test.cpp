@@ -12,7 +12,7 @@
 #include "number/rounding.hpp"
 #include "tests/support/rooms.hpp"
 
-namespace plumb {
+namespace plumb::cast_fp8_test {
 namespace {
 
 // The number that a byte stands for.
@@ -66,4 +66,4 @@ TEST(CastOnCuda, RefusesWithAHintWhereThereIsNoGpu) {
 }
 
 }  // namespace
-}  // namespace plumb
+}  // namespace plumb::cast_fp8_test
