@@ -8,6 +8,7 @@
 #include "kernels/backend.hpp"
 #include "model/joints/optimizer.hpp"
 #include "model/run/reference.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/check.hpp"
@@ -97,7 +98,7 @@ TEST_P(Promise, IsKeptInEveryLayout) {
                                             "dp4,cp2,ep2",
                                             "dp2,cp2:ring,tp2,sp,ep2,zero3,pp2,recompute"};
   // Pipelines and shares treat a mixture of experts as they do any layer.
-  for (const std::string& layout : single.config.experts > 0 ? of_experts : layouts_for(recipe)) {
+  for (const auto& layout : some_of(single.config.experts > 0 ? of_experts : layouts_for(recipe))) {
     if (layout == "tp4" && std::string(family).starts_with("llama")) continue;  // 2 KV heads
     const Training run = small_run(family, recipe, layout);
     if (layout.find("etp1") != layout.npos && is_in_blocks(run.recipe)) continue;  // refused

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "kernels/backend.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
@@ -58,7 +59,7 @@ TEST_P(Settings, ArePromisedAndKeptInEveryLayout) {
   const Values leaves = uneven(leaves_of_run(run));
   const Values alone = reference(plan(run.config, run.recipe, {}), leaves);
   EXPECT_NE(*alone.at("clip/grad_norm"), *without.at("clip/grad_norm"));
-  for (const char* layout : layouts) keeps_its_promise(run, layout, leaves);
+  for (const char* layout : some_of(layouts)) keeps_its_promise(run, layout, leaves);
 }
 
 std::vector<Case> cases() {

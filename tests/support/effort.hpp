@@ -2,8 +2,13 @@
 // slow builds ask for fewer (CMakePresets.json).
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <vector>
+
+#include "number/philox.hpp"
 #include "tests/support/rooms.hpp"
 
 namespace plumb {
@@ -13,6 +18,18 @@ inline int effort(int draws) {
   const char* text = std::getenv("PLUMB_EFFORT");
   const double factor = text == nullptr ? 1 : std::atof(text);
   return std::max(1, static_cast<int>(factor * draws));
+}
+
+// As many of `all` as PLUMB_EFFORT says, all from 1 on: other ones in tests of other names, so that the cases of a
+// suite meet all of them together.
+template <class T>
+std::vector<T> some_of(const std::vector<T>& all) {
+  const std::size_t count = std::min(all.size(), std::size_t(effort(static_cast<int>(all.size()))));
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const std::size_t first = key_of(0, test->name()) % all.size();
+  std::vector<T> some;
+  for (std::size_t i = 0; i < count; ++i) some.push_back(all[(first + i) % all.size()]);
+  return some;
 }
 
 }  // namespace plumb
