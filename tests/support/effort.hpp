@@ -20,8 +20,7 @@ inline int effort(int draws) {
   return std::max(1, static_cast<int>(factor * draws));
 }
 
-// As many of `all` as PLUMB_EFFORT says, all from 1 on: other ones in tests of other names, so that the cases of a
-// suite meet all of them together.
+// As many of `all` as PLUMB_EFFORT says, all from 1 on; by chance other ones in a test of another name.
 template <class T>
 std::vector<T> some_of(const std::vector<T>& all) {
   const std::size_t count = std::min(all.size(), std::size_t(effort(static_cast<int>(all.size()))));
