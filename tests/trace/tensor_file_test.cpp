@@ -136,6 +136,7 @@ TEST_F(TensorFiles, HostileSafetensorsAreRefused) {
   hostile(entry("F32", "2", "0", "9"),
           "'x' ends at byte 9 of its numbers, and the file has 8; write it again");
   hostile("{\"x\":\n {,}}", "is not a JSON object (line 2, column 3)");
+  hostile("{\"x\":1e999}", "is not a JSON object of numbers that FP64 holds");
   hostile(entry("F32", "2", "8", "0"), "does not fit");
   hostile(entry("F32", "3", "0", "8"), "does not fit");
   hostile(entry("F32", "-2", "0", "8"), "does not fit");

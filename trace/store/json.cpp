@@ -32,13 +32,15 @@ bool steers_a_terminal(const std::string& text) {
   return false;
 }
 
-// Where a text stops to be JSON.
+// Where a text stops to be JSON, or why it is none that FP64 can hold.
 static std::string place_of_error(const std::string& text) {
   std::size_t byte = text.size();
   try {
     if (!json::parse(text).is_null()) return "";
   } catch (const json::parse_error& error) {
     byte = std::min(error.byte == 0 ? 0 : error.byte - 1, text.size());
+  } catch (const json::out_of_range&) {
+    return " of numbers that FP64 holds";
   }
   const std::string before = text.substr(0, byte);
   const auto line = std::ranges::count(before, '\n') + 1;
