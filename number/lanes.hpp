@@ -38,23 +38,19 @@ inline double largest_of(const Doubles& c) {
 }
 
 // Folded in halves: sixteen steps one after the other would cost more than a short row does.
+template <class F>
+inline float folded(Floats x, const F& both) {
+  x = both(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  x = both(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  x = both(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  x = both(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+  return x[0];
+}
 inline float largest_of(const Floats& x) {
-  std::array<float, lanes> of;
-  std::memcpy(of.data(), &x, sizeof x);
-  using Half = float __attribute__((vector_size(2 * lanes)));
-  Half low, high;
-  std::memcpy(&low, of.data(), sizeof low);
-  std::memcpy(&high, of.data() + lanes / 2, sizeof high);
-  low = low < high ? high : low;
-  using Quarter = float __attribute__((vector_size(lanes)));
-  std::memcpy(of.data(), &low, sizeof low);
-  Quarter first, second;
-  std::memcpy(&first, of.data(), sizeof first);
-  std::memcpy(&second, of.data() + lanes / 4, sizeof second);
-  first = first < second ? second : first;
-  const float one = first[0] < first[1] ? first[1] : first[0];
-  const float other = first[2] < first[3] ? first[3] : first[2];
-  return one < other ? other : one;
+  return folded(x, [](const Floats& a, const Floats& b) { return a < b ? b : a; });
+}
+inline float total_of(const Floats& x) {
+  return folded(x, [](const Floats& a, const Floats& b) { return a + b; });
 }
 
 // wide = eight numbers of FP32, which GCC 12 widens in halves.

@@ -1,12 +1,9 @@
 #include "trace/statistics.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "number/lanes.hpp"
 
@@ -14,146 +11,6 @@ namespace plumb::trace {
 namespace {
 
 constexpr double tiny = std::numeric_limits<double>::min();
-
-// Calls f(reference, other, how many, index of the first) for so many elements of a row at a time;
-// how many is a constant but for the last. Those beyond the end can be read, and are 0.
-template <std::size_t width, class F>
-void by_groups(const float* reference, const float* other, std::size_t n, const F& f) {
-  std::size_t j = 0;
-  for (; j + width <= n; j += width) {
-    f(reference + j, other + j, std::integral_constant<std::size_t, width>(), j);
-  }
-  if (j == n) return;
-  std::array<float, width> r{}, x{};
-  std::copy(reference + j, reference + n, r.begin());
-  std::copy(other + j, other + n, x.begin());
-  f(r.data(), x.data(), n - j, j);
-}
-
-struct Wide {
-  Doubles r, e;  // reference and difference
-  Wide(const float* reference, const float* other) {
-    widen(reference, r);
-    widen(other, e);
-    e -= r;
-  }
-};
-
-// The ulp of numbers of a format: a power of two, which FP32 holds.
-struct Ulps {
-  float relative;
-  Floats at_zero;
-  explicit Ulps(const Format& format)
-      : relative(std::ldexp(2.0F, -format.precision)),
-        at_zero(Floats{} + static_cast<float>(format.spacing_at_zero())) {}
-  Floats operator()(const Floats& x) const {
-    const Floats u = (Floats)((Ints)x & 0x7f800000) * relative;
-    return u > at_zero ? u : at_zero;
-  }
-};
-
-// u^2 / 12 of eight ulps.
-Doubles grains(const float* ulps) {
-  Doubles u;
-  widen(ulps, u);
-  return u * u * (1.0 / 12);
-}
-
-// A row of the reference: the sum of its squares, and that of u^2 / 12.
-struct OfReference {
-  double energy, floor;
-};
-OfReference of_reference(const float* reference, std::size_t n, const Ulps& ulps) {
-  Doubles energy{}, floor{};
-  by_groups<lanes>(reference, reference, n, [&](const float* of_r, auto, const auto& count, auto) {
-    Floats r;
-    std::memcpy(&r, of_r, sizeof r);
-    std::array<float, lanes> u{};
-    r = ulps(r);
-    std::memcpy(u.data(), &r, count * sizeof(float));
-    floor += grains(u.data());
-    floor += grains(u.data() + doubles);
-    Doubles low, high;
-    widen(of_r, low);
-    widen(of_r + doubles, high);
-    energy += low * low;
-    energy += high * high;
-  });
-  return {total_of(energy), total_of(floor)};
-}
-
-// The sums over one difference, row by row.
-class Sums {
- public:
-  explicit Sums(const Format& format) : ulps_(format) {}
-
-  // Adds e^2 to the energies of the columns, where there are any.
-  template <bool with_columns>
-  OfRows::Row see(const float* reference, const float* other, std::size_t n, double* columns) {
-    // In locals and by halves: GCC 12 keeps them in registers, and no sum waits for another.
-    Doubles energy{}, energy_high{}, along{}, along_high{};
-    Floats free{}, excess{};
-    Ints different{};
-    by_groups<lanes>(reference, other, n,
-                     [&](const float* of_r, const float* of_x, const auto& count, std::size_t j) {
-                       Floats r, x;
-                       std::memcpy(&r, of_r, sizeof r);
-                       std::memcpy(&x, of_x, sizeof x);
-                       different -= x != r;
-                       // Whether |e| or u is larger FP32 says rightly: u is a power of two, and e is
-                       // exact up to half of r.
-                       const Floats e = x - r;
-                       const Floats size = (Floats)((Ints)e & 0x7fffffff), u = ulps_(r);
-                       const Floats small = size < u ? size : u, left = size - small;
-                       free = free < small ? small : free;
-                       excess = excess < left ? left : excess;
-                       const Wide low(of_r, of_x), high(of_r + doubles, of_x + doubles);
-                       const Doubles square = low.e * low.e, square_high = high.e * high.e;
-                       energy += square;
-                       energy_high += square_high;
-                       along += low.e * low.r;
-                       along_high += high.e * high.r;
-                       if constexpr (with_columns) {
-                         add(square, columns + j, std::min<std::size_t>(count, doubles));
-                         if (count > doubles)
-                           add(square_high, columns + j + doubles, count - doubles);
-                       }
-                     });
-    along_ += along + along_high;
-    different_ += different;
-    since_counted_ += n;
-    if (since_counted_ >= most_counted) count();
-    return {total_of(energy + energy_high), largest_of(free), largest_of(excess)};
-  }
-
-  void tell(OfRows& seen) {
-    count();
-    seen.along = total_of(along_);
-    seen.different = counted_;
-  }
-
- private:
-  static constexpr std::size_t most_counted = std::size_t(1) << 30;  // that a lane holds surely
-
-  static void add(const Doubles& squares, double* columns, std::size_t count) {
-    Doubles sums{};
-    std::memcpy(&sums, columns, count * sizeof(double));
-    sums += squares;
-    std::memcpy(columns, &sums, count * sizeof(double));
-  }
-
-  void count() {
-    for (std::size_t l = 0; l < lanes; ++l) counted_ += different_[l];
-    different_ = Ints{};
-    since_counted_ = 0;
-  }
-
-  Ulps ulps_;
-  Doubles along_{};
-  Ints different_{};
-  std::size_t since_counted_ = 0;
-  double counted_ = 0;
-};
 
 // Also where x is no number: nobody's error hides behind a draw that is not finite.
 double at_least_tiny(double x) { return x > tiny ? x : tiny; }
@@ -254,7 +111,7 @@ Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
   const Ulps ulps(format);
   Reading of_r(base);
   std::vector<Reading> of_draws(draws_.begin(), draws_.end());
-  std::vector<Sums> sums(draws_.size(), Sums(format));
+  std::vector<RowSums> sums(draws_.size(), RowSums(format, cols));
   for (OfRows& seen : seen_) seen.rows.resize(rows);
   by_some_rows(base, [&](std::size_t first, std::size_t n) {
     const float* r = of_r(first * cols, n * cols);
@@ -265,10 +122,7 @@ Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
     }
     for (std::size_t k = 0; k < draws_.size(); ++k) {
       const float* x = of_draws[k](first * cols, n * cols);
-      for (std::size_t i = 0; i < n; ++i) {
-        seen_[k].rows[first + i] =
-            sums[k].see<true>(r + i * cols, x + i * cols, cols, column_energy_[k].data());
-      }
+      sums[k].see(r, x, n, &seen_[k].rows[first], column_energy_[k].data());
     }
   });
   for (std::size_t k = 0; k < draws_.size(); ++k) sums[k].tell(seen_[k]);
@@ -276,10 +130,17 @@ Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
 }
 
 OfRows Expectation::seen_of(const Whole& x, std::optional<std::size_t> skip) const {
-  Sums sums(format_);
+  const std::size_t cols = reference_.cols;
+  RowSums sums(format_, cols);
   OfRows seen{std::vector<OfRows::Row>(reference_.rows)};
-  by_rows(reference_, x, [&](std::size_t i, const float* of_r, const float* of_x) {
-    if (skip != i) seen.rows[i] = sums.see<false>(of_r, of_x, reference_.cols, nullptr);
+  Reading of_r(reference_), of_x(x);
+  by_some_rows(reference_, [&](std::size_t first, std::size_t n) {
+    const float *r = of_r(first * cols, n * cols), *other = of_x(first * cols, n * cols);
+    if (!skip) return sums.see(r, other, n, &seen.rows[first], nullptr);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (skip == first + i) continue;
+      sums.see(r + i * cols, other + i * cols, 1, &seen.rows[first + i], nullptr);
+    }
   });
   sums.tell(seen);
   return seen;
@@ -331,9 +192,9 @@ double Expectation::worst_element(const Whole& x, const OfRows& seen, const Fiel
   std::size_t likeliest = 0;
   double largest = 0;
   for (std::size_t i = 0; i < reference_.rows; ++i) {
-    const double excess = seen.rows[i].excess, size = excess * excess / at_least_tiny(f.rows[i]);
-    if (!(size > largest)) continue;
-    largest = size;
+    const double excess = seen.rows[i].excess, field = at_least_tiny(f.rows[i]);
+    if (!(excess * excess > largest * field)) continue;
+    largest = excess * excess / field;
     likeliest = i;
   }
   if (reference_.rows > 0) look(likeliest, 1);
@@ -347,8 +208,9 @@ Sample Expectation::measured(const Whole& x, const OfRows& seen, const Field& f)
   for (std::size_t i = 0; i < seen.rows.size(); ++i) {
     const auto& [energy, free, excess] = seen.rows[i];
     norm += energy;
-    const double left = vector ? energy : std::max(energy - static_cast<double>(free) * free, 0.0);
-    worst_row = std::max(worst_row, left / (f.rows[i] + 0.01 * floor_[i] + tiny));
+    const double left = vector ? energy : std::max(energy - free, 0.0);
+    const double allowed = f.rows[i] + 0.01 * floor_[i] + tiny;
+    if (left > worst_row * allowed) worst_row = left / allowed;
   }
   Sample s{};
   s[0] = std::sqrt(norm);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "number/format.hpp"
+#include "trace/row_sums.hpp"
 #include "trace/sees.hpp"
 #include "trace/whole.hpp"
 
@@ -31,18 +32,6 @@ inline constexpr std::array all_statistics{Statistic::norm, Statistic::mismatch,
 std::string_view name_of(Statistic statistic);
 
 using Sample = std::array<double, all_statistics.size()>;  // by Statistic
-
-// What a difference shows without a field.
-struct OfRows {
-  struct Row {
-    double energy = 0;  // sum of e^2
-    float free = 0;     // largest min(|e|, u)
-    float excess = 0;   // largest |e| - u, in FP32
-  };
-  std::vector<Row> rows;
-  double along = 0;      // <e, r>
-  double different = 0;  // how many e != 0
-};
 
 // What the draws of one tensor say of any further difference. Keeps none of them: two numbers a
 // row, and one a column.

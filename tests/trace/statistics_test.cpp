@@ -84,6 +84,14 @@ TEST(Statistics, OneFlipOfARowIsFreeAndASecondIsNot) {
   EXPECT_EQ(draws.of(one)[at(Statistic::element)], 0);
 }
 
+// Its square is rounded as it is in the sum of the row.
+TEST(Statistics, LessThanOneFlipOfARowIsFreeToTheLastBit) {
+  const Tensor reference(40, 40, 1.0F);
+  Tensor other = reference;
+  for (std::size_t i = 0; i < 40; ++i) other(i, i) += 1e-3F + 1e-5F * static_cast<float>(i);
+  EXPECT_EQ(Draws(reference, bf16, {reference}).of(other)[at(Statistic::row)], 0);
+}
+
 TEST(Statistics, RowSeesOneWrongRowThatTheNormDrowns) {
   const Tensor reference(256, 32, 1.0F);
   std::vector<Tensor> draws;
@@ -149,11 +157,12 @@ Sample by_formula(const Tensor& r, const Tensor& x, const std::vector<Tensor>& d
   return {std::sqrt(norm), different / static_cast<double>(r.size()), along / own, row, element};
 }
 
-// Of rows that end anywhere in sixteen elements, of numbers small and large.
+// Of rows that end anywhere in sixteen elements, or in 256 of them; of numbers so small and so large that
+// FP32 does not hold their squares, too.
 TEST(Statistics, AreThoseOfTheFormulas) {
   for (const Format& format : {bf16, fp32}) {
-    for (const std::size_t cols : {1U, 3U, 8U, 16U, 21U, 32U, 71U}) {
-      for (const float size : {1e-24F, 1.0F, 1e12F}) {
+    for (const std::size_t cols : {1U, 3U, 8U, 16U, 21U, 32U, 71U, 300U}) {
+      for (const float size : {1e-24F, 1e-14F, 1.0F, 1e12F, 1e24F}) {
         const double ulps = 4 * format.unit_roundoff();
         Tensor reference = noisy(Tensor(9, cols), 1, static_cast<unsigned>(cols));
         std::vector<Tensor> runs;
