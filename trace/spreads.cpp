@@ -144,7 +144,8 @@ Row logs_of(const Measured& m, const DrawsOf& draws, std::size_t index, Statisti
   return {index, sum / n, variance + floor * floor};
 }
 
-// What a run shows beside its slope, or the twins' noise if that is larger (twins.md N5).
+// What a run shows beside its slope, or the twins' noise if that is larger (twins.md N5). Known to some
+// 2^-10 of the slope, for sums are (trace/row_sums.hpp): a slope that drowns it is far beyond any limit.
 double own_noise(const Sample& x, double of_twins, double norm_of_reference) {
   const double size = value_of(x, Statistic::norm) / norm_of_reference;
   const double slope = value_of(x, Statistic::scale);
