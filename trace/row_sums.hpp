@@ -4,9 +4,9 @@
 // CLAIM    Each sum of squares is off by at most 2^-19 of itself: e and its square are rounded in FP32
 //          once, sums of at most 256 terms by 16 lanes pass 19 additions, and FP64 adds these up. Over
 //          the rows of a stretch (trace/whole.hpp) FP32 adds the squares of a column, too: off by at
-//          most 2^-24 times the rows, and by 2^-149 for each. A stretch with a sum outside of [2^-116, 2^100], where FP32 may
-//          have lost more to numbers too small or too large for it, is summed again in FP64. How many
-//          differ, and which of |e| and u is larger, is exact.
+//          most 2^-24 times the rows, and by 2^-149 for each. A stretch with a sum outside of [2^-116,
+//          2^100], where FP32 may have lost more to numbers too small or too large for it, is summed
+//          again in FP64. How many differ, and which of |e| and u is larger, is exact.
 // COSTS    one pass over both, some twenty instructions for sixteen elements
 // TESTED   tests/trace/statistics_test.cpp
 #pragma once
