@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "number/lanes.hpp"
+#include "trace/kept.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -18,9 +19,6 @@ constexpr std::size_t block = 16 * lanes;  // FP32 sums stay this short
 constexpr std::size_t burst = 1024;        // bytes to prefetch at once
 constexpr std::size_t at_once =
     16 * stretch;  // numbers; beginning anew costs what reading some thousand does
-// Block sums outside have lost bits. A product below FP32's normal numbers is off by 2^-150 at most: 256 of
-// them by 2^-26 of the least.
-constexpr float least = 0x1p-116F, most = 1e30F;
 
 // Sixteen words after another, from any address.
 class Lines {
@@ -203,9 +201,6 @@ void widened(const char* from, Numbers& into) {
   }
 }
 
-// Has a block sum kept its bits?
-bool kept(float sum) { return sum > least && sum < most; }
-
 bool all_zero(const Numbers& x) {
   return std::ranges::all_of(x, [](float v) { return v == 0; });
 }
@@ -317,7 +312,8 @@ class Blocks {
     sums_of(energy_, n_, energy);
     sums_of(own_, n_, own);
     Ints fine = Ints{} - 1;
-    for (const Floats* sums : {&squares, &energy, &own}) fine &= (*sums > least) & (*sums < most);
+    for (const Floats* sums : {&squares, &energy, &own})
+      fine &= (*sums > least_kept) & (*sums < most_kept);
     Ints largest{}, over{};
     Words ulps{};
     for (std::size_t k = 0; k < n_; ++k) {

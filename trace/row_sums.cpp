@@ -4,14 +4,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "trace/kept.hpp"
+
 namespace plumb::trace {
 namespace {
 
 constexpr std::size_t short_row = 16 * lanes;
-constexpr float least = 0x1p-116F, most = 0x1p100F;
-
-// Has a sum of squares kept its bits?
-bool kept(float sum) { return sum > least && sum < most; }
 
 OfReference in_fp64(const float* reference, std::size_t n, const Ulps& ulps) {
   OfReference row;
@@ -109,7 +107,7 @@ bool RowSums::in_fp32(const float* reference, const float* other, std::size_t n,
       const float energy = total_of(sums.energy), size = total_of(sums.along);
       const float free = largest_of(sums.free), excess = largest_of(sums.excess);
       const bool none = energy == 0 && free == 0 && excess == 0;
-      if (!none && !(kept(energy) && std::fabs(size) < most)) return false;
+      if (!none && !(kept(energy) && std::fabs(size) < most_kept)) return false;
       row.energy += static_cast<double>(energy);
       along += static_cast<double>(size);
       largest = std::max(largest, free);
