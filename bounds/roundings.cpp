@@ -1,9 +1,11 @@
 #include "bounds/roundings.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -14,43 +16,62 @@
 namespace plumb::bounds {
 namespace {
 
-// Sixteen elements of a part; zeros beyond the end.
-Floats load(const Matrix<float>& part, std::size_t first) {
-  Floats x{};
-  if (first + lanes <= part.size()) {
-    std::memcpy(&x, part.values.data() + first, sizeof x);
-  } else {
-    std::memcpy(&x, part.values.data() + first, (part.size() - first) * sizeof(float));
-  }
+Floats load(const float* from) {
+  Floats x;
+  std::memcpy(&x, from, sizeof x);
   return x;
 }
 
-void store(const Floats& x, Matrix<float>& part, std::size_t first) {
-  if (first + lanes <= part.size()) {
-    std::memcpy(part.values.data() + first, &x, sizeof x);
-  } else {
-    std::memcpy(part.values.data() + first, &x, (part.size() - first) * sizeof(float));
+// Calls f(sixteen elements of each part) in turn; the last ones get zeros beyond the end.
+template <class F>
+void by_sixteens(std::vector<Matrix<float>>& parts, const F& f) {
+  const std::size_t n = parts.size(), size = parts[0].size();
+  std::vector<float*> at(n);
+  std::size_t first = 0;
+  for (; first + lanes <= size; first += lanes) {
+    for (std::size_t p = 0; p < n; ++p) at[p] = parts[p].values.data() + first;
+    f(at);
   }
+  if (first == size) return;
+  std::vector<std::array<float, lanes>> last(n);
+  for (std::size_t p = 0; p < n; ++p) {
+    std::copy(parts[p].values.begin() + static_cast<std::ptrdiff_t>(first), parts[p].values.end(),
+              last[p].begin());
+    at[p] = last[p].data();
+  }
+  f(at);
+  for (std::size_t p = 0; p < n; ++p)
+    std::copy_n(at[p], size - first, parts[p].values.data() + first);
 }
 
 // Where parts and running sums all are numbers of the wire format (-1; 0 elsewhere): no rounding
 // happens there in any run, so there is nothing to decorrelate. (Sums of few BF16 values in FP32
 // are the common case.) Only FP32 and BF16 wires are looked at; the sums' errors come from TwoSum,
 // which is exact.
-Ints exact(const std::vector<Matrix<float>>& parts, std::size_t first, const Format& wire) {
-  if (!(wire == fp32 || wire == bf16)) return Ints{};
-  const std::int32_t lost_bits = wire == bf16 ? 0xffff : 0;
-  Floats sum = load(parts[0], first);
-  Ints all = ((Ints)sum & lost_bits) == 0;
-  for (std::size_t p = 1; p < parts.size(); ++p) {
-    const Floats b = load(parts[p], first), s = sum + b;
-    const Floats t = s - sum;
-    all &= (sum - (s - t)) + (b - t) == 0;
-    all &= (((Ints)b | (Ints)s) & lost_bits) == 0;
-    sum = s;
+class Exact {
+ public:
+  explicit Exact(const Format& wire)
+      : looked_at_(wire == fp32 || wire == bf16), lost_bits_(wire == bf16 ? 0xffff : 0) {}
+
+  // Of sixteen elements of each part.
+  Ints operator()(const std::vector<float*>& parts) const {
+    if (!looked_at_) return Ints{};
+    Floats sum = load(parts[0]);
+    Ints all = ((Ints)sum & lost_bits_) == 0;
+    for (std::size_t p = 1; p < parts.size(); ++p) {
+      const Floats b = load(parts[p]), s = sum + b;
+      const Floats t = s - sum;
+      all &= (sum - (s - t)) + (b - t) == 0;
+      all &= (((Ints)b | (Ints)s) & lost_bits_) == 0;
+      sum = s;
+    }
+    return all;
   }
-  return all;
-}
+
+ private:
+  const bool looked_at_;
+  const std::int32_t lost_bits_;
+};
 
 // A random word for each element of a row, and once more for the first of them, so that sixteen may
 // be taken from any place.
@@ -75,8 +96,9 @@ class Transfer {
   void operator()(Floats& x, Floats& y, const Words& word, const Ints& except) const {
     const Floats of_x = ulps(x), of_y = ulps(y);
     const Floats ulp = of_x > of_y ? of_x : of_y;
-    Floats u;
-    draw(x / ulp, y / ulp, word ^ (Words)ulp, u);
+    Floats u, a, b;
+    in_ulps(x, y, ulp, a, b);
+    draw(a, b, word ^ (Words)ulp, u);
     const Floats smaller = size(x) < size(y) ? size(x) : size(y);
     const Floats reach = ulp < smaller * 0.5F ? ulp : smaller * 0.5F;
     const Floats by = 4 * u * reach;
@@ -93,16 +115,33 @@ class Transfer {
     return u > at_zero_ ? u : at_zero_;
   }
 
+  // Quotients of a power of two, which are products where its reciprocal is a normal number, too.
+  static void in_ulps(const Floats& x, const Floats& y, const Floats& ulp, Floats& a, Floats& b) {
+    if (any((ulp < 0x1p-126F) | (ulp > 0x1p125F))) {
+      a = x / ulp;
+      b = y / ulp;
+      return;
+    }
+    const Floats reciprocal = (Floats)(0x7f000000 - (Ints)ulp);
+    a = x * reciprocal;
+    b = y * reciprocal;
+  }
+
   // The same u for the same word where both numbers round alike: a hash of the word and of what
   // they round to. Its last lines are MurmurHash3's [Appleby].
   static void draw(const Floats& x, const Floats& y, const Words& word, Floats& u) {
-    const Ints a = __builtin_convertvector(x + (x < 0 ? Floats{} - 0.5F : Floats{} + 0.5F), Ints);
-    const Ints b = __builtin_convertvector(y + (y < 0 ? Floats{} - 0.5F : Floats{} + 0.5F), Ints);
+    const Ints a = __builtin_convertvector(x + half_of(x), Ints);
+    const Ints b = __builtin_convertvector(y + half_of(y), Ints);
     Words h = word ^ ((Words)a * 0x9E3779B1U + (Words)b * 0x7FEB352DU);
     h = (h ^ (h >> 16)) * 0x85EBCA6BU;
     h = (h ^ (h >> 13)) * 0xC2B2AE35U;
     h ^= h >> 16;
     u = __builtin_convertvector((Ints)(h >> 8), Floats) * 0x1p-24F + (0x1p-25F - 0.5F);
+  }
+
+  // With the sign of x.
+  static Floats half_of(const Floats& x) {
+    return (Floats)(((Ints)x & std::numeric_limits<std::int32_t>::min()) | 0x3f000000);
   }
 
   float relative_;  // of a binade's lower end
@@ -155,23 +194,28 @@ void TwinRoundings::move_amounts(std::vector<Matrix<float>>& parts, const Format
   const std::size_t transfers = n == 2 ? 1 : n, size = parts[0].size();
   const std::size_t row = parts[0].cols == 1 ? size : parts[0].cols;
   const Transfer transfer(wire);
+  const Exact exact(wire);
   std::vector<std::vector<std::uint32_t>> words;
   for (std::size_t i = 0; i < transfers; ++i) {
     words.push_back(words_of(key_ + 0x9E3779B97F4A7C15ULL * (i + 1), row));
   }
-  for (std::size_t first = 0; first < size; first += lanes) {
-    const Ints untouched = exact(parts, first, wire), everywhere = Ints{} - 1;
-    if (std::memcmp(&untouched, &everywhere, sizeof untouched) == 0) continue;
-    for (std::size_t i = 0; i < transfers; ++i) {
-      const std::size_t next = (i + 1) % n;
-      Floats x = load(parts[i], first), y = load(parts[next], first);
-      Words word;
-      std::memcpy(&word, &words[i][first % row], sizeof word);
-      transfer(x, y, word, untouched);
-      store(x, parts[i], first);
-      store(y, parts[next], first);
+  std::size_t place = 0;  // in the row; a remainder of each would cost a third
+  by_sixteens(parts, [&](const std::vector<float*>& of_parts) {
+    const std::size_t at = place;
+    for (place += lanes; place >= row; place -= row) {
     }
-  }
+    const Ints untouched = exact(of_parts);
+    if (!any(~untouched)) return;
+    for (std::size_t i = 0; i < transfers; ++i) {
+      float *const here = of_parts[i], *const next = of_parts[i + 1 < n ? i + 1 : 0];
+      Floats x = load(here), y = load(next);
+      Words word;
+      std::memcpy(&word, &words[i][at], sizeof word);
+      transfer(x, y, word, untouched);
+      std::memcpy(here, &x, sizeof x);
+      std::memcpy(next, &y, sizeof y);
+    }
+  });
 }
 
 void ChanceRoundings::before_parts(std::vector<Matrix<float>>& parts, const Format& wire) {

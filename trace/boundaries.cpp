@@ -165,10 +165,7 @@ class SideBySide {
     const bool scales = traits_of(node).makes_scales && of_reference.how == node.how;
     if (scales && all_fit(node)) fitting_.insert(node.outputs.front());
     if (!is_decision(node) && !scales) {
-      const Node of_twins = by_followed_scale(node);
-      for (std::size_t k = 0; k < out_.twins.size(); ++k) {
-        draw(of_twins, out_.twins[k], seed_, static_cast<int>(k + 1));
-      }
+      draw(by_followed_scale(node), out_.twins, seed_);
     }
     for (const std::string& id : node.outputs) {
       if (scales) follow(id, 0);

@@ -202,7 +202,13 @@ void widened(const char* from, Numbers& into) {
 }
 
 bool all_zero(const Numbers& x) {
-  return std::ranges::all_of(x, [](float v) { return v == 0; });
+  Words seen{};
+  for (std::size_t i = 0; i < block; i += lanes) {
+    Words bits;
+    std::memcpy(&bits, x.data() + i, sizeof bits);
+    seen |= bits << 1;
+  }
+  return !any(seen != 0);
 }
 
 // The places, in a tensor, of blocks that lie one behind the other in a file: `run` follow each other
@@ -319,7 +325,7 @@ class Blocks {
     for (std::size_t k = 0; k < n_; ++k) {
       const Sums sums = {squares[k], energy[k], own[k]};
       done_[where_[k].place] = sums;
-      if (fine[k] == 0 && !is_equal(sums, largest_[k])) {
+      if (fine[k] == 0 && !is_equal(where_[k], sums, largest_[k])) {
         odd_.push_back({where_[k], is_sound(where_[k], sums)});
         if (!odd_.back().sound) continue;
       }
@@ -340,8 +346,13 @@ class Blocks {
   }
 
   // Is it the same block on both sides, and no sum has lost bits? Where x is not y, x - y is not 0.
-  static bool is_equal(const Sums& sums, const Ints& largest) {
-    return sums.squares == 0 && !any(largest != 0) && kept(sums.energy) && kept(sums.own);
+  static bool is_equal(const Where& at, const Sums& sums, const Ints& largest) {
+    if (sums.squares != 0 || any(largest != 0)) return false;
+    if (kept(sums.energy) && kept(sums.own)) return true;
+    if (sums.own != 0) return false;
+    Numbers x;
+    at.widened_a(at.a, x);
+    return all_zero(x);
   }
 
   // What is rare: a block of which a sum has lost bits, or is zero. Are squares and energy sound?

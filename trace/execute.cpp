@@ -21,9 +21,10 @@ std::uint64_t draw_key(std::uint64_t seed, int k, const std::string& node) {
                 "; the trace is damaged or of another program");
 }
 
-// `how`: in place of the node's own.
+// `how`: in place of the node's own; `fits`: inputs of these shapes have been seen to fit the operation.
 template <class T>
-void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings, const Evaluation& how) {
+void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings, const Evaluation& how,
+         bool fits = false) {
   const Operation* operation = find_operation(node.op);
   if (operation == nullptr) {
     throw Failure("the promise uses the operation '" + node.op +
@@ -38,8 +39,10 @@ void run(const Node& node, ValuesOf<T>& values, Roundings<T>& roundings, const E
     }
     call.inputs.push_back(found->second.get());
   }
-  const std::string wrong = wrong_with(node, *operation, call.inputs);
-  if (!wrong.empty()) cannot_be_made(node, wrong);
+  if (!fits) {
+    const std::string wrong = wrong_with(node, *operation, call.inputs);
+    if (!wrong.empty()) cannot_be_made(node, wrong);
+  }
   std::vector<Matrix<T>> outputs;
   try {
     if constexpr (std::is_same_v<T, float>) {
@@ -108,7 +111,7 @@ void make(const Node& node, Values& values) {
 // is as good as the candidate's (twins.md M3). (A transfer between the candidate's own parts would
 // come on top: the twin would be the candidate and some noise, and lie too far off.) An order of ranks
 // that nobody knows is drawn, too (twins.md M8).
-void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
+static void draw(const Node& node, Values& values, std::uint64_t seed, int k, bool fits) {
   const std::uint64_t key = draw_key(seed, k, without_micro_batch(node.outputs.front()));
   const bool moves = node.how.parts == 1 || node.how.wire != fp32;
   Evaluation how = node.how;
@@ -120,10 +123,15 @@ void draw(const Node& node, Values& values, std::uint64_t seed, int k) {
   const TwinRoundings::Moves drawn{moves || node.how.by_chance, node.how.any_rank_order};
   if (node.how.by_chance) {
     ChanceRoundings roundings(key, draw_key(seed, k, node.outputs.front() + "/chance"), drawn);
-    return run<float>(node, values, roundings, how);
+    return run<float>(node, values, roundings, how, fits);
   }
   TwinRoundings roundings(key, drawn);
-  run<float>(node, values, roundings, how);
+  run<float>(node, values, roundings, how, fits);
+}
+
+void draw(const Node& node, std::vector<Values>& twins, std::uint64_t seed) {
+  for (std::size_t k = 0; k < twins.size(); ++k)
+    draw(node, twins[k], seed, static_cast<int>(k + 1), k > 0);
 }
 
 Errors rounding_errors(const Graph& graph, const Values& leaves, Extent extent) {

@@ -36,11 +36,11 @@ Values reference(const Graph& graph, const Values& leaves, Extent extent = {});
 // Executes it in FP64, nothing rounded.
 ValuesOf<double> exact(const Graph& graph, const Values& leaves, Extent extent = {});
 
-// Makes one node from values that hold its inputs: as promised, or as draw k of a twin makes it
-// (real rounding after a transfer between neighbouring parts or, where parts are not rounded to
-// travel, with other cuts). Twins of a whole step: trace/boundaries.hpp.
+// Makes one node from values that hold its inputs: as promised, or as each of some twins makes it
+// from its own, which have one shape (real rounding after a transfer between neighbouring parts or,
+// where parts are not rounded to travel, with other cuts). Twins of a whole step: trace/boundaries.hpp.
 void make(const Node& node, Values& values);
-void draw(const Node& node, Values& values, std::uint64_t seed, int k);
+void draw(const Node& node, std::vector<Values>& twins, std::uint64_t seed);
 
 // The errors that each rounding of the reference made, by the first output of its node, in call
 // order.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <tuple>
 
 #include "number/rounding.hpp"
@@ -50,10 +51,8 @@ void settle(const Shard& shard, std::vector<float>& numbers, const float*& at) {
 
 // Have both shards the same bytes there, where bytes of both have one meaning?
 bool same_bytes(const Shard& a, std::size_t of_a, const Shard& b, std::size_t of_b, std::size_t n) {
-  if (!a.in_file || !b.in_file || a.in_file->numbers.stored != b.in_file->numbers.stored)
-    return false;
-  const Mapped &x = a.in_file->numbers, &y = b.in_file->numbers;
-  return std::memcmp(x.bytes(of_a), y.bytes(of_b), n * width_of(x.stored)) == 0;
+  const Lying x = lying(a, of_a, n), y = lying(b, of_b, n);
+  return x.stored == y.stored && std::memcmp(x.bytes, y.bytes, n * width_of(x.stored)) == 0;
 }
 
 }  // namespace
@@ -112,7 +111,7 @@ void Cover::arrange_band(std::size_t row, std::size_t end, std::vector<const Tol
   const auto earlier = [](const Told* a, const Told* b) {
     return std::tie(a->number, a->piece) < std::tie(b->number, b->piece);
   };
-  Band band{row, end, segments_.size(), 0};
+  Band band{row, end, segments_.size(), 0, false};
   std::vector<const Told*> here;
   std::size_t next = 0;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
@@ -136,7 +135,16 @@ void Cover::arrange_band(std::size_t row, std::size_t end, std::vector<const Tol
     if (holders_.size() > most_told) break;
   }
   band.segments = segments_.size() - band.first_segment;
+  band.in_a_row = is_in_a_row(band);
   bands_.push_back(band);
+}
+
+bool Cover::is_in_a_row(const Band& band) const {
+  if (band.segments != 1) return false;
+  const Segment& only = segments_[band.first_segment];
+  const auto holders = std::span(holders_).subspan(only.first_holder, only.holders);
+  return only.col == 0 && only.end == cols_ &&
+         std::ranges::all_of(holders, [&](const Holder& h) { return h.shard->cols() == cols_; });
 }
 
 // Calls f(segment, place in the stretch, elements, place in the segment's holders, as an offset for
@@ -149,6 +157,14 @@ void Cover::by_segments(std::size_t first, std::size_t n, const F& f) const {
   auto band = std::ranges::upper_bound(bands_, row, {}, &Band::row) - 1;
   while (done < n) {
     if (row == band->end) ++band;
+    if (band->in_a_row) {
+      const std::size_t count = std::min((band->end - row) * cols_ - col, n - done);
+      f(segments_[band->first_segment], row - band->row, col, done, count);
+      done += count;
+      col = 0;
+      row = band->end;
+      continue;
+    }
     const std::size_t of_row = std::min(cols_ - col, n - done);
     for (std::size_t s = 0; s < band->segments; ++s) {
       const Segment& segment = segments_[band->first_segment + s];
@@ -167,11 +183,9 @@ const float* Cover::at(std::size_t first, std::size_t n, float* room) const {
   // One shard may hold all of it in a row.
   const std::size_t row = first / cols_;
   const Band& band = *(std::ranges::upper_bound(bands_, row, {}, &Band::row) - 1);
-  if (band.segments == 1 && first + n <= band.end * cols_) {
-    const Segment& segment = segments_[band.first_segment];
-    const Holder& h = holders_[segment.first_holder];
-    if (segment.col == 0 && segment.end == cols_ && h.shard->cols() == cols_)
-      return h.shard->at(h.place + (first - band.row * cols_), n, room);
+  if (band.in_a_row && first + n <= band.end * cols_) {
+    const Holder& h = holders_[segments_[band.first_segment].first_holder];
+    return h.shard->at(h.place + (first - band.row * cols_), n, room);
   }
   if (hole_) std::fill(room, room + n, 0.0F);
   by_segments(

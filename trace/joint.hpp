@@ -60,10 +60,12 @@ class Cover {
   };
   struct Band {  // rows that are held alike
     std::size_t row, end, first_segment, segments;
+    bool in_a_row;  // all of them, in each shard that holds them
   };
   template <class F>
   void by_segments(std::size_t first, std::size_t n, const F& f) const;
   void arrange_band(std::size_t row, std::size_t end, std::vector<const Told*>& told);
+  bool is_in_a_row(const Band& band) const;
   void note_hole(std::size_t row, std::size_t col);
 
   std::size_t rows_, cols_;

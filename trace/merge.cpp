@@ -16,13 +16,17 @@ namespace {
 std::map<std::string, std::shared_ptr<const Joint>> joints_of(const Trace& trace) {
   std::map<std::string, std::vector<OfRank>> by_id;
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
+    auto next = by_id.begin();  // ids of a rank are in order: each lies behind the last
     for (const auto& [id, shard] : trace.ranks[r].shards) {
-      by_id[without_recompute(id)].push_back({r, &shard});
+      const auto here = by_id.try_emplace(next, without_recompute(id));
+      here->second.push_back({r, &shard});
+      next = std::next(here);
     }
   }
   std::map<std::string, std::shared_ptr<const Joint>> joints;
   for (auto& [id, shards] : by_id) {
-    joints.emplace(id, std::make_shared<const Joint>(id, std::move(shards), trace.ranks.size()));
+    joints.emplace_hint(joints.end(), id,
+                        std::make_shared<const Joint>(id, std::move(shards), trace.ranks.size()));
   }
   return joints;
 }
@@ -97,7 +101,8 @@ std::string without_recompute(const std::string& id) {
 Run::Run(const Trace& trace) : unfit_(trace.unfit) {
   for (auto& [id, joint] : joints_of(trace)) {
     if (joint->whole()) {
-      values.emplace(id, Whole(joint->rows(), joint->cols(), joint, joint->format()));
+      values.emplace_hint(values.end(), id,
+                          Whole(joint->rows(), joint->cols(), joint, joint->format()));
     } else {
       broken_.emplace(id, joint->findings({}));
     }
@@ -107,7 +112,7 @@ Run::Run(const Trace& trace) : unfit_(trace.unfit) {
 Run::Run(const Merged& merged)
     : findings(merged.findings), not_finite(merged.not_finite), merged_(true) {
   for (const auto& [id, tensor] : merged.values) {
-    values.emplace(id, Whole(tensor, merged.formats.at(id)));
+    values.emplace_hint(values.end(), id, Whole(tensor, merged.formats.at(id)));
   }
 }
 
@@ -128,8 +133,10 @@ Merged merge(const Trace& trace) {
   Merged merged;
   std::map<std::string, Shown> seen;
   for (const auto& [id, whole] : run.values) {
-    merged.values.emplace(id, std::make_shared<const Tensor>(read_whole(whole, seen[id])));
-    merged.formats.emplace(id, whole.format);
+    Shown& of_one = seen.try_emplace(seen.end(), id)->second;
+    merged.values.emplace_hint(merged.values.end(), id,
+                               std::make_shared<const Tensor>(read_whole(whole, of_one)));
+    merged.formats.emplace_hint(merged.formats.end(), id, whole.format);
   }
   run.tell(seen);
   merged.findings = std::move(run.findings);

@@ -21,6 +21,11 @@ OfReference in_fp64(const float* reference, std::size_t n, const Ulps& ulps) {
   return row;
 }
 
+OfReference of_zeros(std::size_t n, const Ulps& ulps) {
+  const double u = ulps(0.0F);
+  return {0, static_cast<double>(n) * u * u * (1.0 / 12)};
+}
+
 // A difference's sums over a short row, lane by lane.
 struct ShortSums {
   Floats energy{}, along{}, free{}, excess{};
@@ -32,6 +37,8 @@ struct ShortSums {
     Floats r, x;
     std::memcpy(&r, reference, sizeof r);
     std::memcpy(&x, other, sizeof x);
+    // Draws are read in turn, a stretch of each.
+    if constexpr (with_columns) __builtin_prefetch(other + stretch);
     keep(r);
     different -= x != r;
     // Whether |e| or u is larger FP32 says rightly: u is a power of two, and e is exact up to half of r.
@@ -66,23 +73,30 @@ ShortSums short_sums(const float* reference, const float* other, std::size_t n, 
 }  // namespace
 
 OfReference of_reference(const float* reference, std::size_t n, const Ulps& ulps) {
+  if (n < lanes) return in_fp64(reference, n, ulps);
   OfReference row;
   for (std::size_t j = 0; j < n; j += short_row) {
     const std::size_t width = std::min(short_row, n - j);
     Floats energy{}, floor{};
+    Ints bits{};  // of all, but for signs
     by_groups<lanes>(reference + j, reference + j, width,
                      [&](const float* of_r, auto, const auto& count, auto) {
                        Floats r, u{};
                        std::memcpy(&r, of_r, sizeof r);
+                       __builtin_prefetch(of_r + stretch);
                        energy += r * r;
+                       bits |= (Ints)r << 1;
                        r = ulps(r);
                        std::memcpy(&u, &r, count * sizeof(float));
                        floor += u * u;
                      });
     OfReference here{static_cast<double>(total_of(energy)),
                      static_cast<double>(total_of(floor)) * (1.0 / 12)};
-    if (!kept(total_of(energy)) || !kept(total_of(floor)))
+    if (!any(bits != 0)) {
+      here = of_zeros(width, ulps);
+    } else if (!kept(total_of(energy)) || !kept(total_of(floor))) {
       here = in_fp64(reference + j, width, ulps);
+    }
     row.energy += here.energy;
     row.floor += here.floor;
   }
@@ -143,9 +157,10 @@ OfRows::Row RowSums::in_fp64(const float* reference, const float* other, double*
 
 void RowSums::see(const float* reference, const float* other, std::size_t n, OfRows::Row* rows,
                   double* columns) {
-  const bool done = columns != nullptr ? in_fp32<true>(reference, other, n, rows, columns)
-                                       : in_fp32<false>(reference, other, n, rows, columns);
-  for (std::size_t i = 0; i < n && !done; ++i)
+  if (cols_ >= lanes && (columns != nullptr ? in_fp32<true>(reference, other, n, rows, columns)
+                                            : in_fp32<false>(reference, other, n, rows, columns)))
+    return;
+  for (std::size_t i = 0; i < n; ++i)
     rows[i] = in_fp64(reference + i * cols_, other + i * cols_, columns);
 }
 

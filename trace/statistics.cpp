@@ -27,12 +27,13 @@ class WorstElement {
   WorstElement(const Format& format, const std::vector<double>& columns)
       : ulps_(format), columns_(columns), roots_(columns.size() + lanes) {
     for (std::size_t j = 0; j < columns.size(); ++j) roots_[j] = as_float(std::sqrt(columns[j]));
-    if (!columns.empty()) smallest_root_ = as_float(std::sqrt(*std::ranges::min_element(columns)));
+    if (!columns.empty()) smallest_ = *std::ranges::min_element(columns);
   }
 
   // Can a row be the worst of all, of which this was seen? Where the field is no number, yes.
   bool can_be_in(const OfRows::Row& row, double share) const {
-    return row.excess > 0 && !(row.excess < least_of(share).of_field * smallest_root_);
+    const double excess = row.excess;
+    return excess > 0 && !(excess * excess < down * worst_ * share * smallest_);
   }
 
   void see(const float* reference, const float* other, std::size_t n, double share) {
@@ -56,13 +57,13 @@ class WorstElement {
   double root() const { return std::sqrt(worst_); }
 
  private:
-  // What an excess has to reach, in roots of columns and in ulps, to be the worst so far: both are
-  // rounded down by more than what FP32 may lose beside it, among normal numbers.
+  // Below what an excess has to reach, by more than what FP32 may lose beside it, among normal numbers.
+  static constexpr double down = 1 - 0x1p-20;
+  // What it has to reach, in roots of columns and in ulps, to be the worst so far.
   struct Least {
     float of_field, of_ulp;
   };
   Least least_of(double share) const {
-    constexpr double down = 1 - 0x1p-20;
     return {as_float(down * std::sqrt(worst_ * share)), as_float(down * std::sqrt(worst_ / 12))};
   }
 
@@ -82,8 +83,8 @@ class WorstElement {
   const Ulps ulps_;
   const std::vector<double>& columns_;
   std::vector<float> roots_;  // of columns_; zeros beyond
-  float smallest_root_ = 0;
-  double worst_ = 0;  // squared
+  double smallest_ = 0;       // of columns_
+  double worst_ = 0;          // squared
 };
 
 double mean_of(const std::vector<double>& x) {

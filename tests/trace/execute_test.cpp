@@ -104,10 +104,10 @@ TEST(Draw, IsTheSameInEveryMicroBatch) {
     node.attributes = {{"transpose_a", 0}, {"transpose_b", 0}};
     node.how.parts = 2;
     node.how.wire = bf16;
-    Values values{{"a", std::make_shared<const Tensor>(5, 32, 0.3F)},
-                  {"b", std::make_shared<const Tensor>(32, 40, 0.7F)}};
-    draw(node, values, 1, 1);
-    drawn.push_back(*values.at(out));
+    std::vector<Values> twins{{{"a", std::make_shared<const Tensor>(5, 32, 0.3F)},
+                               {"b", std::make_shared<const Tensor>(32, 40, 0.7F)}}};
+    draw(node, twins, 1);
+    drawn.push_back(*twins.front().at(out));
   }
   EXPECT_EQ(drawn[0], drawn[1]);
   EXPECT_NE(drawn[0], drawn[2]);
