@@ -92,6 +92,15 @@ TEST(Statistics, LessThanOneFlipOfARowIsFreeToTheLastBit) {
   EXPECT_EQ(Draws(reference, bf16, {reference}).of(other)[at(Statistic::row)], 0);
 }
 
+// Where nobody errs, a row's field is a hundredth of n u^2 / 12: of zeros, too, whose ulp is the format's
+// smallest number.
+TEST(Statistics, ARowOfZerosHasUlpsToo) {
+  const Tensor zeros(2, 32), wrong(2, 32, 0x1p-133F);
+  const Draws draws(zeros, bf16, {zeros, zeros});
+  const double row = draws.of(wrong)[at(Statistic::row)];
+  EXPECT_NEAR(row, std::sqrt((32 - 1) * 12 / (0.01 * 32)), 1e-9 * row);
+}
+
 TEST(Statistics, RowSeesOneWrongRowThatTheNormDrowns) {
   const Tensor reference(256, 32, 1.0F);
   std::vector<Tensor> draws;
