@@ -98,9 +98,20 @@ std::vector<float> moved(const std::function<float(std::size_t)>& part) {
 TEST(TwinRoundings, RowsThatDifferAreMovedApart) {
   const auto far = moved([](std::size_t i) { return 1 + static_cast<float>(i) * 0x1p-7F; });
   EXPECT_GT(std::set<float>(far.begin(), far.end()).size(), 60U);
-  // Hundredths of an ulp apart, and all round to 1.
-  const auto near = moved([](std::size_t i) { return 1 + static_cast<float>(i) * 0x1p-14F; });
+  // Hundredths of an ulp apart, and all round to 1.5.
+  const auto near = moved([](std::size_t i) { return 1.498F + static_cast<float>(i) * 0x1p-14F; });
   for (const float by : near) EXPECT_NEAR(by, near[0], 0x1p-22F);
+}
+
+// Numbers below the normal ones, an ulp apart.
+TEST(TwinRoundings, SubnormalRowsThatDifferAreMovedApart) {
+  std::vector<Matrix<float>> parts(2, Matrix<float>(64, 2, 0x1p-130F + 0x1p-140F));
+  for (std::size_t i = 0; i < 64; ++i) parts[0](i, 0) += static_cast<float>(i) * 0x1p-133F;
+  const auto before = parts;
+  TwinRoundings(7).before_parts(parts, bf16);
+  std::set<float> by;
+  for (std::size_t i = 0; i < 64; ++i) by.insert(parts[0](i, 0) - before[0](i, 0));
+  EXPECT_GT(by.size(), 60U);
 }
 
 // The sum of both parts, each rounded to bf16, less the exact one: its mean, and in how many of them
