@@ -198,18 +198,24 @@ double Tests::chance(const Null& null, const Sample& sample) const {
   return anywhere_->chance(q_of_p(family_of(null).chance(null.beyond(sample))));
 }
 
-double Tests::threshold(const Null& null, double chance) const {
-  if (null.how == Case::bitwise) return 0;
-  if (!in_a_family(null)) return infinite;
-  return null.size_at(family_of(null).limit(of_a_family(chance)));
+TestsAt::TestsAt(const Tests& tests, double chance) : tests_(tests) {
+  for (const FamilyOfTests& family : tests.families_)
+    limits_.push_back(family.limit(tests.of_a_family(chance)));
 }
 
-double Tests::standing(const Null& null, const Sample& sample, double chance) const {
+double TestsAt::limit_of(const Null& null) const { return limits_[tests_.place_[place_of(null)]]; }
+
+double TestsAt::threshold(const Null& null) const {
+  if (null.how == Case::bitwise) return 0;
+  if (!in_a_family(null)) return infinite;
+  return null.size_at(limit_of(null));
+}
+
+double TestsAt::standing(const Null& null, const Sample& sample) const {
   if (null.size_of(sample) == 0) return 0;
   if (null.how == Case::bitwise) return infinite;
   if (!in_a_family(null)) return 0;
-  const double beyond = null.beyond(sample);
-  const double allowed = family_of(null).limit(of_a_family(chance));
+  const double beyond = null.beyond(sample), allowed = limit_of(null);
   if (allowed <= 0) return beyond > allowed ? infinite : 0;  // of chances near 1
   return std::max(beyond, 0.0) / allowed;
 }

@@ -90,13 +90,9 @@ class Tests {
   // The chance that a healthy run shows as much anywhere: 0 where nothing may differ, 1 where
   // nothing is judged.
   double chance(const Null& null, const Sample& sample) const;
-  // The size of the statistic that has this chance.
-  double threshold(const Null& null, double chance) const;
-  // How far a sample lies beyond what twins show, over how far it may lie beyond at this chance.
-  // At most 1 passes; healthy tensors stand well below.
-  double standing(const Null& null, const Sample& sample, double chance) const;
 
  private:
+  friend class TestsAt;
   const FamilyOfTests& family_of(const Null& null) const;
   // The chance in one family of what has this chance in a run.
   double of_a_family(double chance) const;
@@ -105,6 +101,24 @@ class Tests {
   std::vector<FamilyOfTests> families_;
   std::optional<OneMore> anywhere_;                             // of the families' smallest chance
   std::array<std::size_t, all_statistics.size() + 1> place_{};  // of a statistic's; of few's
+};
+
+// The same at one chance, whose limit in each family is found once. The tests have to outlive it.
+class TestsAt {
+ public:
+  TestsAt(const Tests& tests, double chance);
+
+  // The size of the statistic that has this chance.
+  double threshold(const Null& null) const;
+  // How far a sample lies beyond what twins show, over how far it may lie beyond at this chance.
+  // At most 1 passes; healthy tensors stand well below.
+  double standing(const Null& null, const Sample& sample) const;
+
+ private:
+  double limit_of(const Null& null) const;
+
+  const Tests& tests_;
+  std::vector<double> limits_;  // by family
 };
 
 }  // namespace plumb::trace

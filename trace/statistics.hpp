@@ -17,6 +17,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "number/format.hpp"
@@ -70,7 +71,8 @@ class Draws {
   Sample of(const Whole& candidate, std::optional<std::size_t> without_row = {}) const {
     return all_.of(candidate, without_row);
   }
-  const Expectation& expectation() const { return all_; }
+  const Expectation& expectation() const& { return all_; }
+  Expectation expectation() && { return std::move(all_); }
   // The root of the draws' mean energy over the energy of the reference.
   double relative_noise() const;
   double reference_energy() const { return all_.energy_; }

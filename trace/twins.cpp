@@ -75,7 +75,8 @@ class Conclusion {
         tests_(of.tests),
         of_run_(options.false_alarm),
         together_(options.together),
-        level_(options.false_alarm * (options.together ? 1 - part_of_together : 1)) {}
+        level_(options.false_alarm * (options.together ? 1 - part_of_together : 1)),
+        at_level_(tests_, level_) {}
 
   TwinsJudgement run(const Run& candidate) {
     out_.tests = tests_.count();
@@ -104,8 +105,8 @@ class Conclusion {
  private:
   void look(const Null& null) {
     const Measured& m = measured_[null.tensor];
-    const double threshold = tests_.threshold(null, level_);
-    const double ratio = tests_.standing(null, m.candidate, level_);
+    const double threshold = at_level_.threshold(null);
+    const double ratio = at_level_.standing(null, m.candidate);
     const double chance = tests_.chance(null, m.candidate);
     Worst& worst = out_.worst[m.id];
     if (worst.statistic.empty() || ratio > worst.ratio) {
@@ -204,6 +205,7 @@ class Conclusion {
   const double of_run_;  // the level of all tests
   const bool together_;
   const double level_;
+  const TestsAt at_level_;
   TwinsJudgement out_;
   std::map<std::string, Finding> by_id_;
   std::vector<double> scales_;
@@ -280,9 +282,9 @@ Drawn draw_twins(const Graph& reference_graph, const Merged& reference,
     for (const std::string& id : node.outputs) {
       if (!wanted(id)) continue;
       const Around one = around_of(id, made.reference, reference.formats.at(id), made.twins);
-      const Draws draws = draws_of(one);
+      Draws draws = draws_of(one);
       measured.push_back(measured_by(draws, id, touched, candidate.values.at(id)));
-      expected.emplace(id, draws.expectation());
+      expected.emplace(id, std::move(draws).expectation());
     }
   };
   Meeting met = meet(reference_graph, reference.values, candidate_graph, &candidate.values,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "trace/messages.hpp"
 #include "trace/order.hpp"
@@ -108,23 +109,23 @@ Verdict Verdicts::by(const std::optional<TwinTests>& tests, double level, double
     for (std::size_t i = 0; i < where.size(); ++i) v.findings[i].profile = where[i];
   }
   std::vector<LeftOpen> open;
+  std::vector<std::pair<std::size_t, Line>> judged;  // and the places of their tensors
   for (auto& [id, line] : lines) {
     const auto left_out = evidence_.unjudged.find(id);
     if (left_out != evidence_.unjudged.end() && line.statistic.empty()) {
       open.push_back({left_out->second, line.relative});
     } else {
-      v.lines.push_back(std::move(line));
+      judged.emplace_back(evidence_.order(id), std::move(line));
     }
   }
+  std::ranges::stable_sort(judged, {}, &std::pair<std::size_t, Line>::first);
+  for (auto& [place, line] : judged) v.lines.push_back(std::move(line));
   explain_by_findings(v, open);
   const auto first = std::ranges::min_element(open, {}, [&](const LeftOpen& one) {
     return std::pair(!one.unexplained(), evidence_.order(one.what.id));
   });
   if (first != open.end() && first->unexplained() && evidence_.ordered) v.earliest = first->what.id;
   tell_what_is_open(std::move(open), v);
-  std::stable_sort(v.lines.begin(), v.lines.end(), [&](const Line& a, const Line& b) {
-    return evidence_.order(a.id) < evidence_.order(b.id);
-  });
   return v;
 }
 

@@ -97,7 +97,8 @@ TEST(Tests, CopiesOfATensorCostNothing) {
     const Tests few(once, nullptr), many(copies, nullptr);
     EXPECT_EQ(many.count(), 30 * few.count());
     const Null &a = few.nulls().front(), &b = many.nulls().front();
-    ratios += std::log(many.threshold(b, 0.01)) / std::log(few.threshold(a, 0.01));
+    ratios +=
+        std::log(TestsAt(many, 0.01).threshold(b)) / std::log(TestsAt(few, 0.01).threshold(a));
   }
   EXPECT_NEAR(ratios / 10, 1, 0.1);
 }
@@ -132,7 +133,7 @@ TEST(Tests, MoreTwinsSeeSmallerFaults) {
       const std::vector<Measured> run = healthy(seed, draws);
       const Tests tests(run, nullptr);
       for (const Null& null : tests.nulls()) {
-        if (null.statistic == Statistic::scale) *sum += tests.threshold(null, 0.01);
+        if (null.statistic == Statistic::scale) *sum += TestsAt(tests, 0.01).threshold(null);
       }
     }
   }
@@ -148,9 +149,9 @@ TEST(Tests, ALargeStatisticIsImprobableAndItsThresholdIsWhereTheLevelSays) {
     if (null.tensor != 3 || null.statistic == Statistic::scale) continue;
     ++seen;
     Sample at_threshold = run[3].candidate;
-    at_threshold[static_cast<std::size_t>(null.statistic)] = tests.threshold(null, 1e-3);
+    at_threshold[static_cast<std::size_t>(null.statistic)] = TestsAt(tests, 1e-3).threshold(null);
     EXPECT_NEAR(tests.chance(null, at_threshold), 1e-3, 1e-9);
-    EXPECT_NEAR(tests.standing(null, at_threshold, 1e-3), 1, 1e-9);
+    EXPECT_NEAR(TestsAt(tests, 1e-3).standing(null, at_threshold), 1, 1e-9);
     if (null.statistic == Statistic::norm) {
       EXPECT_LT(tests.chance(null, run[3].candidate), 1e-3);
     }
@@ -166,7 +167,7 @@ TEST(Tests, WhereNothingIsSplitOneBitIsAFinding) {
   const Null& norm = tests.nulls().front();
   EXPECT_EQ(tests.chance(norm, m.candidate), 0);
   EXPECT_EQ(tests.chance(norm, Sample{}), 1);
-  EXPECT_EQ(tests.threshold(norm, 0.01), 0);
+  EXPECT_EQ(TestsAt(tests, 0.01).threshold(norm), 0);
 }
 
 TEST(Tests, WhatCannotBeDecidedIsNeverImprobable) {
