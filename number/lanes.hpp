@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -74,6 +75,19 @@ inline bool any(const Ints& mask) {
   std::uint64_t all = 0;
   for (std::size_t l = 0; l < sizeof(Longs) / sizeof(std::uint64_t); ++l) all |= pairs[l];
   return all != 0;
+#endif
+}
+
+// In how many lanes do both differ? Counted beside the vector units, where there are masks.
+inline std::size_t count_unequal(const Floats& a, const Floats& b) {
+#ifdef __AVX512F__
+  return static_cast<std::size_t>(
+      std::popcount(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_NEQ_UQ)));
+#else
+  const Ints unequal = a != b;
+  std::int32_t count = 0;
+  for (std::size_t l = 0; l < lanes; ++l) count -= unequal[l];
+  return static_cast<std::size_t>(count);
 #endif
 }
 

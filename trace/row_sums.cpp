@@ -1,6 +1,5 @@
 #include "trace/row_sums.hpp"
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -29,7 +28,7 @@ OfReference of_zeros(std::size_t n, const Ulps& ulps) {
 // A difference's sums over a short row, lane by lane.
 struct ShortSums {
   Floats energy{}, along{}, free{}, excess{};
-  Ints different{};
+  std::size_t different = 0;
 
   // Adds e^2 to the columns, where there are any.
   template <bool with_columns>
@@ -40,7 +39,7 @@ struct ShortSums {
     // Draws are read in turn, a stretch of each.
     if constexpr (with_columns) __builtin_prefetch(other + stretch);
     keep(r);
-    different -= x != r;
+    different += count_unequal(x, r);
     // Whether |e| or u is larger FP32 says rightly: u is a power of two, and e is exact up to half of r.
     const Floats e = x - r;
     const Floats size = (Floats)((Ints)e & 0x7fffffff), u = ulps(r);
@@ -109,7 +108,7 @@ bool RowSums::in_fp32(const float* reference, const float* other, std::size_t n,
                       double* columns) {
   if constexpr (with_columns) std::ranges::fill(squares_, 0.0F);
   double along = 0;
-  Ints differ{};
+  std::size_t differ = 0;
   for (std::size_t i = 0; i < n; ++i) {
     OfRows::Row row;
     float largest = 0;
@@ -131,8 +130,7 @@ bool RowSums::in_fp32(const float* reference, const float* other, std::size_t n,
     rows[i] = row;
   }
   along_ += along;
-  for (const std::int32_t of_lane : std::bit_cast<std::array<std::int32_t, lanes>>(differ))
-    different_ += of_lane;
+  different_ += static_cast<double>(differ);
   if constexpr (with_columns) {
     for (std::size_t j = 0; j < cols_; ++j) columns[j] += static_cast<double>(squares_[j]);
   }
