@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "trace/kept.hpp"
+#include "trace/whole.hpp"
 
 namespace plumb::trace {
 namespace {
