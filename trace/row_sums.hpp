@@ -6,7 +6,8 @@
 //          the rows of a stretch (trace/whole.hpp) FP32 adds the squares of a column, too: off by at
 //          most 2^-24 times the rows, and by 2^-149 for each. A stretch with a sum outside of [2^-116,
 //          2^100], where FP32 may have lost more to numbers too small or too large for it, is summed
-//          again in FP64, in which rows of less than 16 are summed at once. How many differ, and which of |e| and u is larger, is exact.
+//          again in FP64, in which rows of less than 16 are summed at once. How many differ, and which
+//          of |e| and u is larger, is exact.
 // COSTS    one pass over both, some twenty instructions for sixteen elements
 // TESTED   tests/trace/statistics_test.cpp
 #pragma once
