@@ -11,6 +11,7 @@
 #include "number/encoding.hpp"
 #include "number/outcome.hpp"
 #include "tests/support/tensors.hpp"
+#include "trace/merge.hpp"
 
 namespace plumb::mapped_test {
 namespace {
@@ -83,6 +84,20 @@ TEST_F(MappedNumbers, OfWiderTypesAreRounded) {
 
 TEST_F(MappedNumbers, OfAFileThatCannotBeMappedAreRefused) {
   EXPECT_THROW(MappedFile(file_ / "nowhere"), Failure);
+}
+
+// The first halves of these bytes are alike: four zeros of BF16, and two of FP32.
+TEST_F(MappedNumbers, OfAnotherFormatAreHeldAgainstNumbersAndNotAgainstBytes) {
+  const Mapped zeros = mapped(std::string(8, '\0'), Stored::bf16);
+  const Placement all = whole(1, 4);
+  for (const bool same : {true, false}) {
+    Trace trace;
+    trace.ranks.resize(2);
+    trace.ranks[0].shards["x"] = {all, {}, bf16, InFile{1, 4, zeros}};
+    trace.ranks[1].shards["x"] = {all, Tensor(1, 4), bf16};
+    if (!same) trace.ranks[1].shards["x"].values(0, 3) = 5;
+    EXPECT_EQ(merge(trace).findings.empty(), same);
+  }
 }
 
 }  // namespace
