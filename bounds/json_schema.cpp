@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <stdexcept>
+#include <vector>
 
 namespace plumb::bounds {
 namespace {
@@ -18,8 +23,6 @@ std::string shown(const json& value) {
   return text;
 }
 
-std::string named(const std::string& place) { return place.empty() ? "it" : place; }
-
 // A part of a schema, not copied; null where it has none.
 const json& part_of(const json& form, const char* word) {
   static const json none;
@@ -27,32 +30,43 @@ const json& part_of(const json& form, const char* word) {
   return found == form.end() ? none : *found;
 }
 
-bool is_of_type(const json& value, const std::string& type) {
-  if (type == "object") return value.is_object();
-  if (type == "array") return value.is_array();
-  if (type == "string") return value.is_string();
-  if (type == "integer") return value.is_number_integer();
-  if (type == "number") return value.is_number();
-  if (type == "boolean") return value.is_boolean();
-  if (type == "null") return value.is_null();
+using Holds = std::function<bool(const json&)>;
+
+std::size_t length(const json& value) {
+  return value.is_string() ? value.get_ref<const std::string&>().size() : value.size();
+}
+
+Holds is_of_type(const std::string& type) {
+  if (type == "object") return [](const json& value) { return value.is_object(); };
+  if (type == "array") return [](const json& value) { return value.is_array(); };
+  if (type == "string") return [](const json& value) { return value.is_string(); };
+  if (type == "integer") return [](const json& value) { return value.is_number_integer(); };
+  if (type == "number") return [](const json& value) { return value.is_number(); };
+  if (type == "boolean") return [](const json& value) { return value.is_boolean(); };
+  if (type == "null") return [](const json& value) { return value.is_null(); };
   throw std::logic_error("a schema asks for an unknown type " + type);
 }
 
-// Does one word of the schema hold for the value by itself?
-bool holds(const std::string& word, const json& of, const json& value) {
-  const auto length = [&] {
-    return value.is_string() ? value.get_ref<const std::string&>().size() : value.size();
-  };
-  if (word == "type") return is_of_type(value, of.get<std::string>());
-  if (word == "const") return value == of;
-  if (word == "enum") return std::ranges::find(of, value) != of.end();
-  if (word == "minLength" || word == "minItems") return length() >= of.get<std::size_t>();
-  if (word == "maxLength" || word == "maxItems") return length() <= of.get<std::size_t>();
-  if (word == "minimum") return value >= of;
-  if (word == "maximum") return value <= of;
+// What a word of a schema asks of a value by itself; nothing, where it asks for none or says what the
+// value's parts are.
+Holds asked_by(const std::string& word, const json& of) {
+  if (word == "type") return is_of_type(of.get<std::string>());
+  if (word == "const") return [of](const json& value) { return value == of; };
+  if (word == "enum") {
+    return [of](const json& value) { return std::ranges::find(of, value) != of.end(); };
+  }
+  if (word == "minLength" || word == "minItems") {
+    return [n = of.get<std::size_t>()](const json& value) { return length(value) >= n; };
+  }
+  if (word == "maxLength" || word == "maxItems") {
+    return [n = of.get<std::size_t>()](const json& value) { return length(value) <= n; };
+  }
+  if (word == "minimum") return [of](const json& value) { return value >= of; };
+  if (word == "maximum") return [of](const json& value) { return value <= of; };
   if (word == "pattern") {
-    return value.is_string() &&
-           std::regex_match(value.get<std::string>(), std::regex(of.get<std::string>()));
+    return [form = std::regex(of.get<std::string>())](const json& value) {
+      return value.is_string() && std::regex_match(value.get_ref<const std::string&>(), form);
+    };
   }
   constexpr std::array known{
       "$schema", "$defs", "title", "description", "required", "properties", "additionalProperties",
@@ -60,86 +74,163 @@ bool holds(const std::string& word, const json& of, const json& value) {
   if (std::ranges::find(known, word) == known.end()) {
     throw std::logic_error("a schema has an unknown word " + word);
   }
-  return true;
+  return {};
 }
 
 }  // namespace
 
-const json& JsonSchema::resolved(const json& form) const {
-  if (!form.contains("$ref")) return form;
-  constexpr std::string_view sign = "#";
-  const auto at = form.at("$ref").get<std::string>().substr(sign.size());
-  return schema_.at(json::json_pointer(at));
+class JsonSchema::Forms {
+ public:
+  explicit Forms(json schema) : schema_(std::move(schema)), whole_(&made_of(schema_)) {}
+
+  std::string wrong_with(const json& document) const {
+    return wrong_with(document, *whole_, Place{});
+  }
+
+ private:
+  // Where a value is in the document; as text only if something is wrong with it.
+  struct Place {
+    const Place* above = nullptr;
+    enum { whole, field, item, alternative } kind = whole;
+    std::string_view name = {};
+    std::size_t index = 0;
+
+    std::string path() const {
+      const std::string before = above == nullptr ? "" : above->path();
+      if (kind == field) return before + (before.empty() ? "" : ".") + std::string(name);
+      if (kind == item) return before + "[" + std::to_string(index) + "]";
+      if (kind == alternative) return before + " (" + std::string(name) + ")";
+      return before;
+    }
+    std::string named() const {
+      const std::string text = path();
+      return text.empty() ? "it" : text;
+    }
+  };
+
+  // A schema, or a part of one.
+  struct Form {
+    std::vector<Holds> asked;
+    std::string expected = "an object";
+    std::vector<std::string> required;
+    std::map<std::string, const Form*, std::less<>> fields;
+    const Form* others = nullptr;  // of fields that it does not name
+    bool allows_others = true;
+    const Form* items = nullptr;
+    std::vector<const Form*> alternatives;
+    std::string name;  // that its field "name" must have
+  };
+
+  const Form& made_of(const json& says);
+  const Form& referred_to(const std::string& path);
+  void make_fields(const json& says, Form& form);
+
+  static std::string wrong_with(const json& value, const Form& form, const Place& place);
+  static std::string wrong_with_fields(const json& value, const Form& form, const Place& place);
+  static std::string wrong_with_any(const json& value, const Form& form, const Place& place);
+  static std::string wrong_with_meant(const json& value, const Form& form, const Place& place);
+
+  json schema_;
+  std::deque<Form> all_;
+  std::map<std::string, const Form*> referred_;  // by what "$ref" says
+  const Form* whole_;
+};
+
+// What "#/..." refers to.
+const JsonSchema::Forms::Form& JsonSchema::Forms::referred_to(const std::string& path) {
+  const auto [at, is_new] = referred_.emplace(path, nullptr);
+  if (is_new) at->second = &made_of(schema_.at(json::json_pointer(path.substr(1))));
+  if (at->second == nullptr) throw std::logic_error("a schema refers to itself by " + path);
+  return *at->second;
 }
 
-std::string JsonSchema::wrong_with_fields(const json& value, const json& form,
-                                          const std::string& place) const {
-  const json &known = part_of(form, "properties"), &others = part_of(form, "additionalProperties");
-  for (const json& field : part_of(form, "required")) {
-    if (!value.contains(field.get_ref<const std::string&>())) {
-      return named(place) + " has no " + shown(field);
-    }
+const JsonSchema::Forms::Form& JsonSchema::Forms::made_of(const json& says) {
+  if (says.contains("$ref")) return referred_to(says.at("$ref").get<std::string>());
+  Form& form = all_.emplace_back();
+  for (const auto& [word, of] : says.items()) {
+    if (Holds holds = asked_by(word, of)) form.asked.push_back(std::move(holds));
   }
-  for (const auto& [field, part] : value.items()) {
-    const std::string below = (place.empty() ? "" : place + ".") + field;
-    if (known.contains(field) || others.is_object()) {
-      const json& of = known.contains(field) ? known.at(field) : others;
-      if (const auto wrong = wrong_with(part, of, below); !wrong.empty()) return wrong;
-    } else if (others == json(false)) {
+  form.expected = says.value("description", form.expected);
+  make_fields(says, form);
+  if (says.contains("items")) form.items = &made_of(says.at("items"));
+  for (const json& one : part_of(says, "anyOf")) form.alternatives.push_back(&made_of(one));
+  return form;
+}
+
+void JsonSchema::Forms::make_fields(const json& says, Form& form) {
+  form.required = says.value("required", form.required);
+  for (const auto& [field, of] : part_of(says, "properties").items()) {
+    form.fields.emplace(field, &made_of(of));
+    if (field == "name" && of.contains("const")) form.name = of.at("const").get<std::string>();
+  }
+  const json& others = part_of(says, "additionalProperties");
+  form.allows_others = others != json(false);
+  if (others.is_object()) form.others = &made_of(others);
+}
+
+std::string JsonSchema::Forms::wrong_with_fields(const json& value, const Form& form,
+                                                 const Place& place) {
+  for (const std::string& field : form.required) {
+    if (!value.contains(field)) return place.named() + " has no " + shown(field);
+  }
+  if (!value.is_object()) return "";
+  for (const auto& [field, part] : value.get_ref<const json::object_t&>()) {
+    const auto known = form.fields.find(field);
+    const Form* of = known == form.fields.end() ? form.others : known->second;
+    if (of != nullptr) {
+      if (auto wrong = wrong_with(part, *of, {&place, Place::field, field}); !wrong.empty())
+        return wrong;
+    } else if (!form.allows_others) {
       std::string fields;
-      for (const auto& [name, any] : known.items()) fields += (fields.empty() ? "" : ", ") + name;
-      return named(place) + " has a field " + shown(field) + "; known: " + fields;
+      for (const auto& [name, any] : form.fields) fields += (fields.empty() ? "" : ", ") + name;
+      return place.named() + " has a field " + shown(field) + "; known: " + fields;
     }
   }
   return "";
 }
 
 // Of alternatives that their names tell apart: what is wrong with the one that is meant.
-std::string JsonSchema::wrong_with_all(const json& value, const json& alternatives,
-                                       const std::string& place) const {
+std::string JsonSchema::Forms::wrong_with_meant(const json& value, const Form& form,
+                                                const Place& place) {
   std::string names;
-  for (const json& form : alternatives) {
-    const json& name = form.at("properties").at("name").at("const");
-    if (value.at("name") == name)
-      return wrong_with_fields(value, form, place + " (" + name.get<std::string>() + ")");
-    names += (names.empty() ? "" : ", ") + name.get<std::string>();
+  for (const Form* one : form.alternatives) {
+    if (value.at("name") == one->name)
+      return wrong_with_fields(value, *one, {&place, Place::alternative, one->name});
+    names += (names.empty() ? "" : ", ") + one->name;
   }
-  return place + ".name is " + shown(value.at("name")) + "; expected one of " + names;
+  return place.path() + ".name is " + shown(value.at("name")) + "; expected one of " + names;
 }
 
-std::string JsonSchema::wrong_with_any(const json& value, const json& form,
-                                       const std::string& place) const {
-  const json& alternatives = form.at("anyOf");
-  if (alternatives.front().contains("properties")) {
-    return wrong_with_all(value, alternatives, place);
+std::string JsonSchema::Forms::wrong_with_any(const json& value, const Form& form,
+                                              const Place& place) {
+  if (!form.alternatives.front()->name.empty()) return wrong_with_meant(value, form, place);
+  for (const Form* one : form.alternatives) {
+    if (wrong_with(value, *one, place).empty()) return "";
   }
-  for (const json& alternative : alternatives) {
-    if (wrong_with(value, alternative, place).empty()) return "";
-  }
-  return named(place) + " is " + shown(value) + "; expected " +
-         form.at("description").get<std::string>();
+  return place.named() + " is " + shown(value) + "; expected " + form.expected;
 }
 
-std::string JsonSchema::wrong_with(const json& value, const json& maybe,
-                                   const std::string& place) const {
-  const json& form = resolved(maybe);
-  for (const auto& [word, of] : form.items()) {
-    if (holds(word, of, value)) continue;
-    return named(place) + " is " + shown(value) + "; expected " +
-           form.value("description", "an object");
+std::string JsonSchema::Forms::wrong_with(const json& value, const Form& form, const Place& place) {
+  for (const Holds& holds : form.asked) {
+    if (!holds(value)) return place.named() + " is " + shown(value) + "; expected " + form.expected;
   }
-  if (form.contains("properties") || form.contains("additionalProperties")) {
-    if (const auto wrong = wrong_with_fields(value, form, place); !wrong.empty()) return wrong;
-  }
-  if (form.contains("anyOf")) return wrong_with_any(value, form, place);
-  if (!form.contains("items")) return "";
+  if (auto wrong = wrong_with_fields(value, form, place); !wrong.empty()) return wrong;
+  if (!form.alternatives.empty()) return wrong_with_any(value, form, place);
+  if (form.items == nullptr || !value.is_array()) return "";
   for (std::size_t i = 0; i < value.size(); ++i) {
-    const std::string item = place + "[" + std::to_string(i) + "]";
-    if (const auto wrong = wrong_with(value[i], form.at("items"), item); !wrong.empty()) {
+    if (auto wrong = wrong_with(value[i], *form.items, {&place, Place::item, {}, i});
+        !wrong.empty()) {
       return wrong;
     }
   }
   return "";
+}
+
+JsonSchema::JsonSchema(std::string_view text)
+    : forms_(std::make_shared<const Forms>(json::parse(text))) {}
+
+std::string JsonSchema::wrong_with(const json& document) const {
+  return forms_->wrong_with(document);
 }
 
 }  // namespace plumb::bounds

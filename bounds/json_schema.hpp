@@ -2,14 +2,18 @@
 // wrote the document.
 //
 // Of JSON Schema the words that the schemas of the house use are understood; another word in one is a
-// failure, so that none is passed over. The text of a value that is not right comes from "description"
-// of its schema: "expected DESCRIPTION". Alternatives ("anyOf") are told apart by the constant that
-// their property "name" has, where they have one.
+// std::logic_error of the constructor, so that none is passed over. The text of a value that is not right
+// comes from "description" of its schema: "expected DESCRIPTION". Alternatives ("anyOf") are told apart
+// by the constant that their property "name" has, where they have one.
 //
-// TESTED   tests/bounds/machine_card_test.cpp, tests/trace/format2_test.cpp
+// COSTS    a schema is read once, and one lives as long as the program: traces have a document a tensor
+//          and rank
+// TESTED   tests/bounds/json_schema_test.cpp, tests/bounds/machine_card_test.cpp,
+//          tests/trace/format2_test.cpp
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -19,25 +23,14 @@ namespace plumb::bounds {
 
 class JsonSchema {
  public:
-  explicit JsonSchema(std::string_view text) : schema_(nlohmann::json::parse(text)) {}
+  explicit JsonSchema(std::string_view text);
 
   // Returns what is wrong with a document; empty: nothing.
-  std::string wrong_with(const nlohmann::json& document) const {
-    return wrong_with(document, schema_, "");
-  }
+  std::string wrong_with(const nlohmann::json& document) const;
 
  private:
-  const nlohmann::json& resolved(const nlohmann::json& form) const;
-  std::string wrong_with(const nlohmann::json& value, const nlohmann::json& form,
-                         const std::string& place) const;
-  std::string wrong_with_fields(const nlohmann::json& value, const nlohmann::json& form,
-                                const std::string& place) const;
-  std::string wrong_with_all(const nlohmann::json& value, const nlohmann::json& alternatives,
-                             const std::string& place) const;
-  std::string wrong_with_any(const nlohmann::json& value, const nlohmann::json& form,
-                             const std::string& place) const;
-
-  nlohmann::json schema_;
+  class Forms;
+  std::shared_ptr<const Forms> forms_;
 };
 
 }  // namespace plumb::bounds

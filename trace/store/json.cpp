@@ -78,9 +78,9 @@ Outcome<json> object_in(const std::string& text) {
 }
 
 json parsed(const std::string& text, const std::filesystem::path& file) {
-  const Outcome<json> object = object_in(text);
+  Outcome<json> object = object_in(text);
   if (!object) damaged(file, object.error().detail);
-  return *object;
+  return std::move(*object);
 }
 
 json read_json(const std::filesystem::path& file) {

@@ -23,9 +23,9 @@ Outcome<SafetensorsHeader> read_safetensors_header(std::istream& in, std::uint64
   }
   std::string text(length, '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(length))) return no("is cut short");
-  const Outcome<nlohmann::json> json = object_in(text);
+  Outcome<nlohmann::json> json = object_in(text);
   if (!json) return json.error();
-  return SafetensorsHeader{*json, 8 + length};
+  return SafetensorsHeader{std::move(*json), 8 + length};
 }
 
 }  // namespace plumb::trace
