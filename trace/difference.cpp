@@ -161,24 +161,34 @@ void add_slowly(const float* a, const float* b, std::size_t n, const Closeness& 
   }
 }
 
-// Sums of n vectors, each in the order of lanes: rows become columns, which are added.
+// Sums of n vectors. Folded in halves, two vectors at a time, so that none has lanes left over.
 void sums_of(const std::array<Floats, lanes>& vectors, std::size_t n, Floats& sums) {
-  std::array<Floats, lanes> rows, mixed;
+  std::array<Floats, lanes> rows;
   for (std::size_t k = 0; k < lanes; ++k) rows[k] = k < n ? vectors[k] : Floats{};
-#pragma GCC unroll 4
-  for (int round = 0; round < 4; ++round) {
 #pragma GCC unroll 8
-    for (std::size_t i = 0; i < lanes / 2; ++i) {
-      const Floats x = rows[i], y = rows[i + lanes / 2];
-      mixed[2 * i] =
-          __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      mixed[2 * i + 1] = __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
-                                                 14, 30, 15, 31);
-    }
-    rows = mixed;
+  for (std::size_t i = 0; i < 8; ++i) {  // lanes 0..7 of row i, then 0..7 of row i + 8
+    const Floats x = rows[i], y = rows[i + 8];
+    rows[i] =
+        __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+        __builtin_shufflevector(x, y, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
   }
-  sums = Floats{};
-  for (const Floats& column : rows) sums += column;
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Floats x = rows[i], y = rows[i + 4];
+    rows[i] =
+        __builtin_shufflevector(x, y, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
+        __builtin_shufflevector(x, y, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+  }
+#pragma GCC unroll 2
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Floats x = rows[i], y = rows[i + 2];
+    rows[i] =
+        __builtin_shufflevector(x, y, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+        __builtin_shufflevector(x, y, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  }
+  const Floats x = rows[0], y = rows[1];
+  sums = __builtin_shufflevector(x, y, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30) +
+         __builtin_shufflevector(x, y, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
 }
 
 std::int32_t largest_lane(const Ints& x) {
