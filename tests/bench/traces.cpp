@@ -50,6 +50,7 @@ class TwoTraces {
   TwoTraces() : folder_(fs::temp_directory_path() / ("plumb-traces-" + std::to_string(getpid()))) {
     write("reference", 0);
     write("candidate", 1);
+    sync();  // else the system writes them to the disk while they are read
   }
   TwoTraces(const TwoTraces&) = delete;
   TwoTraces& operator=(const TwoTraces&) = delete;
