@@ -27,7 +27,19 @@ struct Line {
   }
 };
 
-Line line_of(const std::string& id, const Whole& t, const Abouts& abouts) {
+// Of what is no short format: as its file has it, so FP64 or whole numbers.
+std::string format_in(const Trace& trace, const std::string& id, const Whole& t) {
+  for (const RankRecord& rank : trace.ranks) {
+    const auto shard = rank.shards.find(id);
+    if (shard == rank.shards.end() || !shard->second.in_file) continue;
+    if (shard->second.format == fp32) {
+      return std::string(name_of(shard->second.in_file->numbers.stored));
+    }
+  }
+  return std::string(t.format.name);
+}
+
+Line line_of(const std::string& id, const Whole& t, const Trace& trace) {
   double squares = 0, largest = 0;
   Reading reading(t);
   by_stretches(t.size(), [&](std::size_t first, std::size_t n) {
@@ -38,12 +50,12 @@ Line line_of(const std::string& id, const Whole& t, const Abouts& abouts) {
     return true;
   });
   const double rms = t.size() == 0 ? 0 : std::sqrt(squares / static_cast<double>(t.size()));
-  const auto says = abouts.find(id);
+  const auto says = trace.about.find(id);
   return {id,
-          std::string(t.format.name),
+          format_in(trace, id, t),
           t.rows,
           t.cols,
-          says == abouts.end() ? About() : says->second,
+          says == trace.about.end() ? About() : says->second,
           rms,
           largest};
 }
@@ -63,7 +75,7 @@ Inspected inspected(const std::string& folder, const std::string& only,
   Inspected seen{trace.manifest, {}, {}};
   for (const auto& [id, tensor] : run.values) {
     shown.emplace(id, look_at(tensor));
-    if (select(id)) seen.lines.push_back(line_of(id, tensor, trace.about));
+    if (select(id)) seen.lines.push_back(line_of(id, tensor, trace));
   }
   run.tell(shown);
   seen.findings = run.findings;

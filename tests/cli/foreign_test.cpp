@@ -68,6 +68,24 @@ TEST_F(Foreign, RunsAreJudgedByTheTwinsOfTheirProducer) {
   EXPECT_NE(plumb("localize" + words.substr(5)).out.find("blamed: a/out"), std::string::npos);
 }
 
+TEST_F(Foreign, NumbersAreInspectedAsTheirFileHasThem) {
+  write_trace2(at("kinds"), manifest2(1),
+               {{{{"ids", "I64", {2}, bytes_of<std::int64_t>({1, 2})}},
+                 {{"loss", "F64", {1}, bytes_of<double>({0.5})}},
+                 {{"x", "BF16", {1}, bytes_of<std::uint16_t>({0x3f80})}},
+                 {f32("y", {1}, {1})},
+                 {f32("z", {1}, {1}), {{"format", "bf16"}}}}});
+  const Said seen = plumb("inspect " + at("kinds") + " --json");
+  std::map<std::string, std::string> formats;
+  const auto document = nlohmann::json::parse(seen.out);
+  for (const auto& t : document.at("tensors"))
+    formats[t.at("id").get<std::string>()] = t.at("format").get<std::string>();
+  EXPECT_EQ(formats,
+            (std::map<std::string, std::string>{
+                {"ids", "int64"}, {"loss", "fp64"}, {"x", "bf16"}, {"y", "fp32"}, {"z", "bf16"}}))
+      << seen.out;
+}
+
 TEST_F(Foreign, WhatNoTwinMovesIsNotJudgedUnlessTheUserSaysSo) {
   const Said still = plumb(check("still"));
   EXPECT_EQ(still.code, 3) << still.out;  // though a/out was executed before, and judged

@@ -118,6 +118,8 @@ std::optional<Stored> find_stored(std::string_view name) {
   return {};
 }
 
+std::string_view name_of(Stored stored) { return row_of(stored).name; }
+
 std::vector<std::string> all_stored() {
   std::vector<std::string> names;
   for (const Row& row : rows) names.emplace_back(row.name);

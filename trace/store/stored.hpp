@@ -36,6 +36,7 @@ const Format& format_of(Stored stored);
 
 // "fp32", "bf16", "e4m3fn" and so on as number/format.hpp has them; "int32", "uint8".
 std::optional<Stored> find_stored(std::string_view name);
+std::string_view name_of(Stored stored);
 std::vector<std::string> all_stored();
 
 // Reads as many as `into` has. Returns the place of the first number that FP32 does not have, or
