@@ -107,7 +107,7 @@ void Evidence::say_how_twins_multiply() {
   if (!asks("twins") || !options.given.empty() || machine == nullptr) return;
   if (options.multiply != nullptr) {
     so_far.notes.push_back("twins multiply numbers of BF16 as the machine " + machine->id +
-                           " does, step by step on its matrix unit; so does the reference that "
+                           " does, step by step; so does the reference that "
                            "they are held against, which is made again");
     return;
   }
