@@ -9,6 +9,7 @@
 #include "model/run/training.hpp"
 #include "probe/calibrate.hpp"
 #include "probe/machine_products.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 
@@ -79,14 +80,15 @@ TEST_P(Calibrated, TheirOrderIsNoFindingWhereGradientsStayInFp32) {
   options.replay.machine = &card;
   options.multiply = &*products;
   int accused = 0;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    start.run.config.seed = seed;
+  const int runs = effort(6);
+  for (int seed = 1; seed <= runs; ++seed) {
+    start.run.config.seed = static_cast<std::uint64_t>(seed);
     start = start_of(start.run.config, run.recipe, start.run.layout, default_text());
     const Trace reference = run_reference(start);
     accused +=
         check(reference, run_candidate(start, nullptr, {}, name).trace, options).exit_code() == 1;
   }
-  EXPECT_LE(accused, 3);  // more of six at 0.1: once in 800
+  EXPECT_LE(accused, (runs + 1) / 2);  // more of six at 0.1: once in 800
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Calibrated,
