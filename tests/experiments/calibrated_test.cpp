@@ -16,19 +16,24 @@
 namespace plumb::calibrated_test {
 namespace {
 
+bool usable(const std::string& name) {
+  return std::ranges::any_of(all_backends(), [&](const Backend* each) {
+    return each->name == name && each->usable_here();
+  });
+}
+
+probe::Calibration calibrated(const std::string& name) {
+  probe::CalibrateOptions probing;
+  probing.longest = 128;
+  return probe::calibrate(probe::subject_of(find_backend(name), bf16), probing);
+}
+
 class Calibrated : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Calibrated, SixBugsAreCaughtAndTheirHealthyTwinsAreNotAccused) {
   const std::string name = std::get<0>(GetParam()), family = std::get<1>(GetParam());
-  const auto usable = [&](const Backend* each) {
-    return each->name == name && each->usable_here();
-  };
-  if (std::ranges::none_of(all_backends(), usable)) {
-    GTEST_SKIP() << name << " is not usable on this machine";
-  }
-  probe::CalibrateOptions probing;
-  probing.longest = 128;
-  const auto found = probe::calibrate(probe::subject_of(find_backend(name), bf16), probing);
+  if (!usable(name)) GTEST_SKIP() << name << " is not usable on this machine";
+  const auto found = calibrated(name);
   ASSERT_TRUE(found.validation.holds());
   ASSERT_GT(found.validation.elements, 0U) << found.validation.refused;
   const Machine card = machine_from_card("measured.json", text_of(found.card));
@@ -62,15 +67,8 @@ TEST_P(Calibrated, SixBugsAreCaughtAndTheirHealthyTwinsAreNotAccused) {
 // the promise, once what was rounded otherwise is followed.
 TEST_P(Calibrated, TheirOrderIsNoFindingWhereGradientsStayInFp32) {
   const std::string name = std::get<0>(GetParam()), family = std::get<1>(GetParam());
-  const auto usable = [&](const Backend* each) {
-    return each->name == name && each->usable_here();
-  };
-  if (std::ranges::none_of(all_backends(), usable)) {
-    GTEST_SKIP() << name << " is not usable on this machine";
-  }
-  probe::CalibrateOptions probing;
-  probing.longest = 128;
-  const Machine card = probe::calibrate(probe::subject_of(find_backend(name), bf16), probing).card;
+  if (!usable(name)) GTEST_SKIP() << name << " is not usable on this machine";
+  const Machine card = calibrated(name).card;
   const auto products = products_on(card);
   if (!products) GTEST_SKIP() << "no order that has a name explains the products of " << name;
   const Training run = small_run(family, "bf16-wire32");
