@@ -4,7 +4,7 @@
 // (torch_compare.py, with the interpreter that PLUMB_TORCH_PYTHON names). 8 ranks, BF16, half of the
 // tensors sharded by rows and half by columns; PLUMB_TRACES_MIB says how large each trace is (256).
 // In turn (round-robin), CPU time of the process, medians. Goals: 0.9 of the read; 50 times assert_close, 40 times numpy.
-// How many times as fast as assert_close the read is (read/assert_close) bounds what anybody can reach.
+// read/assert_close: how many times as fast as assert_close the read is.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -175,8 +175,7 @@ void check_of_traces(benchmark::State& state) {
   if (other.words.empty()) return;
   state.counters["speed/assert_close"] = median(speeds) / other.assert_close;
   state.counters["speed/numpy"] = median(speeds) / other.numpy;
-  state.counters["read/assert_close"] =
-      median(of_reading) / other.assert_close;  // nobody is faster
+  state.counters["read/assert_close"] = median(of_reading) / other.assert_close;
 }
 
 BENCHMARK(check_of_traces)
