@@ -65,6 +65,10 @@ struct Evaluation {
   // Ranks add parts in an order that nobody knows: a ring, a tree, a switch. It is evaluated in rank
   // order; bounds hold for every order, with each sum rounded to the wire or not.
   bool any_rank_order = false;
+  // Nobody knows in which order a product adds the terms of each part. It is evaluated by chains; a draw
+  // (order_key not 0) adds them in an order of its own (twins.md M9).
+  bool any_order = false;
+  std::uint64_t order_key = 0;
   bool operator==(const Evaluation&) const = default;
 };
 // The evaluation that bounds an evaluation: by chance a number loses up to a whole spacing of its

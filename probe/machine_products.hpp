@@ -1,7 +1,7 @@
 // probe/machine_products.hpp: products as the machine of a card makes them, for twins of its runs
 // (trace/twins.md M9).
 //
-// TESTED   tests/experiments/truncating_test.cpp, tests/probe/machine_products_test.cpp
+// TESTED   tests/experiments/truncating_test.cpp
 #pragma once
 
 #include <optional>
@@ -12,9 +12,8 @@
 
 namespace plumb::probe {
 
-// Of numbers of BF16, if the card has a matrix unit for them whose steps come one after the other, or if
-// a probe found the order of their sums ("order_gemm", each step rounded to nearest), up to the length
-// that it knows; else nothing: twins multiply by chains of fused multiply-adds.
+// Of numbers of BF16, if the card has a matrix unit for them whose steps come one after the other; else
+// nothing: twins multiply by chains of fused multiply-adds.
 std::optional<Multiply> products_on(const Machine& machine);
 
 }  // namespace plumb::probe

@@ -106,15 +106,8 @@ void Evidence::say_how_twins_multiply() {
   const Machine* machine = options.replay.machine;
   if (!asks("twins") || !options.given.empty() || machine == nullptr) return;
   if (options.multiply != nullptr) {
-    const std::optional<Order> order =
-        machine->mma(bf16) ? std::nullopt : machine->product_order(1);
-    const std::string as_far = order && order->up_to > 0
-                                   ? " (sums of at most " + std::to_string(order->up_to) +
-                                         " products; longer ones are chains)"
-                                   : "";
     so_far.notes.push_back("twins multiply numbers of BF16 as the machine " + machine->id +
-                           " does, step by step" + as_far +
-                           "; so does the reference that "
+                           " does, step by step on its matrix unit; so does the reference that "
                            "they are held against, which is made again");
     return;
   }

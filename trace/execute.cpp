@@ -109,12 +109,13 @@ void make(const Node& node, Values& values) {
 // Moves parts against each other if they are rounded to travel (twins.md M2). Parts that travel in
 // FP32 lose nothing on the way, only where their terms were added up: another order of the same sum
 // is as good as the candidate's (twins.md M3). (A transfer between the candidate's own parts would
-// come on top: the twin would be the candidate and some noise, and lie too far off.) An order of ranks
-// that nobody knows is drawn, too (twins.md M8).
+// come on top: the twin would be the candidate and some noise, and lie too far off.) Orders of ranks
+// and of a product's terms that nobody knows are drawn, too (twins.md M8, M9).
 static void draw(const Node& node, Values& values, std::uint64_t seed, int k, bool fits) {
   const std::uint64_t key = draw_key(seed, k, without_micro_batch(node.outputs.front()));
   const bool moves = node.how.parts == 1 || node.how.wire != fp32;
   Evaluation how = node.how;
+  if (how.any_order) how.order_key = key | 1;
   if (!moves) {
     how.tokens.key = key | 1;
     how.tokens.candidates_key =

@@ -63,12 +63,7 @@ std::set<std::string> touched(const Graph& one, const Graph& other) {
 }
 
 Graph in_any_order(Graph graph) {
-  for (Node& node : graph.nodes) {
-    if (traits_of(node).kind == Kind::product && node.how.parts == 1) {
-      node.how.parts = 2;
-      node.how.wire = fp32;
-    }
-  }
+  for (Node& node : graph.nodes) node.how.any_order = traits_of(node).kind == Kind::product;
   return graph;
 }
 

@@ -42,9 +42,8 @@ std::vector<std::string> leaves_of(const Graph& graph);
 // Throws Failure if the graphs do not have the same nodes.
 std::set<std::string> touched(const Graph& one, const Graph& other);
 
-// Returns the promise that a run keeps whose products add in an order of their own: every product
-// that was one chain has two parts, joined in FP32. Its twins differ where an order of sums can be
-// seen.
+// Returns the promise that a run keeps whose products add in an order that nobody knows. Its twins draw
+// one for each product.
 Graph in_any_order(Graph graph);
 
 // Returns the promise that a run keeps whose ranks add in an order that nobody knows. Two ranks have

@@ -18,13 +18,12 @@ namespace {
 template <class T>
 Matrix<T> part_of(const Call<T>& call, const Routing& routing, std::size_t p) {
   const std::vector<std::size_t> begins = parting(call[0].cols, call.how).begins;
-  const std::size_t chain = chain_of(call.attributes);
   Matrix<T> part;
   for (std::size_t e = 0; e + 1 < routing.first.size(); ++e) {
     const Matrix<T> own = rows_of(call[0], routing, e);
     const View<T> a = view(own), b = view(call[2 + e], call.attribute("transpose_b") != 0);
     const std::size_t first = begins[p], last = begins[p + 1];
-    put_below(part, product(columns(a, first, last), rows(b, first, last), chain));
+    put_below(part, product_of_part(columns(a, first, last), rows(b, first, last), call, p));
   }
   put_below(part, Matrix<T>(call[0].rows - part.rows, part.cols));  // of copies that were dropped
   return part;

@@ -12,9 +12,6 @@
 
 namespace plumb::kernels {
 
-// Are all of them finite numbers of BF16?
-bool are_bf16(const View<float>& x);
-
 // a (M, K), b (K, N). `unit`: one for BF16. Costs what mma_product does.
 std::optional<Tensor> product_of_bf16(View<float> a, View<float> b, const Mma& unit);
 

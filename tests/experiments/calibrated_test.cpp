@@ -64,31 +64,28 @@ TEST_P(Calibrated, SixBugsAreCaughtAndTheirHealthyTwinsAreNotAccused) {
 }
 
 // Where gradients of weights stay in FP32, nothing but the order of their terms tells a healthy run from
-// the promise, once what was rounded otherwise is followed.
+// the promise, once what was rounded otherwise is followed. Nobody says that order (twins.md M9).
 TEST_P(Calibrated, TheirOrderIsNoFindingWhereGradientsStayInFp32) {
   const std::string name = std::get<0>(GetParam()), family = std::get<1>(GetParam());
   if (!usable(name)) GTEST_SKIP() << name << " is not usable on this machine";
   const Machine card = calibrated(name).card;
-  const auto products = products_on(card);
-  if (!products) GTEST_SKIP() << "no order that has a name explains the products of " << name;
+  const auto unit = products_on(card);
   const Training run = small_run(family, "bf16-wire32");
-  Start start = start_of(run.config, run.recipe, parse_layout("tp2,sp"), default_text());
   CheckOptions options;
   options.false_alarm = 0.1;
-  options.replay.machine = &card;
-  options.multiply = &*products;
+  if (unit) {
+    options.multiply = &*unit;
+    options.replay.machine = &card;
+  }
   int accused = 0;
   const int runs = std::max(4, effort(6));
   for (int seed = 1; seed <= runs; ++seed) {
-    start.run.config.seed = static_cast<std::uint64_t>(seed);
-    start = start_of(start.run.config, run.recipe, start.run.layout, default_text());
+    Config config = run.config;
+    config.seed = static_cast<std::uint64_t>(seed);
+    const Start start = start_of(config, run.recipe, parse_layout("tp2,sp"), default_text());
     const Trace reference = run_reference(start);
-    const Verdict verdict =
-        check(reference, run_candidate(start, nullptr, {}, name).trace, options);
-    accused += verdict.exit_code() == 1;
-    EXPECT_TRUE(std::ranges::any_of(verdict.notes, [](const std::string& note) {
-      return note.find("of at most 128 products; longer ones are chains") != note.npos;
-    }));
+    accused +=
+        check(reference, run_candidate(start, nullptr, {}, name).trace, options).exit_code() == 1;
   }
   EXPECT_LE(accused, runs / 2);  // more at 0.1: of four once in 270, of six in 790
 }
