@@ -159,7 +159,7 @@ function(house_shared name abi)
 endfunction()
 
 # What takes long in tests is in the rooms; here it is compiling them.
-set(test_flags $<$<CONFIG:Release>:-O1>)
+set(test_flags $<IF:$<CONFIG:Release>,-O1,-O0>)
 
 # What all test programs share: tests/support/, gtest, and MPFR, since a test may ask for the truth.
 function(house_test_support)
