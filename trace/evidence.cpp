@@ -101,10 +101,25 @@ bool Evidence::equal_bits() const {
          std::ranges::all_of(c.values, [&](const auto& v) { return pairs.at(v.first).equal; });
 }
 
+// The backends of both runs whose products add in an order of their own.
+std::string Evidence::of_unknown_order() const {
+  std::set<std::string> backends;
+  for (const Trace* run : {&reference, &candidate}) {
+    const auto& says = run->manifest.settings;
+    if (const auto found = says.find("any_order"); found != says.end())
+      backends.insert(found->second);
+  }
+  return listed({backends.begin(), backends.end()});
+}
+
 // The promise is evaluated here, where products round to nearest.
 void Evidence::say_how_twins_multiply() {
   const Machine* machine = options.replay.machine;
-  if (!asks("twins") || !options.given.empty() || machine == nullptr) return;
+  if (!asks("twins") || !options.given.empty()) return;
+  if (const std::string whose = of_unknown_order(); !whose.empty())
+    so_far.notes.push_back("nobody knows in which order products of " + whose +
+                           " add: each twin draws one for each product");
+  if (machine == nullptr) return;
   if (options.multiply != nullptr) {
     so_far.notes.push_back("twins multiply numbers of BF16 as the machine " + machine->id +
                            " does, step by step on its matrix unit; so does the reference that "
@@ -226,13 +241,11 @@ void Evidence::apply_twins() {
 }
 
 Drawn Evidence::draw(int twins) const {
-  const bool any_order = candidate.manifest.settings.contains("any_order") ||
-                         reference.manifest.settings.contains("any_order");
   const MultiplyScope machines(options.multiply);
   TwinOptions so_many = options;
   so_many.twins = twins;
   std::optional<Graph> unordered;
-  if (any_order) unordered = in_any_order(*candidate.graph);
+  if (!of_unknown_order().empty()) unordered = in_any_order(*candidate.graph);
   return draw_twins(
       *reference.graph, as_machine_ ? *as_machine_ : *merged_reference,
       unordered ? *unordered : *candidate.graph, *merged_candidate,
