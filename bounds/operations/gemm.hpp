@@ -14,12 +14,6 @@ namespace plumb::bounds {
 // The attribute `chain`: 0 without one.
 std::size_t chain_of(const Attributes& attributes);
 
-// A B of one part of a sum: by chains, or as a scope says (bounds/multiply.hpp). In a draw of an order that
-// nobody knows (call.how.order_key) the terms are added in one drawn for this part. COSTS then copies of
-// both.                                                                 // (M, K), (K, N) -> (M, N)
-template <class T>
-Matrix<T> product_of_part(View<T> a, View<T> b, const Call<T>& call, std::size_t part);
-
 template <class T>
 std::vector<Matrix<T>> partitioned_gemm(const Call<T>& call, const SumPartition& of);
 // How far A B may be off, in any order of its sums, because subnormals were flushed: operands,

@@ -6,8 +6,8 @@
 //   evaluate     each product as gemm promises it; the parts of all experts travel together
 //   tolerance    gemm's of each, a probability shared equally among them
 #include "bounds/examples/routed.hpp"
-#include "bounds/operations/gemm.hpp"
 #include "bounds/operations/grouped.hpp"
+#include "bounds/operations/product_of_part.hpp"
 #include "bounds/operations/stacked.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/product.hpp"
