@@ -12,6 +12,7 @@
 #include "bounds/operation.hpp"
 #include "number/lanes.hpp"
 #include "number/philox.hpp"
+#include "number/shuffle.hpp"
 
 namespace plumb::bounds {
 namespace {
@@ -179,7 +180,7 @@ void TwinRoundings::reorder(std::vector<Matrix<float>>& parts) const {
   std::iota(order.begin(), order.end(), std::size_t(0));
   std::vector<float> before(n);
   for (std::size_t s = 0; s < slices; ++s) {
-    for (std::size_t left = n; left > 1; --left) std::swap(order[left - 1], order[below(left)]);
+    shuffle(std::span(order), below);
     const auto [first, last] =
         slice(parts[0].size(), static_cast<int>(slices), static_cast<int>(s));
     for (std::size_t e = first; e < last; ++e) {

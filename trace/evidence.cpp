@@ -102,23 +102,24 @@ bool Evidence::equal_bits() const {
 }
 
 // The backends of both runs whose products add in an order of their own.
-std::string Evidence::of_unknown_order() const {
+std::set<std::string> Evidence::of_unknown_order() const {
   std::set<std::string> backends;
   for (const Trace* run : {&reference, &candidate}) {
     const auto& says = run->manifest.settings;
     if (const auto found = says.find("any_order"); found != says.end())
       backends.insert(found->second);
   }
-  return listed({backends.begin(), backends.end()});
+  return backends;
 }
 
 // The promise is evaluated here, where products round to nearest.
 void Evidence::say_how_twins_multiply() {
   const Machine* machine = options.replay.machine;
   if (!asks("twins") || !options.given.empty()) return;
-  if (const std::string whose = of_unknown_order(); !whose.empty())
-    so_far.notes.push_back("nobody knows in which order products of " + whose +
-                           " add: each twin draws one for each product");
+  if (const auto whose = of_unknown_order(); !whose.empty())
+    so_far.notes.push_back("nobody knows in which order products of '" +
+                           listed({whose.begin(), whose.end()}) +
+                           "' add: each twin draws one for each product");
   if (machine == nullptr) return;
   if (options.multiply != nullptr) {
     so_far.notes.push_back("twins multiply numbers of BF16 as the machine " + machine->id +

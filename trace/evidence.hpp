@@ -68,7 +68,7 @@ class Evidence {
  private:
   void gather();
   bool equal_bits() const;
-  std::string of_unknown_order() const;
+  std::set<std::string> of_unknown_order() const;
   void say_how_twins_multiply();
   void look_at_structure();
   void hold_against_the_better();

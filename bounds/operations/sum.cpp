@@ -12,6 +12,7 @@
 #include "bounds/sum.hpp"
 #include "bounds/tolerance.hpp"
 #include "number/philox.hpp"
+#include "number/shuffle.hpp"
 
 namespace plumb::bounds {
 namespace {
@@ -24,10 +25,9 @@ std::vector<std::vector<std::size_t>> orders(std::size_t n, std::size_t ranks, s
   std::uint64_t drawn = 0;
   for (std::vector<std::size_t>& order : all) {
     std::iota(order.begin(), order.end(), std::size_t(0));
-    for (std::size_t left = n - 1; left > 1; --left) {
-      const auto i = static_cast<std::size_t>(uniform(key, drawn++) * static_cast<double>(left));
-      std::swap(order[left], order[1 + i]);
-    }
+    shuffle(std::span(order).subspan(1), [&](std::size_t left) {
+      return static_cast<std::size_t>(uniform(key, drawn++) * static_cast<double>(left));
+    });
     if (n > ranks && order[1] == 1) std::swap(order[1], order[n - 1]);
   }
   return all;
