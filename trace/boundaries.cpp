@@ -135,22 +135,22 @@ class SideBySide {
 
  private:
   void find_last_readers(Extent extent) {
+    std::map<std::string_view, std::size_t> last;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       if (node.phase > extent.last) continue;
       for (const auto* ids : {&node.inputs, &node.outputs}) {
-        for (const std::string& id : *ids) last_[id] = i;
+        for (const std::string& id : *ids) last[id] = i;
       }
     }
+    read_no_more_.resize(graph_.nodes.size());
+    for (const auto& [id, i] : last) read_no_more_[i].emplace_back(id);
   }
 
   // Of what no later node reads.
   void let_go(std::size_t i) {
-    for (const auto* ids : {&graph_.nodes[i].inputs, &graph_.nodes[i].outputs}) {
-      for (const std::string& id : *ids) {
-        if (last_.at(id) != i) continue;
-        for (Values& twin : out_.twins) twin.erase(id);
-      }
+    for (const std::string& id : read_no_more_[i]) {
+      for (Values& twin : out_.twins) twin.erase(id);
     }
   }
 
@@ -226,7 +226,7 @@ class SideBySide {
   const Values* candidate_;
   std::uint64_t seed_;
   bool keeps_;
-  std::map<std::string, std::size_t> last_;  // node that reads a tensor, by id
+  std::vector<std::vector<std::string>> read_no_more_;  // behind each node
   std::set<std::string> differs_, changed_;
   std::set<std::string>
       fitting_;  // scales that are followed, in which all numbers fit that made them

@@ -58,6 +58,7 @@ void refuse_another_run(const Manifest& r, const Manifest& c, const std::string&
 
 Reference::Reference(const Trace& trace, const Merged& merged, Unasked)
     : trace_(trace), merged_(merged) {
+  if (merged.findings.empty() && merged.not_finite.empty()) return;
   const Run run(merged);
   const bool left = trace.graph && left_out(*trace.graph, run.values);
   refuse_broken(run, [left](const Finding&) { return left; });

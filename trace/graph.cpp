@@ -13,7 +13,7 @@ const Traits& traits_of(const Node& node) {
 }
 
 std::vector<std::string> leaves_of(const Graph& graph) {
-  std::set<std::string> known;
+  std::set<std::string_view> known;
   std::vector<std::string> leaves;
   for (const Node& node : graph.nodes) {
     for (const std::string& id : node.inputs) {

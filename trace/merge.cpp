@@ -13,22 +13,18 @@
 namespace plumb::trace {
 namespace {
 
-std::map<std::string, std::shared_ptr<const Joint>> joints_of(const Trace& trace) {
+std::map<std::string, std::vector<OfRank>> shards_by_id(const Trace& trace) {
   std::map<std::string, std::vector<OfRank>> by_id;
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
     auto next = by_id.begin();  // ids of a rank are in order: each lies behind the last
-    for (const auto& [id, shard] : trace.ranks[r].shards) {
-      const auto here = by_id.try_emplace(next, without_recompute(id));
-      here->second.push_back({r, &shard});
-      next = std::next(here);
+    for (const auto& [recorded, shard] : trace.ranks[r].shards) {
+      const std::string_view id = without_recompute(recorded);
+      if (next == by_id.end() || next->first != id) next = by_id.try_emplace(next, std::string(id));
+      next->second.push_back({r, &shard});
+      ++next;
     }
   }
-  std::map<std::string, std::shared_ptr<const Joint>> joints;
-  for (auto& [id, shards] : by_id) {
-    joints.emplace_hint(joints.end(), id,
-                        std::make_shared<const Joint>(id, std::move(shards), trace.ranks.size()));
-  }
-  return joints;
+  return by_id;
 }
 
 // The first NaN, or else the first infinity.
@@ -93,13 +89,14 @@ std::string why_not_whole(const std::vector<Finding>& findings, const std::strin
   return found == findings.end() ? "" : " (" + found->detail + ")";
 }
 
-std::string without_recompute(const std::string& id) {
+std::string_view without_recompute(std::string_view id) {
   constexpr std::string_view mark = "@recompute";
   return id.ends_with(mark) ? id.substr(0, id.size() - mark.size()) : id;
 }
 
 Run::Run(const Trace& trace) : unfit_(trace.unfit) {
-  for (auto& [id, joint] : joints_of(trace)) {
+  for (auto& [id, shards] : shards_by_id(trace)) {
+    auto joint = std::make_shared<const Joint>(id, std::move(shards), trace.ranks.size());
     if (joint->whole()) {
       values.emplace_hint(values.end(), id,
                           Whole(joint->rows(), joint->cols(), joint, joint->format()));
@@ -119,9 +116,12 @@ Run::Run(const Merged& merged)
 void Run::tell(const std::map<std::string, Shown>& seen) {
   if (merged_) return;
   auto by_id = broken_;
+  auto at = values.begin();  // both are in order
   for (const auto& [id, of_one] : seen) {
-    const Whole& whole = values.at(id);
-    by_id.emplace(id, whole.elements->findings(of_one.disagreements));
+    while (at->first != id) ++at;
+    const Whole& whole = at->second;
+    if (auto found = whole.elements->findings(of_one.disagreements); !found.empty())
+      by_id.emplace(id, std::move(found));
     if (!of_one.finite) not_finite.push_back(first_not_finite(id, whole));
   }
   for (auto& [id, of_one] : by_id) findings.insert(findings.end(), of_one.begin(), of_one.end());

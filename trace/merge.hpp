@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trace/finding.hpp"
@@ -28,7 +29,7 @@ struct Merged {
 };
 
 // The id of the tensor that a record is a replica of: without its "@recompute".
-std::string without_recompute(const std::string& id);
+std::string_view without_recompute(std::string_view id);
 
 // Why the pieces of `id` made no whole tensor, in parentheses; empty if nothing is known of it.
 std::string why_not_whole(const std::vector<Finding>& findings, const std::string& id);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <vector>
 
 #include "trace/store/carried.hpp"
@@ -23,14 +22,32 @@ double worst_close(const float* c, const float* r, std::size_t n) {
   return worst;
 }
 
+// A tensor of two runs; null in one that lacks it.
+struct OfBoth {
+  const std::string* id;
+  const Whole *reference = nullptr, *candidate = nullptr;
+};
+
+std::vector<OfBoth> of_both(const Run& reference, const Run& candidate) {
+  std::vector<OfBoth> all;
+  auto r = reference.values.begin(), c = candidate.values.begin();
+  const auto no_r = reference.values.end(), no_c = candidate.values.end();
+  while (r != no_r || c != no_c) {
+    const int order = r == no_r ? 1 : c == no_c ? -1 : r->first.compare(c->first);
+    OfBoth& next = all.emplace_back(OfBoth{order <= 0 ? &r->first : &c->first});
+    if (order <= 0) next.reference = &(r++)->second;
+    if (order >= 0) next.candidate = &(c++)->second;
+  }
+  return all;
+}
+
 // One tensor of both runs.
 class OnePass {
  public:
-  OnePass(const Run& reference, const Run& candidate, const ToCompare& asked)
-      : reference_(reference), candidate_(candidate), asked_(asked) {}
+  explicit OnePass(const ToCompare& asked) : asked_(asked) {}
 
-  Looked look(const std::string& id) const {
-    const Whole *r = find(reference_, id), *c = find(candidate_, id);
+  Looked look(const OfBoth& tensor) const {
+    const auto& [id, r, c] = tensor;
     Looked seen;
     if (r != nullptr && c != nullptr && r->has_shape_of(*c)) {
       look_at_both(*r, *c, seen);
@@ -38,16 +55,11 @@ class OnePass {
       if (r != nullptr) seen.reference = look_at(*r);
       if (c != nullptr) seen.candidate = look_at(*c);
     }
-    if (asked_.perturbed != nullptr && r != nullptr) seen.pair.perturbed = perturbed(id, *r);
+    if (asked_.perturbed != nullptr && r != nullptr) seen.pair.perturbed = perturbed(*id, *r);
     return seen;
   }
 
  private:
-  static const Whole* find(const Run& run, const std::string& id) {
-    const auto found = run.values.find(id);
-    return found == run.values.end() ? nullptr : &found->second;
-  }
-
   void look_at_both(const Whole& r, const Whole& c, Looked& seen) const {
     Pair& pair = seen.pair;
     Reading of_r(r), of_c(c);
@@ -73,33 +85,30 @@ class OnePass {
   }
 
   std::optional<Pair::Perturbed> perturbed(const std::string& id, const Whole& r) const {
-    const Whole* p = find(*asked_.perturbed, id);
-    if (p == nullptr || !p->has_shape_of(r)) return {};
-    const Difference d = difference(*p, r);
-    return Pair::Perturbed{same(d, *p, r), d};
+    const auto found = asked_.perturbed->values.find(id);
+    if (found == asked_.perturbed->values.end() || !found->second.has_shape_of(r)) return {};
+    const Whole& p = found->second;
+    const Difference d = difference(p, r);
+    return Pair::Perturbed{same(d, p, r), d};
   }
 
-  const Run &reference_, &candidate_;
   const ToCompare& asked_;
 };
 
 }  // namespace
 
 Pairs compare(Run& reference, Run& candidate, const ToCompare& asked) {
-  std::set<std::string> all;
-  for (const Run* run : {&reference, &candidate}) {
-    for (const auto& [id, whole] : run->values) all.insert(id);
-  }
-  const std::vector<std::string> ids(all.begin(), all.end());
-  const OnePass pass(reference, candidate, asked);
-  const auto looked =
-      results<Looked>(asked.hands, ids.size(), [&](std::size_t i) { return pass.look(ids[i]); });
+  const std::vector<OfBoth> tensors = of_both(reference, candidate);
+  const OnePass pass(asked);
+  const auto looked = results<Looked>(asked.hands, tensors.size(),
+                                      [&](std::size_t i) { return pass.look(tensors[i]); });
   Pairs pairs;
   std::map<std::string, Shown> of_reference, of_candidate;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    pairs.emplace(ids[i], looked[i].pair);
-    if (reference.values.contains(ids[i])) of_reference.emplace(ids[i], looked[i].reference);
-    if (candidate.values.contains(ids[i])) of_candidate.emplace(ids[i], looked[i].candidate);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [id, r, c] = tensors[i];
+    pairs.emplace_hint(pairs.end(), *id, looked[i].pair);
+    if (r != nullptr) of_reference.emplace_hint(of_reference.end(), *id, looked[i].reference);
+    if (c != nullptr) of_candidate.emplace_hint(of_candidate.end(), *id, looked[i].candidate);
   }
   reference.tell(of_reference);
   candidate.tell(of_candidate);

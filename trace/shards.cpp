@@ -75,7 +75,7 @@ std::vector<Finding> misplaced(const Trace& trace, const Shards& promised) {
   std::map<std::string, Seen> seen;
   const auto note = [&](const std::string& id, std::size_t rank, const std::string& why) {
     if (why.empty()) return;
-    Seen& s = seen[without_recompute(id)];
+    Seen& s = seen[std::string(without_recompute(id))];
     if (s.ranks++ > 0) return;
     s.first = rank;
     s.why = "rank " + std::to_string(rank) + " " + why;

@@ -94,16 +94,16 @@ std::string in_words(const Evaluation& how) {
 
 // Compares what ran with what was promised, once per tensor.
 void compare_ran(const Trace& candidate, std::vector<Finding>& findings) {
-  std::map<std::string, Evaluation> promised;
+  std::map<std::string_view, const Evaluation*> promised;
   for (const Node& node : candidate.graph->nodes) {
-    for (const std::string& id : node.outputs) promised.emplace(id, node.how);
+    for (const std::string& id : node.outputs) promised.emplace(id, &node.how);
   }
   std::set<std::string> told;
   for (std::size_t rank = 0; rank < candidate.ranks.size(); ++rank) {
     for (const auto& [id, ran] : candidate.ranks[rank].ran) {
       const auto found = promised.find(without_recompute(id));
       if (found == promised.end()) continue;
-      const Evaluation& how = found->second;
+      const Evaluation& how = *found->second;
       const bool same = ran.parts == how.parts && ran.output == how.output &&
                         (ran.parts == 1 || ran.wire == how.wire) &&
                         ran.tokens.ring == how.tokens.ring;

@@ -251,7 +251,7 @@ class Reader {
   }
 
   void note_claim(Described d, std::size_t rank) {
-    const std::string id = without_recompute(d.id);
+    const std::string id(without_recompute(d.id));
     trace_.about.emplace(d.id, d.about);
     Claim& claim = claims_.try_emplace(id, Claim{d, rank}).first->second;
     claim.holders.push_back(rank);

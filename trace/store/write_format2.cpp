@@ -67,7 +67,7 @@ json offsets_of(const Placement& placement) {
 }
 
 std::string says(const Abouts& abouts, const std::string& id, const Shard& shard) {
-  const auto found = abouts.find(without_recompute(id));
+  const auto found = abouts.find(std::string(without_recompute(id)));
   json j = json_of(found == abouts.end() ? About() : found->second);
   const Placement& p = shard.placement;
   j["shape"] = {p.rows, p.cols};
