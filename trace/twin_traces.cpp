@@ -177,12 +177,26 @@ class Copies {
   const std::set<std::string>& ids_;
 };
 
+// The tensors of which ranks hold summands.
+std::set<std::string> sums_of(const Trace& run) {
+  std::set<std::string> ids;
+  for (const RankRecord& rank : run.ranks) {
+    for (const auto& [id, shard] : rank.shards) {
+      if (shard.placement.parts > 1) ids.emplace(without_recompute(id));
+    }
+  }
+  return ids;
+}
+
 class Sorting {
  public:
-  Sorting(const Abouts& about, const Run& reference, const Run& candidate, const Pairs& pairs,
-          const Read& twins, const Pattern& exact, GivenTwins& out)
+  // `sums`: of the candidate, where the twins are its own.
+  Sorting(const Abouts& about, std::set<std::string> sums, const Run& reference,
+          const Run& candidate, const Pairs& pairs, const Read& twins, const Pattern& exact,
+          GivenTwins& out)
       : order_(about),
         about_(about),
+        sums_(std::move(sums)),
         reference_(reference),
         candidate_(candidate),
         pairs_(pairs),
@@ -263,6 +277,12 @@ class Sorting {
         out_.unjudged.push_back({id,
                                  "one last bit of a single number, made of tensors that twins move",
                                  Unjudged::Kind::last_bit});
+    } else if (differs(id) && sums_.contains(id)) {
+      // Ranks rounded its summands, and do so in such twins; where they are added these move.
+      if (wanted)
+        out_.unjudged.push_back({id,
+                                 "is held in summands, and no twin of the candidate moves these",
+                                 Unjudged::Kind::unexplained});
     } else if (differs(id)) {
       roots.insert(id);
       if (!wanted) return;
@@ -286,6 +306,7 @@ class Sorting {
 
   DataflowOrder order_;
   const Abouts& about_;
+  const std::set<std::string> sums_;
   const Run &reference_, &candidate_;
   const Pairs& pairs_;
   const Read& twins_;
@@ -357,7 +378,9 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ru
   for (std::size_t k = 0; k < twins.size(); ++k)
     refuse_another(k, *read, of_reference, reference.about, ids);
   Copies(*read, candidate, pairs, ids).refuse();
-  Sorting(reference.about, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
+  const std::set<std::string> sums =
+      are_of_candidate(twins) ? sums_of(reference) : std::set<std::string>();
+  Sorting(reference.about, sums, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
   std::vector<Unjudged> updates(updated.size());
   by_hands(hands.threads, updated.size(), [&](std::size_t i) {
     const std::string& id = updated[i];

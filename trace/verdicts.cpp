@@ -121,6 +121,7 @@ Verdict Verdicts::by(const std::optional<TwinTests>& tests, double level, double
   std::ranges::stable_sort(judged, {}, &std::pair<std::size_t, Line>::first);
   for (auto& [place, line] : judged) v.lines.push_back(std::move(line));
   explain_by_findings(v, open);
+  open_what_follows_from_none(v, open);
   const auto first = std::ranges::min_element(open, {}, [&](const LeftOpen& one) {
     return std::pair(!one.unexplained(), evidence_.order(one.what.id));
   });
@@ -140,6 +141,27 @@ void Verdicts::explain_by_findings(const Verdict& v, std::vector<LeftOpen>& open
     if (!one.unexplained() || !follow.contains(one.what.id)) continue;
     one.what.kind = Unjudged::Kind::made_of_such;
     one.what.why = "may be made from a tensor that is found";
+  }
+}
+
+// What may be made from a tensor that is not judged is as open as that one is. Where replay acquits it, or it
+// is not looked at, it is no reason: that what is behind it follows from rounding nobody knows.
+void Verdicts::open_what_follows_from_none(const Verdict& v, std::vector<LeftOpen>& open) const {
+  std::set<std::string> reasons, ids;
+  for (const Finding& f : v.findings) reasons.insert(f.id);
+  for (const LeftOpen& one : open) {
+    if (one.unexplained()) reasons.insert(one.what.id);
+    ids.insert(one.what.id);
+  }
+  const bool of_reference = evidence_.by_twins == &evidence_.c;
+  const std::set<std::string> follow = maybe_made_from(
+      reasons, ids, (of_reference ? evidence_.reference : evidence_.candidate).about);
+  for (LeftOpen& one : open) {
+    if (one.what.kind != Unjudged::Kind::made_of_such || follow.contains(one.what.id)) continue;
+    one.what.kind = Unjudged::Kind::unexplained;
+    one.what.why =
+        "may be made from a tensor that no twin judges: replay acquits that one, or it is not looked "
+        "at, and nobody judges this one";
   }
 }
 

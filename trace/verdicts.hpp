@@ -40,6 +40,7 @@ class Verdicts {
                  std::map<std::string, Line>& lines);
   void leave_open(Accounts& accounts, Verdict& v, std::map<std::string, Line>& lines);
   void explain_by_findings(const Verdict& v, std::vector<LeftOpen>& open) const;
+  void open_what_follows_from_none(const Verdict& v, std::vector<LeftOpen>& open) const;
   Profile where_it_is(const Finding& f) const;
   void put_in_order(Verdict& v) const;
   void blame(Verdict& v, double sure) const;

@@ -1,6 +1,7 @@
 // Are operations that the producer of a trace names replayed from the command line, and is a name that
 // cannot be meant refused?
 #include <cmath>
+#include <optional>
 #include <random>
 
 #include "tests/cli/program.hpp"
@@ -32,8 +33,23 @@ class ForeignReplay : public InFolder {
     for (std::size_t k = first; k < last; ++k) sum += x_[i * 16 + k] * w_[j * 16 + k];
     return sum;
   }
+  // Twice y, but for a factor, and roundings of that twin.
+  struct Behind {
+    float factor = 1;
+    std::size_t twin = 0;
+    Told of(const std::vector<float>& y) const {
+      std::vector<float> z;
+      for (const float v : y) {
+        const auto draw = static_cast<float>((z.size() * 7 + twin * 3) % 5) - 2;
+        z.push_back(2 * v * factor * (1 + (twin == 0 ? 0 : draw * 0x1p-23F)));
+      }
+      const json all = {{"axis", "rank"}, {"kind", "replicate"}};
+      return {f32("z", {4, 8}, z), {{"order", 2}, {"shape", {4, 8}}, {"placements", {all}}}};
+    }
+  };
   // `wrong` is what the element (1, 2) is off by, of 1.
-  void write(const std::string& name, std::size_t ranks, json made_by, float wrong = 0) const {
+  void write(const std::string& name, std::size_t ranks, json made_by, float wrong = 0,
+             const std::optional<Behind>& behind = {}) const {
     if (ranks > 1 && made_by.is_object()) made_by["parts"] = ranks;
     std::vector<float> y;
     for (std::size_t i = 0; i < 4; ++i) {
@@ -61,6 +77,7 @@ class ForeignReplay : public InFolder {
                        {f32("w", {8, 16 / ranks}, mine(w_)),
                         {{"role", "given"}, {"shape", {8, 16}}, {"placements", {columns}}}},
                        {f32("y", {4, 8}, y), of_y}});
+      if (behind) files.back().push_back(behind->of(y));
     }
     write_trace2(at(name), manifest2(ranks), files);
   }
@@ -86,6 +103,26 @@ TEST_F(ForeignReplay, FindsAProductThatIsWrongAndNeedsNeitherTwinsNorAReference)
   const Said alone = plumb("replay " + at("bad"));
   EXPECT_EQ(alone.code, 1) << alone.out;
   EXPECT_NE(alone.out.find("y replay ratio"), alone.out.npos) << alone.out;
+}
+
+// Of y, which no twin moves, replay says that it is right. Of z nobody says anything: that it may follow from a
+// rounding of y makes no pass of it.
+TEST_F(ForeignReplay, AcquitsNothingBehindWhatItAcquits) {
+  write("one", 1, gemm(), 0, Behind{});
+  std::string twins = " --twins";
+  for (std::size_t k = 1; k <= 4; ++k) {
+    write("twin" + std::to_string(k), 1, gemm(), 0, Behind{1, k});
+    twins += " " + at("twin" + std::to_string(k));
+  }
+  for (const float factor : {1.0F, 2.0F}) {
+    write("two", 2, gemm(), 0, Behind{factor});
+    const Said said = plumb("check " + at("one") + " " + at("two") + twins);
+    EXPECT_EQ(said.code, 3) << said.out;
+    EXPECT_NE(said.out.find("not judged: z: by "), said.out.npos) << said.out;
+    EXPECT_NE(said.out.find("replay acquits that one, or it is not looked at"), said.out.npos)
+        << said.out;
+    EXPECT_EQ(said.out.find("may follow from these"), said.out.npos) << said.out;
+  }
 }
 
 TEST_F(ForeignReplay, SaysWhatNobodySaysHowItWasMade) {

@@ -139,6 +139,34 @@ TEST_F(TwinTraces, OfTheCandidateJudgeTheReferenceByIt) {
   }
 }
 
+// What ranks hold in summands they have rounded, and round in such twins alike: no twin moves it, and all
+// that is behind the sum is judged.
+TEST_F(TwinTraces, OfTheCandidateJudgeWhatIsBehindSummands) {
+  const std::string sum = "m0/layers.0.norm1/out", wrong = "m0/layers.1.mlp.fc2/out";
+  candidate_.about = reference_.about;
+  std::swap(reference_, candidate_);
+  for (Trace& twin : twins_) twin.manifest.may_differ["twin of"] = "the candidate";
+  candidate_.ranks.resize(2);
+  candidate_.manifest.world_size = 2;
+  Shard& first = candidate_.ranks[0].shards.at(sum);
+  scale(first.values, 0.5F);
+  first.placement.parts = 2;
+  Shard second = first;
+  second.placement.part = 1;
+  candidate_.ranks[1].shards[sum] = second;
+  for (RankRecord& rank : reference_.ranks) scale(rank.shards.at(sum).values, 1.02F);
+  const Verdict v = verdict();
+  EXPECT_EQ(v.exit_code(), 3) << text_report(v);
+  EXPECT_EQ(v.unexplained, 1U) << text_report(v);
+  EXPECT_EQ(v.farthest.first, sum);
+  EXPECT_EQ(v.unjudged, 1U + v.of_optimizer + v.last_bits) << text_report(v);
+  for (RankRecord& rank : reference_.ranks) scale(rank.shards.at(wrong).values, 1.5F);
+  EXPECT_EQ(verdict().blamed, wrong) << text_report(verdict());
+  for (Trace& twin : twins_) twin.manifest.may_differ.clear();
+  std::swap(reference_, candidate_);  // twins of a reference in summands, of which nobody knows it
+  EXPECT_GT(verdict().unjudged, 100U) << text_report(verdict());
+}
+
 TEST_F(TwinTraces, SeeAFactorAndBlameTheFirstInTheOrderOfExecution) {
   const std::string first = "m0/layers.1.attn.proj/out", second = "m0/layers.0.mlp.fc2/grad_in";
   for (const std::string& id : {first, second}) change(id, [](Tensor& x) { scale(x, 1.02F); });
