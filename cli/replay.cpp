@@ -10,6 +10,7 @@
 #include "cli/verbs.hpp"
 #include "number/words.hpp"
 #include "trace/messages.hpp"
+#include "trace/order.hpp"
 #include "trace/partial_promise.hpp"
 #include "trace/replay.hpp"
 #include "trace/report/report.hpp"
@@ -76,29 +77,36 @@ Counts counts_of(const Replayed& seen) {
   return counts;
 }
 
+// Who is to blame: the first, where the order of dataflow is known. Else nobody.
+std::string blamed(const Replayed& seen, const DataflowOrder& order) {
+  const bool known = std::ranges::all_of(seen.findings, [&](const Finding& f) {
+    return order.knows(f.id) || order.given(f.id) || is_of_file(f) || is_message(f.id);
+  });
+  return seen.findings.empty() || !known ? "" : seen.findings.front().id;
+}
+
 int code_of(const Replayed& seen) {
   return !seen.findings.empty() ? 1 : seen.ratios.empty() ? 3 : 0;
 }
 
-void tell_json(const Replayed& seen) {
+void tell_json(const Replayed& seen, const std::string& blamed) {
   const auto [equal, outside] = counts_of(seen);
   nlohmann::json tensors = nlohmann::json::array();
   for (const auto& [id, ratio] : seen.ratios) tensors.push_back({{"id", id}, {"ratio", ratio}});
-  print_document("plumb-replay/1",
-                 {{"exit_code", code_of(seen)},
-                  {"blamed", seen.findings.empty() ? "" : seen.findings.front().id},
-                  {"equal", equal},
-                  {"within", seen.ratios.size() - equal - outside},
-                  {"outside", outside},
-                  {"tensors", tensors},
-                  {"findings", json_of(seen.findings)},
-                  {"not_judged", seen.not_judged}});
+  print_document("plumb-replay/1", {{"exit_code", code_of(seen)},
+                                    {"blamed", blamed},
+                                    {"equal", equal},
+                                    {"within", seen.ratios.size() - equal - outside},
+                                    {"outside", outside},
+                                    {"tensors", tensors},
+                                    {"findings", json_of(seen.findings)},
+                                    {"not_judged", seen.not_judged}});
 }
 
-void tell(const Replayed& seen) {
+void tell(const Replayed& seen, const std::string& blamed) {
   const auto [equal, outside] = counts_of(seen);
   fmt::print(
-      "{} replayed: {} equal to the promise bit by bit, {} within their local tolerance, "
+      "{} replayed: {} equal bit by bit, {} within their local tolerance, "
       "{} outside; {} not judged\n",
       how_many(seen.ratios.size(), "tensor"), equal, seen.ratios.size() - equal - outside, outside,
       seen.not_judged.size());
@@ -110,7 +118,7 @@ void tell(const Replayed& seen) {
   if (shown < seen.not_judged.size()) {
     fmt::print("... and {} more not judged: --json names all\n", seen.not_judged.size() - shown);
   }
-  if (!seen.findings.empty()) say("blamed: {}\n", seen.findings.front().id);
+  if (!blamed.empty()) say("blamed: {}\n", blamed);
 }
 
 }  // namespace
@@ -142,12 +150,16 @@ void add_replay(CLI::App& app, Verb& chosen) {
       }
       Replayed seen =
           c.trace.graph ? by_promise(c, candidate, options) : by_word(c, candidate, options);
-      std::vector<Finding> damage = c.merged.findings;  // first: what follows may be made of it
+      std::vector<Finding> damage =
+          c.merged.findings;  // before the rest: what follows may be made of it
       if (!c.trace.graph || !left_out(*c.trace.graph, Run(c.merged).values)) {
         damage.insert(damage.end(), c.merged.not_finite.begin(), c.merged.not_finite.end());
       }
       seen.findings.insert(seen.findings.begin(), damage.begin(), damage.end());
-      as_json ? tell_json(seen) : tell(seen);
+      const DataflowOrder order =
+          c.trace.graph ? DataflowOrder(*c.trace.graph) : DataflowOrder(c.trace.about);
+      put_in_order(seen.findings, order);
+      as_json ? tell_json(seen, blamed(seen, order)) : tell(seen, blamed(seen, order));
       return code_of(seen);
     };
   });

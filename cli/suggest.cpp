@@ -61,7 +61,8 @@ class Suggesting {
     if (!fits) return {id, "there are " + fits.error().detail};
     if (fits->empty()) {
       return {id, "no placement fits a whole of " + text_of_extents(whole) +
-                      (reference == nullptr ? "" : " near the reference's")};
+                      (reference == nullptr ? "" : " near the reference's") +
+                      "; groups, sizes and offsets are not tried"};
     }
     if (fits->size() > 1) {
       return {id, std::to_string(fits->size()) + " placements fit, as " +

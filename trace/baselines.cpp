@@ -30,7 +30,8 @@ int layers_of(const Manifest& manifest) {
   if (found == manifest.settings.end()) {
     throw Failure(
         "the rule depth-law grows with the model's depth, and the manifest's settings do not say "
-        "their 'layers'; add them, or choose the rule flat");
+        "their 'layers'; add them (to must_agree of a trace of another program), or choose the rule "
+        "flat");
   }
   if (const auto layers = leading_number(found->second)) return *layers;
   throw Failure("a manifest says layers = '" + found->second +

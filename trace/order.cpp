@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
+
+#include "trace/messages.hpp"
+#include "trace/structure.hpp"
 
 namespace plumb::trace {
 
@@ -81,6 +85,18 @@ std::set<std::string> maybe_made_from(const std::set<std::string>& roots,
   }
   for (const std::string& id : roots) reached.erase(id);
   return reached;
+}
+
+void put_in_order(std::vector<Finding>& findings, const DataflowOrder& order) {
+  const auto starts = [](const Finding& f) { return f.detail.starts_with(starts_otherwise); };
+  std::size_t last = 0;  // of those given that are wrong by themselves
+  for (const Finding& f : findings) {
+    if (order.given(f.id) && !starts(f)) last = std::max(last, order(f.id));
+  }
+  std::ranges::stable_sort(findings, {}, [&](const Finding& f) {
+    const std::size_t place = starts(f) ? std::max(order(f.id), last) : order(f.id);
+    return std::tuple(!is_of_file(f), !is_message(f.id), place, starts(f));
+  });
 }
 
 }  // namespace plumb::trace

@@ -7,8 +7,10 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "trace/about.hpp"
+#include "trace/finding.hpp"
 #include "trace/graph.hpp"
 #include "trace/sees.hpp"
 
@@ -26,6 +28,7 @@ class DataflowOrder {
   Phase phase_of(const std::string& id) const;
   // Is it computed? Given are the leaves of a promise, and what a producer calls so.
   bool made(const std::string& id) const;
+  bool given(const std::string& id) const { return given_.contains(id); }
   bool decides(const std::string& id) const { return decisions_.contains(id); }
 
  private:
@@ -40,5 +43,10 @@ class DataflowOrder {
 // order, or where an order is missing from anything. What is given is made from nothing.
 std::set<std::string> maybe_made_from(const std::set<std::string>& roots,
                                       const std::set<std::string>& ids, const Abouts& about);
+
+// As findings are told. A file that is not there comes first, since much else is not there with it; then
+// messages, which nothing upstream makes wrong: their ranks gave what they had; then the order of dataflow. That a
+// run starts from other values, perhaps by the user's mistake, comes behind what is wrong with given pieces.
+void put_in_order(std::vector<Finding>& findings, const DataflowOrder& order);
 
 }  // namespace plumb::trace

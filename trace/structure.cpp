@@ -222,6 +222,10 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
   add_other_settings(of_reference, candidate.about, merged, findings);
   std::set<std::string> leaves;
   const std::set<std::string> own_shape = shaped_by_layout(candidate);
+  const char* or_lies =
+      candidate.graph || candidate.ranks.size() == 1
+          ? ""
+          : "; or say otherwise where its pieces lie (inspect --suggest --reference)";
   if (candidate.graph) {
     for (const std::string& id : leaves_of(*candidate.graph)) leaves.insert(id);
     compare_ran(candidate, findings);
@@ -246,8 +250,7 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
                           "is " + std::string(tensor.format.name) + ", the reference's is " +
                               std::string(r.format.name)});
     } else if (leaves.contains(id) && !pairs.at(id).equal && !is_found(merged.findings, id)) {
-      findings.push_back({id, "structure", infinite,
-                          "the runs start from different values: load the same state and data"});
+      findings.push_back({id, "structure", infinite, std::string(starts_otherwise) + or_lies});
     }
     const std::string before = updated_from(id);
     if (!before.empty() && merged.values.contains(before) &&

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trace/finding.hpp"
@@ -24,6 +25,10 @@ bool left_out(const Graph& graph, const Wholes& values);
 
 // Of a tensor that is not finite: has it infinities and no NaN, and is it the same in both runs?
 bool is_a_mask(const Finding& not_finite, const Pairs& pairs);
+
+// What is said first of given tensors of two runs that differ.
+inline constexpr std::string_view starts_otherwise =
+    "the runs start from different values: load the same state and data";
 
 // Findings of statistic "structure". An id on one side only that `allow_unmatched` does not match is
 // one. Throws Failure instead where the candidate promises, and where each side has such ids: they

@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "trace/messages.hpp"
 #include "trace/order.hpp"
 #include "trace/store/carried.hpp"
 #include "trace/where.hpp"
@@ -101,7 +100,8 @@ Verdict Verdicts::by(const std::optional<TwinTests>& tests, double level, double
                      twins ? held_by(*twins) : std::set<std::string>());
   if (twins) add_twins(*twins, accounts, v, lines);
   if (accounts && evidence_.asks("replay")) leave_open(*accounts, v, lines);
-  put_in_order(v);
+  put_in_order(v.findings, evidence_.order);
+  put_in_order(v.undecided, evidence_.order);
   blame(v, sure);
   if (evidence_.options.says_where) {
     const auto where = results<Profile>(evidence_.options.hands, v.findings.size(),
@@ -227,16 +227,6 @@ void Verdicts::leave_open(Accounts& accounts, Verdict& v, std::map<std::string, 
 Profile Verdicts::where_it_is(const Finding& f) const {
   if (f.profile.rows > 0 || !evidence_.judgeable(f.id)) return f.profile;
   return where_they_differ(evidence_.c.values.at(f.id), evidence_.r.values.at(f.id));
-}
-
-void Verdicts::put_in_order(Verdict& v) const {
-  for (auto* findings : {&v.findings, &v.undecided}) {
-    // Where a file is not there, much else is not. Nothing upstream makes a message wrong: its ranks gave
-    // what they had.
-    std::ranges::stable_sort(*findings, {}, [&](const Finding& f) {
-      return std::tuple(!is_of_file(f), !is_message(f.id), evidence_.order(f.id));
-    });
-  }
 }
 
 // Where nobody knows the order of dataflow, nobody can say who was first.

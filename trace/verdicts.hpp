@@ -42,7 +42,6 @@ class Verdicts {
   void explain_by_findings(const Verdict& v, std::vector<LeftOpen>& open) const;
   void open_what_follows_from_none(const Verdict& v, std::vector<LeftOpen>& open) const;
   Profile where_it_is(const Finding& f) const;
-  void put_in_order(Verdict& v) const;
   void blame(Verdict& v, double sure) const;
 
   Evidence& evidence_;

@@ -421,8 +421,11 @@ class _Run:
                 self.reference = self.taken
                 self._write(self.out, {"choices that follow the candidate": f"{turned} of {chosen}"})
                 return
-            self.cutting = _Cuts(_layout_of(layout), number, self)
-            self.source = self.reference.get if self.rewrite == "1" else None
+            layout = _layout_of(layout)
+            self.cutting = _Cuts(layout, number, self)
+            parts = {f"{module}/out" for module in layout.get("summands", [])}  # as in the candidate, not rewritten
+            self.source = None if self.rewrite != "1" else (
+                lambda name: None if re.sub(r"^m\d+/", "", name) in parts else self.reference.get(name))
             with self.cutting, self._taken():
                 yield
             uncut = self.cutting.not_cut()
@@ -545,6 +548,7 @@ class _Run:
         self.of_ids, self.of_all, self.dealt, self.words, self.takers, self.shared = set(), set(), set(), [], {}, []
         self.lies = {"mesh": self.mesh, "batch": self.batch, "context": self.context, "zigzag": self.zigzag,
                      "experts": self.experts, "alone": [], "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
+                     "summands": [],  # modules each rank of which hands on a part of a sum, and not as a DTensor
                      "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
                               for p in [module._parameters.get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
@@ -1223,6 +1227,8 @@ class _Run:
             self.lies["weights"][plain] = placements
         elif kind[-1] in ("in", "out"):
             self.lies["inputs" if kind[-1] == "in" else "outputs"][kind[0]] = placements
+            if kind[-1] == "out" and own is None and any(p["kind"] == "partial" for p in placements):
+                self.lies["summands"].append(kind[0])
         return shape, placements
 
     def _share(self, axis, x, of, rule=""):
@@ -1465,7 +1471,7 @@ def _layout_of(layout):
                 more = json.load(opened)
             for kind in "weights", "inputs", "outputs", "tied":
                 lies[kind].update(more[kind])
-            for kind in "shared", "alone":
+            for kind in "shared", "alone", "summands":
                 lies[kind] = lies.get(kind, []) + more.get(kind, [])
     return lies
 

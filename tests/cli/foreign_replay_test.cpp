@@ -61,7 +61,8 @@ class ForeignReplay : public InFolder {
     }
     const json columns = {{"axis", "rank"}, {"kind", "shard"}, {"dim", 1}};
     const json all = {{"axis", "rank"}, {"kind", "replicate"}};
-    json of_y = {{"order", 1}, {"shape", {4, 8}}, {"placements", {all}}};
+    json of_y = {{"shape", {4, 8}}, {"placements", {all}}};
+    if (ordered_) of_y["order"] = 1;
     if (!made_by.is_null()) of_y["made_by"] = made_by;
     std::vector<std::vector<Told>> files;
     for (std::size_t r = 0; r < ranks; ++r) {
@@ -82,6 +83,7 @@ class ForeignReplay : public InFolder {
     write_trace2(at(name), manifest2(ranks), files);
   }
 
+  bool ordered_ = true;  // does y say when it was made?
   std::vector<float> x_ = std::vector<float>(64), w_ = std::vector<float>(128);
 };
 
@@ -103,6 +105,12 @@ TEST_F(ForeignReplay, FindsAProductThatIsWrongAndNeedsNeitherTwinsNorAReference)
   const Said alone = plumb("replay " + at("bad"));
   EXPECT_EQ(alone.code, 1) << alone.out;
   EXPECT_NE(alone.out.find("y replay ratio"), alone.out.npos) << alone.out;
+  EXPECT_NE(alone.out.find("blamed: y\n"), alone.out.npos) << alone.out;
+  ordered_ = false;
+  write("whenever", 2, gemm(), 1e-3F);
+  const Said whenever = plumb("replay " + at("whenever"));
+  EXPECT_EQ(whenever.code, 1) << whenever.out;
+  EXPECT_EQ(whenever.out.find("blamed"), whenever.out.npos) << whenever.out;
 }
 
 // Of y, which no twin moves, replay says that it is right. Of z nobody says anything: that it may follow from a

@@ -102,22 +102,34 @@ def look_at_steps():
     assert rows()
 
 
-def look_at_many():
-    """20,000 tensors, some of which are wrong, with names that would be markup if they could."""
+def open_with(names, wrong):
+    """The page of the bug with other tensors, these of which are found."""
     page = (folder / "bug.html").read_text()
     start = page.index(">", page.index('id="data"')) + 1
     end = page.index("</script>", start)
     data = json.loads(page[start:end])
     step = data["steps"][0]
-    step["tensors"] = [[f"m0/layers.{i % 80}.mlp.t{i}/<b>out", "norm", i / 2e4, 0.01, 0.5]
-                       for i in range(20000)]
-    step["blamed"] = step["tensors"][100][0]
-    step["findings"] = [{"id": t[0], "statistic": "norm", "ratio": 3.0, "detail": "</script><b>bold"}
-                        for t in step["tensors"][100:140]]
+    step["tensors"] = [[name, "norm", i / 2e4, 0.01, 0.5] for i, name in enumerate(names)]
+    found = step["tensors"][wrong]
+    step["blamed"] = found[0][0]
+    step["findings"] = [{"id": t[0], "statistic": "norm", "ratio": 3.0, "detail": "</script><b>bold"} for t in found]
     text = json.dumps(data).replace("<", "\\u003c")
-    (folder / "many.html").write_text(page[:start] + text + page[end:])
+    (folder / "other.html").write_text(page[:start] + text + page[end:])
+    driver.get((folder / "other.html").as_uri())
+
+
+def look_at_layers_of_others():
+    """A layer is the first number that is a name."""
+    open_with(["m0/words/out", "m0/blocks.0.mlp.experts.3/out", "m0/blocks.1.mlp.experts.3/out", "m0/net.1/out"], slice(1, 2))
+    assert [h.text for h in driver.find_elements(By.CSS_SELECTOR, "#map tr:first-child th")] == ["", "none", "0", "1"]
+    lines = driver.find_elements(By.CSS_SELECTOR, "#map tr")[1:]
+    assert [line.text.strip() for line in lines] == ["words/out", "blocks.mlp.experts.3/out", "net/out"]
+
+
+def look_at_many():
+    """20,000 tensors, some of which are wrong, with names that would be markup if they could."""
     began = time.time()
-    driver.get((folder / "many.html").as_uri())
+    open_with([f"m0/layers.{i % 80}.mlp.t{i}/<b>out" for i in range(20000)], slice(100, 140))
     assert len(rows()) == 200 and by_id("shown").text == "200 of 20000", by_id("shown").text
     by_id("more").click()
     assert len(rows()) == 1200
@@ -130,7 +142,7 @@ def look_at_many():
 try:
     outside = re.findall(r"(?:src|href)=.?https?:", (folder / "bug.html").read_text())
     assert not outside, outside
-    for look in [look_at_a_bug, look_in_the_dark, look_at_steps, look_at_many]:
+    for look in [look_at_a_bug, look_in_the_dark, look_at_steps, look_at_layers_of_others, look_at_many]:
         look()
     errors = [line for line in driver.get_log("browser") if line["level"] == "SEVERE"]
     assert not errors, errors

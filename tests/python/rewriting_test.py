@@ -142,6 +142,22 @@ class Rewriting(unittest.TestCase):
         self.assertLessEqual({"m0/blocks.1.down/out"}, moved[1])
         self.assertLessEqual(moved[1], {f"m0/blocks.1{module}/out{n}" for module in (".down", ".pair", "") for n in ("", ".1")})
 
+    def test_twins_do_not_rewrite_what_the_candidate_hands_on_in_parts(self):
+        with open(self.at("layout.json"), "w") as out:
+            out.write('{"mesh": {"tp": 2}, "weights": {"blocks.1.down.weight": [{"axis": "tp", "kind": "shard", "dim": 1}]},'
+                      '"inputs": {}, "outputs": {}, "summands": ["blocks.1.down"]}')
+        with traced(self.at("again"), rewrite="1", twins=self.folder) as (model, ids, said):
+            with plumb.step(None):
+                step(model, ids)
+            for k in plumb.twins(1):
+                with plumb.twin(k):
+                    step(model, ids)
+        values, one = read(self.at("again"))[0], read(self.at("again-twin1"))[0]
+        moved = {name for name, x in values.items() if not torch.equal(x, one[name])}
+        self.assertLessEqual({"m0/blocks.1.down/out", "m0/blocks.1.pair/in", "m0/blocks.1.pair/out"}, moved)
+        self.assertNotIn("m0/blocks.2.norm/in", moved)
+        self.assertIn("1 tensors were not rewritten, first m0/blocks.1.down/out", said.getvalue())
+
     def test_the_shares_of_all_ranks_are_the_whole(self):
         plumb.torch, x = torch, torch.arange(48).reshape(8, 6)
         for placements in ([plumb.shard("dp", 0), plumb.shard("tp", 0)], [plumb.shard("dp", 0, zigzag=True)],

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/rooms.hpp"
+#include "trace/structure.hpp"
 
 namespace plumb::order_test {
 namespace {
@@ -30,6 +31,24 @@ TEST(Order, OfExecutionPutsWhatHasNoneLast) {
   EXPECT_TRUE(order.made("untold"));
   EXPECT_FALSE(order.made("weight"));
   EXPECT_EQ(order.phase_of("a"), Phase::forward);
+}
+
+// A start that differs is perhaps the user's mistake, pieces that do not fit are the run's own.
+TEST(Order, OfFindingsBeginsWithWhatNothingUpstreamMakesWrong) {
+  About w = at(1), x = at(3);
+  w.role = x.role = Role::given;
+  const DataflowOrder order(Abouts{{"w", w}, {"x", x}, {"b", at(2)}, {"a", at(4)}});
+  const std::string file = "rank_00001.safetensors", message = "messages/all_reduce 0";
+  std::vector<Finding> findings{{"a", "replay", 2, ""},
+                                {"b", "replay", 2, ""},
+                                {"w", "structure", infinite, std::string(starts_otherwise)},
+                                {"x", "structure", infinite, "replicas disagree"},
+                                {message, "replay", 2, ""},
+                                {file, "structure", infinite, ""}};
+  put_in_order(findings, order);
+  std::vector<std::string> ids;
+  for (const Finding& f : findings) ids.push_back(f.id);
+  EXPECT_EQ(ids, (std::vector<std::string>{file, message, "b", "x", "w", "a"}));
 }
 
 TEST(Order, OfAPromisePutsLeavesFirst) {

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "tests/support/rooms.hpp"
+#include "trace/report/report.hpp"
 
 namespace plumb::tables_test {
 namespace {
@@ -31,6 +34,24 @@ TEST(Tables, SayWhatWasNotJudgedOrIsUndecided) {
   const std::string markdown = markdown_report(steps);
   EXPECT_NE(markdown.find("- not judged: 1 more, all of which a report"), markdown.npos)
       << markdown;
+}
+
+TEST(Tables, ShowTheFindingOfWhoIsBlamedHoweverManyComeBeforeIt) {
+  Verdict v;
+  for (const char* id : {"a", "b", "c", "d"}) v.findings.push_back({id, "norm", 2, "far"});
+  v.findings[2].statistic = v.blamed_by = "replay";
+  v.blamed = "c";
+  const auto shown = [&](std::size_t most) {
+    std::string ids;
+    std::istringstream lines(text_report(v, most));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("  ")) ids += line[2];
+    }
+    return ids;
+  };
+  EXPECT_EQ(shown(2), "ca.");
+  EXPECT_EQ(shown(3), "abc.");
+  EXPECT_EQ(shown(4), "abcd");
 }
 
 }  // namespace

@@ -59,19 +59,23 @@ std::string power_of(const Verdict& v) {
                            "hold)");
 }
 
+// The first ones; the blamed tensor's before them, where it would not be among these.
 void add_findings(const Verdict& v, std::size_t most, std::string& out) {
-  std::size_t shown = 0;
-  for (const Finding& f : v.findings) {
-    if (++shown > most) {
-      out += fmt::format(
-          "  ... and {}: all are in a report (.jsonl), those wrong by themselves in "
-          "localize\n",
-          how_many(v.findings.size() - most, "more finding", "more findings"));
-      break;
-    }
+  const auto blamed = std::ranges::find_if(
+      v.findings, [&](const Finding& f) { return f.id == v.blamed && f.statistic == v.blamed_by; });
+  const bool late =
+      blamed != v.findings.end() && static_cast<std::size_t>(blamed - v.findings.begin()) >= most;
+  const auto add = [&](const Finding& f) {
     out += fmt::format("  {:<44} {:<9} ratio {:>8}  {}\n", f.id, f.statistic, ratio_text(f.ratio),
                        f.detail);
-  }
+  };
+  if (late) add(*blamed);
+  const std::size_t first = std::min(v.findings.size(), late ? most - 1 : most);
+  std::for_each_n(v.findings.begin(), first, add);
+  if (v.findings.size() <= most) return;
+  out += fmt::format(
+      "  ... and {}: all are in a report (.jsonl), those wrong by themselves in localize\n",
+      how_many(v.findings.size() - most, "more finding", "more findings"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "trace/selection.hpp"
 #include "trace/store/json.hpp"
 #include "trace/store/overriding.hpp"
+#include "trace/store/read_file.hpp"
 #include "trace/store/spelling.hpp"
 
 namespace plumb::trace {
@@ -18,6 +19,8 @@ std::string_view overrides_schema();
 namespace {
 
 using nlohmann::json;
+
+constexpr std::uintmax_t longest = 1 << 24;
 
 [[noreturn]] void no_overrides(const std::filesystem::path& file, const std::string& what) {
   throw Failure(file.string() + " " + what + "; see docs/trace-format.md");
@@ -52,7 +55,12 @@ struct Overrides::Rules {
 
 Overrides::Overrides(const std::filesystem::path& file) {
   static const JsonSchema schema(overrides_schema());
-  const json all = read_json(file);
+  refuse_unreadable(file);
+  const Outcome<std::string> content = read_file(file, longest);
+  if (!content) no_overrides(file, content.error().detail);
+  const Outcome<json> read = object_in(*content);
+  if (!read) no_overrides(file, read.error().detail);
+  const json& all = *read;
   if (const std::string wrong = schema.wrong_with(all); !wrong.empty()) {
     no_overrides(file, "holds no overrides: " + wrong);
   }
