@@ -92,6 +92,7 @@ void Evidence::gather() {
                            "), and not the tensors: what differs there may be equal here");
   }
   for (const std::string& rule : options.rules) apply(rule);
+  if (far_beyond_) doubt_updates_that_nobody_replayed();
   replay_what_was_followed();
 }
 
@@ -274,6 +275,7 @@ void Evidence::apply_given_twins() {
                 "split, is its claim, which is not checked");
   for (Unjudged& u : given.unjudged) unjudged.emplace(u.id, std::move(u));
   asserted = std::move(given.asserted);
+  far_beyond_ = std::move(given.far_beyond);
   drawn = std::move(given.drawn);
   doubt_twins_that_lie_beside();
 }

@@ -6,6 +6,7 @@
 // SOURCES  twins.md V1 to V5
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -85,10 +86,12 @@ class Evidence {
   void apply_to_clips();
   void apply_replay();
   void say_what_was_told(const Replayed& seen);
+  void doubt_updates_that_nobody_replayed();
   void replay_what_was_followed();
   ReplayOptions by_card() const;
 
   const bool given_choices_;
+  std::function<bool(const std::string&)> far_beyond_;  // of given twins
   std::optional<Merged> as_machine_;  // the reference, made again as options.multiply does
   Selection select_;
   std::set<std::string> not_finite_;  // findings of structure: no statistic holds them

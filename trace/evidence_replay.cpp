@@ -128,6 +128,16 @@ void Evidence::say_what_was_told(const Replayed& seen) {
   }
 }
 
+// Twins left them to replay. They do not judge them, and know what is too far off to be no mistake.
+void Evidence::doubt_updates_that_nobody_replayed() {
+  for (auto& [id, what] : unjudged) {
+    if (!left_to_replay(id) || what.kind != Unjudged::Kind::of_optimizer || !far_beyond_(id))
+      continue;
+    what.kind = Unjudged::Kind::unexplained;
+    what.why += ", and far beyond all twins";
+  }
+}
+
 // Replays choices and followed roundings whatever the rules: the other rules take them as given.
 void Evidence::replay_what_was_followed() {
   if (!candidate.graph || !replays.none_yet()) return;

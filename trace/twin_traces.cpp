@@ -381,11 +381,14 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ru
   const std::set<std::string> sums =
       are_of_candidate(twins) ? sums_of(reference) : std::set<std::string>();
   Sorting(reference.about, sums, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
+  out.far_beyond = [read, &of_reference, &pairs](const std::string& id) {
+    return !(pairs.at(id).difference.squares <= squares_explained(*read, of_reference, id));
+  };
   std::vector<Unjudged> updates(updated.size());
   by_hands(hands.threads, updated.size(), [&](std::size_t i) {
     const std::string& id = updated[i];
     updates[i] = {id, "of the optimizer, which no twin judges", Unjudged::Kind::of_optimizer};
-    if (pairs.at(id).difference.squares <= squares_explained(*read, of_reference, id)) return;
+    if (!out.far_beyond(id)) return;
     updates[i] = {id, "of the optimizer, and far beyond all twins", Unjudged::Kind::unexplained};
   });
   for (Unjudged& u : updates) out.unjudged.push_back(std::move(u));

@@ -48,6 +48,8 @@ struct GivenTwins {
   Drawn drawn;
   std::vector<Unjudged> unjudged;
   std::set<std::string> asserted;  // no twin moves them, and the user says that they are equal
+  // Of what an optimizer made: is it farther off than twins explain? Reads that tensor of each twin.
+  std::function<bool(const std::string&)> far_beyond;
 };
 
 // Do they say that they are runs of the candidate? Throws Failure where only some do.

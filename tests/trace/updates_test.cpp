@@ -31,6 +31,33 @@ TEST_F(TwinTracesOfUpdates, FindAnotherSettingOfAnOptimizerAtTheWeight) {
   EXPECT_EQ(v.blamed, outputs.back());
 }
 
+// What twins leave to replay, and replay cannot judge, is as open as what nobody says how it was made.
+TEST_F(TwinTracesOfUpdates, ThatCannotBeReplayedAreNotExplainedEither) {
+  const auto last = std::ranges::find_if(
+      one_.nodes, [](const Node& node) { return node.phase == Phase::optimizer; });
+  const std::string id = last->outputs.back();
+  for (std::size_t k = 0; k < twins_.size(); ++k) {
+    Tensor x = *r_.values.at(id);
+    scale(x, 1 + 1e-3F * static_cast<float>(k));
+    twins_[k].ranks[0].shards[id] = {whole(x.rows, x.cols), x, r_.formats.at(id)};
+  }
+  const Attributes settings{{"lr", 0.1},   {"beta1", 0.9}, {"beta2", 0.999},
+                            {"eps", 1e-8}, {"step", 1},    {"weight_decay", 0}};
+  for (Trace* trace : {&reference_, &candidate_})
+    trace->about[id].made_by = MadeBy{"adam", {"not", "to", "be", "found"}, 2, settings};
+  for (const std::vector<std::string>& rules :
+       {std::vector<std::string>{"twins", "replay"}, {"replay", "twins"}}) {
+    options_.rules = rules;
+    EXPECT_EQ(verdict().unexplained, 0U) << text_report(verdict());
+    change(id, [](Tensor& x) { scale(x, 1.5F); });
+    const Verdict v = verdict();
+    EXPECT_EQ(v.exit_code(), 3) << text_report(v);
+    EXPECT_EQ(v.unexplained, 1U) << text_report(v);
+    EXPECT_EQ(v.farthest.first, id);
+    change(id, [](Tensor& x) { scale(x, 1 / 1.5F); });
+  }
+}
+
 // What an optimizer makes has no tolerance; but where all weights are off by a step, no twin explains it.
 TEST_F(TwinTracesOfUpdates, SayThatAnUpdateFarBeyondThemIsNotExplained) {
   const auto last = std::ranges::find_if(
