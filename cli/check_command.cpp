@@ -285,18 +285,16 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
 }
 
 int CheckCommand::exit_code(const std::vector<StepVerdict>& all) {
-  int code = 3;
-  for (const StepVerdict& each : all) {
-    const int of_step = each.verdict.exit_code();
-    code = of_step == 1 || code == 1 ? 1 : std::min(code, of_step);
-  }
-  return code;
+  const auto any = [&](int code) {
+    return std::ranges::any_of(all, [&](const auto& j) { return j.verdict.exit_code() == code; });
+  };
+  return any(1) ? 1 : any(3) ? 3 : 0;
 }
 
 const StepVerdict& CheckCommand::to_look_at(const std::vector<StepVerdict>& all) {
-  const auto first =
-      std::ranges::find_if(all, [](const StepVerdict& j) { return j.verdict.exit_code() == 1; });
-  return first == all.end() ? all.back() : *first;
+  const int code = exit_code(all);
+  if (code == 0) return all.back();
+  return *std::ranges::find(all, code, [](const StepVerdict& j) { return j.verdict.exit_code(); });
 }
 
 int CheckCommand::told(const std::vector<StepVerdict>& all) const {

@@ -13,8 +13,10 @@ namespace plumb::cli {
 namespace {
 
 void tell(const Verdict& v) {
-  if (v.findings.empty()) return say("nothing to blame\n");
+  if (v.findings.empty())
+    say("{}{}\n", v.exit_code() == 0 ? "nothing to blame: " : "", headline(v));
   for (const std::string& note : v.notes) say("note: {}\n", note);
+  if (v.findings.empty()) return;
   if (!v.blamed.empty()) {
     say("blamed: {}\nby: {}\n", v.blamed, v.blamed_by);
     fmt::print("first to differ: {}\n", v.findings.front().id);
@@ -31,7 +33,9 @@ void tell(const Verdict& v) {
 
 // Of the same runs, rewritten.
 void tell_rewritten(const Verdict& v) {
-  if (v.findings.empty()) return say("by rewriting: no module is wrong by itself\n");
+  if (v.findings.empty())
+    return say("by rewriting: {}{}\n", v.exit_code() == 0 ? "no module is wrong by itself: " : "",
+               headline(v));
   say("by rewriting: {}\n", fmt::join(modules_of(v.findings), ", "));
   fmt::print("first there: {}: {}\n", v.findings.front().id, v.findings.front().detail);
 }
@@ -50,9 +54,9 @@ void tell_json(const Verdict& v, int step, const std::optional<Verdict>& rewritt
     wrong.push_back({{"id", f.id}, {"statistic", f.statistic}, {"detail", f.detail}});
   }
   const std::string first = v.blamed.empty() ? "" : v.findings.front().id;
-  json blame{{"type", "blame"},         {"schema", "plumb-blame/1"}, {"exit_code", v.exit_code()},
-             {"blamed", v.blamed},      {"blamed_by", v.blamed_by},  {"first_to_differ", first},
-             {"wrong_by_itself", wrong}};
+  json blame{{"type", "blame"},          {"schema", "plumb-blame/1"}, {"exit_code", v.exit_code()},
+             {"blamed", v.blamed},       {"blamed_by", v.blamed_by},  {"first_to_differ", first},
+             {"wrong_by_itself", wrong}, {"headline", headline(v)}};
   if (step > 0) blame["step"] = step;
   if (rewritten) blame["rewritten"] = json_of_rewritten(*rewritten);
   fmt::print("{}\n", blame.dump());

@@ -21,6 +21,7 @@
 // SOURCES  twins.md V1 to V5; bounds/SOURCES.md [Megatron-LM] [PyTorch-close]
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -71,9 +72,12 @@ struct Line {
   std::optional<double> p = {};  // of twins: chance that a healthy run shows so much anywhere
   double largest = 0;            // max |candidate - reference|
   double cosine = 1;             // of the angle between both; NaN: there is none
+  bool judged = true;            // false: it differs, and only other rules would judge it
+  bool by_rounding = false;      // by twins or replay, which know what rounding does
 
   // Takes on a ratio of a rule, if it is the worst so far.
-  void take(const std::string& of, double more) {
+  void take(const std::string& of, double more, bool of_rounding = true) {
+    by_rounding = by_rounding || of_rounding;
     if (!statistic.empty() && more <= ratio) return;
     statistic = of;
     ratio = more;
@@ -112,6 +116,10 @@ struct Verdict {
   double smallest_scale =
       0;  // median over tensors of the smallest scale error that would be flagged
 
+  // How many lines are of tensors that were judged, or are equal.
+  std::size_t judged() const {
+    return static_cast<std::size_t>(std::ranges::count(lines, true, &Line::judged));
+  }
   // 0 all inside, 1 a finding, 3 nothing that was judged could have failed, nothing settles what one
   // row shows, nothing explains where differences begin, or twins lie beside the reference.
   int exit_code() const {

@@ -146,8 +146,11 @@ void Evidence::look_at_structure() {
        structure_findings(r, candidate, c, pairs, options.allow_unmatched, reference.about)) {
     if (select_(f.id)) so_far.findings.push_back(std::move(f));
   }
-  const auto left_out =
+  auto left_out =
       std::ranges::count_if(c.values, [&](const auto& one) { return !select_(one.first); });
+  left_out += std::ranges::count_if(r.values, [&](const auto& one) {
+    return !select_(one.first) && !c.values.contains(one.first);
+  });
   if (left_out > 0) {
     so_far.notes.push_back(
         how_many(static_cast<std::size_t>(left_out), "tensor is", "tensors are") +
@@ -211,9 +214,9 @@ void Evidence::apply(const std::string& rule) {
   if (rule == "twins") return apply_twins();
   if (rule == "replay") return apply_replay();
   for (auto& [id, line] : lines) {
-    if (!has_a_size(id)) continue;
+    if (!has_a_size(id) || (not_finite_.contains(id) && pairs.at(id).equal)) continue;
     const Baseline seen = baseline(rule, id, pairs.at(id), options.margin, candidate.manifest);
-    line.take(rule, seen.ratio);
+    line.take(rule, seen.ratio, false);
     so_far.could_fail = so_far.could_fail || seen.could_fail;
     if (seen.ratio > 1) so_far.findings.push_back({id, rule, seen.ratio, seen.detail});
   }

@@ -22,6 +22,12 @@ struct GroupCall {
   const Message& first() const { return *of.front(); }
   std::size_t size() const { return of.size(); }
   int rank(std::size_t place) const { return first().group[place]; }
+  // Can a number have gone from one rank to another?
+  bool sends() const {
+    return size() > 1 && std::ranges::any_of(of, [](const Message* m) {
+             return std::ranges::any_of(m->given, [](std::size_t n) { return n > 0; });
+           });
+  }
 };
 
 // Who gives or gets what in a collective: one piece, or one for each rank; all ranks, or the root.
@@ -191,6 +197,10 @@ class Group {
     const Known collective(call, *how);
     if (const std::string why = collective.wrong_sizes(); !why.empty()) return found(id, why);
     PartJudged worst = collective.worst();
+    if (!worst.finding && !call.sends()) {
+      out_.not_judged.push_back(id + ": no number went from one rank to another");
+      return;
+    }
     out_.ratios[id] = worst.ratio;
     if (!worst.finding) return;
     worst.finding->id = id;

@@ -20,7 +20,7 @@ std::optional<bool> Replays::passes(const std::string& id) {
 std::set<std::string> held_by(const TwinsJudgement& twins) {
   std::set<std::string> held;
   for (const auto& [id, worst] : twins.worst) {
-    if (!twins.one_row.contains(id)) held.insert(id);
+    if (!twins.one_row.contains(id) && !twins.noisy.contains(id)) held.insert(id);
   }
   return held;
 }

@@ -33,6 +33,11 @@ class Replays {
   Replayed of(const Wanted& wanted);
   // Is its ratio at most 1? Empty: it cannot be replayed.
   std::optional<bool> passes(const std::string& id);
+  // Its ratio, where it was replayed before.
+  std::optional<double> known(const std::string& id) const {
+    const auto found = ratios_.find(id);
+    return found == ratios_.end() ? std::nullopt : std::optional(found->second);
+  }
   bool none_yet() const { return ratios_.empty(); }
 
  private:
@@ -40,7 +45,8 @@ class Replays {
   std::map<std::string, double> ratios_;
 };
 
-// Tensors that twins judged, but those that they found to differ in one row alone.
+// Tensors that twins judged, but those that they found to differ in one row alone, and those that are mostly
+// noise: nothing in them could have been found.
 std::set<std::string> held_by(const TwinsJudgement& twins);
 
 // Is a difference accounted for, where producers speak of some tensors? It is if there is none, if

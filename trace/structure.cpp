@@ -147,9 +147,12 @@ void add_other_settings(const Abouts& reference, const Abouts& candidate, const 
     if (operation.traits.updates && ran.output + 1 < operation.schema.outputs.size()) continue;
     for (const auto& [name, value] : ran.attributes) {
       const auto other = promised.attributes.find(name);
-      if (other == promised.attributes.end() || other->second == value) continue;
+      // A program may keep it in FP32.
+      if (other == promised.attributes.end() ||
+          static_cast<float>(other->second) == static_cast<float>(value))
+        continue;
       findings.push_back({id, "structure", infinite,
-                          fmt::format("is made with {} = {:g}, the reference's with {:g}", name,
+                          fmt::format("is made with {} = {:.9g}, the reference's with {:.9g}", name,
                                       value, other->second)});
       break;
     }

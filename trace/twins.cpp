@@ -117,7 +117,8 @@ class Conclusion {
       const bool sharp = null.how == Case::bitwise || threshold / m.norm_of_reference <= 0.5;
       out_.could_fail = out_.could_fail || sharp;
       // A tensor that no twin moves (zeros, counts) is no noise.
-      if (!sharp && null.how != Case::undecidable) ++out_.vacuous;
+      if (!sharp && null.how != Case::undecidable) out_.noisy.insert(m.id);
+      out_.vacuous = out_.noisy.size();
     }
     if (chance >= level_) return;
     Finding& finding = by_id_[m.id];

@@ -65,6 +65,7 @@ struct TwinsJudgement {
   std::set<std::string> one_row;
   std::map<std::string, Worst> worst;  // per tensor
   std::size_t tests = 0, vacuous = 0;
+  std::set<std::string> noisy;  // the vacuous ones
   bool could_fail = false;
   double smallest_scale = 0;  // of a typical tensor; infinite where none shows any
   // Of TwinOptions::together: where no tensor is found, and where many gradients are.

@@ -108,16 +108,9 @@ Verdict Verdicts::by(const std::optional<TwinTests>& tests, double level, double
                                         [&](std::size_t i) { return where_it_is(v.findings[i]); });
     for (std::size_t i = 0; i < where.size(); ++i) v.findings[i].profile = where[i];
   }
-  std::vector<LeftOpen> open;
+  std::vector<LeftOpen> open = take_open(v, lines);
   std::vector<std::pair<std::size_t, Line>> judged;  // and the places of their tensors
-  for (auto& [id, line] : lines) {
-    const auto left_out = evidence_.unjudged.find(id);
-    if (left_out != evidence_.unjudged.end() && line.statistic.empty()) {
-      open.push_back({left_out->second, line.relative});
-    } else {
-      judged.emplace_back(evidence_.order(id), std::move(line));
-    }
-  }
+  for (auto& [id, line] : lines) judged.emplace_back(evidence_.order(id), std::move(line));
   std::ranges::stable_sort(judged, {}, &std::pair<std::size_t, Line>::first);
   for (auto& [place, line] : judged) v.lines.push_back(std::move(line));
   explain_by_findings(v, open);
@@ -128,6 +121,27 @@ Verdict Verdicts::by(const std::optional<TwinTests>& tests, double level, double
   if (first != open.end() && first->unexplained() && evidence_.ordered) v.earliest = first->what.id;
   tell_what_is_open(std::move(open), v);
   return v;
+}
+
+// Takes out the lines of tensors that are left open: a rule that knows nothing of rounding does not close
+// them. Others that differ have lines that nothing judged.
+std::vector<LeftOpen> Verdicts::take_open(const Verdict& v,
+                                          std::map<std::string, Line>& lines) const {
+  std::set<std::string> found;
+  for (const Finding& f : v.findings) found.insert(f.id);
+  std::vector<LeftOpen> open;
+  for (auto one = lines.begin(); one != lines.end();) {
+    auto& [id, line] = *one;
+    const auto known = evidence_.unjudged.find(id);
+    if (known != evidence_.unjudged.end() && !line.by_rounding && !found.contains(id)) {
+      open.push_back({known->second, line.relative});
+      one = lines.erase(one);
+      continue;
+    }
+    line.judged = !line.statistic.empty() || found.contains(id) || evidence_.pairs.at(id).equal;
+    ++one;
+  }
+  return open;
 }
 
 // What may be made from a tensor that is found needs no other reason.
@@ -216,10 +230,12 @@ TwinsJudgement Verdicts::twins_at(const TwinTests& tests, double level) const {
 // itself says nothing of what it was given.
 void Verdicts::leave_open(Accounts& accounts, Verdict& v, std::map<std::string, Line>& lines) {
   for (auto& [id, line] : lines) {
-    if (line.statistic != "replay" || line.ratio > 1) continue;
-    const bool judged = !evidence_.unjudged.contains(id) || accounts.holds(id);
-    v.could_fail = v.could_fail || judged;
-    if (!judged) line.statistic.clear();
+    if (evidence_.replays.known(id).value_or(2) > 1) continue;
+    const bool holds = accounts.holds(id);
+    v.could_fail = v.could_fail || holds;
+    if (holds || !evidence_.unjudged.contains(id)) continue;
+    line.by_rounding = false;
+    if (line.statistic == "replay") line.statistic.clear();
   }
 }
 

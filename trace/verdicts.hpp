@@ -39,6 +39,7 @@ class Verdicts {
   void add_twins(const TwinsJudgement& seen, std::optional<Accounts>& accounts, Verdict& v,
                  std::map<std::string, Line>& lines);
   void leave_open(Accounts& accounts, Verdict& v, std::map<std::string, Line>& lines);
+  std::vector<LeftOpen> take_open(const Verdict& v, std::map<std::string, Line>& lines) const;
   void explain_by_findings(const Verdict& v, std::vector<LeftOpen>& open) const;
   void open_what_follows_from_none(const Verdict& v, std::vector<LeftOpen>& open) const;
   Profile where_it_is(const Finding& f) const;

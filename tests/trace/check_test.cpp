@@ -1,6 +1,7 @@
 // Does a verdict join what its rules say, in dataflow order, and refuse what cannot be compared?
 #include "trace/check.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +12,8 @@
 #include "tests/support/rooms.hpp"
 #include "tests/support/runs.hpp"
 #include "trace/execute.hpp"
+#include "trace/report/report.hpp"
+#include "trace/report/tables.hpp"
 
 namespace plumb::check_test {
 namespace {
@@ -201,6 +204,39 @@ TEST_F(Verdicts, RulesOfSizeJudgeNeitherSingleNumbersNorTheOptimizer) {
 }
 
 // Eigen cuts long sums into blocks: other bits, with nothing split.
+// A rule's pass speaks of what the rule judges alone.
+TEST_F(Verdicts, SayWhatNoneOfTheirRulesJudges) {
+  const std::string id = "layers.1.mlp.fc2.weight/master";
+  change(id, [](float& x) { x *= 1.001F; });
+  for (const char* rule : {"twins", "flat"}) {
+    const Verdict v = by({rule});
+    EXPECT_EQ(v.exit_code(), 0) << rule;
+    ASSERT_LT(v.judged(), v.lines.size()) << rule;
+    const std::string text = headline(v);
+    EXPECT_NE(text.find(fmt::format(" in {} tensors", v.judged())), text.npos) << text;
+    EXPECT_TRUE(text.ends_with(
+        fmt::format("; not judged, though different: {} that none of these rules judges",
+                    v.lines.size() - v.judged())))
+        << text;
+    EXPECT_FALSE(std::ranges::find(v.lines, id, &Line::id)->judged);
+    const std::string junit = junit_report({{0, v}});
+    EXPECT_NE(junit.find("name=\"" + id + "\"><skipped message=\"none of the rules"), junit.npos);
+  }
+  const Verdict v = by({"twins", "replay"});
+  EXPECT_EQ(v.blamed, id);
+  EXPECT_EQ(v.judged(), v.lines.size());
+}
+
+// Of a tensor that both rules judge a pass is of rounding, whichever ratio is larger.
+TEST_F(Verdicts, CountWhatOnlyARuleThatIsAGuessJudges) {
+  const Verdict all = by({"twins", "replay", "flat"});
+  EXPECT_EQ(all.exit_code(), 0);
+  EXPECT_NE(headline(all).find(fmt::format("in {} tensors", all.lines.size())), std::string::npos)
+      << headline(all);
+  const std::string both = headline(by({"twins", "flat"}));
+  EXPECT_NE(both.find(" that none of these rules judges"), both.npos) << both;
+}
+
 TEST_F(Verdicts, AnotherOrderOfSumsIsHealthyWhereTheTraceSaysSo) {
   Training run = small_run("llama", "bf16");
   run.config.hidden = 1024;

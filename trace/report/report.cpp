@@ -36,10 +36,15 @@ std::string joined(const std::vector<std::string>& words) {
 // What a pass says depends on the rules: only two of them know what rounding does.
 std::string what_passed(const Verdict& v) {
   const auto knows = [](const std::string& rule) { return rule == "twins" || rule == "replay"; };
-  const std::string in = "every difference in " + how_many(v.lines.size(), "tensor");
-  return std::ranges::any_of(v.rules, knows)
-             ? "rounding explains " + in
-             : in + " is within a tolerance that was not derived from rounding";
+  const std::string within = "within a tolerance that was not derived from rounding";
+  if (std::ranges::none_of(v.rules, knows))
+    return "every difference in " + how_many(v.judged(), "tensor") + " is " + within;
+  // Those that differ, and that only another rule judged.
+  const auto others = static_cast<std::size_t>(std::ranges::count_if(v.lines, [](const Line& l) {
+    return l.judged && !l.by_rounding && !l.statistic.empty() && l.largest != 0;
+  }));
+  return "rounding explains every difference in " + how_many(v.judged() - others, "tensor") +
+         (others == 0 ? "" : "; " + how_many(others, "tensor is ", "tensors are ") + within);
 }
 
 std::string power_of(const Verdict& v) {
@@ -130,6 +135,8 @@ std::string left_out_of(const Verdict& v) {
   add(v.unjudged - v.unexplained - v.of_optimizer - v.last_bits, "that may follow from these",
       "that may follow from these");
   add(v.of_optimizer, "that the optimizer made", "that the optimizer made");
+  add(v.lines.size() - v.judged(), "that none of these rules judges",
+      "that none of these rules judges");
   add(v.last_bits, "number by its last bit", "numbers by their last bits");
   return parts.empty() ? "" : "; not judged, though different: " + joined(parts);
 }
@@ -143,7 +150,7 @@ std::string headline(const Verdict& v) {
       return "verdict: PASS by " + joined(v.rules) + ": " + what_passed(v) + left_out;
     case 1:
       return "verdict: FAIL by " + joined(v.rules) + ": " + how_many(v.findings.size(), "finding") +
-             " in " + how_many(v.lines.size(), "tensor") + left_out;
+             " in " + how_many(v.judged(), "tensor") + left_out;
     default:
       return "verdict: INCONCLUSIVE, " + why_inconclusive(v) + left_out;
   }
@@ -224,6 +231,7 @@ std::string json_lines(const Verdict& v) {
               {"unjudged", v.unjudged},
               {"unexplained", v.unexplained},
               {"of_optimizer", v.of_optimizer},
+              {"not_asked", v.lines.size() - v.judged()},
               {"last_bits", v.last_bits},
               {"tests", v.tests},
               {"mostly_noise", v.vacuous},

@@ -84,6 +84,10 @@ void add_suite(const StepVerdict& step, std::string& out) {
   const auto findings = by_tensor(v);
   const auto undecided = undecided_of(v);
   const std::vector<std::string> ids = ids_of(v);
+  std::set<std::string> not_judged;
+  for (const Line& line : v.lines) {
+    if (!line.judged) not_judged.insert(line.id);
+  }
   const std::string suite = step.step > 0 ? fmt::format("step {}", step.step) : "check";
   std::string cases;
   std::size_t failures = 0, skipped = v.not_judged.size();
@@ -94,6 +98,12 @@ void add_suite(const StepVerdict& step, std::string& out) {
       ++skipped;
       cases += fmt::format("><skipped message=\"undecided: {}\"/></testcase>\n",
                            xml(undecided.at(id)->detail));
+      continue;
+    }
+    if (first == last && not_judged.contains(id)) {
+      ++skipped;
+      cases +=
+          "><skipped message=\"none of the rules that were asked for judges it\"/></testcase>\n";
       continue;
     }
     if (first == last) {
