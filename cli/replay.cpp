@@ -39,7 +39,7 @@ Replayed by_promise(const Loaded& c, const std::string& name, const ReplayOption
 // Of a trace that promises nothing: what its producer says of single tensors, and what ranks sent.
 Replayed by_word(const Loaded& c, const std::string& name, const ReplayOptions& options) {
   const Run run(c.merged);
-  const PartialPromise told({run, c.trace.about});
+  const PartialPromise told({run, c.trace.about, c.trace.ranks.size()});
   if (told.empty() && !c.trace.messages) {
     throw Failure(
         name +

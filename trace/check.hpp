@@ -97,12 +97,13 @@ struct Verdict {
   std::size_t of_optimizer = 0;  // of these: made of gradients that are judged
   std::size_t last_bits = 0;     // of these: single numbers that are a last bit off
   std::pair<std::string, double>
-      farthest;             // of those unexplained: the largest difference, relative
-  std::string earliest;     // of those unexplained: the first in dataflow order
-  std::vector<Line> lines;  // in dataflow order
-  Accuracies accuracies;    // where a better run was given
-  std::size_t tests = 0;    // of the twins rule
-  std::size_t vacuous = 0;  // tensors whose tolerance exceeds half their signal
+      farthest;                   // of those unexplained: the largest difference, relative
+  std::string earliest;           // of those unexplained: the first in dataflow order
+  std::vector<Line> lines;        // in dataflow order
+  Accuracies accuracies;          // where a better run was given
+  std::size_t not_looked_at = 0;  // tensors that --only or --skip leaves out
+  std::size_t tests = 0;          // of the twins rule
+  std::size_t vacuous = 0;        // tensors whose tolerance exceeds half their signal
   // Choices of experts, and those in which the candidate was followed: trace/decisions.hpp.
   std::size_t decisions = 0, forced = 0;
   std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp

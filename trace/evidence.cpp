@@ -61,7 +61,7 @@ Evidence::Evidence(const ToJudge& of_reference, const ToJudge& of_candidate, con
     });
   } else if (!reference.graph) {
     told.emplace(PartialPromise::Told{r, reference.about},
-                 PartialPromise::Told{c, candidate.about});
+                 PartialPromise::Told{c, candidate.about, candidate.ranks.size()});
     replays = Replays(
         [this](const auto& wanted) { return told->replayed(wanted, by_card(), options.hands); });
   }
@@ -151,6 +151,7 @@ void Evidence::look_at_structure() {
   left_out += std::ranges::count_if(r.values, [&](const auto& one) {
     return !select_(one.first) && !c.values.contains(one.first);
   });
+  so_far.not_looked_at = static_cast<std::size_t>(left_out);
   if (left_out > 0) {
     so_far.notes.push_back(
         how_many(static_cast<std::size_t>(left_out), "tensor is", "tensors are") +

@@ -22,11 +22,10 @@ struct GroupCall {
   const Message& first() const { return *of.front(); }
   std::size_t size() const { return of.size(); }
   int rank(std::size_t place) const { return first().group[place]; }
-  // Can a number have gone from one rank to another?
-  bool sends() const {
-    return size() > 1 && std::ranges::any_of(of, [](const Message* m) {
-             return std::ranges::any_of(m->given, [](std::size_t n) { return n > 0; });
-           });
+  bool gives_numbers() const {
+    return std::ranges::any_of(of, [](const Message* m) {
+      return std::ranges::any_of(m->given, [](std::size_t n) { return n > 0; });
+    });
   }
 };
 
@@ -197,8 +196,8 @@ class Group {
     const Known collective(call, *how);
     if (const std::string why = collective.wrong_sizes(); !why.empty()) return found(id, why);
     PartJudged worst = collective.worst();
-    if (!worst.finding && !call.sends()) {
-      out_.not_judged.push_back(id + ": no number went from one rank to another");
+    if (!worst.finding && !call.gives_numbers()) {
+      out_.not_judged.push_back(id + ": no rank gave a number");
       return;
     }
     out_.ratios[id] = worst.ratio;

@@ -1,10 +1,13 @@
 #include "trace/partial_promise.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 
 #include "bounds/check_call.hpp"
 #include "bounds/machine.hpp"
+#include "number/words.hpp"
 #include "trace/order.hpp"
 #include "trace/store/carried.hpp"
 
@@ -100,6 +103,12 @@ PartialPromise::PartialPromise(const Told& reference, const Told& candidate)
     const MadeBy* ran = made_by(id, candidate.about);
     if (const std::string why = why_left_out(promised, ran); !why.empty()) {
       left_out_.push_back(id + ": " + why);
+      continue;
+    }
+    if (static_cast<std::size_t>(ran->parts) > candidate.ranks) {
+      left_out_.push_back(fmt::format("{}: its sum is said to have {} parts, and there {} {}", id,
+                                      ran->parts, candidate.ranks == 1 ? "is" : "are",
+                                      how_many(candidate.ranks, "rank")));
       continue;
     }
     const auto [place, is_new] = number_of.try_emplace(call_of(promised), nodes_.size());

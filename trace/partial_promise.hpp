@@ -18,6 +18,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -37,6 +38,7 @@ class PartialPromise {
   struct Told {
     const Run& run;
     const Abouts& about;
+    std::size_t ranks = std::numeric_limits<std::size_t>::max();  // no more can share a sum
   };
   PartialPromise(const Told& reference, const Told& candidate);
   // A run that is held to its own word: nothing it does otherwise is taken for a mistake of the word.

@@ -138,7 +138,8 @@ std::string left_out_of(const Verdict& v) {
   add(v.lines.size() - v.judged(), "that none of these rules judges",
       "that none of these rules judges");
   add(v.last_bits, "number by its last bit", "numbers by their last bits");
-  return parts.empty() ? "" : "; not judged, though different: " + joined(parts);
+  return (parts.empty() ? "" : "; not judged, though different: " + joined(parts)) +
+         (v.not_looked_at == 0 ? "" : fmt::format("; not looked at: {}", v.not_looked_at));
 }
 
 }  // namespace
