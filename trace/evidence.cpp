@@ -136,10 +136,29 @@ void Evidence::say_how_twins_multiply() {
       "may be smaller by some 1e-7 of themselves, of which twins know nothing");
 }
 
+// Numbers are compared in FP32.
+static std::size_t count_of_fp64(const Trace& reference, const Trace& candidate) {
+  std::set<std::string_view> ids;
+  for (const Trace* run : {&reference, &candidate}) {
+    for (const RankRecord& rank : run->ranks) {
+      for (const auto& [id, shard] : rank.shards) {
+        if (shard.in_file && shard.in_file->numbers.stored == Stored::f64)
+          ids.insert(without_recompute(id));
+      }
+    }
+  }
+  return ids.size();
+}
+
 void Evidence::look_at_structure() {
   Alike seen = alike(reference, r, candidate, equal_bits());
   so_far.rules = options.rules;
   so_far.notes = std::move(seen.notes);
+  if (const std::size_t n = count_of_fp64(reference, candidate); n > 0) {
+    so_far.notes.push_back(
+        how_many(n, "tensor is", "tensors are") +
+        " in FP64, and compared in FP32: smaller differences are not seen, and bits are those of FP32");
+  }
   so_far.identical = seen.identical;
   ordered = seen.ordered;
   for (Finding& f :

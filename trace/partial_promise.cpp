@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <tuple>
 
 #include "bounds/check_call.hpp"
 #include "bounds/machine.hpp"
+#include "number/rounding.hpp"
 #include "number/words.hpp"
 #include "trace/order.hpp"
 #include "trace/store/carried.hpp"
@@ -90,6 +93,34 @@ void join(Replayed& all, Replayed&& one) {
   for (std::string& id : one.not_judged) all.not_judged.push_back(std::move(id));
 }
 
+// A number that is none of the format's.
+std::optional<float> other_number(const Tensor& x, const Format& format) {
+  if (format == fp32) return {};
+  Tensor rounded = x;
+  round_in_place(rounded.values, format);
+  for (std::size_t e = 0; e < x.size(); ++e) {
+    if (std::isfinite(x.values[e]) && rounded.values[e] != x.values[e]) return x.values[e];
+  }
+  return {};
+}
+
+// A bound for numbers of a format says nothing of others: a coarse one that is not kept would allow anything.
+Replayed of_other_formats(const Node& node, const Merged& run) {
+  Replayed none;
+  if (find_operation(node.op)->traits.scales_output) return none;
+  for (const std::string& id : node.outputs) {
+    const auto found = run.values.find(id);
+    if (found == run.values.end()) continue;
+    const Format& format = run.formats.at(id);
+    const auto other = other_number(*found->second, format);
+    if (!other) continue;
+    none.not_judged.push_back(
+        fmt::format("{}: is said to be in {}, and holds {:.9g}, which is none of its numbers", id,
+                    format.name, *other));
+  }
+  return none;
+}
+
 }  // namespace
 
 PartialPromise::PartialPromise(const Told& reference, const Told& candidate)
@@ -158,7 +189,10 @@ Replayed PartialPromise::one(const Node& node, const Wanted& wanted,
                              const ReplayOptions& options) const {
   Graph graph;
   graph.nodes.push_back(node);
-  Replayed seen = replay(graph, Loaded(node, candidate_.run).merged(), wanted, options);
+  const Loaded loaded(node, candidate_.run);
+  if (Replayed none = of_other_formats(node, loaded.merged()); !none.not_judged.empty())
+    return none;
+  Replayed seen = replay(graph, loaded.merged(), wanted, options);
   std::erase_if(seen.not_judged, [](const std::string& id) { return id.starts_with(": "); });
   if (seen.findings.empty() || alone_) return seen;
   Node alone = node;

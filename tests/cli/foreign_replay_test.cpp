@@ -63,6 +63,7 @@ class ForeignReplay : public InFolder {
     const json all = {{"axis", "rank"}, {"kind", "replicate"}};
     json of_y = {{"shape", {4, 8}}, {"placements", {all}}};
     if (ordered_) of_y["order"] = 1;
+    if (!format_.empty()) of_y["format"] = format_;
     if (!made_by.is_null()) of_y["made_by"] = made_by;
     std::vector<std::vector<Told>> files;
     for (std::size_t r = 0; r < ranks; ++r) {
@@ -84,6 +85,7 @@ class ForeignReplay : public InFolder {
   }
 
   bool ordered_ = true;  // does y say when it was made?
+  std::string format_;   // that it is said to be in, or empty
   std::vector<float> x_ = std::vector<float>(64), w_ = std::vector<float>(128);
 };
 
@@ -131,6 +133,15 @@ TEST_F(ForeignReplay, AcquitsNothingBehindWhatItAcquits) {
         << said.out;
     EXPECT_EQ(said.out.find("may follow from these"), said.out.npos) << said.out;
   }
+}
+
+// The bound of a coarse format that its numbers do not have would allow anything.
+TEST_F(ForeignReplay, DoesNotBelieveAFormatThatNumbersDoNotHave) {
+  format_ = "e5m2";
+  write("coarse", 2, gemm(), 1e-2F);
+  const Said alone = plumb("replay " + at("coarse"));
+  EXPECT_EQ(alone.code, 3) << alone.out;
+  EXPECT_NE(alone.out.find("y: is said to be in e5m2, and holds "), alone.out.npos) << alone.out;
 }
 
 TEST_F(ForeignReplay, SaysWhatNobodySaysHowItWasMade) {
