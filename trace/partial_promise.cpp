@@ -104,7 +104,7 @@ std::optional<float> other_number(const Tensor& x, const Format& format) {
   return {};
 }
 
-// A bound for numbers of a format says nothing of others: a coarse one that is not kept would allow anything.
+// A bound for numbers of a format acquits no others: a coarse one that is not kept would allow anything.
 Replayed of_other_formats(const Node& node, const Merged& run) {
   Replayed none;
   if (find_operation(node.op)->traits.scales_output) return none;
@@ -190,11 +190,13 @@ Replayed PartialPromise::one(const Node& node, const Wanted& wanted,
   Graph graph;
   graph.nodes.push_back(node);
   const Loaded loaded(node, candidate_.run);
-  if (Replayed none = of_other_formats(node, loaded.merged()); !none.not_judged.empty())
-    return none;
   Replayed seen = replay(graph, loaded.merged(), wanted, options);
   std::erase_if(seen.not_judged, [](const std::string& id) { return id.starts_with(": "); });
-  if (seen.findings.empty() || alone_) return seen;
+  if (seen.findings.empty()) {
+    Replayed none = of_other_formats(node, loaded.merged());
+    return none.not_judged.empty() ? seen : none;
+  }
+  if (alone_) return seen;
   Node alone = node;
   const auto first = std::ranges::find_if(node.outputs, [](const auto& id) { return !id.empty(); });
   const MadeBy* promised = made_by(*first, reference_.about);
