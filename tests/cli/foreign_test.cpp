@@ -237,7 +237,8 @@ TEST_F(Foreign, APlacementOfTheUserCounts) {
   EXPECT_EQ(plumb(check("still", more)).code, 0);
   EXPECT_NE(plumb("inspect " + at("good") + " --placement " + at("o.json")).out.find("embedding"),
             std::string::npos);
-  refused("inspect " + at("good") + " --placement " + at("nowhere.json"), "does not exist; see docs");
+  refused("inspect " + at("good") + " --placement " + at("nowhere.json"),
+          "does not exist; see docs");
   refused("catch one-masked-entry --placement " + at("o.json"), "--placement");
 }
 
