@@ -131,7 +131,8 @@ TEST_F(PartialPromises, LeaveStatesOfAnOptimizerToReplay) {
   EXPECT_EQ(v.blamed_by, "replay");
   for (Trace* trace : {&reference_, &candidate_}) said(*trace, square).attributes["beta2"] = 0.5;
   v = verdict();
-  EXPECT_EQ(v.exit_code(), 3) << text_report(v);  // nobody judges it, and it is far beyond all twins
+  EXPECT_EQ(v.exit_code(), 3) << text_report(
+      v);  // nobody judges it, and it is far beyond all twins
   EXPECT_EQ(v.unexplained, 1U) << text_report(v);
   for (Trace& twin : twins_) scale(twin.ranks[0].shards.at(square).values, 1.01F);
   v = verdict();
