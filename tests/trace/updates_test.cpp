@@ -11,7 +11,21 @@
 namespace plumb::updates_test {
 namespace {
 
-using TwinTracesOfUpdates = WithTwinTraces;
+class TwinTracesOfUpdates : public WithTwinTraces {
+ protected:
+  // What an optimizer makes, which twins have otherwise: the farthest by 0.003.
+  std::string update_of_twins() {
+    const auto first = std::ranges::find_if(
+        one_.nodes, [](const Node& node) { return node.phase == Phase::optimizer; });
+    const std::string id = first->outputs.back();
+    for (std::size_t k = 0; k < twins_.size(); ++k) {
+      Tensor x = *r_.values.at(id);
+      scale(x, 1 + 1e-3F * static_cast<float>(k));
+      twins_[k].ranks[0].shards[id] = {whole(x.rows, x.cols), x, r_.formats.at(id)};
+    }
+    return id;
+  }
+};
 
 // An optimizer's rate does nothing to its states.
 TEST_F(TwinTracesOfUpdates, FindAnotherSettingOfAnOptimizerAtTheWeight) {
@@ -33,14 +47,7 @@ TEST_F(TwinTracesOfUpdates, FindAnotherSettingOfAnOptimizerAtTheWeight) {
 
 // What twins leave to replay, and replay cannot judge, is as open as what nobody says how it was made.
 TEST_F(TwinTracesOfUpdates, ThatCannotBeReplayedAreNotExplainedEither) {
-  const auto last = std::ranges::find_if(
-      one_.nodes, [](const Node& node) { return node.phase == Phase::optimizer; });
-  const std::string id = last->outputs.back();
-  for (std::size_t k = 0; k < twins_.size(); ++k) {
-    Tensor x = *r_.values.at(id);
-    scale(x, 1 + 1e-3F * static_cast<float>(k));
-    twins_[k].ranks[0].shards[id] = {whole(x.rows, x.cols), x, r_.formats.at(id)};
-  }
+  const std::string id = update_of_twins();
   const Attributes settings{{"lr", 0.1},   {"beta1", 0.9}, {"beta2", 0.999},
                             {"eps", 1e-8}, {"step", 1},    {"weight_decay", 0}};
   for (Trace* trace : {&reference_, &candidate_})
@@ -60,14 +67,7 @@ TEST_F(TwinTracesOfUpdates, ThatCannotBeReplayedAreNotExplainedEither) {
 
 // What an optimizer makes has no tolerance; but where all weights are off by a step, no twin explains it.
 TEST_F(TwinTracesOfUpdates, SayThatAnUpdateFarBeyondThemIsNotExplained) {
-  const auto last = std::ranges::find_if(
-      one_.nodes, [](const Node& node) { return node.phase == Phase::optimizer; });
-  const std::string id = last->outputs.back();
-  for (std::size_t k = 0; k < twins_.size(); ++k) {
-    Tensor x = *r_.values.at(id);
-    scale(x, 1 + 1e-3F * static_cast<float>(k));
-    twins_[k].ranks[0].shards[id] = {whole(x.rows, x.cols), x, r_.formats.at(id)};
-  }
+  const std::string id = update_of_twins();
   change(id, [](Tensor& x) { scale(x, 1.02F); });  // the farthest twin is at 0.003
   Verdict v = verdict();
   EXPECT_EQ(v.exit_code(), 0) << text_report(v);
