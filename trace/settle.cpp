@@ -13,8 +13,8 @@ Replayed Replays::of(const Wanted& wanted) {
 
 std::optional<bool> Replays::passes(const std::string& id) {
   if (!ratios_.contains(id)) of([&](const std::string& other) { return other == id; });
-  const auto found = ratios_.find(id);
-  return found == ratios_.end() ? std::nullopt : std::optional(found->second <= 1);
+  const std::optional<double> ratio = known(id);
+  return ratio ? std::optional(*ratio <= 1) : std::nullopt;
 }
 
 std::set<std::string> held_by(const TwinsJudgement& twins) {

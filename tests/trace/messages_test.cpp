@@ -237,6 +237,13 @@ TEST_F(Messages, GroupsStandAlone) {
   EXPECT_EQ(seen.ratios.size(), 4U);
 }
 
+TEST_F(Messages, WithoutNumbersAreNotJudged) {
+  const Said nothing = moved("all_to_all", {{}, {}}, {{}, {}});
+  const Replayed seen = judged({nothing}, {nothing});
+  EXPECT_TRUE(seen.findings.empty() && seen.ratios.empty()) << said_of(seen);
+  EXPECT_EQ(seen.not_judged.size(), 1U);
+}
+
 TEST_F(Messages, WhatIsNotKnownIsNotJudged) {
   const Said band = sum("[0,1]", {1}, {1}, "band");
   const Replayed seen = judged({band}, {band});

@@ -208,6 +208,26 @@ TEST_F(PartialPromises, HoldSumsOfManyRanksToBoundsOfAnyOrder) {
 }
 
 // Words of two texts are 2 x 16 to their producer.
+TEST_F(PartialPromises, BelieveInNoMorePartsThanThereAreRanks) {
+  const trace::Run r(reference_), c(candidate_);
+  const auto left_out = [&](std::size_t ranks) {
+    return PartialPromise({r, reference_.about}, {c, candidate_.about, ranks}).left_out();
+  };
+  EXPECT_FALSE(std::ranges::any_of(left_out(2),
+                                   [](const auto& why) { return why.find(" parts") != why.npos; }));
+  EXPECT_TRUE(std::ranges::any_of(left_out(1), [](const auto& why) {
+    return why.ends_with("its sum is said to have 2 parts, and there is 1 rank");
+  }));
+}
+
+TEST(HeldByTwins, AreNeitherSingleRowsNorNoise) {
+  TwinsJudgement twins;
+  for (const char* id : {"held", "row", "noise"}) twins.worst[id] = {};
+  twins.one_row = {"row"};
+  twins.noisy = {"noise"};
+  EXPECT_EQ(held_by(twins), std::set<std::string>{"held"});
+}
+
 TEST_F(PartialPromises, TakeAVectorInAnyShape) {
   const std::string ids = "m0/data/ids", out = "m0/embedding/out";
   ASSERT_EQ(said(reference_, out).inputs.front(), ids);

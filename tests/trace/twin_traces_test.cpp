@@ -87,6 +87,9 @@ TEST_F(TwinTraces, TakeAMaskForAMask) {
   mask.values[1] = none;
   for (Trace* trace : {&reference_, &candidate_}) give(*trace, mask);
   for (Trace& twin : twins_) give(twin, mask);
+  options_.rules = {"flat"};  // also of one that is made
+  EXPECT_TRUE(verdict().findings.empty()) << text_report(verdict());
+  options_.rules = {"twins"};
   reference_.about["mask"].role = Role::given;
   EXPECT_EQ(verdict().exit_code(), 0) << text_report(verdict());
   Tensor other = mask;
