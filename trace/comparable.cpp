@@ -23,8 +23,8 @@ std::string layout_of(const Manifest& m) {
   return found == m.may_differ.end() ? setting(m, "layout") : found->second;
 }
 
-// How a run is spread over ranks, in which order its products add, which steps are traced, and which
-// twin it is.
+// Of plumb's own settings: how a run is spread over ranks, in which order its products add, which steps are
+// traced, and which twin it is. Other producers say themselves what may differ.
 bool may_differ(const std::string& key) {
   return key == "layout" || key == "any_order" || key == "first_step" || key == "last_step" ||
          key == "twin";
@@ -52,7 +52,9 @@ void refuse_another_run(const Manifest& r, const Manifest& c, const std::string&
     for (const auto& [key, value] : m->settings) keys.insert(key);
   }
   for (const std::string& key : keys) {
-    if (!may_differ(key)) differ(key, setting(r, key, "none"), other, setting(c, key, "none"));
+    const bool own = r.producer == "plumb" && c.producer == "plumb";
+    if (!own || !may_differ(key))
+      differ(key, setting(r, key, "none"), other, setting(c, key, "none"));
   }
 }
 
@@ -84,19 +86,21 @@ void refuse_broken(const Run& reference, const std::function<bool(const Finding&
            mask ? ", or leave the tensor out if that is meant, as by a mask (--skip)" : "");
 }
 
-Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate, bool equal) {
+Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate,
+            const EqualBits& bits) {
   const Manifest &r = reference.manifest, &c = candidate.manifest;
   Alike seen;
+  const std::string as_far = bits.of_fp32 ? ", as far as FP32 has them" : "";
   const DataflowOrder executed(reference.about);
   seen.ordered = candidate.graph || std::ranges::all_of(of_reference.values, [&](const auto& v) {
                    return executed.knows(v.first) || !executed.made(v.first);
                  });
-  seen.identical = equal && r.world_size == c.world_size && layout_of(r) == layout_of(c);
+  seen.identical = bits.equal && r.world_size == c.world_size && layout_of(r) == layout_of(c);
   if (seen.identical) {
-    seen.notes.push_back(
-        "the traces are alike in layout and in every bit: a run was compared with itself");
-  } else if (equal) {
-    seen.notes.push_back("the candidate has the reference's bits in every tensor");
+    seen.notes.push_back("the traces are alike in layout and in every bit" + as_far +
+                         ": a run was compared with itself");
+  } else if (bits.equal) {
+    seen.notes.push_back("the candidate has the reference's bits in every tensor" + as_far);
   }
   if (r.world_size > 1 && c.world_size == 1) {
     seen.notes.push_back("the reference ran on " + std::to_string(r.world_size) +

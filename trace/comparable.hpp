@@ -48,8 +48,13 @@ struct Alike {
   bool ordered = false;            // by the promise, or the reference's order of execution
   std::vector<std::string> notes;  // sentences: equal bits, swapped, rewritten, no promise
 };
-// `equal`: has the candidate the reference's bits in each of its tensors?
-Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate, bool equal);
+// Has the candidate the reference's bits in each of its tensors, and are some of these kept in more digits
+// than those of FP32, in which all are compared?
+struct EqualBits {
+  bool equal = false, of_fp32 = false;
+};
+Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate,
+            const EqualBits& bits);
 
 // Throws Failure if a reference is not whole, or has a tensor that is not finite and may not be so.
 void refuse_broken(const Run& reference, const std::function<bool(const Finding&)>& may_be);

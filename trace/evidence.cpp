@@ -151,13 +151,13 @@ static std::size_t count_of_fp64(const Trace& reference, const Trace& candidate)
 }
 
 void Evidence::look_at_structure() {
-  Alike seen = alike(reference, r, candidate, equal_bits());
+  const std::size_t n = count_of_fp64(reference, candidate);
+  Alike seen = alike(reference, r, candidate, {equal_bits(), n > 0});
   so_far.rules = options.rules;
   so_far.notes = std::move(seen.notes);
-  if (const std::size_t n = count_of_fp64(reference, candidate); n > 0) {
-    so_far.notes.push_back(
-        how_many(n, "tensor is", "tensors are") +
-        " in FP64, and compared in FP32: smaller differences are not seen, and bits are those of FP32");
+  if (n > 0) {
+    so_far.notes.push_back(how_many(n, "tensor is", "tensors are") +
+                           " in FP64, and compared in FP32: smaller differences are not seen");
   }
   so_far.identical = seen.identical;
   ordered = seen.ordered;
@@ -176,8 +176,9 @@ void Evidence::look_at_structure() {
         how_many(static_cast<std::size_t>(left_out), "tensor is", "tensors are") +
         " not looked at: --only or --skip leaves them out");
   }
-  for (std::string& why : allowed_in_one_only(r, c, options.allow_unmatched))
-    so_far.not_judged.push_back(std::move(why));
+  std::vector<std::string> allowed = allowed_in_one_only(r, c, options.allow_unmatched);
+  so_far.in_one_only = allowed.size();
+  for (std::string& why : allowed) so_far.not_judged.push_back(std::move(why));
   if (std::string said = said_too_early(so_far.findings, c); !said.empty())
     so_far.notes.push_back(std::move(said));
   for (const std::string& id : shaped_by_layout(candidate)) {

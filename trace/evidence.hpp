@@ -48,6 +48,9 @@ class Evidence {
   Drawn draw(int twins) const;
   // Replays these, whatever the rules.
   void replay_each(const std::set<std::string>& taken);
+  bool looks_at_all() const { return select_.all(); }
+  // Who makes which tensor of the candidate, as its promise or the producers say.
+  Accounts::NodeOf node_of() const;
 
   const CheckOptions& options;
   const Trace &reference, &candidate;

@@ -153,6 +153,20 @@ void Evidence::replay_each(const std::set<std::string>& taken) {
   for (const std::string& id : seen.not_judged) so_far.not_judged.push_back(id);
 }
 
+Accounts::NodeOf Evidence::node_of() const {
+  if (told) return [this](const std::string& id) { return told->node_of(id); };
+  std::map<std::string, const Node*> makers;
+  if (candidate.graph) {
+    for (const Node& node : candidate.graph->nodes) {
+      for (const std::string& id : node.outputs) makers.emplace(id, &node);
+    }
+  }
+  return [makers = std::move(makers)](const std::string& id) {
+    const auto found = makers.find(id);
+    return found == makers.end() ? nullptr : found->second;
+  };
+}
+
 // What replay is to judge by, at the level of the whole verdict.
 ReplayOptions Evidence::by_card() const {
   ReplayOptions by = options.replay;

@@ -121,6 +121,12 @@ Replayed of_other_formats(const Node& node, const Merged& run) {
   return none;
 }
 
+// Is the wire said to lose more than the format in which the sum is kept?
+bool loses_more(const Evaluation& how) {
+  return how.parts > 1 && (how.wire.precision < how.output.precision ||
+                           how.wire.spacing_at_zero() > how.output.spacing_at_zero());
+}
+
 }  // namespace
 
 PartialPromise::PartialPromise(const Told& reference, const Told& candidate)
@@ -185,6 +191,22 @@ bool PartialPromise::keeps(const Node& node, const Run& run, const ReplayOptions
       .findings.empty();
 }
 
+// Nothing shows the wire that a producer names: no bound acquits by it that finds by the format of the sum.
+Replayed PartialPromise::of_coarse_wire(const Node& node, const ReplayOptions& options) const {
+  Node kept = node;
+  kept.how.wire = node.how.output;
+  Replayed none;
+  if (keeps(kept, candidate_.run, options)) return none;
+  for (const std::string& id : node.outputs) {
+    if (id.empty()) continue;
+    none.not_judged.push_back(fmt::format(
+        "{}: only parts that travel in {} explain it, as its producer says and nothing shows; it is "
+        "kept in {}",
+        id, node.how.wire.name, node.how.output.name));
+  }
+  return none;
+}
+
 Replayed PartialPromise::one(const Node& node, const Wanted& wanted,
                              const ReplayOptions& options) const {
   Graph graph;
@@ -194,6 +216,7 @@ Replayed PartialPromise::one(const Node& node, const Wanted& wanted,
   std::erase_if(seen.not_judged, [](const std::string& id) { return id.starts_with(": "); });
   if (seen.findings.empty()) {
     Replayed none = of_other_formats(node, loaded.merged());
+    if (none.not_judged.empty() && loses_more(node.how)) none = of_coarse_wire(node, options);
     return none.not_judged.empty() ? seen : none;
   }
   if (alone_) return seen;

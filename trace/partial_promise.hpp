@@ -6,7 +6,8 @@
 //
 // A node is replayed from the candidate's own tensors, whole, by the bounds of its operation; what the
 // candidate's ranks share is made as the operation promises it. A node that the reference does not
-// keep either is no node: what its producer says of it is wrong. So no candidate is accused by it.
+// keep either is no node: what its producer says of it is wrong. So no candidate is accused by it. None
+// is acquitted by a wire that is said to be coarser than the format of the sum: nothing shows it.
 //
 // ASSUMES  slices of a sum are contiguous, in the order of ranks; in which order more than two of them
 //          are added nobody says, and bounds are those of any (Evaluation::any_rank_order)
@@ -64,6 +65,7 @@ class PartialPromise {
   Replayed one(const Node& node, const std::function<bool(const std::string&)>& wanted,
                const ReplayOptions& options) const;
   bool keeps(const Node& node, const Run& run, const ReplayOptions& options) const;
+  Replayed of_coarse_wire(const Node& node, const ReplayOptions& options) const;
 
   Told reference_, candidate_;
   bool alone_ = false;

@@ -11,6 +11,12 @@ Replayed Replays::of(const Wanted& wanted) {
   return seen;
 }
 
+void Replays::all() {
+  if (all_) return;
+  all_ = true;
+  of([this](const std::string& id) { return !known(id); });
+}
+
 std::optional<bool> Replays::passes(const std::string& id) {
   if (!ratios_.contains(id)) of([&](const std::string& other) { return other == id; });
   const std::optional<double> ratio = known(id);
@@ -27,11 +33,11 @@ std::set<std::string> held_by(const TwinsJudgement& twins) {
 
 bool Accounts::holds(const std::string& id) {
   const auto pair = pairs_.find(id);
-  if (pair == pairs_.end() || !pair->second.both) return false;
-  if (pair->second.equal || by_twins_.contains(id)) return true;
+  if (pair == pairs_.end()) return false;
+  if (pair->second.both && (pair->second.equal || by_twins_.contains(id))) return true;
   const auto [place, is_new] = known_.emplace(id, false);  // a circle accounts for nothing
   if (!is_new) return place->second;
-  const Node* node = told_.node_of(id);
+  const Node* node = node_of_(id);
   return place->second =
              node != nullptr && replays_.passes(id) == true &&
              std::ranges::all_of(node->inputs, [&](const auto& input) { return holds(input); });

@@ -95,11 +95,11 @@ Verdict Verdicts::by(const std::optional<TwinTests>& tests, double level, double
   std::optional<TwinsJudgement> twins;
   if (tests) twins = twins_at(*tests, level);
   std::optional<Accounts> accounts;
-  if (evidence_.told)
-    accounts.emplace(evidence_.pairs, *evidence_.told, evidence_.replays,
+  if (evidence_.told || !evidence_.looks_at_all())
+    accounts.emplace(evidence_.pairs, evidence_.node_of(), evidence_.replays,
                      twins ? held_by(*twins) : std::set<std::string>());
   if (twins) add_twins(*twins, accounts, v, lines);
-  if (accounts && evidence_.asks("replay")) leave_open(*accounts, v, lines);
+  if (evidence_.told && evidence_.asks("replay")) leave_open(*accounts, v, lines);
   put_in_order(v.findings, evidence_.order);
   put_in_order(v.undecided, evidence_.order);
   blame(v, sure);
@@ -109,6 +109,7 @@ Verdict Verdicts::by(const std::optional<TwinTests>& tests, double level, double
     for (std::size_t i = 0; i < where.size(); ++i) v.findings[i].profile = where[i];
   }
   std::vector<LeftOpen> open = take_open(v, lines);
+  if (!evidence_.looks_at_all()) open_what_is_made_of_unseen(v, lines, *accounts, open);
   std::vector<std::pair<std::size_t, Line>> judged;  // and the places of their tensors
   for (auto& [id, line] : lines) judged.emplace_back(evidence_.order(id), std::move(line));
   std::ranges::stable_sort(judged, {}, &std::pair<std::size_t, Line>::first);
@@ -142,6 +143,34 @@ std::vector<LeftOpen> Verdicts::take_open(const Verdict& v,
     ++one;
   }
   return open;
+}
+
+// Tensors that are not looked at are replayed for what is made of them.
+bool Verdicts::is_accounted_for(const std::string& id, Accounts& accounts) const {
+  if (!evidence_.looks_at_all()) evidence_.replays.all();
+  return accounts.holds(id);
+}
+
+// What replay alone acquits may be made from a tensor that is wrong and not looked at.
+void Verdicts::open_what_is_made_of_unseen(const Verdict& v, std::map<std::string, Line>& lines,
+                                           Accounts& accounts, std::vector<LeftOpen>& open) const {
+  if (!v.findings.empty()) return;
+  const Replays& replays = evidence_.replays;
+  const auto by_replay_alone = [&](const auto& one) {
+    const auto& [id, line] = one;
+    return line.by_rounding && !line.p && replays.known(id) && !evidence_.pairs.at(id).equal;
+  };
+  for (auto one = lines.begin(); one != lines.end();) {
+    const auto& [id, line] = *one;
+    if (!by_replay_alone(*one) || is_accounted_for(id, accounts)) {
+      ++one;
+      continue;
+    }
+    open.push_back(
+        {{id, "may be made from a tensor that is not looked at", Unjudged::Kind::unexplained},
+         line.relative});
+    one = lines.erase(one);
+  }
 }
 
 // What may be made from a tensor that is found needs no other reason.
@@ -203,7 +232,7 @@ void Verdicts::add_twins(const TwinsJudgement& seen, std::optional<Accounts>& ac
     const bool one_row = seen.one_row.contains(f.id);
     const auto passes = one_row ? evidence_.replays.passes(f.id) : false;
     const bool rare = passes.value_or(evidence_.told.has_value());
-    if (rare && accounts && !accounts->holds(f.id)) v.unsettled.insert(f.id);
+    if (rare && accounts && !is_accounted_for(f.id, *accounts)) v.unsettled.insert(f.id);
     if (evidence_.asserted.contains(f.id))
       f.detail =
           fmt::format("differs by {:.2g} of its size, and no twin does; --exact says it is equal",

@@ -39,6 +39,9 @@ class Verdicts {
   void add_twins(const TwinsJudgement& seen, std::optional<Accounts>& accounts, Verdict& v,
                  std::map<std::string, Line>& lines);
   void leave_open(Accounts& accounts, Verdict& v, std::map<std::string, Line>& lines);
+  bool is_accounted_for(const std::string& id, Accounts& accounts) const;
+  void open_what_is_made_of_unseen(const Verdict& v, std::map<std::string, Line>& lines,
+                                   Accounts& accounts, std::vector<LeftOpen>& open) const;
   std::vector<LeftOpen> take_open(const Verdict& v, std::map<std::string, Line>& lines) const;
   void explain_by_findings(const Verdict& v, std::vector<LeftOpen>& open) const;
   void open_what_follows_from_none(const Verdict& v, std::vector<LeftOpen>& open) const;

@@ -106,6 +106,63 @@ TEST_F(Foreign, WhatNoTwinMovesIsNotJudgedUnlessTheUserSaysSo) {
   EXPECT_NE(json.out.find("\"type\":\"not_judged\""), json.out.npos) << json.out;
 }
 
+TEST_F(Foreign, LocalizeSaysWhetherThereIsNothingToBlame) {
+  const Said good = plumb("localize" + check("good").substr(5));
+  EXPECT_EQ(good.code, 0);
+  EXPECT_TRUE(good.out.starts_with("nothing to blame: verdict: PASS by twins")) << good.out;
+  const Said still = plumb("localize" + check("still").substr(5));
+  EXPECT_EQ(still.code, 3);
+  EXPECT_TRUE(still.out.starts_with("verdict: INCONCLUSIVE, 1 tensor differs")) << still.out;
+}
+
+// Of one step it cannot be told, of the other it passes: in any order the run is not passed.
+TEST_F(Foreign, OfSeveralStepsTheWorstIsThatOfTheRun) {
+  const auto write_steps = [](const std::string& name, const std::vector<float>& of_steps) {
+    nlohmann::json manifest = manifest2(1);
+    manifest["steps"] = {1, 2};
+    for (int step : {1, 2}) {
+      const float last = of_steps[static_cast<std::size_t>(step - 1)];
+      write_trace2(at(name), manifest, {{{f32("x", {4}, {1, 2, 3, last})}}}, step);
+    }
+  };
+  write_steps("steps", {4, 4});
+  write_steps("off_then_equal", {4.01F, 4});
+  write_steps("equal_then_off", {4, 4.01F});
+  write_steps("off_then_far", {4.01F, 40});
+  const auto of = [](const std::string& name) {
+    return plumb("check --rule flat " + at("steps") + " " + at(name));
+  };
+  const Said first = of("off_then_equal"), second = of("equal_then_off"), far = of("off_then_far");
+  EXPECT_EQ(first.code, 3) << first.out;
+  EXPECT_NE(first.out.find("step 1: verdict: PASS"), first.out.npos) << first.out;
+  EXPECT_NE(first.out.find("step 2 in full:\nverdict: INCONCLUSIVE"), first.out.npos) << first.out;
+  EXPECT_EQ(second.code, 3) << second.out;
+  EXPECT_NE(second.out.find("step 1 in full:\nverdict: INCONCLUSIVE"), second.out.npos);
+  EXPECT_EQ(far.code, 1) << far.out;
+}
+
+// They are compared in FP32: what is equal there need not be.
+TEST_F(Foreign, BitsOfFp64AreThoseThatFp32Has) {
+  const auto write_double = [](const std::string& name, double x, std::size_t ranks) {
+    const Told of_rank{{"x", "F64", {2}, bytes_of<double>({x, 1})}, {{"shape", {2}}}};
+    write_trace2(at(name), manifest2(ranks), std::vector<std::vector<Told>>(ranks, {of_rank}));
+  };
+  write_double("wide", 0.1, 1);
+  write_double("wide_too", 0.1 + 1e-12, 1);
+  write_double("wide_of_two", 0.1 + 1e-12, 2);
+  const std::string rules = "check --rule flat " + at("wide") + " ";
+  const Said same = plumb(rules + at("wide_too")), other = plumb(rules + at("wide_of_two"));
+  EXPECT_EQ(same.code, 3) << same.out;
+  EXPECT_NE(same.out.find("in every bit, as far as FP32 has them: a run was"), same.out.npos)
+      << same.out;
+  EXPECT_NE(other.out.find("the reference's bits in every tensor, as far as FP32 has them"),
+            other.out.npos)
+      << other.out;
+  EXPECT_NE(other.out.find("1 tensor is in FP64, and compared in FP32: smaller differences are not "
+                           "seen"),
+            other.out.npos);
+}
+
 // Twelve tensors of 8 MiB in BF16, which are 16 MiB each once they are FP32's: five runs of them are
 // nearly a GiB. Memory of the program alone (data segment and stacks; mapped files do not count) has room
 // for three such tensors, whatever it takes to start.

@@ -86,6 +86,40 @@ TEST_F(Verdicts, AValueThatIsNotFiniteIsAFindingUnderEveryRule) {
   }
 }
 
+// A step of Adam, right by itself, of a gradient that is wrong and that nobody looks at.
+TEST_F(Verdicts, AcquitNoStepByAGradientThatIsNotLookedAt) {
+  const std::vector<Node>& nodes = candidate_.graph->nodes;
+  const auto adam = std::ranges::find_if(nodes, [](const Node& n) {
+    return n.op == "adam" && n.inputs.front().find("norm1") != std::string::npos;
+  });
+  ASSERT_NE(adam, nodes.end());
+  options_.only = "^(" + adam->outputs[0] + "|" + adam->outputs[2] + ")$";
+  const Verdict healthy = by({"twins", "replay"});
+  EXPECT_EQ(healthy.exit_code(), 0) << text_report(healthy);
+  EXPECT_EQ(healthy.lines.size(), 2U);
+
+  const std::string& gradient = adam->inputs[3];
+  change(gradient, [](float& x) { x *= -1.5F; });
+  const Merged changed = merge(candidate_);
+  RealRoundings roundings;
+  Call<float> call{{}, adam->attributes, adam->how, roundings};
+  for (const std::string& id : adam->inputs) call.inputs.push_back(changed.values.at(id).get());
+  const std::vector<Tensor> made = find_operation("adam")->evaluate(call);
+  for (RankRecord& rank : candidate_.ranks) {
+    for (std::size_t i = 0; i < made.size(); ++i)
+      rank.shards.at(adam->outputs[i]).values.values = made[i].values;
+  }
+  for (const std::vector<std::string>& rules :
+       {std::vector<std::string>{"twins", "replay"}, {"replay"}}) {
+    const Verdict v = by(rules);
+    EXPECT_EQ(v.exit_code(), 3) << text_report(v);
+    EXPECT_EQ(v.unexplained, 2U) << text_report(v);
+    EXPECT_TRUE(v.lines.empty()) << text_report(v);
+  }
+  options_.only.clear();
+  EXPECT_EQ(by({"replay"}).exit_code(), 1);
+}
+
 // At such a level something stands out in many healthy runs. More twins acquit, and say so.
 TEST_F(Verdicts, OfHealthyRunsInWhichSomethingStandsOutAreAcquittedByMoreTwins) {
   int accused = 0, taken_back = 0;

@@ -51,7 +51,10 @@ class Messages : public testing::Test {
     write_bytes(folder_ / ("messages_0000" + std::to_string(rank) + ".safetensors"),
                 with_header(header, file.substr(8 + length)));
   }
-  void record(int rank, const std::vector<Said>& calls, bool short_format = false) const {
+  // `as`: how a file has numbers.
+  using As = Written (*)(const std::string& name, std::vector<std::size_t> shape,
+                         const std::vector<float>& values);
+  void record(int rank, const std::vector<Said>& calls, As as = f32) const {
     std::string texts;
     std::vector<Written> tensors;
     for (std::size_t n = 0; n < calls.size(); ++n) {
@@ -67,8 +70,7 @@ class Messages : public testing::Test {
         text += std::string(",\"") + name + "\":[" + sizes + "]";
         if (all.empty()) continue;
         const std::string id = std::to_string(n) + "/" + name;
-        tensors.push_back(short_format ? bf16_tensor(id, {all.size()}, all)
-                                       : f32(id, {all.size()}, all));
+        tensors.push_back(as(id, {all.size()}, all));
       }
       std::string quoted;
       for (const char c : text + "}") quoted += (c == '"' ? "\\\"" : std::string(1, c));
@@ -80,10 +82,9 @@ class Messages : public testing::Test {
     return judge_messages(trace::read_messages(folder_, ranks));
   }
   // Of two ranks.
-  Replayed judged(const std::vector<Said>& zero, const std::vector<Said>& one,
-                  bool short_format = false) const {
-    record(0, zero, short_format);
-    record(1, one, short_format);
+  Replayed judged(const std::vector<Said>& zero, const std::vector<Said>& one, As as = f32) const {
+    record(0, zero, as);
+    record(1, one, as);
     return judged();
   }
   void expect_refused(const std::string& because, int ranks = 2) const {
@@ -116,7 +117,7 @@ TEST_F(Messages, OfAShortFormatMayLoseARoundingForEachAddition) {
   const float spacing = 1.0F / 128;  // of BF16 from 1 on
   const auto ratio = [&](float got) {
     const Replayed seen =
-        judged({sum("[0,1]", {1}, {got})}, {sum("[0,1]", {spacing * 0.5F}, {got})}, true);
+        judged({sum("[0,1]", {1}, {got})}, {sum("[0,1]", {spacing * 0.5F}, {got})}, bf16_tensor);
     return seen.ratios.begin()->second;
   };
   EXPECT_LE(ratio(1), 1);
@@ -138,6 +139,27 @@ TEST_F(Messages, AnAverageIsDividedBeforeOrBehind) {
       said_of(seen),
       "messages/all_reduce 1 of ranks 0, 1: 1 of the 1 number that rank 0 got are not the average "
       "of what ranks 0, 1 gave: number 0 is 4, and should be 2");
+}
+
+Written whole_numbers(const std::string& name, std::vector<std::size_t> shape,
+                      const std::vector<float>& values) {
+  return {name, "I32", std::move(shape),
+          bytes_of(std::vector<std::int32_t>(values.begin(), values.end()))};
+}
+
+// Of 7 and 2 it is 4 or 5, and of -7 and -2 the same with their sign.
+TEST_F(Messages, AnAverageOfWholeNumbersIsRoundedOrCut) {
+  const auto findings = [&](float sign, float got) {
+    return judged({sum("[0,1]", {sign * 7}, {got}, "avg")},
+                  {sum("[0,1]", {sign * 2}, {got}, "avg")}, whole_numbers)
+        .findings.size();
+  };
+  for (const float sign : {1.0F, -1.0F}) {
+    EXPECT_EQ(findings(sign, sign * 4), 0U);
+    EXPECT_EQ(findings(sign, sign * 5), 0U);
+    EXPECT_EQ(findings(sign, sign * 3), 1U);
+    EXPECT_EQ(findings(sign, sign * 6), 1U);
+  }
 }
 
 TEST_F(Messages, SaysWhatAWrongSumLooksLike) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "number/rounding.hpp"
 #include "tests/support/twin_traces.hpp"
 #include "trace/report/report.hpp"
 #include "trace/settle.hpp"
@@ -207,6 +208,25 @@ TEST_F(PartialPromises, HoldSumsOfManyRanksToBoundsOfAnyOrder) {
   EXPECT_GT(replayed().ratios.at(id), 1);
 }
 
+// Of a sum that is a few last bits off, a producer says that its parts travelled in a coarser format.
+TEST_F(PartialPromises, AcquitNothingByACoarseWireThatNothingShows) {
+  const std::string id = "m0/layers.0.attn.proj/out";
+  ASSERT_EQ(said(candidate_, id).parts, 2);
+  const Trace healthy = candidate_;
+  change(id, [](Tensor& y) {
+    scale(y, 1.05F);
+    round_in_place(y.values, bf16);
+  });
+  ASSERT_GT(replayed().ratios.at(id), 1);
+  said(candidate_, id).wire = e5m2;
+  const Replayed seen = replayed();
+  EXPECT_FALSE(seen.ratios.contains(id));
+  EXPECT_TRUE(any_starts_with(seen.not_judged, id + ": only parts that travel in e5m2 explain it"));
+  candidate_ = healthy;
+  said(candidate_, id).wire = e5m2;
+  EXPECT_LE(replayed().ratios.at(id), 1);  // it needs no such wire
+}
+
 // Words of two texts are 2 x 16 to their producer.
 TEST_F(PartialPromises, BelieveInNoMorePartsThanThereAreRanks) {
   const trace::Run r(reference_), c(candidate_);
@@ -277,7 +297,8 @@ TEST_F(PartialPromises, AccountForARowOnlyIfTheyDoForAllItIsMadeFrom) {
     const trace::Run run_r(reference_), run_c(candidate_);
     const PartialPromise told({run_r, reference_.about}, {run_c, candidate_.about});
     Replays replays([&](const auto& wanted) { return told.replayed(wanted, {}, Hands()); });
-    return Accounts(pairs, told, replays, std::move(by_twins)).holds(c);
+    const auto node_of = [&](const std::string& id) { return told.node_of(id); };
+    return Accounts(pairs, node_of, replays, std::move(by_twins)).holds(c);
   };
   EXPECT_TRUE(holds({}));
   candidate_.about.at(a).made_by.reset();

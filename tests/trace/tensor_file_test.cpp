@@ -132,18 +132,19 @@ TEST_F(TensorFiles, HostileSafetensorsAreRefused) {
   expect_refused("x.safetensors", std::string("\x40\0\0\0\0\0\0\0{}", 10),
                  "announces a header of 64");
   hostile("[]", "is not a JSON object");
-  hostile("{\"x\":3}", "in a way that is not understood");
+  hostile("{\"x\":3}", "'x' that needs a dtype");
   hostile(entry("F32", "2", "0", "9"),
           "'x' ends at byte 9 of its numbers, and the file has 8; write it again");
   hostile("{\"x\":\n {,}}", "is not a JSON object (line 2, column 3)");
   hostile("{\"x\":1e999}", "is not a JSON object of numbers that FP64 holds");
-  hostile(entry("F32", "2", "8", "0"), "does not fit");
-  hostile(entry("F32", "3", "0", "8"), "does not fit");
-  hostile(entry("F32", "-2", "0", "8"), "does not fit");
-  hostile(entry("F32", "2.0", "0", "8"), "does not fit");
-  hostile(entry("F32", "1099511627776, 1099511627776", "0", "8"), "does not fit");
-  hostile(entry("F32", "4294967296, 4294967296, 2", "0", "8"), "does not fit");  // wraps to 0
-  hostile(entry("F32", "2", "0", "18446744073709551616"), "does not fit");
+  hostile(entry("F32", "2", "8", "0"), "cannot lie at [8,0] of 8 bytes of numbers");
+  hostile(entry("F32", "3", "0", "8"), "is said to be 3 numbers of F32, and has 8 bytes");
+  hostile(entry("F32", "-2", "0", "8"), "has -2 in its shape, which is no size of a tensor");
+  hostile(entry("F32", "2.0", "0", "8"), "has 2.0 in its shape");
+  hostile(entry("F32", "1099511627776, 1099511627776", "0", "8"), "and has 8 bytes");
+  hostile(entry("F32", "4294967296, 4294967296, 2", "0", "8"), "and has 8 bytes");  // wraps to 0
+  hostile(entry("F32", "9999999999999", "0", "8"), "has 9999999999999 in its shape");
+  hostile(entry("F32", "2", "0", "18446744073709551616"), "cannot lie at");
   hostile(entry("F32", "1", "0", "4"), "bytes that no tensor owns");
   hostile("{\"a\\u001b\":{}}", "control characters");
   hostile(std::string("{\0}", 3), "NUL");

@@ -139,6 +139,7 @@ std::string left_out_of(const Verdict& v) {
       "that none of these rules judges");
   add(v.last_bits, "number by its last bit", "numbers by their last bits");
   return (parts.empty() ? "" : "; not judged, though different: " + joined(parts)) +
+         (v.in_one_only == 0 ? "" : fmt::format("; allowed in one run alone: {}", v.in_one_only)) +
          (v.not_looked_at == 0 ? "" : fmt::format("; not looked at: {}", v.not_looked_at));
 }
 

@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t most_values = std::uint64_t(1) << 40;
+constexpr std::size_t most_dimensions = 32;
 
 [[noreturn]] void no_tensors(const std::filesystem::path& file, const std::string& what) {
   const bool advised = what.find(';') != what.npos, known = file.extension() == ".safetensors";
@@ -63,18 +64,49 @@ bool cover(std::vector<Bytes> all, std::uint64_t room) {
   return next == room;
 }
 
-StoredTensor tensor_of(const json& entry, std::uint64_t room, std::uint64_t start,
-                       std::vector<Bytes>& covered) {
-  const auto wrong = [] { throw json::other_error::create(501, "no such field", nullptr); };
+// As a file writes it, if that is not long.
+std::string quoted(const json& value) {
+  constexpr std::size_t most = 60;
+  const std::string all = value.dump(-1, ' ', true);
+  return all.size() <= most ? all : all.substr(0, most) + " ...";
+}
+
+// A whole number of at most `most`.
+std::optional<std::uint64_t> number_of(const json& value, std::uint64_t most) {
+  // A parser reads what has neither sign nor point as unsigned.
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most) return {};
+  return value.get<std::uint64_t>();
+}
+
+bool has_fields(const json& entry) {
+  return entry.is_object() && entry.contains("dtype") && entry.at("dtype").is_string() &&
+         entry.contains("shape") && entry.at("shape").is_array() &&
+         entry.contains("data_offsets") && entry.at("data_offsets").is_array() &&
+         entry.at("data_offsets").size() == 2;
+}
+
+// Refuses with what is wrong with a tensor, to stand after its name.
+Outcome<StoredTensor> tensor_of(const json& entry, std::uint64_t room, std::uint64_t start,
+                                std::vector<Bytes>& covered) {
+  if (!has_fields(entry))
+    return no("needs a dtype (a text), a shape (a list) and data_offsets (two numbers)");
   StoredTensor tensor;
   tensor.type = entry.at("dtype").get<std::string>();
-  for (const json& d : entry.at("shape")) tensor.shape.push_back(whole_number(d, most_values));
+  if (entry.at("shape").size() > most_dimensions)
+    return no("has more than " + std::to_string(most_dimensions) + " dimensions");
+  for (const json& d : entry.at("shape")) {
+    const auto size = number_of(d, most_values);
+    if (!size) return no("has " + quoted(d) + " in its shape, which is no size of a tensor");
+    tensor.shape.push_back(*size);
+  }
   const json& offsets = entry.at("data_offsets");
-  if (!offsets.is_array() || offsets.size() != 2 || tensor.shape.size() > 32) wrong();
-  const std::uint64_t first = whole_number(offsets[0], room), last = whole_number(offsets[1], room);
-  if (first > last) wrong();
-  tensor.at = start + first;
-  covered.emplace_back(first, last);
+  const auto first = number_of(offsets[0], room), last = number_of(offsets[1], room);
+  if (!first || !last || *first > *last) {
+    return no("cannot lie at " + quoted(offsets) + " of " + std::to_string(room) +
+              " bytes of numbers");
+  }
+  tensor.at = start + *first;
+  covered.emplace_back(*first, *last);
   const auto* type = std::ranges::find(types, tensor.type, &Type::name);
   if (type == std::end(types)) {
     tensor.unreadable = "is of type " + tensor.type +
@@ -82,9 +114,12 @@ StoredTensor tensor_of(const json& entry, std::uint64_t room, std::uint64_t star
     return tensor;
   }
   tensor.stored = type->stored;
+  const std::size_t width = width_of(type->stored);
   const auto n = numbers_of(tensor.shape, room);
-  if (!n || *n > room / width_of(type->stored) || *n * width_of(type->stored) != last - first)
-    wrong();
+  if (!n || *n > room / width || *n * width != *last - *first) {
+    return no("is said to be " + text_of(tensor.shape) + " numbers of " + tensor.type +
+              ", and has " + std::to_string(*last - *first) + " bytes of them");
+  }
   tensor.size = *n;
   return tensor;
 }
@@ -155,14 +190,10 @@ void TensorFile::read_safetensors(std::uint64_t size) {
       read_metadata(path_, entry, metadata_);
       continue;
     }
-    try {
-      tensors_.emplace(name, tensor_of(entry, room, header->values, covered));
-    } catch (const json::exception&) {
-      refuse_cut_short(path_, name, entry, room);
-      no_tensors(path_, "describes '" + name +
-                            "' in a way that is not understood, or says that it "
-                            "lies where it does not fit");
-    }
+    refuse_cut_short(path_, name, entry, room);
+    const auto tensor = tensor_of(entry, room, header->values, covered);
+    if (!tensor) no_tensors(path_, "has a tensor '" + name + "' that " + tensor.error().detail);
+    tensors_.emplace(name, *tensor);
   }
   if (!cover(std::move(covered), room))
     no_tensors(path_, "has bytes that no tensor owns, or that several do");
