@@ -67,8 +67,8 @@ void BubbleReplay::settle() {
   for (const Node& node : before_->graph->nodes) {
     for (const std::string& id : node.outputs) {
       if (merged.values.contains(id)) continue;
-      all.replayed.not_judged.push_back(id + ": it is promised and was not recorded" +
-                                        why_not_whole(merged.findings, id));
+      all.replayed.not_judged.push_back(
+          {id, "it is promised and was not recorded" + why_not_whole(merged.findings, id)});
     }
   }
   std::vector<Finding> damage = merged.findings;
@@ -86,7 +86,8 @@ void BubbleReplay::tell_findings(int step, const Replayed& seen) const {
     fmt::print("step {}: {} {} ratio {}: {}\n", step, f.id, f.statistic, ratio_text(f.ratio),
                f.detail);
   }
-  for (const std::string& why : seen.not_judged) fmt::print("step {}: not judged: {}\n", step, why);
+  for (const NotJudged& one : seen.not_judged)
+    fmt::print("step {}: not judged: {}\n", step, one.text());
 }
 
 int BubbleReplay::finish() {

@@ -49,7 +49,7 @@ Replayed by_word(const Loaded& c, const std::string& name, const ReplayOptions& 
   }
   const Hands hands{std::max(std::thread::hardware_concurrency(), 1U)};
   Replayed seen = told.replayed([](const std::string&) { return true; }, options, hands);
-  for (const std::string& why : told.left_out()) seen.not_judged.push_back(why);
+  for (const NotJudged& one : told.left_out()) seen.not_judged.push_back(one);
   if (c.trace.messages) {
     Replayed sent = judge_messages(*c.trace.messages);
     seen.ratios.merge(sent.ratios);
@@ -58,7 +58,7 @@ Replayed by_word(const Loaded& c, const std::string& name, const ReplayOptions& 
   }
   for (const auto& [id, says] : c.trace.about) {
     if (!says.made_by && says.role != Role::given) {
-      seen.not_judged.push_back(id + ": nobody says how it was made");
+      seen.not_judged.push_back({id, "nobody says how it was made"});
     }
   }
   return seen;
@@ -93,6 +93,8 @@ void tell_json(const Replayed& seen, const std::string& blamed) {
   const auto [equal, outside] = counts_of(seen);
   nlohmann::json tensors = nlohmann::json::array();
   for (const auto& [id, ratio] : seen.ratios) tensors.push_back({{"id", id}, {"ratio", ratio}});
+  std::vector<std::string> not_judged;
+  for (const NotJudged& one : seen.not_judged) not_judged.push_back(one.text());
   print_document("plumb-replay/1", {{"exit_code", code_of(seen)},
                                     {"blamed", blamed},
                                     {"equal", equal},
@@ -100,7 +102,7 @@ void tell_json(const Replayed& seen, const std::string& blamed) {
                                     {"outside", outside},
                                     {"tensors", tensors},
                                     {"findings", json_of(seen.findings)},
-                                    {"not_judged", seen.not_judged}});
+                                    {"not_judged", not_judged}});
 }
 
 void tell(const Replayed& seen, const std::string& blamed) {
@@ -114,7 +116,7 @@ void tell(const Replayed& seen, const std::string& blamed) {
     fmt::print("  {} {} ratio {}: {}\n", f.id, f.statistic, ratio_text(f.ratio), f.detail);
   }
   const std::size_t shown = std::min<std::size_t>(seen.not_judged.size(), 5);
-  for (std::size_t i = 0; i < shown; ++i) say("not judged: {}\n", seen.not_judged[i]);
+  for (std::size_t i = 0; i < shown; ++i) say("not judged: {}\n", seen.not_judged[i].text());
   if (shown < seen.not_judged.size()) {
     fmt::print("... and {} more not judged: --json names all\n", seen.not_judged.size() - shown);
   }

@@ -91,7 +91,7 @@ struct Verdict {
   std::vector<Finding> findings;    // in dataflow order
   std::vector<Finding> undecided;   // one row at a rounding boundary, replay inside its tolerance
   std::set<std::string> unsettled;  // of these: nothing replays it, or what it is made from
-  std::vector<std::string> not_judged;
+  std::vector<NotJudged> not_judged;
   std::size_t unjudged = 0;  // tensors that no rule judged although they differ: given twins do not
   std::size_t unexplained = 0;   // of these: differences that have no known reason
   std::size_t of_optimizer = 0;  // of these: made of gradients that are judged

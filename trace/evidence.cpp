@@ -176,9 +176,9 @@ void Evidence::look_at_structure() {
         how_many(static_cast<std::size_t>(left_out), "tensor is", "tensors are") +
         " not looked at: --only or --skip leaves them out");
   }
-  std::vector<std::string> allowed = allowed_in_one_only(r, c, options.allow_unmatched);
+  std::vector<NotJudged> allowed = allowed_in_one_only(r, c, options.allow_unmatched);
   so_far.in_one_only = allowed.size();
-  for (std::string& why : allowed) so_far.not_judged.push_back(std::move(why));
+  for (NotJudged& one : allowed) so_far.not_judged.push_back(std::move(one));
   if (std::string said = said_too_early(so_far.findings, c); !said.empty())
     so_far.notes.push_back(std::move(said));
   for (const std::string& id : shaped_by_layout(candidate)) {

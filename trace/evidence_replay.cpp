@@ -38,7 +38,7 @@ void Evidence::apply_to_messages() {
   for (const Finding& f : seen.findings) {
     if (select_(f.id)) so_far.findings.push_back(f);
   }
-  for (const std::string& why : seen.not_judged) so_far.not_judged.push_back(why);
+  for (const NotJudged& one : seen.not_judged) so_far.not_judged.push_back(one);
 }
 
 // What losses hand on, by their logits. One that fits acquits nothing: its weight may be wrong.
@@ -52,7 +52,7 @@ void Evidence::apply_to_losses() {
     lines.at(f.id).take("replay", f.ratio);
     so_far.findings.push_back(f);
   }
-  for (const std::string& why : seen.not_judged) so_far.not_judged.push_back(why);
+  for (const NotJudged& one : seen.not_judged) so_far.not_judged.push_back(one);
   if (!seen.fit.empty()) {
     so_far.notes.push_back(fmt::format(
         "{} what a cross entropy makes of its logits, but for a weight", are(seen.fit)));
@@ -96,12 +96,12 @@ void Evidence::apply_replay() {
   for (const Finding& f : seen.findings) {
     if (lines.contains(f.id)) so_far.findings.push_back(f);
   }
-  for (const std::string& id : seen.not_judged) so_far.not_judged.push_back(id);
+  for (const NotJudged& one : seen.not_judged) so_far.not_judged.push_back(one);
   if (told) say_what_was_told(seen);
 }
 
 void Evidence::say_what_was_told(const Replayed& seen) {
-  for (const std::string& why : told->left_out()) so_far.not_judged.push_back(why);
+  for (const NotJudged& one : told->left_out()) so_far.not_judged.push_back(one);
   so_far.notes.push_back(fmt::format(
       "replay judges {} of {}, as producers say how these were made, by the bounds of {}",
       seen.ratios.size(), how_many(lines.size(), "tensor"),
@@ -150,7 +150,7 @@ void Evidence::replay_each(const std::set<std::string>& taken) {
   const Replayed seen =
       replays.of([&](const auto& id) { return taken.contains(id) && lines.contains(id); });
   for (const Finding& f : seen.findings) so_far.findings.push_back(f);
-  for (const std::string& id : seen.not_judged) so_far.not_judged.push_back(id);
+  for (const NotJudged& one : seen.not_judged) so_far.not_judged.push_back(one);
 }
 
 Accounts::NodeOf Evidence::node_of() const {

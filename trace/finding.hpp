@@ -36,6 +36,13 @@ struct Finding {
   bool may_follow = false;  // of structure: what is wrong upstream may cause it (another shape)
 };
 
+// A tensor, or a message, that could not be judged.
+struct NotJudged {
+  std::string id, why;
+  std::string text() const { return id + ": " + why; }
+  bool operator==(const NotJudged&) const = default;
+};
+
 // Is it of a rank's file, which is not there or one too many? Its id is the file's name.
 bool is_of_file(const Finding& finding);
 

@@ -207,8 +207,8 @@ LossesSeen losses(const Run& reference, const Abouts& about, const Run& candidat
   LossesSeen seen;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!of_reference[i].refused.empty() || !of_candidate[i].refused.empty()) {
-      seen.not_judged.push_back(all[i].gradient + ": " + of_reference[i].refused +
-                                of_candidate[i].refused);
+      seen.not_judged.push_back(
+          {all[i].gradient, of_reference[i].refused + of_candidate[i].refused});
     } else if (!of_reference[i].fits()) {
       seen.of_no_loss.push_back(all[i].gradient);
     } else if (of_candidate[i].least > of_candidate[i].most) {

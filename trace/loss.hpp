@@ -71,7 +71,7 @@ struct LossesSeen {
   std::vector<Finding> findings;        // statistic "replay", of the gradient
   std::vector<std::string> fit;         // gradients that fit
   std::vector<std::string> of_no_loss;  // of which the reference's own fits no weight
-  std::vector<std::string> not_judged;  // "id: reason", where a card has no bound
+  std::vector<NotJudged> not_judged;    // where a card has no bound
 };
 
 // `wanted` says which gradients are looked at.

@@ -189,15 +189,15 @@ class Group {
     const std::string id = name_of(m, n);
     const Collecting* how = known(m);
     if (how == nullptr) {
-      out_.not_judged.push_back(id + ": plumb does not know what such a call makes" +
-                                (m.reduce.empty() ? "" : " by " + m.reduce));
+      out_.not_judged.push_back({id, "plumb does not know what such a call makes" +
+                                         (m.reduce.empty() ? "" : " by " + m.reduce)});
       return;
     }
     const Known collective(call, *how);
     if (const std::string why = collective.wrong_sizes(); !why.empty()) return found(id, why);
     PartJudged worst = collective.worst();
     if (!worst.finding && !call.gives_numbers()) {
-      out_.not_judged.push_back(id + ": no rank gave a number");
+      out_.not_judged.push_back({id, "no rank gave a number"});
       return;
     }
     out_.ratios[id] = worst.ratio;

@@ -90,7 +90,7 @@ class Loaded {
 void join(Replayed& all, Replayed&& one) {
   all.ratios.merge(one.ratios);
   for (Finding& f : one.findings) all.findings.push_back(std::move(f));
-  for (std::string& id : one.not_judged) all.not_judged.push_back(std::move(id));
+  for (NotJudged& n : one.not_judged) all.not_judged.push_back(std::move(n));
 }
 
 // A number that is none of the format's.
@@ -115,8 +115,8 @@ Replayed of_other_formats(const Node& node, const Merged& run) {
     const auto other = other_number(*found->second, format);
     if (!other) continue;
     none.not_judged.push_back(
-        fmt::format("{}: is said to be in {}, and holds {:.9g}, which is none of its numbers", id,
-                    format.name, *other));
+        {id, fmt::format("is said to be in {}, and holds {:.9g}, which is none of its numbers",
+                         format.name, *other)});
   }
   return none;
 }
@@ -139,13 +139,13 @@ PartialPromise::PartialPromise(const Told& reference, const Told& candidate)
     const MadeBy& promised = *says.made_by;
     const MadeBy* ran = made_by(id, candidate.about);
     if (const std::string why = why_left_out(promised, ran); !why.empty()) {
-      left_out_.push_back(id + ": " + why);
+      left_out_.push_back({id, why});
       continue;
     }
     if (static_cast<std::size_t>(ran->parts) > candidate.ranks) {
-      left_out_.push_back(fmt::format("{}: its sum is said to have {} parts, and there {} {}", id,
-                                      ran->parts, candidate.ranks == 1 ? "is" : "are",
-                                      how_many(candidate.ranks, "rank")));
+      left_out_.push_back({id, fmt::format("its sum is said to have {} parts, and there {} {}",
+                                           ran->parts, candidate.ranks == 1 ? "is" : "are",
+                                           how_many(candidate.ranks, "rank"))});
       continue;
     }
     const auto [place, is_new] = number_of.try_emplace(call_of(promised), nodes_.size());
@@ -160,7 +160,7 @@ PartialPromise::PartialPromise(const Told& reference, const Told& candidate)
     }
     std::string& output = nodes_[place->second].outputs.at(promised.output);
     if (!output.empty()) {
-      left_out_.push_back(id + ": '" + output + "' is said to be the same output of one call");
+      left_out_.push_back({id, "'" + output + "' is said to be the same output of one call"});
       continue;
     }
     output = id;
@@ -199,10 +199,11 @@ Replayed PartialPromise::of_coarse_wire(const Node& node, const ReplayOptions& o
   if (keeps(kept, candidate_.run, options)) return none;
   for (const std::string& id : node.outputs) {
     if (id.empty()) continue;
-    none.not_judged.push_back(fmt::format(
-        "{}: only parts that travel in {} explain it, as its producer says and nothing shows; it is "
-        "kept in {}",
-        id, node.how.wire.name, node.how.output.name));
+    none.not_judged.push_back(
+        {id,
+         fmt::format("only parts that travel in {} explain it, as its producer says and nothing "
+                     "shows; it is kept in {}",
+                     node.how.wire.name, node.how.output.name)});
   }
   return none;
 }
@@ -213,7 +214,7 @@ Replayed PartialPromise::one(const Node& node, const Wanted& wanted,
   graph.nodes.push_back(node);
   const Loaded loaded(node, candidate_.run);
   Replayed seen = replay(graph, loaded.merged(), wanted, options);
-  std::erase_if(seen.not_judged, [](const std::string& id) { return id.starts_with(": "); });
+  std::erase_if(seen.not_judged, [](const NotJudged& n) { return n.id.empty(); });
   if (seen.findings.empty()) {
     Replayed none = of_other_formats(node, loaded.merged());
     if (none.not_judged.empty() && loses_more(node.how)) none = of_coarse_wire(node, options);
@@ -228,8 +229,8 @@ Replayed PartialPromise::one(const Node& node, const Wanted& wanted,
   Replayed none;
   for (const std::string& id : node.outputs) {
     if (id.empty()) continue;
-    none.not_judged.push_back(id + ": the reference does not hold what " + node.op +
-                              " makes of its inputs either, so it is made otherwise");
+    none.not_judged.push_back({id, "the reference does not hold what " + node.op +
+                                       " makes of its inputs either, so it is made otherwise"});
   }
   return none;
 }

@@ -52,8 +52,8 @@ class PartialPromise {
   // Is it what an optimizer makes of a gradient? Its bound is a few ulp, so that nobody else need
   // judge it.
   bool is_update(const std::string& id) const;
-  // "id: reason", of those that cannot be replayed.
-  const std::vector<std::string>& left_out() const { return left_out_; }
+  // Those that cannot be replayed.
+  const std::vector<NotJudged>& left_out() const { return left_out_; }
   // How many calls have a sum that more than two ranks share.
   std::size_t in_any_rank_order() const;
 
@@ -71,7 +71,7 @@ class PartialPromise {
   bool alone_ = false;
   std::vector<Node> nodes_;
   std::map<std::string, std::size_t> node_of_;
-  std::vector<std::string> left_out_;
+  std::vector<NotJudged> left_out_;
 };
 
 }  // namespace plumb::trace

@@ -84,7 +84,7 @@ class Replay {
   }
 
   void skip(const std::string& reason) {
-    for (const std::string& id : node_.outputs) out_.not_judged.push_back(id + ": " + reason);
+    for (const std::string& id : node_.outputs) out_.not_judged.push_back({id, reason});
   }
 
   void against_bound(const Operation& operation, const std::vector<Tensor>& promised) {

@@ -39,7 +39,7 @@ struct ReplayOptions {
 struct Replayed {
   std::map<std::string, double> ratios;  // error / tolerance per output; 0 where bits are equal
   std::vector<Finding> findings;         // above 1, another shape, inputs that make nothing
-  std::vector<std::string> not_judged;   // "id: reason"
+  std::vector<NotJudged> not_judged;
 };
 
 // `wanted` says which outputs are looked at. Both throw Failure on the mode moments, which is no

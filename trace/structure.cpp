@@ -188,16 +188,16 @@ std::set<std::string> shaped_by_layout(const Trace& candidate) {
   return ids;
 }
 
-std::vector<std::string> allowed_in_one_only(const Run& reference, const Run& merged,
-                                             const std::string& allow_unmatched) {
+std::vector<NotJudged> allowed_in_one_only(const Run& reference, const Run& merged,
+                                           const std::string& allow_unmatched) {
   const Pattern allowed(allow_unmatched, "--allow-unmatched");
-  std::vector<std::string> told;
+  std::vector<NotJudged> told;
   for (const bool there : {true, false}) {
     const Run &here = there ? reference : merged, &other = there ? merged : reference;
     for (const auto& [id, tensor] : here.values) {
       if (other.values.contains(id) || !allowed.matches(id)) continue;
-      told.push_back(id + ": is in the " + (there ? "reference" : "candidate") +
-                     " alone, as --allow-unmatched lets it be");
+      told.push_back({id, std::string("is in the ") + (there ? "reference" : "candidate") +
+                              " alone, as --allow-unmatched lets it be"});
     }
   }
   return told;

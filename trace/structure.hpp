@@ -38,8 +38,8 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
                                         const std::string& allow_unmatched,
                                         const Abouts& of_reference = {});
 
-// "id: why" of each tensor on one side only that `allow_unmatched` matches: nobody judges it.
-std::vector<std::string> allowed_in_one_only(const Run& reference, const Run& merged,
-                                             const std::string& allow_unmatched);
+// Each tensor on one side only that `allow_unmatched` matches: nobody judges it.
+std::vector<NotJudged> allowed_in_one_only(const Run& reference, const Run& merged,
+                                           const std::string& allow_unmatched);
 
 }  // namespace plumb::trace

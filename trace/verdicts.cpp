@@ -32,9 +32,9 @@ void tell_what_is_open(std::vector<LeftOpen> open, Verdict& v) {
   v.of_optimizer = count(Unjudged::Kind::of_optimizer);
   v.last_bits = count(Unjudged::Kind::last_bit);
   if (v.unexplained > 0) v.farthest = {open.front().what.id, open.front().relative};
-  std::vector<std::string> told;
+  std::vector<NotJudged> told;
   for (const auto& [what, relative] : open)
-    told.push_back(fmt::format("{}: by {:.2g} of its size; {}", what.id, relative, what.why));
+    told.push_back({what.id, fmt::format("by {:.2g} of its size; {}", relative, what.why)});
   v.not_judged.insert(v.not_judged.begin(), told.begin(), told.end());
 }
 

@@ -131,9 +131,9 @@ TEST(Carried, FindingsAreWhatTheyWere) {
   f.p = 0.5;
   f.rank = 7;
   f.may_follow = true;
-  const Replayed seen = carried(Replayed{{{"a", odd}, {"b", inf}}, {f, Finding{}}, {"c: why"}});
+  const Replayed seen = carried(Replayed{{{"a", odd}, {"b", inf}}, {f, Finding{}}, {{"c", "why"}}});
   EXPECT_EQ(seen.ratios, (std::map<std::string, double>{{"a", odd}, {"b", inf}}));
-  EXPECT_EQ(seen.not_judged, std::vector<std::string>{"c: why"});
+  EXPECT_EQ(seen.not_judged, (std::vector<NotJudged>{{"c", "why"}}));
   ASSERT_EQ(seen.findings.size(), 2U);
   const Finding& g = seen.findings[0];
   EXPECT_EQ(std::tie(g.id, g.statistic, g.ratio, g.detail, g.value, g.tolerance, g.term, g.p),

@@ -137,8 +137,8 @@ TEST(Replay, DoesNotJudgeWhatACardRefusesAndSaysWhy) {
   const Replayed seen = replay(run.graph, run.merged, all, pairwise);
   EXPECT_FALSE(seen.ratios.contains(id));
   const std::string why = id + ": machine 'ieee-pairwise': its sums are pairwise";
-  EXPECT_TRUE(std::ranges::any_of(seen.not_judged, [&](const std::string& said) {
-    return said.starts_with(why);
+  EXPECT_TRUE(std::ranges::any_of(seen.not_judged, [&](const NotJudged& one) {
+    return one.text().starts_with(why);
   })) << why;
 }
 
@@ -186,7 +186,7 @@ TEST(Replay, SaysWhatItCouldNotJudgeAndWhy) {
   const Replayed seen = replay(run.graph, run.merged, all);
   EXPECT_TRUE(seen.findings.empty());
   ASSERT_FALSE(seen.not_judged.empty());
-  EXPECT_EQ(seen.not_judged[0],
+  EXPECT_EQ(seen.not_judged[0].text(),
             "m0/layers.0.attn.qkv/out: its input 'm0/layers.0.norm1/out' was not recorded");
 }
 

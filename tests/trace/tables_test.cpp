@@ -16,7 +16,8 @@ Verdict left_open() {
   v.rules = {"twins"};
   v.lines = {{"a", "norm", 0.5, 0.01}, {"b", "row", 2, 0.02}};
   v.undecided = {{"b", "row", 2, "one row, alone"}};
-  v.not_judged = {"c: its input 'x' was not recorded", "d: 1", "e: 2", "f: 3"};
+  v.not_judged = {
+      {"c", "its input 'x' was not recorded"}, {"d: 1", "odd name"}, {"e", "2"}, {"f", "3"}};
   v.could_fail = true;
   return v;
 }
@@ -29,6 +30,7 @@ TEST(Tables, SayWhatWasNotJudgedOrIsUndecided) {
       << csv;
   EXPECT_NE(csv.find("\n0,c,not judged,,,,,,,c: its input 'x' was not recorded\n"), csv.npos)
       << csv;
+  EXPECT_NE(csv.find("\n0,d: 1,not judged,,,,,,,d: 1: odd name\n"), csv.npos) << csv;
   EXPECT_NE(junit.find("failures=\"0\" errors=\"0\" skipped=\"5\""), junit.npos) << junit;
   EXPECT_NE(junit.find("name=\"b\"><skipped message=\"undecided: one row, alone\"/>"), junit.npos);
   const std::string markdown = markdown_report(steps);

@@ -60,8 +60,8 @@ TEST_F(TwinTraces, NameWhatIsLetBeInOneTraceOnly) {
   options_.allow_unmatched = "norm2";
   const Verdict v = verdict();
   EXPECT_EQ(v.exit_code(), 0) << text_report(v);
-  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const std::string& why) {
-    return why == lacks + ": is in the reference alone, as --allow-unmatched lets it be";
+  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const NotJudged& one) {
+    return one.text() == lacks + ": is in the reference alone, as --allow-unmatched lets it be";
   })) << text_report(v);
 }
 
@@ -243,8 +243,8 @@ TEST_F(TwinTraces, AccuseNothingThatNoTwinMovesNorWhatIsMadeFromIt) {
   EXPECT_EQ(v.exit_code(), 3);  // nothing before it could have failed
   EXPECT_GT(v.unjudged, 100U);
   EXPECT_EQ(v.farthest.first, still);
-  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const std::string& why) {
-    return why.starts_with(still + ": by 0.02 of its size; differs though no twin moves it");
+  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const NotJudged& one) {
+    return one.text().starts_with(still + ": by 0.02 of its size; differs though no twin moves it");
   }));
   EXPECT_TRUE(std::ranges::none_of(v.lines, [&](const Line& l) { return l.id == still; }));
   EXPECT_NE(

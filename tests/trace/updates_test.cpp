@@ -117,9 +117,9 @@ TEST_F(TwinTracesOfUpdates, TellThatAnUpdateFollowsFromWhatIsFound) {
   ASSERT_EQ(v.exit_code(), 1) << text_report(v);
   EXPECT_EQ(v.blamed, gradient->first);
   EXPECT_EQ(v.unexplained, 0U) << text_report(v);
-  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const std::string& why) {
-    return why.starts_with(id + ": by ") &&
-           why.ends_with("may be made from a tensor that is found");
+  EXPECT_TRUE(std::ranges::any_of(v.not_judged, [&](const NotJudged& one) {
+    return one.id == id && one.why.starts_with("by ") &&
+           one.why.ends_with("may be made from a tensor that is found");
   })) << text_report(v);
   EXPECT_NE(v.findings.front().detail.find("the slope of the difference on the reference is -0.5"),
             std::string::npos)

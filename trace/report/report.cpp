@@ -209,7 +209,7 @@ std::vector<std::string> remarks_of(const Verdict& v) {
         first->id));
   }
   for (std::size_t i = 0; i < std::min<std::size_t>(v.not_judged.size(), 3); ++i) {
-    all.push_back("not judged: " + v.not_judged[i]);
+    all.push_back("not judged: " + v.not_judged[i].text());
   }
   if (v.not_judged.size() > 3) {
     all.push_back("not judged: " + how_many(v.not_judged.size() - 3, "more", "more") +
@@ -250,8 +250,8 @@ std::string json_lines(const Verdict& v) {
   };
   findings("finding", v.findings);
   findings("undecided", v.undecided);
-  for (const std::string& why : v.not_judged) {
-    out += json{{"type", "not_judged"}, {"detail", why}}.dump() + "\n";
+  for (const NotJudged& one : v.not_judged) {
+    out += json{{"type", "not_judged"}, {"id", one.id}, {"detail", one.text()}}.dump() + "\n";
   }
   for (const auto& [id, errors] : v.accuracies) {
     out += json{{"type", "accuracy"},

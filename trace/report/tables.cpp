@@ -119,10 +119,10 @@ void add_suite(const StepVerdict& step, std::string& out) {
     }
     cases += "    </testcase>\n";
   }
-  for (const std::string& reason : v.not_judged) {
+  for (const NotJudged& one : v.not_judged) {
     cases += fmt::format(
         "    <testcase classname=\"plumb.{}\" name=\"not judged: {}\"><skipped/></testcase>\n",
-        xml(suite), xml(reason));
+        xml(suite), xml(one.text()));
   }
   // A verdict that could not have failed is no pass: CI shows it as an error.
   const bool open = v.exit_code() == 3;
@@ -160,9 +160,8 @@ std::string csv_report(const std::vector<StepVerdict>& steps) {
                          ratio_text(l != nullptr ? l->ratio : found->second->ratio),
                          l != nullptr ? sizes_of(*l) : ",,,,", field(said));
     }
-    for (const std::string& what : v.not_judged) {
-      out += fmt::format("{},{},not judged,,,,,,,{}\n", step,
-                         field(what.substr(0, what.find(": "))), field(what));
+    for (const NotJudged& one : v.not_judged) {
+      out += fmt::format("{},{},not judged,,,,,,,{}\n", step, field(one.id), field(one.text()));
     }
   }
   return out;

@@ -34,6 +34,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Profile, rows, columns, tolerated, along_rows
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding::At, row, column)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, id, statistic, ratio, detail, at, value, expected,
                                    tolerance, term, looks_like, profile, p, rank, may_follow)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NotJudged, id, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Replayed, ratios, findings, not_judged)
 
 namespace {
