@@ -1,5 +1,7 @@
 #include "bounds/tolerance.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -120,7 +122,8 @@ Parts bound_of(const RunningError& y, double value, const Rule& rule) {
 
 Refusal out_of_range(std::size_t element, std::size_t output, double value) {
   return {Why::may_overflow, "element " + std::to_string(element) + " of output " +
-                                 std::to_string(output) + ", about " + std::to_string(value) +
+                                 std::to_string(output) + ", about " +
+                                 fmt::format("{:.3g}", value) +
                                  ", or a step to it may leave its format's range"};
 }
 

@@ -161,24 +161,23 @@ static ToJudge to_judge(const Loaded& run) {
   return {run.trace, run.trace.graph ? &run.merged : nullptr};
 }
 
-// Without a promise: the rule replay where the reference's producer says how tensors were made, and
-// bounds that any library keeps.
+// Without a promise: the rule replay where there is something that it may judge, by bounds that any
+// library keeps.
 CheckOptions CheckCommand::for_runs(const Loaded& r, const Loaded& c,
                                     const CheckOptions& asked) const {
   CheckOptions all = asked;
   if (r.trace.graph || c.trace.graph) return all;
   if (verb_->count("--machine") == 0) all.replay.machine = &machine_from("libraries");
   if (all.given.empty() || !rules.empty()) return all;
-  if (std::ranges::any_of(r.trace.about,
-                          [](const auto& of) { return of.second.made_by.has_value(); })) {
+  if (replay_has_ground(r.trace, c.trace)) {
     all.rules.push_back("replay");
     return all;
   }
   for (const char* option : {"--machine", "--mode"}) {
     if (verb_->count(option) == 0) continue;
     throw Failure(std::string(option) +
-                  " is of the rule replay, and no tensor of the reference says how it was made "
-                  "(made_by); leave it out");
+                  " is of the rule replay, and nothing says how any tensor was made (made_by); "
+                  "leave it out");
   }
   return all;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 namespace plumb {
 namespace {
@@ -65,6 +66,11 @@ std::string unknown(std::string_view kind, std::string_view word,
 
 std::string how_many(std::size_t n, const std::string& one, const std::string& many) {
   return std::to_string(n) + " " + (n == 1 ? one : many.empty() ? one + "s" : many);
+}
+
+int digits_to_tell(double a, double b) {
+  const double needed = 2 + std::ceil(std::log10(std::fabs(a) / std::fabs(a - b)));
+  return std::isfinite(needed) ? static_cast<int>(std::clamp(needed, 6.0, 17.0)) : 6;
 }
 
 }  // namespace plumb

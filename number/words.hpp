@@ -1,4 +1,5 @@
-// number/words.hpp: names that a user types, and what is said of one that nobody knows.
+// number/words.hpp: names that a user types, what is said of one that nobody knows, and how many
+// there are of what.
 // TESTED   tests/number/words_test.cpp
 #pragma once
 
@@ -23,5 +24,8 @@ std::string unknown(std::string_view kind, std::string_view word,
 
 // "1 row", "2 rows"
 std::string how_many(std::size_t n, const std::string& one, const std::string& many = "");
+
+// Digits that show how two numbers differ: six to 17.
+int digits_to_tell(double a, double b);
 
 }  // namespace plumb

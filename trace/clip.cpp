@@ -187,15 +187,20 @@ Finding of_another_norm(const std::string& id, const OfLimit& reference, const O
 std::set<std::string> clipped_in(const Run& run) {
   std::set<std::string> names;
   for (const auto& [id, y] : run.values) {
-    if (!id.ends_with(behind_clip)) continue;
-    const std::string name = id.substr(0, id.size() - behind_clip.size());
-    const auto x = run.values.find(name + std::string(before_clip));
-    if (x != run.values.end() && x->second.has_shape_of(y)) names.insert(name);
+    const std::string before = name_before_clip(id);
+    const auto x = run.values.find(before);
+    if (!before.empty() && x != run.values.end() && x->second.has_shape_of(y))
+      names.insert(before.substr(0, before.size() - before_clip.size()));
   }
   return names;
 }
 
 }  // namespace
+
+std::string name_before_clip(const std::string& id) {
+  if (!id.ends_with(behind_clip)) return "";
+  return id.substr(0, id.size() - behind_clip.size()) + std::string(before_clip);
+}
 
 Scaled scaled(const Whole& before, const Whole& after) {
   Scaled one;
@@ -252,7 +257,7 @@ ClipSeen clips(const Run& reference, const Run& candidate, const std::vector<Run
             "multiplied by one factor"};
   }
   const std::vector<Scaled> c = all_scaled(candidate, both, hands);
-  ClipSeen seen{of_other_factors(both, c, wanted), ""};
+  ClipSeen seen{of_other_factors(both, c, wanted), "", true};
   if (!seen.findings.empty()) return seen;
   seen.note = fmt::format("{} behind a clip are those before it, times {:.6g}",
                           how_many(both.size(), "gradient"), usual_factor(c));
@@ -278,7 +283,7 @@ ClipSeen clips(const Run& reference, const Run& candidate, const std::vector<Run
     // All are wrong alike: the first by name stands for them.
     const auto first =
         std::ranges::find_if(both, [&](const auto& name) { return wanted(behind(name)); });
-    seen = {{of_another_norm(behind(*first), known.front(), here, apart)}, ""};
+    seen = {{of_another_norm(behind(*first), known.front(), here, apart)}, "", true};
   }
   return seen;
 }

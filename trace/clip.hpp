@@ -53,6 +53,9 @@ struct Scaled {
 // Elements that are not finite are left out; the sum of squares is not finite then.
 Scaled scaled(const Whole& before, const Whole& after);
 
+// "head.weight/clipped_grad" -> "head.weight/grad"; of other ids empty.
+std::string name_before_clip(const std::string& id);
+
 // Has the run this gradient before a clip alone, and others behind it?
 bool was_not_clipped(const Run& run, const std::string& id);
 
@@ -62,6 +65,7 @@ std::string said_too_early(const std::vector<Finding>& findings, const Run& cand
 struct ClipSeen {
   std::vector<Finding> findings;  // statistic "replay", of gradients behind the clip
   std::string note;               // what was found right, or was not judged and why
+  bool judged = false;            // by those before the clip
 };
 
 // Judges the gradients of all weights that both runs have before and behind. `twins`: of the reference,

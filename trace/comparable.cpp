@@ -77,13 +77,17 @@ Reference::Reference(const Trace& trace, const Merged& merged)
   if (!seen.findings.empty()) distrust(seen.findings.front(), "is not what its inputs make: ");
 }
 
-void refuse_broken(const Run& reference, const std::function<bool(const Finding&)>& may_be) {
+void refuse_broken(const Run& reference, const std::function<bool(const Finding&)>& may_be,
+                   const std::string& if_meant) {
   if (!reference.findings.empty()) distrust(reference.findings.front(), "is not whole: ");
   const auto bad = std::ranges::find_if_not(reference.not_finite, may_be);
   if (bad == reference.not_finite.end()) return;
   const bool mask = std::isinf(bad->value.value_or(0));
   distrust(*bad, "",
-           mask ? ", or leave the tensor out if that is meant, as by a mask (--skip)" : "");
+           !if_meant.empty() ? if_meant
+           : mask ? ", or if that is meant, as in a mask, mend the candidate's, which is another; "
+                    "else leave the tensor out (--skip)"
+                  : "");
 }
 
 Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate,

@@ -57,6 +57,8 @@ Alike alike(const Trace& reference, const Run& of_reference, const Trace& candid
             const EqualBits& bits);
 
 // Throws Failure if a reference is not whole, or has a tensor that is not finite and may not be so.
-void refuse_broken(const Run& reference, const std::function<bool(const Finding&)>& may_be);
+// `if_meant`: what else may be done about such a one.
+void refuse_broken(const Run& reference, const std::function<bool(const Finding&)>& may_be,
+                   const std::string& if_meant = "");
 
 }  // namespace plumb::trace

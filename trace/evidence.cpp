@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "bounds/multiply.hpp"
@@ -11,7 +12,9 @@
 #include "trace/beside.hpp"
 #include "trace/clip.hpp"
 #include "trace/decisions.hpp"
+#include "trace/messages.hpp"
 #include "trace/store/carried.hpp"
+#include "trace/store/tensor_file.hpp"
 #include "trace/structure.hpp"
 #include "trace/twins.hpp"
 
@@ -70,12 +73,22 @@ Evidence::Evidence(const ToJudge& of_reference, const ToJudge& of_candidate, con
 
 void Evidence::gather() {
   if (merged_reference == nullptr) {
-    refuse_broken(r, [this](const Finding& f) { return !select_(f.id) || is_a_mask(f, pairs); });
+    // Infinities that are given are meant: a candidate that has others starts from another mask.
+    const auto given = [this](const Finding& f) {
+      const auto says = reference.about.find(f.id);
+      return std::isinf(f.value.value_or(0)) && says != reference.about.end() &&
+             says->second.role == Role::given;
+    };
+    refuse_broken(
+        r, [&](const Finding& f) { return !select_(f.id) || is_a_mask(f, pairs) || given(f); },
+        reference.manifest.settings.contains("sketch")
+            ? ", or leave the tensor out (--skip): a tile that holds an infinity has no sketch"
+            : "");
   }
   refuse_unknown_rules(options.rules);
   if (options.spreads != nullptr) refuse_other_run(*options.spreads, candidate.manifest);
   refuse_nothing_to_judge(c, select_);
-  refuse_rules_without_ground(reference, candidate, says_how(), options);
+  refuse_rules_without_ground(reference, candidate, options);
   if (asks("perturbation")) refuse_no_perturbed(r, pairs, order, options);
   look_at_structure();
   if (options.better != nullptr) hold_against_the_better();
@@ -94,6 +107,11 @@ void Evidence::gather() {
   for (const std::string& rule : options.rules) apply(rule);
   if (far_beyond_) doubt_updates_that_nobody_replayed();
   replay_what_was_followed();
+}
+
+// --only chooses tensors. What is said of a rank's file or of a collective is left out by --skip alone.
+bool Evidence::looks_at(const Finding& f) const {
+  return is_of_file(f) || is_message(f.id) ? !select_.skips(f.id) : select_(f.id);
 }
 
 // Has the candidate the reference's bits? Replicas that disagree have not.
@@ -163,7 +181,7 @@ void Evidence::look_at_structure() {
   ordered = seen.ordered;
   for (Finding& f :
        structure_findings(r, candidate, c, pairs, options.allow_unmatched, reference.about)) {
-    if (select_(f.id)) so_far.findings.push_back(std::move(f));
+    if (looks_at(f)) so_far.findings.push_back(std::move(f));
   }
   auto left_out =
       std::ranges::count_if(c.values, [&](const auto& one) { return !select_(one.first); });
@@ -176,6 +194,7 @@ void Evidence::look_at_structure() {
         how_many(static_cast<std::size_t>(left_out), "tensor is", "tensors are") +
         " not looked at: --only or --skip leaves them out");
   }
+  say_which_shapes_differ();
   std::vector<NotJudged> allowed = allowed_in_one_only(r, c, options.allow_unmatched);
   so_far.in_one_only = allowed.size();
   for (NotJudged& one : allowed) so_far.not_judged.push_back(std::move(one));
@@ -197,6 +216,23 @@ void Evidence::look_at_structure() {
                  mask ? 1 : d.cosine()};
     if (d.non_finite > 0) not_finite_.insert(id);
   }
+}
+
+// Numbers that lie one behind the other alike are compared, whatever their dimensions.
+void Evidence::say_which_shapes_differ() {
+  std::vector<std::string> differ;
+  for (const auto& [id, says] : reference.about) {
+    const auto there = candidate.about.find(id);
+    if (there == candidate.about.end() || !judgeable(id)) continue;
+    const auto &a = says.shape, &b = there->second.shape;
+    if (!a.empty() && !b.empty() && a != b) differ.push_back(id);
+  }
+  if (differ.empty()) return;
+  so_far.notes.push_back(fmt::format(
+      "{} other dimensions than in the reference, and are compared number by number: {} is {}, there {}",
+      how_many(differ.size(), "tensor has", "tensors have"), differ.front(),
+      text_of(candidate.about.at(differ.front()).shape),
+      text_of(reference.about.at(differ.front()).shape)));
 }
 
 // Choices are right or wrong, not near or far.
@@ -226,9 +262,6 @@ bool Evidence::has_a_size(const std::string& id) const {
   return judgeable(id) && c.values.at(id).size() > 1 && !order.decides(id) &&
          order.phase_of(id) != Phase::optimizer;
 }
-
-// Does the reference's producer say of any tensor how it was made, or the candidate what ranks sent?
-bool Evidence::says_how() const { return told && (!told->empty() || candidate.messages); }
 
 void Evidence::apply(const std::string& rule) {
   options.progress("rule " + rule);
@@ -279,11 +312,16 @@ Drawn Evidence::draw(int twins) const {
 }
 
 void Evidence::apply_given_twins() {
+  const Pattern exact(options.exact, "--exact");
+  const auto is_exact = [&](const auto& one) { return exact.matches(one.first); };
+  if (!exact.empty() && std::ranges::none_of(c.values, is_exact))
+    throw Failure("--exact '" + options.exact +
+                  "' matches no tensor; list ids with: plumb inspect TRACE");
   const bool around_candidate = are_of_candidate(options.given);
   if (around_candidate) by_twins = &r;
   GivenTwins given = given_twins(
-      around_candidate ? candidate : reference, around_candidate ? c : r, *by_twins, pairs,
-      options.given, Pattern(options.exact, "--exact"),
+      around_candidate ? candidate : reference, around_candidate ? c : r, reference.about,
+      *by_twins, pairs, options.given, exact,
       [&](const std::string& id) { return has_statistics(id) && !left_to_replay(id); },
       options.hands);
   const std::string whose =

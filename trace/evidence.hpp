@@ -72,21 +72,23 @@ class Evidence {
  private:
   void gather();
   bool equal_bits() const;
+  bool looks_at(const Finding& f) const;
   std::set<std::string> of_unknown_order() const;
   void say_how_twins_multiply();
   void look_at_structure();
+  void say_which_shapes_differ();
   void hold_against_the_better();
   bool has_a_size(const std::string& id) const;
-  bool says_how() const;
   void apply(const std::string& rule);
   bool has_statistics(const std::string& id) const;
   void apply_twins();
   void apply_given_twins();
   void doubt_twins_that_lie_beside();
   bool left_to_replay(const std::string& id) const;
-  void apply_to_messages();
-  void apply_to_losses();
-  void apply_to_clips();
+  // Each: was anything judged?
+  bool apply_to_messages();
+  bool apply_to_losses();
+  bool apply_to_clips();
   void apply_replay();
   void say_what_was_told(const Replayed& seen);
   void doubt_updates_that_nobody_replayed();

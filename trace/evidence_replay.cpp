@@ -31,19 +31,20 @@ bool Evidence::left_to_replay(const std::string& id) const {
 }
 
 // What ranks sent each other, by what they gave.
-void Evidence::apply_to_messages() {
+bool Evidence::apply_to_messages() {
   const Replayed seen = judge_messages(*candidate.messages);
   so_far.notes.push_back(fmt::format("replay judges {} of the candidate by what its ranks gave",
                                      how_many(seen.ratios.size(), "collective")));
   for (const Finding& f : seen.findings) {
-    if (select_(f.id)) so_far.findings.push_back(f);
+    if (looks_at(f)) so_far.findings.push_back(f);
   }
   for (const NotJudged& one : seen.not_judged) so_far.not_judged.push_back(one);
+  return !seen.ratios.empty() || !seen.findings.empty();
 }
 
 // What losses hand on, by their logits. One that fits acquits nothing: its weight may be wrong.
-void Evidence::apply_to_losses() {
-  if (candidate.manifest.settings.contains("sketch")) return;
+bool Evidence::apply_to_losses() {
+  if (candidate.manifest.settings.contains("sketch")) return false;
   const LossesSeen seen = losses(
       r, reference.about, c,
       [&](const std::string& id) { return has_statistics(id) && !pairs.at(id).equal; }, by_card(),
@@ -62,11 +63,12 @@ void Evidence::apply_to_losses() {
         "{} not what a cross entropy makes of its logits, in the reference either: replay does not judge it",
         are(seen.of_no_loss)));
   }
+  return !seen.fit.empty() || !seen.findings.empty();
 }
 
 // Gradients behind a clip, by those before it.
-void Evidence::apply_to_clips() {
-  if (candidate.manifest.settings.contains("sketch")) return;
+bool Evidence::apply_to_clips() {
+  if (candidate.manifest.settings.contains("sketch")) return false;
   std::vector<Run> twins;
   for (const Trace* twin : options.given) {
     if (by_twins == &c) twins.emplace_back(*twin);  // of the reference
@@ -80,13 +82,14 @@ void Evidence::apply_to_clips() {
     so_far.findings.push_back(std::move(f));
   }
   if (!seen.note.empty()) so_far.notes.push_back(std::move(seen.note));
+  return seen.judged;
 }
 
 void Evidence::apply_replay() {
-  if (candidate.messages) apply_to_messages();
+  bool judged = candidate.messages && apply_to_messages();
   if (told) {
-    apply_to_losses();
-    apply_to_clips();
+    judged = apply_to_losses() || judged;
+    judged = apply_to_clips() || judged;
   }
   const Replayed seen = replays.of([&](const auto& id) { return lines.contains(id); });
   for (const auto& [id, ratio] : seen.ratios) {
@@ -98,15 +101,19 @@ void Evidence::apply_replay() {
   }
   for (const NotJudged& one : seen.not_judged) so_far.not_judged.push_back(one);
   if (told) say_what_was_told(seen);
+  if (told && !judged && seen.ratios.empty() && so_far.rules.size() > 1)
+    std::erase(so_far.rules, "replay");  // it says nothing
 }
 
 void Evidence::say_what_was_told(const Replayed& seen) {
   for (const NotJudged& one : told->left_out()) so_far.not_judged.push_back(one);
-  so_far.notes.push_back(fmt::format(
-      "replay judges {} of {}, as producers say how these were made, by the bounds of {}",
-      seen.ratios.size(), how_many(lines.size(), "tensor"),
-      options.replay.machine == nullptr ? "the operations alone"
-                                        : "the machine " + options.replay.machine->id));
+  if (!told->empty()) {
+    so_far.notes.push_back(fmt::format(
+        "replay judges {} of {}, as producers say how these were made, by the bounds of {}",
+        seen.ratios.size(), how_many(lines.size(), "tensor"),
+        options.replay.machine == nullptr ? "the operations alone"
+                                          : "the machine " + options.replay.machine->id));
+  }
   if (const std::size_t n = told->in_any_rank_order(); n > 0) {
     so_far.notes.push_back(fmt::format(
         "of {} more than two ranks share the sum; the bounds hold for every order in which they "

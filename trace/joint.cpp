@@ -262,8 +262,8 @@ void Cover::hold_together(std::size_t first, std::size_t n, Disagreements& seen)
       });
 }
 
-Joint::Joint(std::string id, std::vector<OfRank> shards, std::size_t ranks)
-    : id_(std::move(id)), shards_(std::move(shards)), ranks_(ranks) {
+Joint::Joint(std::string id, std::vector<OfRank> shards, std::size_t ranks, bool rounds)
+    : id_(std::move(id)), shards_(std::move(shards)), ranks_(ranks), rounds_(rounds) {
   if (shapes_fit() && enough()) cover();
 }
 
@@ -346,7 +346,7 @@ const float* Joint::at(std::size_t first_of, std::size_t n, float* room) const {
     const float* summand = cover.at(first_of, n, rest.data());
     for (std::size_t e = 0; e < n; ++e) room[e] += summand[e];
   }
-  if (format().bits == 16) round_in_place({room, n}, format());
+  if (rounds_ && format().bits == 16) round_in_place({room, n}, format());
   return room;
 }
 

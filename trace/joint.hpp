@@ -80,8 +80,8 @@ class Cover {
 
 class Joint : public Elements {
  public:
-  // `ranks`: of the run.
-  Joint(std::string id, std::vector<OfRank> shards, std::size_t ranks);
+  // `ranks`: of the run. `rounds`: are sums rounded to their format? Tiles of a sketch are not.
+  Joint(std::string id, std::vector<OfRank> shards, std::size_t ranks, bool rounds = true);
 
   // Is there a tensor, whatever is wrong with it?
   bool whole() const { return !covers_.empty(); }
@@ -107,6 +107,7 @@ class Joint : public Elements {
   std::string id_;
   std::vector<OfRank> shards_;
   std::size_t ranks_;
+  bool rounds_;
   std::vector<Cover> covers_;  // by summand; one unless it is a sum
   std::vector<Finding> before_, behind_;
 };

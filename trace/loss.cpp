@@ -133,15 +133,23 @@ class Fit {
   std::vector<float> x_, g_;  // of rows that wait
 };
 
-Finding finding_of(const Logits& of, const LossFit& fit) {
+// How much farther off than any rounding a gradient has to be: by how much another loss may be off, as one
+// with a small term beside the cross entropy, where the reference's fits by chance.
+double allowance(const LossFit& reference, const LossFit& candidate, double level) {
+  return 1 +
+         2 * std::log(1 / level) / static_cast<double>(std::min(reference.rows, candidate.rows));
+}
+
+// `allowed`: a ratio.
+Finding finding_of(const Logits& of, const LossFit& fit, double allowed) {
   const double w = fit.nearest();
   const OfLoss &low = fit.asks_least, &high = fit.asks_most,
                &worst = low.ratio(w) >= high.ratio(w) ? low : high;
-  Finding f{of.gradient, "replay", worst.ratio(w)};
+  Finding f{of.gradient, "replay", worst.ratio(w) / allowed};
   f.at = worst.at;
   f.value = worst.g;
   f.expected = w * worst.q;
-  f.tolerance = worst.tolerance(w);
+  f.tolerance = worst.tolerance(w) * allowed;
   f.detail = fmt::format(
       "no weight makes it the gradient of a cross entropy of {}, whatever the labels: ({}, {}) asks for {:.9g} "
       "or more, ({}, {}) for {:.9g} or less",
@@ -168,12 +176,16 @@ LossFit fit_of_loss(const Whole& logits, const Whole& gradient, const ReplayOpti
   return fit.fit;
 }
 
-std::vector<Logits> logits_of(const Run& reference, const Abouts& about) {
+std::string logits_of_gradient(const std::string& id) {
   constexpr std::string_view end = "/grad_out";
+  return id.ends_with(end) ? id.substr(0, id.size() - end.size()) + "/out" : "";
+}
+
+std::vector<Logits> logits_of(const Run& reference, const Abouts& about) {
   std::map<std::string, std::pair<std::uint64_t, Logits>> first;
   for (const auto& [id, says] : about) {
-    if (!id.ends_with(end) || !says.order) continue;
-    const std::string out = id.substr(0, id.size() - end.size()) + "/out";
+    const std::string out = logits_of_gradient(id);
+    if (out.empty() || !says.order) continue;
     const auto g = reference.values.find(id), x = reference.values.find(out);
     if (g == reference.values.end() || x == reference.values.end()) continue;
     if (!x->second.has_shape_of(g->second) || x->second.cols < 2) continue;
@@ -212,7 +224,15 @@ LossesSeen losses(const Run& reference, const Abouts& about, const Run& candidat
     } else if (!of_reference[i].fits()) {
       seen.of_no_loss.push_back(all[i].gradient);
     } else if (of_candidate[i].least > of_candidate[i].most) {
-      seen.findings.push_back(finding_of(all[i], of_candidate[i]));
+      Finding f = finding_of(all[i], of_candidate[i],
+                             allowance(of_reference[i], of_candidate[i], options.false_alarm));
+      if (f.ratio > 1) {
+        seen.findings.push_back(std::move(f));
+      } else {
+        seen.not_judged.push_back({all[i].gradient,
+                                   "it is hardly more than a rounding off the gradient of a cross "
+                                   "entropy, as one of another loss may be"});
+      }
     } else if (of_candidate[i].fits()) {  // all rows may be zero: then it says nothing
       seen.fit.push_back(all[i].gradient);
     }

@@ -13,7 +13,8 @@
 // both.
 //
 // The logits are those of the module that gets the first gradient of a micro-batch. The reference tells
-// whether the loss is a cross entropy; where its own gradient leaves no w, nothing is judged.
+// whether the loss is a cross entropy; where its own gradient leaves no w, nothing is judged. It may leave
+// one by chance: a candidate is accused from 1 + 2 ln(1 / level) / rows times its tolerance on.
 //
 // ASSUMES  the loss and its gradient are computed in FP32, and rounded once to the format of g
 // COSTS    four bounds of each logit, of some hundred rows at a time, once for each run
@@ -58,6 +59,9 @@ struct LossFit {
 
 // Both of one shape. Rows with a logit or a gradient that is not finite are left out.
 LossFit fit_of_loss(const Whole& logits, const Whole& gradient, const ReplayOptions& options);
+
+// "m0/head/grad_out" -> "m0/head/out"; of other ids empty.
+std::string logits_of_gradient(const std::string& id);
 
 // Two ids of one module and micro-batch.
 struct Logits {

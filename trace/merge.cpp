@@ -96,7 +96,8 @@ std::string_view without_recompute(std::string_view id) {
 
 Run::Run(const Trace& trace) : unfit_(trace.unfit) {
   for (auto& [id, shards] : shards_by_id(trace)) {
-    auto joint = std::make_shared<const Joint>(id, std::move(shards), trace.ranks.size());
+    auto joint = std::make_shared<const Joint>(id, std::move(shards), trace.ranks.size(),
+                                               !trace.manifest.settings.contains("sketch"));
     if (joint->whole()) {
       values.emplace_hint(values.end(), id,
                           Whole(joint->rows(), joint->cols(), joint, joint->format()));

@@ -25,12 +25,14 @@ struct Allowed {
   double largest = infinite;          // number of the format
 };
 
+// Numbers below the smallest normal one may be flushed where FP32 flushes them. Formats whose own lies
+// higher keep them: they are converted, or computed by units that have them.
+double lost_near_zero(const Format& format) {
+  return format.emin <= fp32.emin ? format.smallest_normal() : format.spacing_at_zero();
+}
+
 Allowed allowed(const Message& m, const StoredTensor& out, std::size_t terms) {
   if (!adds(m)) return {};
-  // An average of whole numbers is rounded to one, or cut: by up to (n - 1) / n.
-  if (is_whole(out.stored) && m.reduce == "avg")
-    return {std::ldexp(1.0, -63), 1 - 1 / static_cast<double>(terms)};
-  if (is_whole(out.stored)) return {};
   const bool wide = out.stored == Stored::f64;
   const Format& format = wide ? fp64 : out.format();
   const double u = format.unit_roundoff(), between = wide ? u : fp32.unit_roundoff();
@@ -38,7 +40,7 @@ Allowed allowed(const Message& m, const StoredTensor& out, std::size_t terms) {
   // Of the evaluation here, in numbers of 64 bits of significand.
   const double own = static_cast<double>(terms + 2) * std::ldexp(1.0, -63);
   return {std::expm1(roundings * (std::log1p(u) + std::log1p(between))) + own,
-          roundings * format.smallest_normal(), format.largest()};
+          roundings * lost_near_zero(format), format.largest()};
 }
 
 // Mistakes that leave such numbers, each until an element contradicts it.
@@ -117,6 +119,45 @@ Due due(const std::string& reduce, const Terms& x, std::size_t e) {
   return d;
 }
 
+std::string made_as(const Made& made) {
+  const std::string& reduce = made.out.of->reduce;
+  std::vector<int> ranks;
+  for (const Part& x : made.from) ranks.push_back(x.rank);
+  if (reduce.empty()) return fmt::format("what rank {} gave", ranks.front());
+  return fmt::format("the {} of what ranks {} gave",
+                     reduce == "sum"   ? "sum"
+                     : reduce == "avg" ? "average"
+                     : reduce == "min" ? "least"
+                                       : "largest",
+                     fmt::join(ranks, ", "));
+}
+
+// One number of many that are wrong.
+struct Wrong {
+  std::size_t many = 0, place = 0;
+  double ratio = infinite;
+  std::string is, should;
+};
+
+Finding told(const Made& made, const Wrong& wrong, std::string looks_like) {
+  const std::string& at = made.out.of->at;
+  Finding f{
+      "", "replay", wrong.ratio,
+      fmt::format("{} of the {} that rank {} got{} are not {}: number {} is {}, and should be {}",
+                  wrong.many, how_many(made.out.size, "number"), made.out.rank,
+                  at.empty() ? "" : " (at " + at + ")", made_as(made), wrong.place, wrong.is,
+                  wrong.should)};
+  f.rank = made.out.rank;
+  f.looks_like = std::move(looks_like);
+  return f;
+}
+
+// f(first number, so many), of a piece.
+template <class F>
+void by_pieces(std::size_t size, const F& f) {
+  for (std::size_t at = 0; at < size; at += at_once) f(at, std::min(at_once, size - at));
+}
+
 class PartJudge {
  public:
   explicit PartJudge(const Made& made)
@@ -128,8 +169,7 @@ class PartJudge {
   PartJudged run() {
     std::vector<double> y;
     Terms x(made_.from.size());
-    for (std::size_t at = 0; at < made_.out.size; at += at_once) {
-      const std::size_t n = std::min(at_once, made_.out.size - at);
+    by_pieces(made_.out.size, [&](std::size_t at, std::size_t n) {
       y.resize(n);
       made_.out.read(at, y);
       for (std::size_t by = 0; by < x.size(); ++by) {
@@ -137,8 +177,8 @@ class PartJudge {
         made_.from[by].read(at, x[by]);
       }
       for (std::size_t e = 0; e < n; ++e) look(x, e, at + e, y[e]);
-    }
-    if (wrong_ > 0) out_.finding = told();
+    });
+    if (wrong_ > 0) out_.finding = found();
     return std::move(out_);
   }
 
@@ -175,33 +215,15 @@ class PartJudge {
     return !d.a_number || static_cast<double>(d.value) == y ? 0 : infinite;
   }
 
-  std::string what() const {
-    std::vector<int> ranks;
-    for (const Part& x : made_.from) ranks.push_back(x.rank);
-    const auto of_all = [&](const char* kind) {
-      return fmt::format("the {} of what ranks {} gave", kind, fmt::join(ranks, ", "));
-    };
-    if (reduce_.empty()) return fmt::format("what rank {} gave", ranks.front());
-    return of_all(reduce_ == "sum"   ? "sum"
-                  : reduce_ == "avg" ? "average"
-                  : reduce_ == "min" ? "least"
-                                     : "largest");
-  }
-
-  Finding told() const {
-    const std::string& at = made_.out.of->at;
-    Finding f{
-        "", "replay", worst_.ratio,
-        fmt::format("{} of the {} that rank {} got{} are not {}: number {} is {:.6g}, and should "
-                    "be {:.6g}",
-                    wrong_, how_many(made_.out.size, "number"), made_.out.rank,
-                    at.empty() ? "" : " (at " + at + ")", what(), worst_.place, worst_.is,
-                    worst_.should)};
+  Finding found() const {
+    const int digits = digits_to_tell(worst_.should, worst_.is);
+    Finding f = told(made_,
+                     {wrong_, worst_.place, worst_.ratio, fmt::format("{:.{}g}", worst_.is, digits),
+                      fmt::format("{:.{}g}", worst_.should, digits)},
+                     guesses_.first());
     f.value = worst_.is;
     f.expected = worst_.should;
     f.tolerance = worst_.tolerance;
-    f.rank = made_.out.rank;
-    f.looks_like = guesses_.first();
     return f;
   }
 
@@ -218,6 +240,81 @@ class PartJudge {
   PartJudged out_;
 };
 
+// Of whole numbers, and of truth values: exact, as libraries have them. A sum wraps around, one of truth
+// values is whether any is true; an average is cut, or rounded.
+class WholeJudge {
+ public:
+  explicit WholeJudge(const Made& made)
+      : made_(made),
+        reduce_(made.out.of->reduce),
+        stored_(made.out.tensor->stored),
+        truth_(made.out.tensor->type == "BOOL"),
+        is_signed_(stored_ < Stored::u8) {}
+
+  PartJudged run() {
+    std::vector<std::uint64_t> y;
+    std::vector<std::vector<std::uint64_t>> x(made_.from.size());
+    by_pieces(made_.out.size, [&](std::size_t at, std::size_t n) {
+      y.resize(n);
+      made_.out.read_whole(at, y);
+      for (std::size_t by = 0; by < x.size(); ++by) {
+        x[by].resize(n);
+        made_.from[by].read_whole(at, x[by]);
+      }
+      for (std::size_t e = 0; e < n; ++e) look(x, e, at + e, y[e]);
+    });
+    if (wrong_.many == 0) return {};
+    return {infinite, told(made_, wrong_, "")};
+  }
+
+ private:
+  void look(const std::vector<std::vector<std::uint64_t>>& x, std::size_t e, std::size_t place,
+            std::uint64_t y) {
+    std::uint64_t all = as_it_counts(x[0][e]);
+    for (std::size_t by = 1; by < x.size(); ++by) all = joined(all, as_it_counts(x[by][e]));
+    if (reduce_ == "avg" ? is_average(all, y, x.size()) : as_it_counts(y) == all) return;
+    if (wrong_.many++ > 0) return;
+    const auto n = static_cast<std::int64_t>(x.size());
+    wrong_.place = place;
+    wrong_.is = text(y);
+    wrong_.should = reduce_ == "avg" ? text(all) + fmt::format(" / {}", n) : text(all);
+  }
+
+  std::uint64_t as_it_counts(std::uint64_t x) const { return truth_ && x != 0 ? 1 : x; }
+  std::uint64_t joined(std::uint64_t a, std::uint64_t b) const {
+    if (reduce_ == "min") return below(a, b) ? a : b;
+    if (reduce_ == "max" || truth_) return below(a, b) ? b : a;
+    return wrapped(a + b, stored_);
+  }
+  bool below(std::uint64_t a, std::uint64_t b) const {
+    return is_signed_ ? static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) : a < b;
+  }
+  // Less than one off.
+  bool is_average(std::uint64_t sum, std::uint64_t y, std::size_t n) const {
+    const long double off = number(y) - number(sum) / static_cast<long double>(n);
+    return std::fabs(off) < 1;
+  }
+  long double number(std::uint64_t x) const {
+    return is_signed_ ? static_cast<long double>(static_cast<std::int64_t>(x))
+                      : static_cast<long double>(x);
+  }
+  std::string text(std::uint64_t x) const {
+    return is_signed_ ? std::to_string(static_cast<std::int64_t>(x)) : std::to_string(x);
+  }
+
+  const Made& made_;
+  const std::string& reduce_;
+  const Stored stored_;
+  const bool truth_, is_signed_;
+  Wrong wrong_;
+};
+
+bool is_whole_throughout(const Made& made) {
+  return is_whole(made.out.tensor->stored) && std::ranges::all_of(made.from, [&](const Part& x) {
+           return x.tensor->type == made.out.tensor->type;
+         });
+}
+
 }  // namespace
 
 Part part(const Message& m, int rank, bool is_given, std::size_t piece) {
@@ -227,6 +324,8 @@ Part part(const Message& m, int rank, bool is_given, std::size_t piece) {
           rank};
 }
 
-PartJudged judge_part(const Made& made) { return PartJudge(made).run(); }
+PartJudged judge_part(const Made& made) {
+  return is_whole_throughout(made) ? WholeJudge(made).run() : PartJudge(made).run();
+}
 
 }  // namespace plumb::trace

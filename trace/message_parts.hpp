@@ -26,6 +26,9 @@ struct Part {
   void read(std::size_t at, std::span<double> into) const {
     of->file->read(*tensor, first + at, into, true);
   }
+  void read_whole(std::size_t at, std::span<std::uint64_t> into) const {
+    of->file->read_whole(*tensor, first + at, into);
+  }
 };
 // Piece number `piece` of what a rank gave, or of what it got.
 Part part(const Message& message, int rank, bool is_given, std::size_t piece);

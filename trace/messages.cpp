@@ -69,7 +69,8 @@ class Known {
       const std::size_t given = pieces(how_.gives, place), got = pieces(how_.gets, place);
       const Message& m = *call_.of[place];
       // What a rank hands in that has no part in it is nobody's.
-      if (m.given.size() >= given && m.got.size() >= got) continue;
+      const bool takes = got == 0 || m.got.size() == got;
+      if (m.given.size() >= given && takes) continue;
       return fmt::format("rank {} gives {} and gets {}, where {} and {} belong to the call",
                          call_.rank(place), how_many(m.given.size(), "piece"), m.got.size(), given,
                          got);

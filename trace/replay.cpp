@@ -10,6 +10,7 @@
 
 #include "bounds/on_machine.hpp"
 #include "number/outcome.hpp"
+#include "number/words.hpp"
 #include "trace/check_graph.hpp"
 #include "trace/signature.hpp"
 
@@ -24,12 +25,6 @@ bool equal_values(const Tensor& a, const Tensor& b) {
   if (one_size && std::memcmp(&a.values[0], &b.values[0], a.size() * sizeof(float)) == 0)
     return true;
   return std::ranges::equal(a.values, b.values, equal_number);
-}
-
-// Digits that show how two numbers differ: six to 17.
-int digits_to_tell(double a, double b) {
-  const double needed = 2 + std::ceil(std::log10(std::fabs(a) / std::fabs(a - b)));
-  return std::isfinite(needed) ? static_cast<int>(std::clamp(needed, 6.0, 17.0)) : 6;
 }
 
 class Replay {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "number/words.hpp"
+#include "trace/clip.hpp"
+#include "trace/loss.hpp"
 
 namespace plumb::trace {
 
@@ -34,25 +36,37 @@ void refuse_nothing_to_judge(const Run& candidate, const Selection& select) {
                 (broken.empty() ? "" : ": '" + broken.front().id + "': " + broken.front().detail));
 }
 
+bool replay_has_ground(const Trace& reference, const Trace& candidate) {
+  if (reference.graph || candidate.graph) return false;
+  if (candidate.messages) return true;
+  const Abouts& about = reference.about;
+  return std::ranges::any_of(about, [&](const auto& one) {
+    const auto& [id, says] = one;
+    return says.made_by || !name_before_clip(id).empty() ||
+           (says.order && about.contains(logits_of_gradient(id)));
+  });
+}
+
 // A promise says where sums are split, and what twins move; given twins would be judged by less.
-static void refuse_given_twins(const Trace& reference, const Trace& candidate, bool says_how,
+static void refuse_given_twins(const Trace& reference, const Trace& candidate,
                                const CheckOptions& options) {
   if (candidate.graph || reference.graph) {
     throw Failure(std::string(reference.graph ? "the reference" : "the candidate") +
                   " has a promise (graph.json), of which plumb makes twins itself; say how many "
                   "with --twins N, not which");
   }
-  if (asks_for(options, "replay") && !says_how) {
+  if (asks_for(options, "replay") && !replay_has_ground(reference, candidate)) {
     throw Failure(
         "the rule replay needs a promise (graph.json) or tensors that say how they were made "
         "(made_by), and these traces have neither; leave it out of --rule");
   }
 }
 
-void refuse_rules_without_ground(const Trace& reference, const Trace& candidate, bool says_how,
+void refuse_rules_without_ground(const Trace& reference, const Trace& candidate,
                                  const CheckOptions& options) {
-  if (!options.given.empty()) return refuse_given_twins(reference, candidate, says_how, options);
+  if (!options.given.empty()) return refuse_given_twins(reference, candidate, options);
   if (candidate.graph && reference.graph) return;
+  const bool says_how = replay_has_ground(reference, candidate);
   const bool replay = asks_for(options, "replay") && !says_how;
   if (!asks_for(options, "twins") && !replay) return;
   throw Failure(std::string(reference.graph ? "the candidate" : "the reference") +

@@ -24,9 +24,13 @@ void refuse_unknown_rules(const std::vector<std::string>& rules);
 // A run of which nothing is whole, or nothing is selected, is refused.
 void refuse_nothing_to_judge(const Run& candidate, const Selection& select);
 
+// Is there something in two runs without a promise that replay may judge? Tensors of which the producer
+// says how they were made, what ranks sent, what a loss hands on, gradients before and behind a clip.
+bool replay_has_ground(const Trace& reference, const Trace& candidate);
+
 // Twins and replay need a promise of both runs, or what stands in for it: twins that are given, and
-// `says_how`: somebody says how tensors were made, or what ranks sent.
-void refuse_rules_without_ground(const Trace& reference, const Trace& candidate, bool says_how,
+// ground for replay.
+void refuse_rules_without_ground(const Trace& reference, const Trace& candidate,
                                  const CheckOptions& options);
 
 // The run that says how much a perturbed input moves each tensor has the reference's state and data,

@@ -43,6 +43,7 @@ class Selection {
   bool operator()(const std::string& id) const {
     return (only_.empty() || only_.matches(id)) && !skip_.matches(id);
   }
+  bool skips(const std::string& id) const { return skip_.matches(id); }
   bool all() const { return only_.empty() && skip_.empty(); }
 
  private:

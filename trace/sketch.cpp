@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include "number/outcome.hpp"
 #include "number/philox.hpp"
@@ -94,8 +96,10 @@ class Tiles {
       }
       if ((i + 1) % tile_.rows != 0) continue;
       for (std::size_t t = 0; t < sums.size(); ++t) {
+        const auto sum = static_cast<float>(sums[t] * 0x1p-6);
+        // An infinity would be equal to another, whatever the tile holds beside it.
         out((local.row + i) / tile_.rows, local.col / tile_.columns + t) =
-            static_cast<float>(sums[t] * 0x1p-6);
+            std::isfinite(sum) ? sum : std::numeric_limits<float>::quiet_NaN();
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "number/outcome.hpp"
+#include "number/rounding.hpp"
 #include "number/words.hpp"
 #include "trace/beside.hpp"
 #include "trace/comparable.hpp"
@@ -132,18 +133,19 @@ class Copies {
          const std::set<std::string>& ids)
       : twins_(twins), candidate_(candidate), pairs_(pairs), ids_(ids) {}
 
-  void refuse() const {
+  void refuse(bool of_candidate) const {
+    const std::string whose = of_candidate ? "the candidate" : "the reference",
+                      other_run = of_candidate ? "the reference" : "the candidate";
     const std::size_t n = twins_.runs().size();
     std::size_t still = 0;
     for (std::size_t k = 0; k < n; ++k) still += is_still(k) ? 1 : 0;
     if (still == n) return;  // nothing is split
     for (std::size_t k = 0; k < n; ++k) {
       if (is_still(k)) {
-        no_twin(k, "is the reference, bit by bit, and other twins are not",
+        no_twin(k, "is " + whose + ", bit by bit, and other twins are not",
                 "make each with roundings of its own");
       }
-      if (is_candidate(k))
-        no_twin(k, "is the candidate, bit by bit", "make twins of the reference");
+      if (is_candidate(k)) no_twin(k, "is " + other_run + ", bit by bit", "make twins of " + whose);
       for (std::size_t other = 0; other < k; ++other) {
         if (!are_alike(k, other)) continue;
         no_twin(k, "is " + name_of(other) + ", bit by bit", "make each with roundings of its own");
@@ -247,6 +249,9 @@ class Sorting {
   }
   bool differs(const std::string& id) const { return !pairs_.at(id).equal; }
 
+  static bool are_numbers_of(const Format& format, double x, double y) {
+    return round_to(x, format) == x && round_to(y, format) == y;
+  }
   // A single number that rounding moves falls to one side in all twins, and in the candidate to the
   // other, as often as not: a loss.
   bool is_one_last_bit(const std::string& id) const {
@@ -255,8 +260,10 @@ class Sorting {
     const double x = *Reading(r)(0, 1), y = *Reading(c)(0, 1);
     const double top = std::max(std::abs(x), std::abs(y));
     if (!std::isfinite(top) || top == 0) return false;
-    const double last_bit = std::ldexp(1.0, std::ilogb(top) - r.format.precision + 1);
-    return std::abs(x - y) <= std::max(last_bit, r.format.spacing_at_zero());
+    // A format that the numbers do not have is no measure of them.
+    const Format& format = are_numbers_of(r.format, x, y) ? r.format : fp32;
+    const double last_bit = std::ldexp(1.0, std::ilogb(top) - format.precision + 1);
+    return std::abs(x - y) <= std::max(last_bit, format.spacing_at_zero());
   }
   bool something_moves_before(const std::string& id) const {
     return std::ranges::any_of(reference_.values, [&](const auto& one) {
@@ -324,7 +331,9 @@ double last_bit(const Whole& x) {
     for (std::size_t e = 0; e < n; ++e) largest = std::max(largest, std::fabs(here[e]));
     return true;
   });
-  return std::isfinite(largest) ? ulp(largest, x.format) : infinite;
+  if (!std::isfinite(largest)) return infinite;
+  const bool is_its_number = round_to(largest, x.format) == largest;
+  return ulp(largest, is_its_number ? x.format : fp32);
 }
 
 // How far off (squared) what an optimizer made may be before twins no longer explain it: ten times as far
@@ -356,11 +365,12 @@ bool are_of_candidate(const std::vector<const Trace*>& twins) {
       " are runs of the candidate, the others of the reference; give one kind or the other");
 }
 
-GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Run& candidate,
-                       const Pairs& pairs, const std::vector<const Trace*>& twins,
-                       const Pattern& exact, const Wanted& wanted, const Hands& hands) {
+GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Abouts& about,
+                       const Run& candidate, const Pairs& pairs,
+                       const std::vector<const Trace*>& twins, const Pattern& exact,
+                       const Wanted& wanted, const Hands& hands) {
   GivenTwins out;
-  const DataflowOrder order(reference.about);
+  const DataflowOrder order(about);
   std::set<std::string> ids;
   std::vector<std::string> updated;
   for (const auto& [id, tensor] : candidate.values) {
@@ -375,12 +385,11 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ru
     refuse_another_run(reference.manifest, twins[k]->manifest, name_of(k));
   }
   const auto read = std::make_shared<const Read>(of_reference, twins, hands);
-  for (std::size_t k = 0; k < twins.size(); ++k)
-    refuse_another(k, *read, of_reference, reference.about, ids);
-  Copies(*read, candidate, pairs, ids).refuse();
-  const std::set<std::string> sums =
-      are_of_candidate(twins) ? sums_of(reference) : std::set<std::string>();
-  Sorting(reference.about, sums, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
+  for (std::size_t k = 0; k < twins.size(); ++k) refuse_another(k, *read, of_reference, about, ids);
+  const bool of_candidate = are_of_candidate(twins);
+  Copies(*read, candidate, pairs, ids).refuse(of_candidate);
+  const std::set<std::string> sums = of_candidate ? sums_of(reference) : std::set<std::string>();
+  Sorting(about, sums, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
   out.far_beyond = [read, &of_reference, &pairs](const std::string& id) {
     return !(pairs.at(id).difference.squares <= squares_explained(*read, of_reference, id));
   };

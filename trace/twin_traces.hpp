@@ -55,10 +55,11 @@ struct GivenTwins {
 // Do they say that they are runs of the candidate? Throws Failure where only some do.
 bool are_of_candidate(const std::vector<const Trace*>& twins);
 
-// Throws Failure, with the twin by number, on anything that is no twin of `reference`.
-GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Run& candidate,
-                       const Pairs& pairs, const std::vector<const Trace*>& twins,
-                       const Pattern& exact, const std::function<bool(const std::string&)>& wanted,
-                       const Hands& hands);
+// Throws Failure, with the twin by number, on anything that is no twin of `reference`. `about`: what is said of
+// tensors; the word of the run that is trusted, also where twins are the other's.
+GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Abouts& about,
+                       const Run& candidate, const Pairs& pairs,
+                       const std::vector<const Trace*>& twins, const Pattern& exact,
+                       const std::function<bool(const std::string&)>& wanted, const Hands& hands);
 
 }  // namespace plumb::trace

@@ -48,21 +48,24 @@ const char* in_words(Statistic s) {
   return "";
 }
 
-// A slope has a sign, and the others are sizes.
-double told_of(const Null& null, const Measured& m) {
+// A slope has a sign, and the others are sizes. Where the reference is judged, `slope` is that of its difference
+// on the candidate: the candidate is 1 / (1 + slope) times as large.
+double told_of(const Null& null, const Measured& m, bool around_candidate) {
   if (null.statistic != Statistic::scale) return null.size_of(m.candidate);
-  return m.candidate[static_cast<std::size_t>(Statistic::scale)];
+  const double slope = m.candidate[static_cast<std::size_t>(Statistic::scale)];
+  return around_candidate ? -slope / (1 + slope) : slope;
 }
 
-std::string explained(const Null& null, const Measured& m, double threshold, double chance) {
+std::string explained(const Null& null, const Measured& m, double told, double threshold,
+                      double chance) {
   if (null.how == Case::bitwise) {
     return "differs although nothing upstream is split: twins are equal bit by bit";
   }
   char text[224];
   std::snprintf(text, sizeof text,
                 "%s is %.3g, twins allow %s%.3g (p = %.1e, noise %.2g of the tensor)",
-                in_words(null.statistic), told_of(null, m),
-                null.statistic == Statistic::scale ? "+-" : "", threshold, chance, m.noise);
+                in_words(null.statistic), told, null.statistic == Statistic::scale ? "+-" : "",
+                threshold, chance, m.noise);
   return text;
 }
 
@@ -75,6 +78,7 @@ class Conclusion {
         tests_(of.tests),
         of_run_(options.false_alarm),
         together_(options.together),
+        around_candidate_(options.around_candidate),
         level_(options.false_alarm * (options.together ? 1 - part_of_together : 1)),
         at_level_(tests_, level_) {}
 
@@ -123,9 +127,10 @@ class Conclusion {
     if (chance >= level_) return;
     Finding& finding = by_id_[m.id];
     if (finding.id.empty() || ratio > finding.ratio) {
+      const double told = told_of(null, m, around_candidate_);
       finding = {m.id, std::string(name_of(null.statistic)), ratio,
-                 explained(null, m, threshold, chance)};
-      finding.value = told_of(null, m);
+                 explained(null, m, told, threshold, chance)};
+      finding.value = told;
       finding.tolerance = threshold;
       finding.p = chance;
     }
@@ -204,7 +209,7 @@ class Conclusion {
   const std::vector<Measured>& measured_;
   const Tests& tests_;
   const double of_run_;  // the level of all tests
-  const bool together_;
+  const bool together_, around_candidate_;
   const double level_;
   const TestsAt at_level_;
   TwinsJudgement out_;

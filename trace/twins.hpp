@@ -43,6 +43,7 @@ struct TwinOptions {
   std::function<void(const std::string&)> progress = [](const std::string&) {};
   const Multiply* multiply = nullptr;  // how the machine of both runs multiplies, if not by chains
   bool together = false;               // are gradients judged as one vector where none stands out?
+  bool around_candidate = false;       // are they its own, and is the reference judged by them?
   bool keeps_twins = false;            // stay their tensors in memory when they are measured?
 };
 

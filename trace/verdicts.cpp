@@ -196,9 +196,7 @@ void Verdicts::open_what_follows_from_none(const Verdict& v, std::vector<LeftOpe
     if (one.unexplained()) reasons.insert(one.what.id);
     ids.insert(one.what.id);
   }
-  const bool of_reference = evidence_.by_twins == &evidence_.c;
-  const std::set<std::string> follow = maybe_made_from(
-      reasons, ids, (of_reference ? evidence_.reference : evidence_.candidate).about);
+  const std::set<std::string> follow = maybe_made_from(reasons, ids, evidence_.reference.about);
   for (LeftOpen& one : open) {
     if (one.what.kind != Unjudged::Kind::made_of_such || follow.contains(one.what.id)) continue;
     one.what.kind = Unjudged::Kind::unexplained;
@@ -247,6 +245,7 @@ void Verdicts::add_twins(const TwinsJudgement& seen, std::optional<Accounts>& ac
 TwinsJudgement Verdicts::twins_at(const TwinTests& tests, double level) const {
   CheckOptions at_level = evidence_.options;
   at_level.false_alarm = level;
+  at_level.around_candidate = evidence_.by_twins != &evidence_.c;
   at_level.together = !evidence_.options.given.empty() && evidence_.by_twins == &evidence_.c;
   const bool remakes = evidence_.candidate.graph && evidence_.merged_candidate != nullptr &&
                        evidence_.options.given.empty();

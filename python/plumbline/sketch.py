@@ -4,6 +4,7 @@ Of each tile one number is kept, a random sum of its numbers (trace/sketch.hpp, 
 takes is sketched where the environment has PLUMB_SKETCH=16x16, the largest tile; 16x16,8 says that no run cuts a dimension
 into more than eight parts (64 is taken), so that smaller tensors have tiles, too.
 """
+import math
 import re
 
 import torch
@@ -71,7 +72,9 @@ class Sketch:
                 total += flat[:, i, :, j]
         held = [n // tile.get(dim, 1) for dim, n in enumerate(x.shape)]
         small = [self._scaled(p, tile.get(p.get("dim"), 1)) for p in placements] if placements is not None else None
-        return ((total * 2.0 ** -6).float().reshape(held), [n // tile.get(dim, 1) for dim, n in enumerate(shape)], small)
+        sums = (total * 2.0 ** -6).float()
+        sums[~torch.isfinite(sums)] = math.nan  # an infinity would be equal to another, whatever the tile holds beside it
+        return (sums.reshape(held), [n // tile.get(dim, 1) for dim, n in enumerate(shape)], small)
 
     def said(self):
         """Of what could not be sketched."""

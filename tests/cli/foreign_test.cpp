@@ -256,6 +256,89 @@ TEST_F(Foreign, OneLastBitOfASingleNumberBehindWhatTwinsMoveIsNoRiddle) {
   EXPECT_EQ(plumb("check " + at("ref1") + " " + at("more") + twins).code, 3);
 }
 
+// Nor is a bit one of a format that the numbers do not have.
+TEST_F(Foreign, OneLastBitIsOfAFormatThatANumberHas) {
+  const auto with_loss = [](const std::string& name, const std::vector<float>& x, float loss) {
+    write_trace2(at(name), manifest2(1),
+                 {{{f32("a", {16, 32}, x), {{"order", 1}}},
+                   {f32("loss", {1}, {loss}), {{"order", 2}, {"format", "e5m2"}}}}});
+  };
+  const std::vector<float> x = gauss(1, 1, std::vector<float>(512, 0));
+  with_loss("ref5", x, 5.01F);
+  with_loss("near5", gauss(2, 1e-3F, x), 5.02F);
+  std::string twins = " --twins";
+  for (unsigned k = 1; k <= 4; ++k) {
+    const std::string name = "loss5-twin" + std::to_string(k);
+    with_loss(name, gauss(10 + k, 1e-3F, x), 5.01F);
+    twins += " " + at(name);
+  }
+  const Said near = plumb("check " + at("ref5") + " " + at("near5") + twins);
+  EXPECT_EQ(near.code, 3) << near.out;
+}
+
+// --only chooses tensors: a rank's file that is not there is found all the same.
+TEST_F(Foreign, ARankWithoutAFileIsFoundWhateverIsLookedAt) {
+  write("lacks", gauss(2, 1e-3F, gauss(1, 1, std::vector<float>(512, 0))), 2);
+  fs::remove(rank_path(at("lacks"), 1));
+  const Said seen = plumb(check("lacks", "--only embed"));
+  EXPECT_EQ(seen.code, 1) << seen.out;
+  EXPECT_NE(seen.out.find("blamed: rank_00001.safetensors\n"), seen.out.npos) << seen.out;
+}
+
+TEST_F(Foreign, AnExactThatMatchesNothingIsRefused) {
+  refused(check("good", "--exact nothing"), "--exact 'nothing' matches no tensor");
+}
+
+// They are compared all the same, number by number.
+TEST_F(Foreign, OtherDimensionsAreSaid) {
+  const auto with_shape = [](const std::string& name, const std::vector<std::size_t>& shape) {
+    write_trace2(at(name), manifest2(1), {{{f32("x", shape, std::vector<float>(24, 1.5F))}}});
+  };
+  with_shape("shape", {2, 3, 4});
+  with_shape("turned", {3, 2, 4});
+  const Said turned = plumb("check --rule flat " + at("shape") + " " + at("turned"));
+  EXPECT_NE(turned.out.find("1 tensor has other dimensions than in the reference, and are compared "
+                            "number by number: x is 3 x 2 x 4, there 2 x 3 x 4"),
+            turned.out.npos)
+      << turned.out;
+  const Said alike = plumb("check --rule flat " + at("shape") + " " + at("shape"));
+  EXPECT_EQ(alike.out.find("dimensions"), alike.out.npos) << alike.out;
+}
+
+// A softmax with a column too many, of which no producer says a word.
+TEST_F(Foreign, TheGradientOfALossNeedsNoWordOfItsProducer) {
+  const auto write_loss = [](const std::string& name, unsigned seed, double more) {
+    const std::vector<float> x =
+        gauss(seed, seed == 1 ? 0 : 1e-3F, gauss(1, 1, std::vector<float>(16 * 12, 0)));
+    std::vector<float> g;
+    for (std::size_t t = 0; t < 16; ++t) {
+      double sum = more;
+      for (std::size_t v = 0; v < 12; ++v) sum += std::exp(static_cast<double>(x[12 * t + v]));
+      for (std::size_t v = 0; v < 12; ++v) {
+        const double p = std::exp(static_cast<double>(x[12 * t + v])) / sum;
+        g.push_back(static_cast<float>((p - (v == t % 12 ? 1 : 0)) / 16));
+      }
+    }
+    write_trace2(at(name), manifest2(1),
+                 {{{f32("head/out", {16, 12}, x), {{"order", 1}}},
+                   {f32("head/grad_out", {16, 12}, g), {{"order", 2}, {"phase", "backward"}}}}});
+  };
+  write_loss("ce", 1, 0);
+  std::string twins = " --twins";
+  for (unsigned k = 1; k <= 4; ++k) {
+    write_loss("ce-twin" + std::to_string(k), 10 + k, 0);
+    twins += " " + at("ce-twin" + std::to_string(k));
+  }
+  write_loss("ce-good", 3, 0);
+  write_loss("ce-bad", 3, 1e-3);
+  const Said good = plumb("check " + at("ce") + " " + at("ce-good") + twins),
+             bad = plumb("check " + at("ce") + " " + at("ce-bad") + twins);
+  EXPECT_EQ(good.code, 0) << good.out;
+  EXPECT_NE(good.out.find("PASS by twins and replay"), good.out.npos) << good.out;
+  EXPECT_EQ(bad.code, 1) << bad.out;
+  EXPECT_NE(bad.out.find("blamed: head/grad_out\nby: replay\n"), bad.out.npos) << bad.out;
+}
+
 // A gradient that nobody makes is a mistake; a name that is spelt otherwise may be none.
 TEST_F(Foreign, ATensorThatOneRunLacksIsFoundUnlessNamesMayDiffer) {
   const auto one_rank = [](const std::string& name, const std::vector<std::string>& ids) {

@@ -156,6 +156,14 @@ TEST_F(Format2, FindsARankAReplicaAndAShardThatAreNotThere) {
   ranks[1][0].says = {{"shape", shape}, {"partition_spec", {nullptr, "tp"}}};  // dp is named second
   ranks[3][0].says["role"] = "given";
   EXPECT_EQ(first(ranks), "x: ranks 0 and 3 do not say the same of its role");
+  ranks[3][0].says.erase("role");
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank][0].says["made_by"] = {{"op", "rmsnorm"},
+                                      {"inputs", {"a", "w"}},
+                                      {"attributes", {{"eps", rank < 3 ? 1e-5 : 1e-3}}}};
+  }
+  EXPECT_EQ(first(ranks), "x: ranks 0 and 3 do not say the same of how it is made");
+  for (auto& rank : ranks) rank[0].says.erase("made_by");
   ranks[3][0].says = {
       {"shape", shape},
       {"offsets", {{{"global", {0, 3}}, {"local", {0, 0}}, {"size", {4, 3}}}}}};  // the same block

@@ -162,6 +162,71 @@ TEST_F(Messages, AnAverageOfWholeNumbersIsRoundedOrCut) {
   }
 }
 
+// Each number is that many beyond 2^60, of which neither FP32 nor FP64 has the last bits.
+Written large_numbers(const std::string& name, std::vector<std::size_t> shape,
+                      const std::vector<float>& values) {
+  std::vector<std::int64_t> all;
+  for (const float x : values) all.push_back((std::int64_t(1) << 60) + static_cast<int>(x));
+  return {name, "I64", std::move(shape), bytes_of(all)};
+}
+Written bytes_as(const char* type, const std::string& name, std::vector<std::size_t> shape,
+                 const std::vector<float>& values) {
+  return {name, type, std::move(shape),
+          bytes_of(std::vector<std::uint8_t>(values.begin(), values.end()))};
+}
+
+TEST_F(Messages, WholeNumbersHaveEachOfTheirBits) {
+  const auto broadcast = [&](float got) {
+    const std::string root = R"(,"root":0)";
+    return said_of(judged({moved("broadcast", {{1}}, {{1}}, root)},
+                          {moved("broadcast", {}, {{got}}, root)}, large_numbers));
+  };
+  EXPECT_EQ(broadcast(1), "");
+  EXPECT_NE(broadcast(0).find("number 0 is 1152921504606846976, and should be 1152921504606846977"),
+            std::string::npos)
+      << broadcast(0);
+  const auto largest = [&](float got) {
+    return judged({sum("[0,1]", {3}, {got}, "max")}, {sum("[0,1]", {2}, {got}, "max")},
+                  large_numbers)
+        .findings.size();
+  };
+  EXPECT_EQ(largest(3), 0U);
+  EXPECT_EQ(largest(2), 1U);
+}
+
+// As libraries add them: a sum wraps around, one of truth values is whether any is true.
+TEST_F(Messages, SumsOfBytesWrapAroundAndOfTruthValuesAreTrueOrNot) {
+  const auto findings = [&](As as, float zero, float one, float got) {
+    return judged({sum("[0,1]", {zero}, {got})}, {sum("[0,1]", {one}, {got})}, as).findings.size();
+  };
+  const As bytes = [](const auto& name, auto shape, const auto& values) {
+    return bytes_as("U8", name, shape, values);
+  };
+  const As truth = [](const auto& name, auto shape, const auto& values) {
+    return bytes_as("BOOL", name, shape, values);
+  };
+  EXPECT_EQ(findings(bytes, 200, 100, 44), 0U);
+  EXPECT_EQ(findings(bytes, 200, 100, 45), 1U);
+  EXPECT_EQ(findings(truth, 1, 1, 1), 0U);
+  EXPECT_EQ(findings(truth, 0, 0, 0), 0U);
+  EXPECT_EQ(findings(truth, 1, 0, 0), 1U);
+}
+
+// What FP32 would flush is not what FP16 does.
+TEST_F(Messages, NumbersOfFp16NearZeroDoNotVanish) {
+  const As half = [](const auto& name, auto shape, const auto& values) {
+    std::vector<std::uint16_t> codes;
+    for (const float x : values) codes.push_back(static_cast<std::uint16_t>(x));
+    return Written{name, "F16", shape, bytes_of(codes)};
+  };
+  const auto findings = [&](float got) {  // codes of subnormal numbers
+    return judged({sum("[0,1]", {100}, {got})}, {sum("[0,1]", {200}, {got})}, half).findings.size();
+  };
+  EXPECT_EQ(findings(300), 0U);
+  EXPECT_EQ(findings(0), 1U);
+  EXPECT_EQ(findings(100), 1U);
+}
+
 TEST_F(Messages, SaysWhatAWrongSumLooksLike) {
   const auto looks = [&](float zero, float one, float got) {
     return judged({sum("[0,1]", {zero, 1}, {got, 2})}, {sum("[0,1]", {one, 1}, {zero + one, 2})});

@@ -103,6 +103,39 @@ TEST(Sketch, OfPartsOfASumMerges) {
     EXPECT_EQ(sum.values[i], s.values[i] + t.values[i]);
 }
 
+// Of rows of which each part has its own: each tile is that of the whole, which FP32 has in more digits than
+// the tensor's format.
+TEST(Sketch, OfPartsInAShortFormatIsNotRounded) {
+  const Tensor x = drawn(1);
+  Tensor upper = x, lower = x;
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < cols; ++j) (i < rows / 2 ? lower : upper)(i, j) = 0;
+  }
+  Trace parts =
+      of({of_blocks(upper, {{0, 0, rows, cols}}), of_blocks(lower, {{0, 0, rows, cols}})});
+  for (int r = 0; r < 2; ++r) {
+    Shard& shard = parts.ranks[static_cast<std::size_t>(r)].shards["x"];
+    shard.format = bf16;
+    shard.placement.part = r;
+    shard.placement.parts = 2;
+  }
+  Trace one = whole_of(x);
+  one.ranks[0].shards["x"].format = bf16;
+  EXPECT_EQ(sketch_of(parts).values, sketch_of(one).values);
+}
+
+// An infinity would be equal to another, whatever is wrong beside it.
+TEST(Sketch, OfATileWithAnInfinityIsNoNumber) {
+  Tensor x = drawn(1);
+  x(9, 5) = -INFINITY;
+  x(0, 0) = x(0, 1) = 3e38F;  // and what leaves FP32
+  const Tensor s = sketch_of(whole_of(x));
+  for (std::size_t i = 0; i < s.rows; ++i) {
+    for (std::size_t j = 0; j < s.cols; ++j)
+      EXPECT_EQ(std::isnan(s(i, j)), (i == 1 && j == 1) || (i == 0 && j == 0)) << i << " " << j;
+  }
+}
+
 // twins.md K1: the mean of s^2 over draws is (85/64)^2 of the tile's |x|^2.
 TEST(Sketch, HasTheEnergyOfTheTensorInTheMeanOfDraws) {
   const Tensor x = drawn(3);

@@ -38,6 +38,16 @@ TEST(Tables, SayWhatWasNotJudgedOrIsUndecided) {
       << markdown;
 }
 
+// Ids are another program's texts.
+TEST(Tables, OfMarkdownHaveNoMarksOfIds) {
+  Verdict v = left_open();
+  v.notes = {"of <b> it is said"};
+  v.findings = {{"a`|<i>", "row", 2, "x < y | z"}};
+  const std::string text = markdown_report({{0, v}});
+  EXPECT_NE(text.find("- of &lt;b> it is said\n"), text.npos) << text;
+  EXPECT_NE(text.find("| `a'\\|<i>` | row | 2 | x &lt; y \\| z |\n"), text.npos) << text;
+}
+
 TEST(Tables, ShowTheFindingOfWhoIsBlamedHoweverManyComeBeforeIt) {
   Verdict v;
   for (const char* id : {"a", "b", "c", "d"}) v.findings.push_back({id, "norm", 2, "far"});

@@ -9,6 +9,7 @@
 
 #include "tests/support/twin_traces.hpp"
 #include "trace/report/report.hpp"
+#include "trace/structure.hpp"
 
 namespace plumb::twin_traces_test {
 namespace {
@@ -95,7 +96,16 @@ TEST_F(TwinTraces, TakeAMaskForAMask) {
   Tensor other = mask;
   other.values[0] = 1;
   give(candidate_, other);
-  EXPECT_NE(refusal().find("as by a mask (--skip)"), std::string::npos) << refusal();
+  const Verdict another = verdict();  // it is given: the candidate starts from another
+  EXPECT_EQ(another.exit_code(), 1) << text_report(another);
+  EXPECT_TRUE(std::ranges::any_of(another.findings, [](const Finding& f) {
+    return f.id == "mask" && f.detail.starts_with(trace::starts_otherwise);
+  })) << text_report(another);
+  reference_.about["mask"].role = Role::value;
+  EXPECT_NE(refusal().find("as in a mask, mend the candidate's, which is another"),
+            std::string::npos)
+      << refusal();
+  reference_.about["mask"].role = Role::given;
   options_.skip = "mask";
   EXPECT_EQ(verdict().exit_code(), 0) << text_report(verdict());
   EXPECT_TRUE(says(verdict(), "not looked at: --only or --skip leaves them out"))
@@ -104,7 +114,7 @@ TEST_F(TwinTraces, TakeAMaskForAMask) {
   mask.values[2] = std::numeric_limits<float>::quiet_NaN();
   for (Trace* trace : {&reference_, &candidate_}) give(*trace, mask);
   EXPECT_NE(refusal().find("(1, 0) is not finite"), std::string::npos) << refusal();
-  EXPECT_EQ(refusal().find("mask (--skip)"), std::string::npos) << refusal();
+  EXPECT_EQ(refusal().find("as in a mask"), std::string::npos) << refusal();
 }
 
 TEST_F(TwinTraces, OfWhichNoneIsNearSayThatNoScaleIsSeen) {
@@ -120,6 +130,10 @@ TEST_F(TwinTraces, OfWhichNoneIsNearSayThatNoScaleIsSeen) {
       << text;
 }
 
+bool has_scale(const Verdict& v) {
+  return std::ranges::any_of(v.findings, [](const Finding& f) { return f.statistic == "scale"; });
+}
+
 // Twins around the candidate, which change places with the reference.
 TEST_F(TwinTraces, OfTheCandidateJudgeTheReferenceByIt) {
   for (const float factor : {1.0F, 1.02F}) {
@@ -131,12 +145,23 @@ TEST_F(TwinTraces, OfTheCandidateJudgeTheReferenceByIt) {
     const Verdict around_candidate = verdict();
     EXPECT_EQ(around_candidate.exit_code(), factor == 1 ? 0 : 1);
     EXPECT_EQ(around_candidate.blamed, around_reference.blamed);
+    // The candidate is now the smaller one, though the reference is judged.
+    for (const Finding& f : around_candidate.findings) {
+      EXPECT_TRUE(f.statistic != "scale" || f.value < 0) << f.detail;
+    }
+    EXPECT_EQ(has_scale(around_candidate), factor != 1);
     ASSERT_EQ(around_candidate.lines.size(), around_reference.lines.size());
     for (std::size_t i = 0; i < around_candidate.lines.size(); ++i) {
       EXPECT_EQ(around_candidate.lines[i].p, around_reference.lines[i].p);
     }
     twins_.back().manifest.may_differ.clear();
     EXPECT_NE(refusal().find("3 twins of 4 are runs of the candidate"), std::string::npos);
+    // What its producer says of a tensor is not the candidate's word.
+    const Abouts about = candidate_.about;
+    for (auto& [id, says] : candidate_.about) says.phase = Phase::optimizer;
+    for (Trace& twin : twins_) twin.manifest.may_differ["twin of"] = "the candidate";
+    EXPECT_EQ(verdict().exit_code(), factor == 1 ? 0 : 1);
+    candidate_.about = about;
     std::swap(reference_, candidate_);
     for (Trace& twin : twins_) twin.manifest.may_differ.clear();
   }
@@ -362,8 +387,6 @@ TEST_F(TwinTraces, ThatAreNoneAreRefused) {
         twins_[0].ranks[0].shards["m0/data/ids"] = Shard{whole(32, 1), Tensor(32, 1), fp32};
       },
       "twin 1 starts from another 'm0/data/ids' than the reference");
-  says([&] { options_.rules = {"twins", "replay"}; }, "the rule replay needs a promise");
-  options_.rules = {"twins"};
   says([&] { candidate_.graph = many_; }, "the candidate has a promise (graph.json)");
 }
 

@@ -20,7 +20,9 @@
 namespace plumb::trace {
 
 std::string ratio_text(double ratio) {
-  return std::isinf(ratio) ? "exact" : fmt::format("{:.3g}", ratio);
+  if (std::isinf(ratio)) return "exact";
+  std::string text = fmt::format("{:.3g}", ratio);
+  return ratio > 1 && text == "1" ? fmt::format("{:.6g}", ratio) : text;
 }
 
 namespace {

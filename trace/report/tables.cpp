@@ -73,10 +73,16 @@ std::string sizes_of(const Line& l) {
                      l.p ? fmt::format("{:.6g}", *l.p) : "");
 }
 
-std::string cell(const std::string& text) {
+// In Markdown: text, and code between backticks. A table's cells end at '|'.
+std::string plain(const std::string& text) {
   std::string safe;
-  for (const char c : text) safe += c == '|' ? "\\|" : std::string(1, c);
+  for (const char c : text) safe += c == '|' ? "\\|" : c == '<' ? "&lt;" : std::string(1, c);
   return safe;
+}
+std::string code(const std::string& text) {
+  std::string safe;
+  for (const char c : text) safe += c == '|' ? "\\|" : c == '`' ? "'" : std::string(1, c);
+  return "`" + safe + "`";
 }
 
 void add_suite(const StepVerdict& step, std::string& out) {
@@ -177,16 +183,17 @@ std::string markdown_report(const std::vector<StepVerdict>& steps) {
   constexpr std::size_t most = 50;
   std::string out;
   for (const auto& [step, v] : steps) {
-    out += fmt::format("# {}{}\n\n", step > 0 ? fmt::format("step {}: ", step) : "", headline(v));
-    if (!v.blamed.empty()) out += fmt::format("Blamed: `{}` by {}.\n\n", v.blamed, v.blamed_by);
-    for (const std::string& note : v.notes) out += "- " + note + "\n";
-    for (const std::string& remark : remarks_of(v)) out += "- " + remark + "\n";
+    out += fmt::format("# {}{}\n\n", step > 0 ? fmt::format("step {}: ", step) : "",
+                       plain(headline(v)));
+    if (!v.blamed.empty()) out += fmt::format("Blamed: {} by {}.\n\n", code(v.blamed), v.blamed_by);
+    for (const std::string& note : v.notes) out += "- " + plain(note) + "\n";
+    for (const std::string& remark : remarks_of(v)) out += "- " + plain(remark) + "\n";
     if (!v.findings.empty()) {
       out += "\n| finding | statistic | ratio | what |\n|---|---|---|---|\n";
       for (std::size_t i = 0; i < std::min(most, v.findings.size()); ++i) {
         const Finding& f = v.findings[i];
-        out += fmt::format("| `{}` | {} | {} | {} |\n", cell(f.id), f.statistic,
-                           ratio_text(f.ratio), cell(f.detail));
+        out += fmt::format("| {} | {} | {} | {} |\n", code(f.id), f.statistic, ratio_text(f.ratio),
+                           plain(f.detail));
       }
       if (v.findings.size() > most) {
         out += fmt::format("\n{} more findings: a report .jsonl, .csv or .html has all.\n",
@@ -197,7 +204,7 @@ std::string markdown_report(const std::vector<StepVerdict>& steps) {
     std::ranges::stable_sort(lines, std::greater<>(), &Line::ratio);
     out += "\n| worst tensors | statistic | ratio | relative difference |\n|---|---|---|---|\n";
     for (std::size_t i = 0; i < std::min(most, lines.size()); ++i) {
-      out += fmt::format("| `{}` | {} | {} | {:.2e} |\n", cell(lines[i].id), lines[i].statistic,
+      out += fmt::format("| {} | {} | {} | {:.2e} |\n", code(lines[i].id), lines[i].statistic,
                          ratio_text(lines[i].ratio), lines[i].relative);
     }
     out += "\n";

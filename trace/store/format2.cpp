@@ -250,6 +250,11 @@ class Reader {
     return held_by(rank, held, d.whole, *d.sharding, mesh_);
   }
 
+  static bool made_otherwise(const About& a, const About& b) {
+    if (!a.made_by || !b.made_by) return a.made_by.has_value() != b.made_by.has_value();
+    return a.made_by->op != b.made_by->op || a.made_by->attributes != b.made_by->attributes;
+  }
+
   void note_claim(Described d, std::size_t rank) {
     const std::string id(without_recompute(d.id));
     trace_.about.emplace(d.id, d.about);
@@ -260,6 +265,7 @@ class Reader {
     std::string what;
     if (d.sharding != first.sharding) what = "how it lies on the mesh";
     if (d.about.role != first.about.role) what = "its role";
+    if (made_otherwise(d.about, first.about)) what = "how it is made";
     if (what.empty()) return;
     claim.conflict = "ranks " + std::to_string(claim.first) + " and " + std::to_string(rank) +
                      " do not say the same of " + what;

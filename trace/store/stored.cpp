@@ -105,6 +105,46 @@ std::size_t read_numbers(std::span<const char> bytes, Stored stored, std::span<d
   }
 }
 
+namespace {
+
+// f(a number of the type that is stored so)
+template <class F>
+auto as_whole(Stored stored, const F& f) {
+  switch (stored) {
+    case Stored::i8:
+      return f(std::int8_t());
+    case Stored::i16:
+      return f(std::int16_t());
+    case Stored::i32:
+      return f(std::int32_t());
+    case Stored::u8:
+      return f(std::uint8_t());
+    case Stored::u16:
+      return f(std::uint16_t());
+    case Stored::u32:
+      return f(std::uint32_t());
+    default:
+      return f(std::int64_t());
+  }
+}
+
+}  // namespace
+
+void read_whole_numbers(std::span<const char> bytes, Stored stored, std::span<std::uint64_t> into) {
+  as_whole(stored, [&]<class T>(T x) {
+    for (std::size_t i = 0; i < into.size(); ++i) {
+      std::memcpy(&x, &bytes[i * sizeof x], sizeof x);
+      into[i] = static_cast<std::uint64_t>(static_cast<std::int64_t>(x));
+    }
+  });
+}
+
+std::uint64_t wrapped(std::uint64_t bits, Stored stored) {
+  return as_whole(stored, [&]<class T>(T) {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<T>(bits)));
+  });
+}
+
 std::size_t width_of(Stored stored) { return row_of(stored).width; }
 
 bool is_whole(Stored stored) { return stored >= Stored::i8; }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,5 +43,10 @@ std::vector<std::string> all_stored();
 // Reads as many as `into` has. Returns the place of the first number that FP32 does not have, or
 // into.size().
 std::size_t read_numbers(std::span<const char> bytes, Stored stored, std::span<double> into);
+
+// Of whole numbers: the bits of each as one of 64, with its sign.
+void read_whole_numbers(std::span<const char> bytes, Stored stored, std::span<std::uint64_t> into);
+// What is left of such bits where the number is stored so: a sum wraps around.
+std::uint64_t wrapped(std::uint64_t bits, Stored stored);
 
 }  // namespace plumb::trace

@@ -199,20 +199,32 @@ void TensorFile::read_safetensors(std::uint64_t size) {
     no_tensors(path_, "has bytes that no tensor owns, or that several do");
 }
 
-void TensorFile::read(const StoredTensor& tensor, std::size_t first, std::span<double> into,
-                      bool any) {
-  if (into.empty()) return;
+std::span<const char> TensorFile::bytes_of(const StoredTensor& tensor, std::size_t first,
+                                           std::size_t n) {
   const std::size_t width = width_of(tensor.stored);
-  bytes_.resize(into.size() * width);
+  bytes_.resize(n * width);
   in_.clear();
   in_.seekg(static_cast<std::streamoff>(tensor.at + first * width));
   if (!in_.read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()))) {
     no_tensors(path_, "has become shorter while it was read");
   }
-  std::size_t read = read_numbers(bytes_, tensor.stored, into);
+  return bytes_;
+}
+
+void TensorFile::read_whole(const StoredTensor& tensor, std::size_t first,
+                            std::span<std::uint64_t> into) {
+  if (into.empty()) return;
+  read_whole_numbers(bytes_of(tensor, first, into.size()), tensor.stored, into);
+}
+
+void TensorFile::read(const StoredTensor& tensor, std::size_t first, std::span<double> into,
+                      bool any) {
+  if (into.empty()) return;
+  const std::span<const char> bytes = bytes_of(tensor, first, into.size());
+  std::size_t read = read_numbers(bytes, tensor.stored, into);
   while (any && read < into.size()) {  // each call ends with a number that FP32 does not have
     const std::size_t from = read + 1;
-    const std::span rest = std::span<const char>(bytes_).subspan(from * width);
+    const std::span rest = bytes.subspan(from * width_of(tensor.stored));
     read = from + read_numbers(rest, tensor.stored, into.subspan(from));
   }
   if (read == into.size()) return;

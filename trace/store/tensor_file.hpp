@@ -55,8 +55,12 @@ class TensorFile {
   // be read.
   void read(const StoredTensor& tensor, std::size_t first, std::span<double> into,
             bool any = false);
+  // The same of whole numbers, as bits (read_whole_numbers).
+  void read_whole(const StoredTensor& tensor, std::size_t first, std::span<std::uint64_t> into);
 
  private:
+  // Until the next one is read.
+  std::span<const char> bytes_of(const StoredTensor& tensor, std::size_t first, std::size_t n);
   void read_npy(std::uint64_t size);
   void read_safetensors(std::uint64_t size);
 
