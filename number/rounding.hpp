@@ -35,6 +35,11 @@ float round_to(float x, const Format& to, const Cast& cast = {});
 // The same for a double, where a detour through FP32 would round twice.
 double round_to(double x, const Format& to, const Cast& cast = {});
 
+// The format whose last bit a number has that is said to be of `said`: FP32 if it is none of its numbers.
+inline const Format& format_held(double x, const Format& said) {
+  return round_to(x, said) == x ? said : fp32;
+}
+
 // Rounds all values in place, nearest even, nothing saturated or flushed. Costs: memory speed.
 void round_in_place(std::span<float> values, const Format& to);
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 
+#include "number/rounding.hpp"
 #include "number/words.hpp"
 
 namespace plumb::trace {
@@ -210,7 +211,8 @@ Scaled scaled(const Whole& before, const Whole& after) {
       const double size = std::fabs(xs[i]), y = xs[i] < 0 ? -ys[i] : ys[i];
       one.squares += size * size + 0 * y;  // not finite, where one of them is not
       if (!std::isfinite(size) || !std::isfinite(y)) continue;
-      const double half = ulp(y, after.format) / 2 + unit * std::fabs(y) + smallest_normal;
+      const double half =
+          ulp(y, format_held(y, after.format)) / 2 + unit * std::fabs(y) + smallest_normal;
       const double least = y > half ? (y - half) / size : 0;
       const double most = (y + half) / size;
       if (least > one.least) {
@@ -245,10 +247,13 @@ std::string said_too_early(const std::vector<Finding>& findings, const Run& cand
 }
 
 ClipSeen clips(const Run& reference, const Run& candidate, const std::vector<Run>& twins, bool all,
+               const std::set<std::string>& summands,
                const std::function<bool(const std::string&)>& wanted, const Hands& hands) {
   const std::set<std::string> names = clipped_in(reference), there = clipped_in(candidate);
   std::vector<std::string> both;
   std::ranges::set_intersection(names, there, std::back_inserter(both));
+  const std::size_t in_summands =
+      std::erase_if(both, [&](const auto& name) { return summands.contains(behind(name)); });
   if (std::ranges::none_of(both, [&](const auto& name) { return wanted(behind(name)); })) return {};
   const std::vector<Scaled> r = all_scaled(reference, both, hands);
   if (!have_one_factor(r)) {
@@ -274,6 +279,10 @@ ClipSeen clips(const Run& reference, const Run& candidate, const std::vector<Run
   std::string why = why_not_sized(known, here);
   if (std::ranges::any_of(both, is_fp16)) why = "a norm in FP16 is hardly told from one in FP32";
   if (both.size() < names.size()) why = "the candidate lacks some";
+  if (in_summands > 0)
+    why = how_many(in_summands, "more is", "more are") +
+          " held in summands, which are clipped before "
+          "they are added";
   if (!all) why = "others were clipped with them, which were not traced";
   if (!why.empty()) {
     seen.note += "; its size is not judged: " + why;

@@ -30,6 +30,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,9 +70,11 @@ struct ClipSeen {
 };
 
 // Judges the gradients of all weights that both runs have before and behind. `twins`: of the reference,
-// without which the factor's size is not judged; `all`: are these all gradients that were clipped?
+// without which the factor's size is not judged; `all`: are these all gradients that were clipped? `summands`:
+// tensors of which ranks hold summands, each of which was rounded behind the clip: these are not judged.
 // `wanted` says of which findings are told; nothing is seen where none is wanted.
 ClipSeen clips(const Run& reference, const Run& candidate, const std::vector<Run>& twins, bool all,
+               const std::set<std::string>& summands,
                const std::function<bool(const std::string&)>& wanted, const Hands& hands);
 
 }  // namespace plumb::trace

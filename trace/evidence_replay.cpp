@@ -75,6 +75,7 @@ bool Evidence::apply_to_clips() {
   }
   ClipSeen seen = clips(
       r, c, twins, !lacks_clipped(reference) && !lacks_clipped(candidate),
+      held_in_summands(candidate),
       [&](const std::string& id) { return has_statistics(id) && !pairs.at(id).equal; },
       options.hands);
   for (Finding& f : seen.findings) {

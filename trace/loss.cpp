@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "number/outcome.hpp"
+#include "number/rounding.hpp"
 
 namespace plumb::trace {
 namespace {
@@ -92,7 +93,7 @@ class Fit {
               g,
               q->value.values[e],
               q->bound.values[e],
-              ulp(g, of_gradient_) / 2 + least_normal});
+              ulp(g, format_held(g, of_gradient_)) / 2 + least_normal});
     }
     fit.rows += rows_.size();
     rows_.clear();

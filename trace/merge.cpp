@@ -89,6 +89,16 @@ std::string why_not_whole(const std::vector<Finding>& findings, const std::strin
   return found == findings.end() ? "" : " (" + found->detail + ")";
 }
 
+std::set<std::string> held_in_summands(const Trace& run) {
+  std::set<std::string> ids;
+  for (const RankRecord& rank : run.ranks) {
+    for (const auto& [id, shard] : rank.shards) {
+      if (shard.placement.parts > 1) ids.emplace(without_recompute(id));
+    }
+  }
+  return ids;
+}
+
 std::string_view without_recompute(std::string_view id) {
   constexpr std::string_view mark = "@recompute";
   return id.ends_with(mark) ? id.substr(0, id.size() - mark.size()) : id;

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ struct Merged {
   std::vector<Finding> findings;    // statistic "structure"
   std::vector<Finding> not_finite;  // the same, of values: damage, unless the step was left out
 };
+
+// The tensors of which ranks hold summands.
+std::set<std::string> held_in_summands(const Trace& run);
 
 // The id of the tensor that a record is a replica of: without its "@recompute".
 std::string_view without_recompute(std::string_view id);

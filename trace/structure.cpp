@@ -134,6 +134,24 @@ std::string updated_from(const std::string& id) {
   return "";
 }
 
+// A weight of which the reference has no gradient, and which its step left alone, bit by bit.
+std::string changed_without_gradient(const std::string& id, const Run& reference,
+                                     const Run& candidate) {
+  constexpr std::string_view updated = "/param";
+  if (!id.ends_with(updated)) return "";
+  const std::string weight = id.substr(0, id.size() - updated.size());
+  const auto has = [](const Run& run, const std::string& other) {
+    return run.values.contains(other);
+  };
+  if (has(reference, weight + "/grad") || !has(reference, weight) || !has(candidate, weight))
+    return "";
+  const bool alone = equal(reference.values.at(id), reference.values.at(weight));
+  const bool changed = !equal(candidate.values.at(id), candidate.values.at(weight));
+  return alone && changed
+             ? "was changed by the step; the reference has no gradient of it, and leaves it as it was"
+             : "";
+}
+
 // Adds settings in which the runs differ, as an epsilon. What an optimizer makes is said of its
 // last output, the weight.
 void add_other_settings(const Abouts& reference, const Abouts& candidate, const Run& merged,
@@ -255,6 +273,8 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
     } else if (leaves.contains(id) && !pairs.at(id).equal && !is_found(merged.findings, id)) {
       findings.push_back({id, "structure", infinite, std::string(starts_otherwise) + or_lies});
     }
+    if (const std::string why = changed_without_gradient(id, reference, merged); !why.empty())
+      findings.push_back({id, "structure", infinite, why});
     const std::string before = updated_from(id);
     if (!before.empty() && merged.values.contains(before) &&
         equal(tensor, merged.values.at(before)) && reference.values.contains(before) &&

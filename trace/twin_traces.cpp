@@ -179,17 +179,6 @@ class Copies {
   const std::set<std::string>& ids_;
 };
 
-// The tensors of which ranks hold summands.
-std::set<std::string> sums_of(const Trace& run) {
-  std::set<std::string> ids;
-  for (const RankRecord& rank : run.ranks) {
-    for (const auto& [id, shard] : rank.shards) {
-      if (shard.placement.parts > 1) ids.emplace(without_recompute(id));
-    }
-  }
-  return ids;
-}
-
 class Sorting {
  public:
   // `sums`: of the candidate, where the twins are its own.
@@ -249,9 +238,6 @@ class Sorting {
   }
   bool differs(const std::string& id) const { return !pairs_.at(id).equal; }
 
-  static bool are_numbers_of(const Format& format, double x, double y) {
-    return round_to(x, format) == x && round_to(y, format) == y;
-  }
   // A single number that rounding moves falls to one side in all twins, and in the candidate to the
   // other, as often as not: a loss.
   bool is_one_last_bit(const std::string& id) const {
@@ -261,7 +247,7 @@ class Sorting {
     const double top = std::max(std::abs(x), std::abs(y));
     if (!std::isfinite(top) || top == 0) return false;
     // A format that the numbers do not have is no measure of them.
-    const Format& format = are_numbers_of(r.format, x, y) ? r.format : fp32;
+    const Format& format = format_held(y, format_held(x, r.format));
     const double last_bit = std::ldexp(1.0, std::ilogb(top) - format.precision + 1);
     return std::abs(x - y) <= std::max(last_bit, format.spacing_at_zero());
   }
@@ -332,8 +318,7 @@ double last_bit(const Whole& x) {
     return true;
   });
   if (!std::isfinite(largest)) return infinite;
-  const bool is_its_number = round_to(largest, x.format) == largest;
-  return ulp(largest, is_its_number ? x.format : fp32);
+  return ulp(largest, format_held(largest, x.format));
 }
 
 // How far off (squared) what an optimizer made may be before twins no longer explain it: ten times as far
@@ -388,7 +373,8 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ab
   for (std::size_t k = 0; k < twins.size(); ++k) refuse_another(k, *read, of_reference, about, ids);
   const bool of_candidate = are_of_candidate(twins);
   Copies(*read, candidate, pairs, ids).refuse(of_candidate);
-  const std::set<std::string> sums = of_candidate ? sums_of(reference) : std::set<std::string>();
+  const std::set<std::string> sums =
+      of_candidate ? held_in_summands(reference) : std::set<std::string>();
   Sorting(about, sums, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
   out.far_beyond = [read, &of_reference, &pairs](const std::string& id) {
     return !(pairs.at(id).difference.squares <= squares_explained(*read, of_reference, id));

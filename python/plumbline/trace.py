@@ -590,7 +590,8 @@ class _Run:
         traced = {step for folder, steps in self.written if folder == self.out for step in steps}
         never = sorted(step for step in self.steps if step not in traced)
         if never:
-            ran = f"{self.at} ran within plumb.step()" if self.at < never[-1] else "only and skip leave nothing of it"
+            ran = (f"{self.at} ran within plumb.step()" if self.at < never[-1] else "only and skip leave nothing of it"
+                   if self.only.pattern or self.skip else "it did not end")
             old = f", and {self.out} holds what an earlier run left there" if not traced and os.path.exists(self.out) else ""
             _say(f"step {never[-1]} was to be traced and was not: {ran}{old}")
         elif self.idle and self.ranks > 1:
@@ -1189,8 +1190,8 @@ class _Run:
         plain = re.sub(r"^m\d+/", "", name)
         own = self._by_dtensor(x)
         placements, shape = (own, list(x.shape)) if own is not None else (None, None)
-        rule = next((says for match, says in self.places.items() if match.search(plain)), "")
-        self.idle = {match for match in self.idle if not match.search(plain)}
+        rule = next((says for match, says in self.places.items() if match.search(plain) or match.search(name)), "")
+        self.idle = {match for match in self.idle if not match.search(plain) and not match.search(name)}
         if rule is None:  # each rank has its own
             self.lies["alone"].append(plain.rpartition("/")[0])
             return list(x.shape), []
@@ -1555,7 +1556,7 @@ class _Cuts:
         self.mesh, self.batch = layout["mesh"], set(layout.get("batch", ()))
         self.rows = self.batch - set(layout.get("context", ()))  # axes over which whole sequences are dealt
         self.attentions = 0
-        self.busy = self.put_back = False
+        self.busy, self.put_back, self.under = False, False, 0
         self.linear, self.width = {}, None  # is an autograd function with a weight a linear layer? How wide are logits?
         self.short = {}  # of parameters with a gradient in parts: are these shorter than FP32?
         self.names, self.stash, self.joined_grads, self.cut = run.names, {}, {}, set()
@@ -2029,9 +2030,12 @@ class _Cuts:
 
     def again(self, on):
         """PyTorch takes the mode away in a backward pass: for what is made again there it is put back."""
-        if on and not self.put_back:
+        modes = torch._C._len_torch_function_stack()
+        there = self.put_back and modes > self.under  # a checkpoint that stops early leaves it to PyTorch, which takes it away
+        if on and not there:
+            self.under = modes
             self.mode.__enter__()
-        elif not on and self.put_back:
+        elif not on and there:
             self.mode.__exit__(None, None, None)
         self.put_back = on
 

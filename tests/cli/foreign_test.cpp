@@ -285,6 +285,28 @@ TEST_F(Foreign, ARankWithoutAFileIsFoundWhateverIsLookedAt) {
   EXPECT_NE(seen.out.find("blamed: rank_00001.safetensors\n"), seen.out.npos) << seen.out;
 }
 
+// Nothing explains that a step changes a weight of which there is no gradient.
+TEST_F(Foreign, AFrozenWeightThatAStepChangesIsFound) {
+  const auto with_frozen = [](const std::string& name, float before, float behind) {
+    write_trace2(
+        at(name), manifest2(1),
+        {{{f32("fc.weight", {2}, {1, before}), {{"role", "given"}}},
+          {f32("fc.weight/param", {2}, {1, behind}), {{"order", 2}, {"phase", "optimizer"}}}}});
+  };
+  with_frozen("frozen", 2, 2);
+  with_frozen("thawed", 2, 2.1F);
+  with_frozen("other", 2, 3);
+  const Said thawed = plumb("check --rule flat " + at("frozen") + " " + at("thawed"));
+  EXPECT_EQ(thawed.code, 1) << thawed.out;
+  EXPECT_NE(thawed.out.find("was changed by the step; the reference has no gradient of it"),
+            thawed.out.npos)
+      << thawed.out;
+  // One that the reference's step changes, too, is the optimizer's.
+  EXPECT_EQ(
+      plumb("check --rule flat " + at("other") + " " + at("thawed")).out.find("was changed by"),
+      std::string::npos);
+}
+
 TEST_F(Foreign, AnExactThatMatchesNothingIsRefused) {
   refused(check("good", "--exact nothing"), "--exact 'nothing' matches no tensor");
 }

@@ -35,7 +35,7 @@ class Twins(unittest.TestCase):
 
     def test_twins_cut_what_is_made_again_as_they_did_before(self):
         plain, _ = read(steps("", "1", twins=1, layout=layout_of(2))[2] + "-twin1")
-        for how in "reentrant", "recompute":
+        for how in "reentrant", "recompute", "stops":
             self.assertTrue(same(plain, read(steps(how, "1", twins=1, layout=layout_of(2))[2] + "-twin1")[0]), how)
 
     def test_twins_of_dealt_tokens_move_gradients_of_weights_alone(self):

@@ -54,8 +54,8 @@ struct Job {
 };
 
 ClipSeen seen_of(Job reference, Job candidate) {
-  return clips(reference.run(), candidate.run(), {}, true, [](const std::string&) { return true; },
-               {});
+  return clips(reference.run(), candidate.run(), {}, true, {},
+               [](const std::string&) { return true; }, {});
 }
 
 TEST(Clip, HasOneFactorInEveryFormat) {
@@ -90,6 +90,16 @@ TEST(Clip, OfOneGradientByAnotherFactorIsFoundThere) {
     EXPECT_NEAR(std::stod(f.detail.substr(f.detail.rfind(' '))), 0.25, 0.0005) << f.detail;
     EXPECT_EQ(seen.note, "");
   }
+}
+
+// Numbers of FP32 that are said to be BF16's have their own last bit.
+TEST(Clip, OfAFormatThatItsNumbersAreNotIsHeldToTheirOwn) {
+  Job reference(2, fp32, 0.5F), healthy(1, fp32, 0.25F);
+  for (Job* job : {&reference, &healthy}) job->format = bf16;
+  EXPECT_TRUE(seen_of(reference, healthy).findings.empty());
+  Job wrong = healthy;
+  for (std::size_t i = 0; i < 33; ++i) wrong.clipped[4].values[i] *= 1.001F;
+  EXPECT_EQ(seen_of(reference, wrong).findings.size(), 1U);
 }
 
 // Of a slice of one rank, as one that clips by the norm of its own shares leaves it.
@@ -171,6 +181,21 @@ TEST(Clip, OfWhatOneRunLacksIsLeftAlone) {
   EXPECT_EQ(seen_of(Job(1, bf16, 0.25F), job).note, "");
 }
 
+// Summands are rounded behind the clip, and added then: last bits off one factor.
+TEST(Clip, OfSummandsIsNotJudged) {
+  Job reference(2, fp32, 0.5F), job(1, fp32, 0.25F);
+  for (float& v : job.clipped[3].values) v = std::nextafter(std::nextafter(v, 9.0F), 9.0F);
+  ASSERT_FALSE(seen_of(reference, job).findings.empty());
+  const ClipSeen seen = clips(reference.run(), job.run(), {}, true, {"w3/clipped_grad"},
+                              [](const std::string&) { return true; }, {});
+  EXPECT_TRUE(seen.findings.empty()) << seen.findings.front().detail;
+  EXPECT_TRUE(seen.note.starts_with("4 gradients behind a clip are those before it")) << seen.note;
+  EXPECT_TRUE(
+      seen.note.ends_with("its size is not judged: 1 more is held in summands, which are "
+                          "clipped before they are added"))
+      << seen.note;
+}
+
 // A norm as jobs compute it.
 struct Norm {
   std::size_t lanes = 8;       // partial sums side by side
@@ -232,7 +257,7 @@ struct Jobs {
   ClipSeen seen(bool all = true) {
     std::vector<trace::Run> runs;
     for (Job& twin : twins) runs.push_back(twin.run());
-    return clips(reference.run(), candidate.run(), runs, all,
+    return clips(reference.run(), candidate.run(), runs, all, {},
                  [](const std::string&) { return true; }, {});
   }
   // That accuses nobody.

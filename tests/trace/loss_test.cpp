@@ -248,6 +248,16 @@ TEST_F(Losses, ThatAreHardlyMoreThanARoundingOffAreNotAccused) {
   EXPECT_GT(let_be, 0U);
 }
 
+// Numbers of FP32 that are said to be BF16's have their own last bit.
+TEST(Loss, OfAFormatThatItsNumbersAreNotIsHeldToTheirOwn) {
+  Drawn d = draw(5, {.smoothing = 1e-4F}, fp32);
+  d.format = bf16;
+  EXPECT_FALSE(d.fit().fits());
+  Drawn sound = draw(5, {}, fp32);
+  sound.format = bf16;
+  EXPECT_TRUE(sound.fit().fits());
+}
+
 // Two healthy runs of a loss with a small term beside the cross entropy, whatever its size.
 TEST(Loss, OfAnotherKindAccusesAtMostAtItsLevel) {
   constexpr double level = 0.01;
