@@ -102,6 +102,7 @@ struct Verdict {
   std::vector<Line> lines;        // in dataflow order
   Accuracies accuracies;          // where a better run was given
   std::size_t not_looked_at = 0;  // tensors that --only or --skip leaves out
+  std::size_t skipped = 0;        // findings of ranks' files and collectives that --skip leaves out
   std::size_t in_one_only = 0;    // tensors of one run, as --allow-unmatched lets it be
   std::size_t tests = 0;          // of the twins rule
   std::size_t vacuous = 0;        // tensors whose tolerance exceeds half their signal

@@ -109,9 +109,15 @@ void Evidence::gather() {
   replay_what_was_followed();
 }
 
-// --only chooses tensors. What is said of a rank's file or of a collective is left out by --skip alone.
-bool Evidence::looks_at(const Finding& f) const {
-  return is_of_file(f) || is_message(f.id) ? !select_.skips(f.id) : select_(f.id);
+// --only chooses tensors. What is said of a rank's file or of a collective is left out by --skip alone,
+// and counted: no tensor's line is missing for it.
+void Evidence::tell(Finding f) {
+  const bool of_tensor = !is_of_file(f) && !is_message(f.id);
+  if (of_tensor ? select_(f.id) : !select_.skips(f.id)) {
+    so_far.findings.push_back(std::move(f));
+  } else if (!of_tensor) {
+    ++so_far.skipped;
+  }
 }
 
 // Has the candidate the reference's bits? Replicas that disagree have not.
@@ -181,7 +187,7 @@ void Evidence::look_at_structure() {
   ordered = seen.ordered;
   for (Finding& f :
        structure_findings(r, candidate, c, pairs, options.allow_unmatched, reference.about)) {
-    if (looks_at(f)) so_far.findings.push_back(std::move(f));
+    tell(std::move(f));
   }
   auto left_out =
       std::ranges::count_if(c.values, [&](const auto& one) { return !select_(one.first); });

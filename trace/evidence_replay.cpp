@@ -35,9 +35,7 @@ bool Evidence::apply_to_messages() {
   const Replayed seen = judge_messages(*candidate.messages);
   so_far.notes.push_back(fmt::format("replay judges {} of the candidate by what its ranks gave",
                                      how_many(seen.ratios.size(), "collective")));
-  for (const Finding& f : seen.findings) {
-    if (looks_at(f)) so_far.findings.push_back(f);
-  }
+  for (const Finding& f : seen.findings) tell(f);
   for (const NotJudged& one : seen.not_judged) so_far.not_judged.push_back(one);
   return !seen.ratios.empty() || !seen.findings.empty();
 }

@@ -134,7 +134,13 @@ std::string updated_from(const std::string& id) {
   return "";
 }
 
-// A weight of which the reference has no gradient, and which its step left alone, bit by bit.
+bool has_gradients(const Run& run) {
+  return std::ranges::any_of(run.values,
+                             [](const auto& one) { return one.first.ends_with("/grad"); });
+}
+
+// A weight of which the reference has no gradient, though it has some, and which its step left alone,
+// bit by bit.
 std::string changed_without_gradient(const std::string& id, const Run& reference,
                                      const Run& candidate) {
   constexpr std::string_view updated = "/param";
@@ -256,6 +262,7 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
       if (says.role == Role::given) leaves.insert(id);
     }
   }
+  const bool gradients = has_gradients(reference);
   for (const auto& [id, tensor] : merged.values) {
     const auto found = reference.values.find(id);
     if (found == reference.values.end()) continue;
@@ -273,7 +280,8 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
     } else if (leaves.contains(id) && !pairs.at(id).equal && !is_found(merged.findings, id)) {
       findings.push_back({id, "structure", infinite, std::string(starts_otherwise) + or_lies});
     }
-    if (const std::string why = changed_without_gradient(id, reference, merged); !why.empty())
+    if (const std::string why = gradients ? changed_without_gradient(id, reference, merged) : "";
+        !why.empty())
       findings.push_back({id, "structure", infinite, why});
     const std::string before = updated_from(id);
     if (!before.empty() && merged.values.contains(before) &&

@@ -1,5 +1,5 @@
 // Are two runs of another program compared as what they are: in several steps, in FP64, with other
-// dimensions, with a weight that nothing should change?
+// dimensions, with a weight that nothing should change, with what is left out?
 #include "tests/cli/program.hpp"
 #include "tests/support/traces.hpp"
 
@@ -65,6 +65,7 @@ TEST_F(ForeignPairs, AFrozenWeightThatAStepChangesIsFound) {
     write_trace2(
         at(name), manifest2(1),
         {{{f32("fc.weight", {2}, {1, before}), {{"role", "given"}}},
+          {f32("out.weight/grad", {2}, {1, 2}), {{"order", 1}, {"phase", "backward"}}},
           {f32("fc.weight/param", {2}, {1, behind}), {{"order", 2}, {"phase", "optimizer"}}}}});
   };
   with_frozen("frozen", 2, 2);
@@ -79,6 +80,56 @@ TEST_F(ForeignPairs, AFrozenWeightThatAStepChangesIsFound) {
   EXPECT_EQ(
       plumb("check --rule flat " + at("other") + " " + at("thawed")).out.find("was changed by"),
       std::string::npos);
+}
+
+// Nobody knows which weights have a gradient where none was traced: an update of a last bit may be lost.
+TEST_F(ForeignPairs, AWeightIsNotTakenForFrozenWhereNoGradientWasTraced) {
+  const auto without_gradients = [](const std::string& name, float behind) {
+    write_trace2(
+        at(name), manifest2(1),
+        {{{f32("fc.weight", {2}, {1, 2}), {{"role", "given"}}},
+          {f32("fc.weight/param", {2}, {1, behind}), {{"order", 2}, {"phase", "optimizer"}}}}});
+  };
+  without_gradients("lost", 2);
+  without_gradients("kept", 2.015625F);
+  const Said kept = plumb("check --rule flat " + at("lost") + " " + at("kept"));
+  EXPECT_EQ(kept.out.find("was changed by"), std::string::npos) << kept.out;
+}
+
+// Two ranks that hold y, and a sum of them that is 4 or, wrongly, another number.
+void write_summed(const std::filesystem::path& run, float got) {
+  const std::vector<Told> y{{f32("y", {2}, {1, 4}), {{"shape", {2}}}}};
+  write_trace2(run, manifest2(2), {y, y});
+  const nlohmann::json says{
+      {"op", "all_reduce"}, {"reduce", "sum"}, {"group", {0, 1}}, {"given", {1}}, {"got", {1}}};
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const float given = rank == 0 ? 1 : 3;
+    write_bytes(
+        rank_path(run, 0).parent_path() / ("messages_0000" + std::to_string(rank) + ".safetensors"),
+        told_file({f32("0/given", {1}, {given}), f32("0/got", {1}, {got})}, {{"0", says}}));
+  }
+}
+
+// --only chooses tensors; --skip leaves out what it matches, and says so.
+TEST_F(ForeignPairs, AWrongCollectiveIsFoundWhateverIsLookedAtAndSaidToBeSkipped) {
+  write_summed(at("sum"), 4);
+  write_summed(at("wrong"), 5);
+  const std::string check = "check " + at("sum") + " " + at("wrong") + " --rule flat,replay ";
+  const Said only = plumb(check + "--only y"), skip = plumb(check + "--skip messages/");
+  EXPECT_EQ(only.code, 1) << only.out;
+  EXPECT_NE(only.out.find("number 0 is 5, and should be 4"), only.out.npos) << only.out;
+  EXPECT_NE(skip.code, 1) << skip.out;
+  EXPECT_NE(skip.out.find("; findings left out by --skip: 1\n"), skip.out.npos) << skip.out;
+  EXPECT_EQ(plumb(check + "--skip nothing").code, 1);
+}
+
+TEST_F(ForeignPairs, WhatIsAllowedInOneRunAloneIsCounted) {
+  const Told x{f32("x", {2}, {1, 2})}, y{f32("y", {2}, {1, 2})}, z{f32("z", {2}, {1, 2})};
+  write_trace2(at("three"), manifest2(1), {{x, y, z}});
+  write_trace2(at("first"), manifest2(1), {{x}});
+  const Said said =
+      plumb("check --rule flat " + at("three") + " " + at("first") + " --allow-unmatched '[yz]'");
+  EXPECT_NE(said.out.find("; allowed in one run alone: 2\n"), said.out.npos) << said.out;
 }
 
 // They are compared all the same, number by number.

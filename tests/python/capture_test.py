@@ -95,14 +95,14 @@ class Capture(unittest.TestCase):
         self.assertFalse(os.path.exists(folder))
 
     def test_of_what_was_asked_for_and_not_taken_is_told_at_the_end(self):
-        def told(count=2, **options):
+        def told(count=2, ends=True, **options):
             folder, said = os.path.join(tempfile.mkdtemp(), "run"), io.StringIO()
             model = Model()
             os.environ["PLUMB_TRACE"] = "1"
             with contextlib.redirect_stderr(said):
                 plumb.start(model, folder, **options)
                 for _ in range(count):
-                    with plumb.step():
+                    with plumb.step() if ends else contextlib.nullcontext(plumb.step().__enter__()):
                         model(torch.arange(16).reshape(2, 8)).sum().backward()
                 os.environ["PLUMB_TRACE"] = ""
                 plumb.start(model)
@@ -111,6 +111,7 @@ class Capture(unittest.TestCase):
         self.assertIn("step 5 was to be traced and was not: 2 ran within plumb.step()\n", told(steps=(1, 5)))
         self.assertIn("step 1 was to be traced and was not: 0 ran within plumb.step()\n", told(0))
         self.assertIn("step 1 was to be traced and was not: only and skip leave nothing of it\n", told(only="nomatch"))
+        self.assertIn("step 1 was to be traced and was not: it did not end\n", told(1, ends=False))
         self.assertNotIn("was not", told() + told(limit=1e-6))
         program = "import sys, torch, plumbline.trace as plumb; plumb.start(torch.nn.Linear(1, 1), sys.argv[1])"
         for earlier in False, True:
@@ -211,11 +212,12 @@ class Capture(unittest.TestCase):
         self.assertLessEqual({"m0/blocks.3.fc/out", "blocks.4.norm.weight/grad", "m0/blocks.4/out"}, names)
         self.assertFalse([name for name in names if "blocks.0" in name])
 
-    def test_a_place_on_an_axis_that_the_layout_lacks_is_refused(self):
-        with self.assertRaisesRegex(ValueError, "places say that head/out lies on 'cp', and the layout has"):
-            steps(asked="1", count=1, places={"head/out": "b s h[cp]"})
-        os.environ["PLUMB_TRACE"] = ""
-        plumb.start(None)
+    def test_a_place_on_an_axis_that_the_layout_lacks_is_refused_by_the_module_and_by_the_id_of_the_trace(self):
+        for match in "head/out", "^head/out$", "^m0/head/out$":
+            with self.assertRaisesRegex(ValueError, "places say that head/out lies on 'cp', and the layout has"):
+                steps(asked="1", count=1, places={match: "b s h[cp]"})
+            os.environ["PLUMB_TRACE"] = ""
+            plumb.start(None)
 
 
 if __name__ == "__main__":

@@ -17,20 +17,30 @@ struct Told {
   nlohmann::json says = nlohmann::json::object();
 };
 
-inline std::string rank_file(const std::vector<Told>& tensors) {
-  nlohmann::json header = nlohmann::json::object(), metadata = nlohmann::json::object();
+// A file of tensors whose `metadata` has an object under each name.
+inline std::string told_file(const std::vector<Written>& tensors, const nlohmann::json& metadata) {
+  nlohmann::json header = nlohmann::json::object();
   std::string values;
-  for (const auto& [t, says] : tensors) {
+  for (const Written& t : tensors) {
     header[t.name] = {{"dtype", t.dtype},
                       {"shape", t.shape},
                       {"data_offsets", {values.size(), values.size() + t.bytes.size()}}};
-    metadata[t.name] = says.dump();
     values += t.bytes;
   }
-  header["__metadata__"] = metadata;
+  for (const auto& [name, says] : metadata.items()) header["__metadata__"][name] = says.dump();
   std::string text = header.dump();
   text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');  // as our writers have it
   return with_header(text, values);
+}
+
+inline std::string rank_file(const std::vector<Told>& tensors) {
+  std::vector<Written> written;
+  nlohmann::json metadata = nlohmann::json::object();
+  for (const auto& [t, says] : tensors) {
+    written.push_back(t);
+    metadata[t.name] = says;
+  }
+  return told_file(written, metadata);
 }
 
 inline nlohmann::json manifest2(std::size_t ranks) {

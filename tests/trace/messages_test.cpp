@@ -141,6 +141,15 @@ TEST_F(Messages, AnAverageIsDividedBeforeOrBehind) {
       "of what ranks 0, 1 gave: number 0 is 4, and should be 2");
 }
 
+// With six digits both would be 2.
+TEST_F(Messages, NumbersAreToldAsFarAsTheyDiffer) {
+  const float got = 2 + 8 * std::numeric_limits<float>::epsilon();
+  EXPECT_EQ(
+      said_of(judged({sum("[0,1]", {1}, {got})}, {sum("[0,1]", {1}, {got})})),
+      "messages/all_reduce 1 of ranks 0, 1: 1 of the 1 number that rank 0 got are not the sum of "
+      "what ranks 0, 1 gave: number 0 is 2.00000095, and should be 2");
+}
+
 Written whole_numbers(const std::string& name, std::vector<std::size_t> shape,
                       const std::vector<float>& values) {
   return {name, "I32", std::move(shape),

@@ -142,7 +142,8 @@ std::string left_out_of(const Verdict& v) {
   add(v.last_bits, "number by its last bit", "numbers by their last bits");
   return (parts.empty() ? "" : "; not judged, though different: " + joined(parts)) +
          (v.in_one_only == 0 ? "" : fmt::format("; allowed in one run alone: {}", v.in_one_only)) +
-         (v.not_looked_at == 0 ? "" : fmt::format("; not looked at: {}", v.not_looked_at));
+         (v.not_looked_at == 0 ? "" : fmt::format("; not looked at: {}", v.not_looked_at)) +
+         (v.skipped == 0 ? "" : fmt::format("; findings left out by --skip: {}", v.skipped));
 }
 
 }  // namespace
