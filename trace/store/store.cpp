@@ -348,7 +348,9 @@ void refuse_no_folder(const fs::path& folder) {
   refuse_unreadable(folder / "manifest.json");
   std::error_code error;
   if (fs::is_directory(folder, error)) return;
-  throw Failure(folder.string() + " is not a folder; a trace is one: plumb train ... -o TRACE");
+  throw Failure(folder.string() +
+                " is not a folder, as a trace is: plumb train -o TRACE writes one, and so do "
+                "programs of your own (docs/pytorch.md, docs/trace-format.md)");
 }
 
 }  // namespace
