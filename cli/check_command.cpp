@@ -16,6 +16,7 @@
 #include "trace/rules.hpp"
 #include "trace/selection.hpp"
 #include "trace/store/store.hpp"
+#include "trace/twin_traces.hpp"
 
 namespace plumb::cli {
 
@@ -128,7 +129,13 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
   const Pattern unmatched(ready.allow_unmatched, "--allow-unmatched");
   const Pattern exact(ready.exact, "--exact");
   if (!twins.empty() && !number) {
-    for (const std::string& folder : twins) beside.twins.push_back(read_trace(folder));
+    for (const std::string& folder : twins) {
+      Trace twin = read_trace(folder);
+      // One of the candidate has its names, and lies as it does.
+      if (!placement.empty() && is_of_candidate(twin))
+        twin = read_trace(folder, Overrides(placement));
+      beside.twins.push_back(std::move(twin));
+    }
     for (const Trace& twin : beside.twins) ready.given.push_back(&twin);
   }
   if (!perturbed.empty()) {
@@ -226,9 +233,11 @@ static void refuse_another_start(const Loaded& r, const Loaded& c, const std::st
     const auto found = after.values.find(id);
     if (!id.ends_with("@previous") || found == after.values.end()) continue;
     if (equal(found->second, tensor)) continue;
-    throw Failure("step " + std::to_string(c.trace.manifest.step) + " of " + candidate +
-                  " starts from what the run itself made, not from the state of " + reference +
-                  "; make the run with --resync " + reference + ", or replay each step");
+    throw Failure(
+        "step " + std::to_string(c.trace.manifest.step) + " of " + candidate +
+        " starts from what the run itself made, not from the state of " + reference +
+        "; let each step of it begin with the reference's state (plumb train does, with --resync " +
+        reference + "), or replay each step");
   }
 }
 
@@ -262,7 +271,9 @@ std::vector<StepVerdict> CheckCommand::compare(const std::string& reference,
   const auto by_step = [](const auto& a, const auto& b) { return a.first == b.first; };
   if (!std::ranges::equal(of_reference, of_candidate, by_step)) {
     throw Failure(reference + " and " + candidate +
-                  " have traces of other steps; make the second with --resync " + reference);
+                  " have traces of other steps; trace the same steps of both (of plumb train: "
+                  "--resync " +
+                  reference + ")");
   }
   for (const auto& [given, option] : {std::pair{asked.perturbed != nullptr, "--perturbed is"},
                                       {asked.better != nullptr, "--better is"},

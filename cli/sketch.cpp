@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <thread>
 
@@ -71,6 +72,13 @@ void add_sketch(CLI::App& app, Verb& chosen) {
       fmt::print("{} in {}: {:.3g} MB of {:.3g}\n", how_many(small.about.size(), "tensor"), out,
                  megabytes(small, false), megabytes(whole.trace, true));
       if (whole.trace.messages) fmt::print("left out: its collectives\n");
+      const auto made = std::ranges::count_if(
+          whole.trace.about, [](const auto& one) { return one.second.made_by.has_value(); });
+      if (made > 0) {
+        fmt::print(
+            "left out: how {} made, so that settings as a rate of learning are not compared\n",
+            how_many(static_cast<std::size_t>(made), "tensor is", "tensors are"));
+      }
       return 0;
     };
   });

@@ -78,16 +78,20 @@ Reference::Reference(const Trace& trace, const Merged& merged)
 }
 
 void refuse_broken(const Run& reference, const std::function<bool(const Finding&)>& may_be,
-                   const std::string& if_meant) {
-  if (!reference.findings.empty()) distrust(reference.findings.front(), "is not whole: ");
+                   const std::string& if_meant,
+                   const std::function<bool(const Finding&)>& is_left_out) {
+  for (const Finding& f : reference.findings) {
+    if (!is_left_out || !is_left_out(f)) distrust(f, "is not whole: ");
+  }
   const auto bad = std::ranges::find_if_not(reference.not_finite, may_be);
   if (bad == reference.not_finite.end()) return;
   const bool mask = std::isinf(bad->value.value_or(0));
-  distrust(*bad, "",
-           !if_meant.empty() ? if_meant
-           : mask ? ", or if that is meant, as in a mask, mend the candidate's, which is another; "
-                    "else leave the tensor out (--skip)"
-                  : "");
+  distrust(
+      *bad, "",
+      !if_meant.empty() ? if_meant
+      : mask ? ", or if that is meant, as in a mask, the candidate's is another mask or has other "
+               "numbers beside it: leave the tensor out (--skip)"
+             : "");
 }
 
 Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate,

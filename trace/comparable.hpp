@@ -57,8 +57,9 @@ Alike alike(const Trace& reference, const Run& of_reference, const Trace& candid
             const EqualBits& bits);
 
 // Throws Failure if a reference is not whole, or has a tensor that is not finite and may not be so.
-// `if_meant`: what else may be done about such a one.
+// `if_meant`: what else may be done about such a one. `is_left_out`: nobody looks at it.
 void refuse_broken(const Run& reference, const std::function<bool(const Finding&)>& may_be,
-                   const std::string& if_meant = "");
+                   const std::string& if_meant = "",
+                   const std::function<bool(const Finding&)>& is_left_out = {});
 
 }  // namespace plumb::trace

@@ -83,7 +83,8 @@ void Evidence::gather() {
         r, [&](const Finding& f) { return !select_(f.id) || is_a_mask(f, pairs) || given(f); },
         reference.manifest.settings.contains("sketch")
             ? ", or leave the tensor out (--skip): a tile that holds an infinity has no sketch"
-            : "");
+            : "",
+        [&](const Finding& f) { return is_of_file(f) ? select_.skips(f.id) : !select_(f.id); });
   }
   refuse_unknown_rules(options.rules);
   if (options.spreads != nullptr) refuse_other_run(*options.spreads, candidate.manifest);
@@ -101,8 +102,10 @@ void Evidence::gather() {
   if (candidate.messages && !asks("replay"))
     so_far.notes.push_back("the candidate's collectives are not judged: the rule replay does so");
   if (const auto& says = candidate.manifest.settings; says.contains("sketch")) {
-    so_far.notes.push_back("judged are sketches (" + says.at("sketch") +
-                           "), and not the tensors: what differs there may be equal here");
+    so_far.notes.push_back(
+        "judged are sketches (" + says.at("sketch") +
+        "), and not the tensors: what differs there may be equal here; collectives are not "
+        "kept, nor is what is said of how tensors are made");
   }
   for (const std::string& rule : options.rules) apply(rule);
   if (far_beyond_) doubt_updates_that_nobody_replayed();
@@ -235,9 +238,9 @@ void Evidence::say_which_shapes_differ() {
   }
   if (differ.empty()) return;
   so_far.notes.push_back(fmt::format(
-      "{} other dimensions than in the reference, and are compared number by number: {} is {}, there {}",
-      how_many(differ.size(), "tensor has", "tensors have"), differ.front(),
-      text_of(candidate.about.at(differ.front()).shape),
+      "{} other dimensions than in the reference, and {} compared number by number: {} is {}, there {}",
+      how_many(differ.size(), "tensor has", "tensors have"), differ.size() == 1 ? "is" : "are",
+      differ.front(), text_of(candidate.about.at(differ.front()).shape),
       text_of(reference.about.at(differ.front()).shape)));
 }
 

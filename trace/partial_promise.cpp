@@ -35,9 +35,10 @@ std::string why_left_out(const MadeBy& promised, const MadeBy* ran) {
     return "what " + promised.op + " makes depends on more than made_by says";
   }
   if (ran == nullptr) return "the candidate's producer does not say how it was made";
-  if (ran->op != promised.op || ran->inputs != promised.inputs || ran->output != promised.output) {
+  if (ran->op != promised.op)
     return "the two runs say otherwise how it was made, " + promised.op + " and " + ran->op;
-  }
+  if (ran->inputs != promised.inputs || ran->output != promised.output)
+    return "the two runs name other inputs or another output of its " + ran->op;
   return "";
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "bounds/check_call.hpp"
 #include "bounds/operation.hpp"
 #include "number/words.hpp"
 
@@ -169,10 +170,14 @@ void add_other_settings(const Abouts& reference, const Abouts& candidate, const 
     if (ran.op != promised.op || !merged.values.contains(id)) continue;
     const Operation& operation = *find_operation(ran.op);
     if (operation.traits.updates && ran.output + 1 < operation.schema.outputs.size()) continue;
-    for (const auto& [name, value] : ran.attributes) {
-      const auto other = promised.attributes.find(name);
+    // One that a run does not say has the schema's value.
+    const auto all_of_ran = check_attributes(operation, ran.attributes);
+    const auto all_promised = check_attributes(operation, promised.attributes);
+    if (!all_of_ran || !all_promised) continue;
+    for (const auto& [name, value] : *all_of_ran) {
+      const auto other = all_promised->find(name);
       // A program may keep it in FP32.
-      if (other == promised.attributes.end() ||
+      if (other == all_promised->end() ||
           static_cast<float>(other->second) == static_cast<float>(value))
         continue;
       findings.push_back({id, "structure", infinite,
@@ -180,6 +185,19 @@ void add_other_settings(const Abouts& reference, const Abouts& candidate, const 
                                       value, other->second)});
       break;
     }
+  }
+}
+
+void add_impossible_parts(const Trace& candidate, const Run& merged,
+                          std::vector<Finding>& findings) {
+  const std::size_t ranks = candidate.ranks.size();
+  for (const auto& [id, says] : candidate.about) {
+    if (!says.made_by || static_cast<std::size_t>(says.made_by->parts) <= ranks) continue;
+    if (!merged.values.contains(id)) continue;
+    findings.push_back(
+        {id, "structure", infinite,
+         fmt::format("has a sum of {} parts, as its producer says, and there {} {}",
+                     says.made_by->parts, ranks == 1 ? "is" : "are", how_many(ranks, "rank"))});
   }
 }
 
@@ -247,6 +265,7 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
   });
   add_not_finite(reference, candidate, merged, pairs, findings);
   add_other_settings(of_reference, candidate.about, merged, findings);
+  if (!candidate.graph) add_impossible_parts(candidate, merged, findings);
   std::set<std::string> leaves;
   const std::set<std::string> own_shape = shaped_by_layout(candidate);
   const char* or_lies =
@@ -263,6 +282,7 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
     }
   }
   const bool gradients = has_gradients(reference);
+  const bool sketch = candidate.manifest.settings.contains("sketch");
   for (const auto& [id, tensor] : merged.values) {
     const auto found = reference.values.find(id);
     if (found == reference.values.end()) continue;
@@ -271,7 +291,10 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
     if (!same_shape && own_shape.contains(id)) continue;  // replay holds it against the promise
     if (!same_shape) {
       findings.push_back({id, "structure", infinite,
-                          "is " + shape_of(tensor) + ", the reference's is " + shape_of(r)});
+                          "is " + shape_of(tensor) + ", the reference's is " + shape_of(r) +
+                              (sketch ? " (in tiles, which other dimensions cut otherwise: then "
+                                        "compare the traces themselves)"
+                                      : "")});
       findings.back().may_follow = !candidate.graph;
     } else if (!(r.format == tensor.format)) {
       findings.push_back({id, "structure", infinite,

@@ -89,6 +89,17 @@ class Read {
   std::map<std::string, std::vector<bool>> moved_;
 };
 
+// Of 8 bits and fewer the last is a sixteenth of a number or more, and of a scale that is a power of two
+// all of it: a factor, which nobody leaves unseen.
+bool has_last_bits(const Format& format) { return format.precision >= bf16.precision; }
+
+// From the smaller of two numbers to the next of their format.
+double spacing_between(double x, double y, const Format& format) {
+  const double low = std::min(std::abs(x), std::abs(y));
+  const double spacing = low == 0 ? 0 : std::ldexp(1.0, std::ilogb(low) - format.precision + 1);
+  return std::max(spacing, format.spacing_at_zero());
+}
+
 // A run that goes on from the reference's own state, as whole as it is, with every tensor that is judged.
 void refuse_another(std::size_t k, const Read& twins, const Run& reference, const Abouts& about,
                     const std::set<std::string>& ids) {
@@ -244,12 +255,10 @@ class Sorting {
     const Whole &r = reference_.values.at(id), &c = candidate_.values.at(id);
     if (r.size() != 1 || c.size() != 1) return false;
     const double x = *Reading(r)(0, 1), y = *Reading(c)(0, 1);
-    const double top = std::max(std::abs(x), std::abs(y));
-    if (!std::isfinite(top) || top == 0) return false;
+    if (!std::isfinite(x) || !std::isfinite(y)) return false;
     // A format that the numbers do not have is no measure of them.
     const Format& format = format_held(y, format_held(x, r.format));
-    const double last_bit = std::ldexp(1.0, std::ilogb(top) - format.precision + 1);
-    return std::abs(x - y) <= std::max(last_bit, format.spacing_at_zero());
+    return has_last_bits(format) && std::abs(x - y) <= spacing_between(x, y, format);
   }
   bool something_moves_before(const std::string& id) const {
     return std::ranges::any_of(reference_.values, [&](const auto& one) {
@@ -308,7 +317,7 @@ class Sorting {
   std::map<std::string, bool> judged_;  // with: does a twin move it?
 };
 
-// The last bit of its largest number.
+// The last bit of its largest number; 0 where its format has none.
 double last_bit(const Whole& x) {
   float largest = 0;
   Reading read(x);
@@ -318,7 +327,8 @@ double last_bit(const Whole& x) {
     return true;
   });
   if (!std::isfinite(largest)) return infinite;
-  return ulp(largest, format_held(largest, x.format));
+  const Format& format = format_held(largest, x.format);
+  return has_last_bits(format) ? ulp(largest, format) : 0;
 }
 
 // How far off (squared) what an optimizer made may be before twins no longer explain it: ten times as far
@@ -338,11 +348,13 @@ double squares_explained(const Read& twins, const Run& reference, const std::str
 
 }  // namespace
 
+bool is_of_candidate(const Trace& twin) {
+  const auto found = twin.manifest.may_differ.find("twin of");
+  return found != twin.manifest.may_differ.end() && found->second == "the candidate";
+}
+
 bool are_of_candidate(const std::vector<const Trace*>& twins) {
-  const auto says = [](const Trace* twin) {
-    const auto found = twin->manifest.may_differ.find("twin of");
-    return found != twin->manifest.may_differ.end() && found->second == "the candidate";
-  };
+  const auto says = [](const Trace* twin) { return is_of_candidate(*twin); };
   const auto n = static_cast<std::size_t>(std::ranges::count_if(twins, says));
   if (n == 0 || n == twins.size()) return n > 0;
   throw Failure(

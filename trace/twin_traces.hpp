@@ -52,7 +52,9 @@ struct GivenTwins {
   std::function<bool(const std::string&)> far_beyond;
 };
 
-// Do they say that they are runs of the candidate? Throws Failure where only some do.
+// Does it say that it is a run of the candidate?
+bool is_of_candidate(const Trace& twin);
+// Do they? Throws Failure where only some do.
 bool are_of_candidate(const std::vector<const Trace*>& twins);
 
 // Throws Failure, with the twin by number, on anything that is no twin of `reference`. `about`: what is said of

@@ -140,7 +140,7 @@ TEST_F(ForeignPairs, OtherDimensionsAreSaid) {
   with_shape("shape", {2, 3, 4});
   with_shape("turned", {3, 2, 4});
   const Said turned = plumb("check --rule flat " + at("shape") + " " + at("turned"));
-  EXPECT_NE(turned.out.find("1 tensor has other dimensions than in the reference, and are compared "
+  EXPECT_NE(turned.out.find("1 tensor has other dimensions than in the reference, and is compared "
                             "number by number: x is 3 x 2 x 4, there 2 x 3 x 4"),
             turned.out.npos)
       << turned.out;

@@ -152,6 +152,9 @@ TEST_F(Format2, FindsARankAReplicaAndAShardThatAreNotThere) {
   EXPECT_EQ(first(columns(by_placements),
                   [&] { fs::copy(rank_path(folder_, 3), rank_path(folder_, 4)); }),
             "rank_00004.safetensors: is there, and the manifest says that there are 4 ranks");
+  EXPECT_EQ(first(columns(by_placements),
+                  [&] { fs::copy(rank_path(folder_, 3), rank_path(folder_, 70)); }),
+            "rank_00070.safetensors: is there, and the manifest says that there are 4 ranks");
   ranks = columns(by_placements);
   ranks[1][0].says = {{"shape", shape}, {"partition_spec", {nullptr, "tp"}}};  // dp is named second
   ranks[3][0].says["role"] = "given";
@@ -162,6 +165,10 @@ TEST_F(Format2, FindsARankAReplicaAndAShardThatAreNotThere) {
                                       {"inputs", {"a", "w"}},
                                       {"attributes", {{"eps", rank < 3 ? 1e-5 : 1e-3}}}};
   }
+  EXPECT_EQ(first(ranks), "x: ranks 0 and 3 do not say the same of how it is made");
+  for (auto& rank : ranks) rank[0].says["made_by"]["attributes"]["eps"] = 1e-5;
+  EXPECT_EQ(first(ranks), "");
+  ranks[3][0].says["made_by"]["inputs"] = {"b", "w"};
   EXPECT_EQ(first(ranks), "x: ranks 0 and 3 do not say the same of how it is made");
   for (auto& rank : ranks) rank[0].says.erase("made_by");
   ranks[3][0].says = {
@@ -364,7 +371,8 @@ TEST_F(Format2, RefusesWhatIsWronglySaidOfATensor) {
   };
   of(block({3, 0}, {0, 0}, {2, 2}), "a block of 2 x 2 that lies outside of the whole (4 x 2)");
   of(block({0, 0}, {1, 0}, {2, 2}), "lies outside");
-  of(block({0}, {0}, {2}), "lies outside");
+  of(block({0}, {0}, {2}),
+     "a block of 2, which has not as many dimensions as the whole (4 x 2) and the shard (2 x 2)");
   of(block({-1, 0}, {0, 0}, {2, 2}), "offsets[0].global[0] is -1; expected a whole number from 0");
   of(block({8589934592, 0}, {0, 0}, {8589934592, 2}), "lies outside");
   of({{"part", 2}, {"parts", 2}}, "part 2 of 2, counted from 0");

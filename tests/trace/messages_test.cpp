@@ -325,6 +325,12 @@ TEST_F(Messages, OfRanksThatAreOutOfStepAreFound) {
             "messages/all_reduce 1 of ranks 0, 1: rank 1 gives rank 0 1 number, which takes 2");
 }
 
+TEST_F(Messages, NumbersOfACallOfWhichNothingIsSaidAreRefused) {
+  record(0, {});
+  write(1, "", {f32("0/got", {1}, {7})});
+  expect_refused("has numbers '0/got' of a call of which it says nothing");
+}
+
 TEST_F(Messages, GroupsStandAlone) {
   const Said own0 = sum("[0]", {5}, {5}), own1 = sum("[1]", {6}, {6}),
              both = sum("[0,1]", {1}, {2});

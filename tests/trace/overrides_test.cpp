@@ -97,6 +97,8 @@ TEST_F(Override, RulesThatCannotBeMeantAreRefused) {
   const auto renumber = [&](const json& how) {
     return json{good, {{"match", "^(\\w+)\\.(\\d+)"}, {"id", "\\2"}, {"renumber", how}}};
   };
+  refused({good, {{"match", "x"}, {"renumber", {{"group", 1}, {"axis", "pp"}, {"first", {0, 2}}}}}},
+          "renumbers 'x' and gives it no id");
   refused(renumber({{"group", 2}, {"axis", "dp"}, {"first", {0, 2}}}), "on an axis that the mesh");
   refused(renumber({{"group", 2}, {"axis", "pp"}, {"first", {0}}}), "another number of places");
   refused(renumber({{"group", 1}, {"axis", "pp"}, {"first", {0, 2}}}), "whose group is no number");

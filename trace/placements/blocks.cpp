@@ -70,6 +70,10 @@ std::string wrong_with(const NdPlacement& p) {
   for (const NdBlock& block : p.blocks) {
     if (inside(block.global, block.size, p.whole) && inside(block.local, block.size, p.shard))
       continue;
+    if (block.size.size() != p.whole.size() || block.size.size() != p.shard.size())
+      return "a block of " + text_of_extents(block.size) +
+             ", which has not as many dimensions as " + "the whole (" + text_of_extents(p.whole) +
+             ") and the shard (" + text_of_extents(p.shard) + ")";
     return "a block of " + text_of_extents(block.size) + " that lies outside of the whole (" +
            text_of_extents(p.whole) + ") or the shard (" + text_of_extents(p.shard) + ")";
   }

@@ -127,11 +127,9 @@ class Reader {
     const auto ranks = static_cast<std::size_t>(trace_.manifest.world_size);
     trace_.ranks.resize(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank) read_rank(rank);
-    if (fs::exists(folder_ / file_of(ranks), error)) {
-      unfit(file_of(ranks),
-            "is there, and the manifest says that there are " + how_many(ranks, "rank"));
-    }
+    look_for_more_files(ranks);
     overriding_.refuse_idle();
+    if (trace_.manifest.settings.contains("sketch")) overriding_.refuse_renaming();
     for (const auto& [id, claim] : claims_) look_for_holders(id, claim);
     if (has_messages(folder_, trace_.manifest.world_size)) {
       trace_.messages = std::make_shared<const std::vector<std::vector<Message>>>(
@@ -153,6 +151,24 @@ class Reader {
     Finding f{id, "structure", std::numeric_limits<double>::infinity(), what};
     if (rank) f.rank = static_cast<int>(*rank);
     trace_.unfit.push_back(std::move(f));
+  }
+
+  // In the order of their names: that of a folder is anyone's.
+  void look_for_more_files(std::size_t ranks) {
+    std::set<std::string> more;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      const std::string name = entry.path().filename().string();
+      for (const std::string kind : {"rank_", "messages_"}) {
+        if (!name.starts_with(kind) || !name.ends_with(".safetensors")) continue;
+        const std::string number = name.substr(kind.size(), name.find('.') - kind.size());
+        const bool digits =
+            number.size() == 5 && number.find_first_not_of("0123456789") == number.npos;
+        if (digits && std::stoul(number) >= ranks) more.insert(name);
+      }
+    }
+    for (const std::string& name : more) {
+      unfit(name, "is there, and the manifest says that there are " + how_many(ranks, "rank"));
+    }
   }
 
   void read_rank(std::size_t rank) {
@@ -250,10 +266,7 @@ class Reader {
     return held_by(rank, held, d.whole, *d.sharding, mesh_);
   }
 
-  static bool made_otherwise(const About& a, const About& b) {
-    if (!a.made_by || !b.made_by) return a.made_by.has_value() != b.made_by.has_value();
-    return a.made_by->op != b.made_by->op || a.made_by->attributes != b.made_by->attributes;
-  }
+  static bool made_otherwise(const About& a, const About& b) { return a.made_by != b.made_by; }
 
   void note_claim(Described d, std::size_t rank) {
     const std::string id(without_recompute(d.id));
@@ -265,6 +278,7 @@ class Reader {
     std::string what;
     if (d.sharding != first.sharding) what = "how it lies on the mesh";
     if (d.about.role != first.about.role) what = "its role";
+    if (d.whole != first.whole) what = "its dimensions";
     if (made_otherwise(d.about, first.about)) what = "how it is made";
     if (what.empty()) return;
     claim.conflict = "ranks " + std::to_string(claim.first) + " and " + std::to_string(rank) +

@@ -86,6 +86,10 @@ std::vector<Message> messages_of(const std::filesystem::path& step, int rank, in
   }
   if (all.size() != file->metadata().size())
     damaged(path, "has messages that are not numbered from 0 on");
+  for (const auto& [name, tensor] : file->tensors()) {
+    if (!file->metadata().contains(name.substr(0, name.find('/'))))
+      damaged(path, "has numbers '" + name + "' of a call of which it says nothing");
+  }
   return all;
 }
 

@@ -70,6 +70,9 @@ Overrides::Overrides(const std::filesystem::path& file) {
     if (rule.contains("id") && rule.contains("split")) {
       no_overrides(file, "gives '" + text + "' an id and splits it; give one to each part");
     }
+    if (rule.contains("renumber") && !rule.contains("id") && !rule.contains("split")) {
+      no_overrides(file, "renumbers '" + text + "' and gives it no id; give 'id' or 'split'");
+    }
     rules.all.push_back({text, Pattern(text, file.string() + " has a rule whose 'match'"), rule});
   }
   rules_ = std::make_shared<const Rules>(std::move(rules));
@@ -79,6 +82,17 @@ Overriding::Overriding(Overrides overrides) : overrides_(std::move(overrides)) {
   if (overrides_.empty()) return;
   for (const auto& rule : overrides_.rules_->all)
     used_.push_back(rule.rule.value("optional", false));
+}
+
+void Overriding::refuse_renaming() const {
+  if (overrides_.empty()) return;
+  for (const auto& [text, match, rule] : overrides_.rules_->all) {
+    if (!rule.contains("id") && !rule.contains("split")) continue;
+    no_overrides(overrides_.rules_->file,
+                 "gives '" + text +
+                     "' another id, and a sketch is drawn by the id that it was made "
+                     "under: have the program write that id, or compare the traces themselves");
+  }
 }
 
 std::string Overriding::renamed(std::size_t rule_number, std::string id, const std::string& name,

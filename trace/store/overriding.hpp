@@ -35,6 +35,8 @@ class Overriding {
                      const Mesh& mesh);
   // Throws Failure if a rule that has to match matched nothing so far.
   void refuse_idle() const;
+  // Throws Failure if a rule gives ids: a sketch is drawn by the id that it was made under.
+  void refuse_renaming() const;
 
  private:
   std::string rewritten(std::size_t rule, const std::string& name, const std::string& id) const;
