@@ -177,6 +177,22 @@ static std::size_t count_of_fp64(const Trace& reference, const Trace& candidate)
   return ids.size();
 }
 
+// Numbers of ranks' files that lie nowhere in any whole, as padding. Several tensors may be made of one.
+static std::size_t count_beside_wholes(const Trace& trace) {
+  std::size_t all = 0, lying = 0;
+  for (const RankRecord& rank : trace.ranks) {
+    std::map<std::uint64_t, std::size_t> sizes;  // by place in the file
+    for (const auto& [id, shard] : rank.shards) {
+      if (!shard.in_file) continue;
+      sizes[shard.in_file->numbers.place] = shard.in_file->rows * shard.in_file->cols;
+      for (const Piece& piece : shard.placement.pieces)
+        lying += piece.local.rows * piece.local.cols;
+    }
+    for (const auto& [place, size] : sizes) all += size;
+  }
+  return all > lying ? all - lying : 0;
+}
+
 void Evidence::look_at_structure() {
   const std::size_t n = count_of_fp64(reference, candidate);
   Alike seen = alike(reference, r, candidate, {equal_bits(), n > 0});
@@ -185,6 +201,11 @@ void Evidence::look_at_structure() {
   if (n > 0) {
     so_far.notes.push_back(how_many(n, "tensor is", "tensors are") +
                            " in FP64, and compared in FP32: smaller differences are not seen");
+  }
+  if (const std::size_t beside = count_beside_wholes(candidate); beside > 0) {
+    so_far.notes.push_back(how_many(beside, "number") +
+                           " of the candidate's files are not looked at: they lie nowhere in a "
+                           "whole, as padding does");
   }
   so_far.identical = seen.identical;
   ordered = seen.ordered;

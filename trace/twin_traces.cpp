@@ -331,19 +331,23 @@ double last_bit(const Whole& x) {
   return has_last_bits(format) ? ulp(largest, format) : 0;
 }
 
-// How far off (squared) what an optimizer made may be before twins no longer explain it: ten times as far
-// as the farthest, or as one last bit, which four twins may all lack. That accuses nobody. Where a twin does
-// not have it, twins say nothing.
-double squares_explained(const Read& twins, const Run& reference, const std::string& id) {
+// May twins explain how far off what an optimizer made is? As a whole, and its worst number, which a share
+// that begins a few places too late shows: ten times as far as the farthest, or as one last bit, which four
+// twins may all lack. That accuses nobody. Where a twin does not have it, twins say nothing.
+bool explained(const Difference& seen, const Read& twins, const Run& reference,
+               const std::string& id) {
   constexpr double far = 10;
   const Whole& r = reference.values.at(id);
-  double farthest = std::pow(last_bit(r), 2);
+  const double bit = last_bit(r);
+  double squares = bit * bit, largest = bit;
   for (const Run& twin : twins.runs()) {
     const auto found = twin.values.find(id);
-    if (found == twin.values.end() || !found->second.has_shape_of(r)) return infinite;
-    farthest = std::max(farthest, difference(found->second, r).squares);
+    if (found == twin.values.end() || !found->second.has_shape_of(r)) return true;
+    const Difference d = difference(found->second, r);
+    squares = std::max(squares, d.squares);
+    largest = std::max(largest, static_cast<double>(d.largest));
   }
-  return far * far * farthest;
+  return seen.squares <= far * far * squares && static_cast<double>(seen.largest) <= far * largest;
 }
 
 }  // namespace
@@ -389,7 +393,7 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ab
       of_candidate ? held_in_summands(reference) : std::set<std::string>();
   Sorting(about, sums, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
   out.far_beyond = [read, &of_reference, &pairs](const std::string& id) {
-    return !(pairs.at(id).difference.squares <= squares_explained(*read, of_reference, id));
+    return !explained(pairs.at(id).difference, *read, of_reference, id);
   };
   std::vector<Unjudged> updates(updated.size());
   by_hands(hands.threads, updated.size(), [&](std::size_t i) {

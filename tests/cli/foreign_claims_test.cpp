@@ -55,6 +55,34 @@ TEST_F(ForeignClaims, ScalesOfAnOptimizerAreNotExcusedByTheirLargest) {
   EXPECT_EQ(said.out.find("that the optimizer made"), said.out.npos) << said.out;
 }
 
+// A share that ends too early leaves few numbers behind, of which the size of all says nothing.
+TEST_F(ForeignClaims, WhatAnOptimizerMadeIsAsNearAsItsWorstNumber) {
+  const auto updated = [](unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> x(10000, 1);
+    for (float& v : x) v += seed == 0 ? 0 : 0.01F * normal(random);
+    return x;
+  };
+  const auto write = [](const std::string& name, unsigned seed, const std::vector<float>& x) {
+    const json says{{"order", 2}, {"phase", "optimizer"}, {"shape", {100, 100}}};
+    write_trace2(at(name), manifest2(1), {{a(seed), {f32("o", {100, 100}, x), says}}});
+  };
+  std::string twins = " --twins";
+  for (unsigned k = 0; k <= 4; ++k) {
+    write("step" + std::to_string(k), k, updated(k));
+    if (k > 0) twins += " " + at("step" + std::to_string(k));
+  }
+  std::vector<float> x = updated(9);
+  write("step-whole", 9, x);
+  x.back() = 0;
+  write("step-short", 9, x);
+  const std::string check = "check " + at("step0") + " ";
+  EXPECT_EQ(plumb(check + at("step-whole") + twins).code, 0);
+  const Said said = plumb(check + at("step-short") + twins);
+  EXPECT_EQ(said.code, 3) << said.out;
+}
+
 // With what more is said of the step.
 json step_with(const json& more) {
   json made_by{
@@ -147,6 +175,24 @@ TEST_F(ForeignClaims, TwinsOfTheCandidateAreRenamedAsItIs) {
   const Said said = plumb("check " + at("plain") + " " + at("renamed0") + " --placement " +
                           at("mine.json") + " --twins" + twins);
   EXPECT_EQ(said.code, 0) << said.out;
+}
+
+// A rank may hold more than it says where it lies.
+TEST_F(ForeignClaims, NumbersThatLieNowhereAreCounted) {
+  const auto of_rank = [](std::size_t rank, std::size_t rows) {
+    const json block{{"global", {3 * rank, 0}}, {"local", {0, 0}}, {"size", {3, 2}}};
+    const std::vector<float> numbers(2 * rows, 1);
+    return Told{f32("x", {rows, 2}, numbers),
+                {{"shape", {6, 2}}, {"offsets", json::array({block})}}};
+  };
+  write_trace2(at("bare"), manifest2(1), {{{f32("x", {6, 2}, std::vector<float>(12, 1))}}});
+  write_trace2(at("all"), manifest2(2), {{of_rank(0, 3)}, {of_rank(1, 3)}});
+  write_trace2(at("more"), manifest2(2), {{of_rank(0, 5)}, {of_rank(1, 3)}});
+  const std::string check = "check --rule flat " + at("bare") + " ";
+  EXPECT_NE(plumb(check + at("more"))
+                .out.find("note: 4 numbers of the candidate's files are not looked at"),
+            std::string::npos);
+  EXPECT_EQ(plumb(check + at("all")).out.find("not looked at"), std::string::npos);
 }
 
 // Replicas that disagree make no reference, but where nobody looks at them.
