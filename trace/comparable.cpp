@@ -89,9 +89,10 @@ void refuse_broken(const Run& reference, const std::function<bool(const Finding&
   distrust(
       *bad, "",
       !if_meant.empty() ? if_meant
-      : mask ? ", or if that is meant, as in a mask, the candidate's is another mask or has other "
-               "numbers beside it: leave the tensor out (--skip)"
-             : "");
+      : mask
+          ? ", or if that is meant, as in a mask, mend the candidate's if it is another mask; else "
+            "leave the tensor out (--skip)"
+          : "");
 }
 
 Alike alike(const Trace& reference, const Run& of_reference, const Trace& candidate,

@@ -84,7 +84,7 @@ void Evidence::gather() {
         reference.manifest.settings.contains("sketch")
             ? ", or leave the tensor out (--skip): a tile that holds an infinity has no sketch"
             : "",
-        [&](const Finding& f) { return is_of_file(f) ? select_.skips(f.id) : !select_(f.id); });
+        [&](const Finding& f) { return !looks_at(f); });
   }
   refuse_unknown_rules(options.rules);
   if (options.spreads != nullptr) refuse_other_run(*options.spreads, candidate.manifest);
@@ -112,13 +112,18 @@ void Evidence::gather() {
   replay_what_was_followed();
 }
 
-// --only chooses tensors. What is said of a rank's file or of a collective is left out by --skip alone,
-// and counted: no tensor's line is missing for it.
+static bool is_of_tensor(const Finding& f) { return !is_of_file(f) && !is_message(f.id); }
+
+// --only chooses tensors. What is said of a rank's file or of a collective is left out by --skip alone.
+bool Evidence::looks_at(const Finding& f) const {
+  return is_of_tensor(f) ? select_(f.id) : !select_.skips(f.id);
+}
+
+// What is left out and of no tensor is counted: no tensor's line is missing for it.
 void Evidence::tell(Finding f) {
-  const bool of_tensor = !is_of_file(f) && !is_message(f.id);
-  if (of_tensor ? select_(f.id) : !select_.skips(f.id)) {
+  if (looks_at(f)) {
     so_far.findings.push_back(std::move(f));
-  } else if (!of_tensor) {
+  } else if (!is_of_tensor(f)) {
     ++so_far.skipped;
   }
 }
@@ -179,18 +184,21 @@ static std::size_t count_of_fp64(const Trace& reference, const Trace& candidate)
 
 // Numbers of ranks' files that lie nowhere in any whole, as padding. Several tensors may be made of one.
 static std::size_t count_beside_wholes(const Trace& trace) {
-  std::size_t all = 0, lying = 0;
+  std::size_t beside = 0;
   for (const RankRecord& rank : trace.ranks) {
-    std::map<std::uint64_t, std::size_t> sizes;  // by place in the file
+    std::map<std::uint64_t, std::pair<std::size_t, std::size_t>>
+        of_place;  // numbers; of these, lying
     for (const auto& [id, shard] : rank.shards) {
       if (!shard.in_file) continue;
-      sizes[shard.in_file->numbers.place] = shard.in_file->rows * shard.in_file->cols;
+      auto& [all, lying] = of_place[shard.in_file->numbers.place];
+      all = shard.in_file->rows * shard.in_file->cols;
       for (const Piece& piece : shard.placement.pieces)
         lying += piece.local.rows * piece.local.cols;
     }
-    for (const auto& [place, size] : sizes) all += size;
+    for (const auto& [place, numbers] : of_place)
+      beside += numbers.first - std::min(numbers.first, numbers.second);
   }
-  return all > lying ? all - lying : 0;
+  return beside;
 }
 
 void Evidence::look_at_structure() {

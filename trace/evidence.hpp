@@ -72,6 +72,7 @@ class Evidence {
  private:
   void gather();
   bool equal_bits() const;
+  bool looks_at(const Finding& f) const;
   void tell(Finding f);
   std::set<std::string> of_unknown_order() const;
   void say_how_twins_multiply();

@@ -185,9 +185,16 @@ TEST_F(ForeignClaims, NumbersThatLieNowhereAreCounted) {
     return Told{f32("x", {rows, 2}, numbers),
                 {{"shape", {6, 2}}, {"offsets", json::array({block})}}};
   };
-  write_trace2(at("bare"), manifest2(1), {{{f32("x", {6, 2}, std::vector<float>(12, 1))}}});
+  write_trace2(at("bare"), manifest2(1),
+               {{{f32("x", {6, 2}, std::vector<float>(12, 1))}, {f32("z", {4}, {1, 1, 1, 1})}}});
   write_trace2(at("all"), manifest2(2), {{of_rank(0, 3)}, {of_rank(1, 3)}});
-  write_trace2(at("more"), manifest2(2), {{of_rank(0, 5)}, {of_rank(1, 3)}});
+  // What lies twice makes up for nothing.
+  const auto half = [](std::size_t first) {
+    return json{{"global", {first}}, {"local", {0}}, {"size", {2}}};
+  };
+  const Told twice{f32("z", {2}, {1, 1}),
+                   {{"shape", {4}}, {"offsets", json::array({half(0), half(2)})}}};
+  write_trace2(at("more"), manifest2(2), {{of_rank(0, 5), twice}, {of_rank(1, 3)}});
   const std::string check = "check --rule flat " + at("bare") + " ";
   EXPECT_NE(plumb(check + at("more"))
                 .out.find("note: 4 numbers of the candidate's files are not looked at"),

@@ -180,6 +180,16 @@ TEST_F(Format2, FindsARankAReplicaAndAShardThatAreNotThere) {
   EXPECT_TRUE(first(ranks).starts_with("x: rank ")) << first(ranks);
 }
 
+// The same numbers of rows and columns, in other dimensions.
+TEST_F(Format2, FindsRanksThatSayOtherDimensions) {
+  const auto of_shape = [](const std::vector<std::size_t>& whole) {
+    return Told{f32("x", whole, std::vector<float>(8, 1)), {{"shape", whole}}};
+  };
+  const Merged merged = merge(read(manifest2(2), {{of_shape({1, 4, 2})}, {of_shape({2, 2, 2})}}));
+  ASSERT_EQ(merged.findings.size(), 1U);
+  EXPECT_EQ(merged.findings.front().detail, "ranks 0 and 1 do not say the same of its dimensions");
+}
+
 // Of five rows on four ranks the last has none: it need not say so.
 TEST_F(Format2, ARankThatIsGivenNothingOwesNothing) {
   const json says = {{"shape", {5, 1}},

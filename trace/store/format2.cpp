@@ -266,8 +266,6 @@ class Reader {
     return held_by(rank, held, d.whole, *d.sharding, mesh_);
   }
 
-  static bool made_otherwise(const About& a, const About& b) { return a.made_by != b.made_by; }
-
   void note_claim(Described d, std::size_t rank) {
     const std::string id(without_recompute(d.id));
     trace_.about.emplace(d.id, d.about);
@@ -279,7 +277,7 @@ class Reader {
     if (d.sharding != first.sharding) what = "how it lies on the mesh";
     if (d.about.role != first.about.role) what = "its role";
     if (d.whole != first.whole) what = "its dimensions";
-    if (made_otherwise(d.about, first.about)) what = "how it is made";
+    if (d.about.made_by != first.about.made_by) what = "how it is made";
     if (what.empty()) return;
     claim.conflict = "ranks " + std::to_string(claim.first) + " and " + std::to_string(rank) +
                      " do not say the same of " + what;
