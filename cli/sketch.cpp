@@ -24,6 +24,11 @@ Tile tile_from(const std::string& text) {
   throw Failure("--tile is ROWSxCOLUMNS, powers of two, as 16x16, and not '" + text + "'");
 }
 
+std::size_t explained(const Abouts& all) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(all, [](const auto& one) { return one.second.made_by.has_value(); }));
+}
+
 double megabytes(const Trace& trace, bool as_stored) {
   double bytes = 0;
   for (const RankRecord& rank : trace.ranks) {
@@ -58,7 +63,8 @@ void add_sketch(CLI::App& app, Verb& chosen) {
       ->capture_default_str();
   verb->footer(
       "Sketch the reference, the candidate and the twins alike, and give them to plumb check: twins\n"
-      "are the tolerance of sketches, too. Replay needs the traces themselves.");
+      "are the tolerance of sketches, too. Vectors are kept, so that their updates are replayed; all\n"
+      "other replay needs the traces themselves.");
   verb->callback([&chosen] {
     chosen = [] {
       options.most = tile_from(tile);
@@ -72,12 +78,12 @@ void add_sketch(CLI::App& app, Verb& chosen) {
       fmt::print("{} in {}: {:.3g} MB of {:.3g}\n", how_many(small.about.size(), "tensor"), out,
                  megabytes(small, false), megabytes(whole.trace, true));
       if (whole.trace.messages) fmt::print("left out: its collectives\n");
-      const auto made = std::ranges::count_if(
-          whole.trace.about, [](const auto& one) { return one.second.made_by.has_value(); });
-      if (made > 0) {
+      const Abouts before = whole.trace.graph ? said_by(*whole.trace.graph) : whole.trace.about;
+      const std::size_t left_out = explained(before) - explained(small.about);
+      if (left_out > 0) {
         fmt::print(
-            "left out: how {} made, so that settings as a rate of learning are not compared\n",
-            how_many(static_cast<std::size_t>(made), "tensor is", "tensors are"));
+            "left out: how {} made, so that their settings, as a rate of learning, are not compared\n",
+            how_many(left_out, "tensor is", "tensors are"));
       }
       return 0;
     };

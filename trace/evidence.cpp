@@ -105,7 +105,7 @@ void Evidence::gather() {
     so_far.notes.push_back(
         "judged are sketches (" + says.at("sketch") +
         "), and not the tensors: what differs there may be equal here; collectives are not "
-        "kept, nor is what is said of how tensors are made");
+        "kept, nor is how tensors are made that have tiles, or come from such");
   }
   for (const std::string& rule : options.rules) apply(rule);
   if (far_beyond_) doubt_updates_that_nobody_replayed();

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "number/outcome.hpp"
 #include "number/philox.hpp"
@@ -41,8 +42,6 @@ class Tiles {
         tile_(tile_of(shape, options)),
         of_row_(drawn(options.seed, id + " rows", whole.rows)),
         of_column_(drawn(options.seed, id + " columns", whole.cols)) {}
-
-  bool keep() const { return tile_ == Tile{1, 1}; }
 
   Shard of(const Shard& shard) const {
     const Tensor x = shard.tensor();
@@ -109,6 +108,15 @@ class Tiles {
   std::vector<double> of_row_, of_column_;
 };
 
+// No operation makes tiles of tiles. What is kept whole, and is made from such, is made as before.
+void forget_how_tiles_were_made(const std::set<std::string>& tiled, Abouts& all) {
+  const auto is_tiled = [&](const std::string& id) { return tiled.contains(id); };
+  for (auto& [id, about] : all) {
+    if (about.made_by && (is_tiled(id) || std::ranges::any_of(about.made_by->inputs, is_tiled)))
+      about.made_by.reset();
+  }
+}
+
 }  // namespace
 
 Tile tile_of(const std::vector<std::size_t>& shape, const SketchOptions& options) {
@@ -128,27 +136,31 @@ Trace sketched(const Trace& trace, const SketchOptions& options) {
       fmt::format("tiles of {} x {} in {} parts, seed {}", options.most.rows, options.most.columns,
                   options.shards, options.seed);
   if (trace.graph) out.about = said_by(*trace.graph);
-  for (auto& [id, about] : out.about) about.made_by.reset();
   struct Work {
     const std::string* id;
     const Shard* from;
     Shard* to;
+    std::vector<std::size_t> shape;
+    bool keep;
   };
   std::vector<Work> all;
+  std::set<std::string> tiled;
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
-    for (const auto& [id, shard] : trace.ranks[rank].shards)
-      all.push_back({&id, &shard, &out.ranks[rank].shards[id]});
+    for (const auto& [id, shard] : trace.ranks[rank].shards) {
+      const auto found = out.about.find(id);
+      const About about = found == out.about.end() ? About() : found->second;
+      const Placement& whole = shard.placement;
+      const auto shape = about.shape.empty() ? std::vector{whole.rows, whole.cols} : about.shape;
+      const bool keep = about.role == Role::decision || tile_of(shape, options) == Tile{1, 1};
+      all.push_back({&id, &shard, &out.ranks[rank].shards[id], shape, keep});
+      if (!keep) tiled.insert(id);
+    }
   }
+  forget_how_tiles_were_made(tiled, out.about);
   by_hands(options.threads, all.size(), [&](std::size_t i) {
-    const auto& [id, from, to] = all[i];
-    const auto found = out.about.find(*id);
-    const About about = found == out.about.end() ? About() : found->second;
-    const Placement& whole = from->placement;
-    const auto shape = about.shape.empty() ? std::vector{whole.rows, whole.cols} : about.shape;
-    const Tiles tiles(*id, shape, whole, options);
-    *to = about.role == Role::decision || tiles.keep()
-              ? Shard{from->placement, from->tensor(), from->format}
-              : tiles.of(*from);
+    const auto& [id, from, to, shape, keep] = all[i];
+    *to = keep ? Shard{from->placement, from->tensor(), from->format}
+               : Tiles(*id, shape, from->placement, options).of(*from);
   });
   return out;
 }

@@ -9,9 +9,12 @@
 //
 // A shard's tiles are sketched where the shard is, so that tiles must not cross shards. A tensor's last
 // dimension is its columns. Where that and the one before can be cut into as many equal parts as asked
-// (64), a tile is a power of two that divides a part; else one number. Vectors, small tensors and choices are kept. What a
-// sketch does not hold is left out: how tensors were made, and messages. A tile is said to be of its
+// (64), a tile is a power of two that divides a part; else one number. A tile is said to be of its
 // tensor's format, whose numbers it is none of: what one flip of that may be is an ulp there.
+//
+// Vectors, small tensors and choices are kept. How one was made is kept where it is made of such alone,
+// so that updates of vectors are replayed and their settings compared. All else is left out: how other
+// tensors were made, and messages.
 //
 // ERRORS   sums are FP64, in the order of rows, and rounded to FP32 once
 // REFUSES  a trace whose ranks lack what they should hold, for a sketch could not say it; shards that

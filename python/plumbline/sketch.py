@@ -31,7 +31,7 @@ class Sketch:
             raise ValueError(f"PLUMB_SKETCH={asked} is no tile; say ROWSxCOLUMNS, powers of two, as 16x16, and behind a comma "
                              "into how many parts a dimension may be cut, as 16x16,8")
         self.rows, self.columns, self.shards = numbers
-        self.left_out = set()
+        self.left_out, self.tiled = set(), set()
 
     def __str__(self):
         return f"tiles of {self.rows} x {self.columns} in {self.shards} parts, seed 1"
@@ -45,6 +45,7 @@ class Sketch:
                 len(shape) - 1: _along(shape[-1], self.shards, self.columns)}
         if set(tile.values()) == {1}:
             return x, shape, placements
+        self.tiled.add(name)
         if offsets is not None:
             self.left_out.add(name)
             return None
@@ -75,6 +76,12 @@ class Sketch:
         sums = (total * 2.0 ** -6).float()
         sums[~torch.isfinite(sums)] = math.nan  # an infinity would be equal to another, whatever the tile holds beside it
         return (sums.reshape(held), [n // tile.get(dim, 1) for dim, n in enumerate(shape)], small)
+
+    def forget_how_tiles_were_made(self, taken):
+        """No operation makes tiles of tiles. What is kept whole, and is made from such, is made as before."""
+        for name, (_, _, says) in taken.items():
+            if name in self.tiled or self.tiled.intersection(says.get("made_by", {"inputs": []})["inputs"]):
+                says.pop("made_by", None)
 
     def said(self):
         """Of what could not be sketched."""

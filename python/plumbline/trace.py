@@ -1148,7 +1148,7 @@ class _Run:
             if dealt:  # this rank's loss is a mean over its own share
                 x /= math.prod(self.mesh[axis] for axis in self.batch)
             if self.tiles is not None:
-                made_by, small = None, self.tiles.of(name, x, shape, placements, self.mesh, self.at_axis, offsets)
+                small = self.tiles.of(name, x, shape, placements, self.mesh, self.at_axis, offsets)
                 if small is None:
                     return
                 held, own = dtype, x
@@ -1316,8 +1316,10 @@ class _Run:
         if self.untold:
             _say(f"{len(self.untold)} shares of a distributed optimizer are not taken, first {min(self.untold)}: blocks of rows "
                  "and columns cannot say how they lie")
-        if self.tiles is not None and self.tiles.left_out:
-            _say(self.tiles.said())
+        if self.tiles is not None:
+            self.tiles.forget_how_tiles_were_made(self.taken)
+            if self.tiles.left_out:
+                _say(self.tiles.said())
         if self.rank == 0:
             _say(f"{len(self.taken)} tensors of step {self.at} go to {folder}, {size / 1e6:.1f} MB of this rank"
                  + (f" and about {self.ranks} times that of all" if self.ranks > 1 else ""))

@@ -30,7 +30,7 @@ def model():
 
 def traced(folder, sketch="0", dtype=torch.float32):
     of = model().to(dtype)
-    optimizer = torch.optim.SGD(of.parameters(), 0.1, momentum=0.9)
+    optimizer = torch.optim.AdamW(of.parameters(), 0.1)
     with mock.patch.dict(os.environ, PLUMB_TRACE="1", PLUMB_SKETCH=sketch), contextlib.redirect_stderr(io.StringIO()):
         plumb.start(of, folder, layout={"dp": 1})
         with plumb.step(optimizer):
@@ -50,14 +50,18 @@ class Tiles(unittest.TestCase):
             subprocess.run([PLUMB, "sketch", whole, "-o", folder + "/made", "--tile", "8x4", "--shards", "4"], check=True,
                            stdout=subprocess.DEVNULL)
             mine, says = read(small)
-            made, _ = read(folder + "/made")
+            made, told = read(folder + "/made")
             self.assertEqual(sorted(mine), sorted(made))
             for name, x in mine.items():
                 self.assertTrue(torch.equal(x.reshape(-1).float(), made[name].reshape(-1).float()), name)
             self.assertEqual(list(mine["m0/0/out"].shape), [4, 4, 32])  # from 32 x 128
             self.assertEqual(says["m0/0/out"]["shape"], [4, 4, 32])
             self.assertEqual(says["m0/0/out"].get("format"), "bf16" if dtype == torch.bfloat16 else None)
-            self.assertFalse([name for name in says if "made_by" in says[name]])
+            how = {name: x["made_by"] for name, x in says.items() if "made_by" in x}
+            self.assertEqual({name: {"output": 0, **x} for name, x in how.items()},
+                             {name: {"output": 0, **x["made_by"]} for name, x in told.items() if "made_by" in x})
+            self.assertEqual(sorted(how), sorted(f"{of}/{made}" for of in ("0.bias", "1.bias", "1.weight", "2.bias", "3.bias")
+                                                 for made in ("exp_avg", "exp_avg_sq", "param") if f"{of}/grad" in mine))
             said = subprocess.run([PLUMB, "check", folder + "/made", small, "--rule", "flat"], capture_output=True, text=True)
             self.assertIn(said.returncode, (0, 3), said.stdout + said.stderr)
 

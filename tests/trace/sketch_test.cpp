@@ -180,6 +180,22 @@ TEST(Sketch, KeepsVectorsSmallTensorsAndChoices) {
   EXPECT_EQ(sketch_of(trace).values, drawn(1).values);
 }
 
+// No operation makes tiles of tiles.
+TEST(Sketch, KeepsHowATensorIsMadeThatIsKeptAndMadeOfSuchAlone) {
+  const Tensor large = drawn(1), small = drawn(2, 1, 1);
+  Trace trace = whole_of(large);
+  for (const char* id : {"small", "of_small", "of_large"})
+    trace.ranks[0].shards[id] = of_blocks(small, {{0, 0, 1, 1}});
+  trace.ranks[0].shards["tiles"] = trace.ranks[0].shards["x"];
+  trace.about["of_small"].made_by = {"cast", {"small", "not traced"}};
+  trace.about["of_large"].made_by = {"add", {"small", "x"}};
+  trace.about["tiles"].made_by = {"add", {"small"}};
+  const Abouts kept = sketched(trace, small_tiles()).about;
+  EXPECT_EQ(kept.at("of_small").made_by, trace.about.at("of_small").made_by);
+  EXPECT_FALSE(kept.at("of_large").made_by);
+  EXPECT_FALSE(kept.at("tiles").made_by);
+}
+
 std::string why_not(const Trace& trace) {
   try {
     sketched(trace, small_tiles());
