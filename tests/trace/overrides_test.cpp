@@ -147,6 +147,8 @@ TEST_F(Override, WeightsThatLieFusedAreTakenApart) {
   is("0.up", {24, 25, 26, 27});
   EXPECT_EQ(trace.about.at("0.k").shape, (std::vector<std::size_t>{2, 2}));
   EXPECT_EQ(trace.about.at("0.k").own_name, "l.0.qkv");
+  refused({qkv, fc1, {{"match", "qkv"}, {"id", "x"}}}, "splits 'l.0.qkv' by one rule, and 'qkv'");
+  refused({qkv, fc1, qkv}, "splits 'l.0.qkv' by one rule");
   json wrong = qkv;
   wrong["split"]["parts"][0]["size"] = 3;
   refused({wrong, fc1}, "no parts of a dimension 0 that repeat after 5, in a whole of 12 x 2");

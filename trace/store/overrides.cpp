@@ -143,6 +143,10 @@ Overridden Overriding::applied(const std::string& name, json said, std::size_t r
     const std::string id = by_id ? says.at("id").get<std::string>() : name;
     if (!rule.match.matches(name) && !rule.match.matches(id)) continue;
     used_[number] = true;
+    if (!out.parts.empty() && (rule.rule.contains("id") || rule.rule.contains("split"))) {
+      no_overrides(overrides_.rules_->file, "splits '" + name + "' by one rule, and '" + rule.text +
+                                                "' names it again; match it in one of them only");
+    }
     out.by = overrides_.rules_->file;
     if (rule.rule.contains("says")) put_over(rule.rule.at("says"), says);
     const std::string& matched = rule.match.matches(name) ? name : id;
@@ -150,7 +154,6 @@ Overridden Overriding::applied(const std::string& name, json said, std::size_t r
       says["id"] = renamed(number, rule.rule.at("id").get<std::string>(), matched, rank, mesh);
     }
     if (!rule.rule.contains("split")) continue;
-    out.parts.clear();
     std::size_t period = 0;
     const json& split = rule.rule.at("split");
     for (const json& part : split.at("parts")) {
