@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t at_once = 4096;     // numbers of each piece that are held
 constexpr std::size_t most_guessed = 16;  // ranks
 
-using Terms = std::vector<std::vector<double>>;  // by rank, by element
+template <class T>
+using TermsOf = std::vector<std::vector<T>>;  // by rank, by element
+using Terms = TermsOf<double>;
 
 bool adds(const Message& m) { return m.reduce == "sum" || m.reduce == "avg"; }
 
@@ -152,10 +154,21 @@ Finding told(const Made& made, const Wrong& wrong, std::string looks_like) {
   return f;
 }
 
-// f(first number, so many), of a piece.
-template <class F>
-void by_pieces(std::size_t size, const F& f) {
-  for (std::size_t at = 0; at < size; at += at_once) f(at, std::min(at_once, size - at));
+// look(terms, which of their elements, its place in the piece, what came out), a few thousand at a time.
+template <class T, class F>
+void by_numbers(const Made& made, const F& look) {
+  std::vector<T> y;
+  TermsOf<T> x(made.from.size());
+  for (std::size_t at = 0; at < made.out.size; at += at_once) {
+    const std::size_t n = std::min(at_once, made.out.size - at);
+    y.resize(n);
+    made.out.read(at, y);
+    for (std::size_t by = 0; by < x.size(); ++by) {
+      x[by].resize(n);
+      made.from[by].read(at, x[by]);
+    }
+    for (std::size_t e = 0; e < n; ++e) look(x, e, at + e, y[e]);
+  }
 }
 
 class PartJudge {
@@ -167,17 +180,7 @@ class PartJudge {
         guesses_(made) {}
 
   PartJudged run() {
-    std::vector<double> y;
-    Terms x(made_.from.size());
-    by_pieces(made_.out.size, [&](std::size_t at, std::size_t n) {
-      y.resize(n);
-      made_.out.read(at, y);
-      for (std::size_t by = 0; by < x.size(); ++by) {
-        x[by].resize(n);
-        made_.from[by].read(at, x[by]);
-      }
-      for (std::size_t e = 0; e < n; ++e) look(x, e, at + e, y[e]);
-    });
+    by_numbers<double>(made_, [this](const auto&... number) { look(number...); });
     if (wrong_ > 0) out_.finding = found();
     return std::move(out_);
   }
@@ -252,24 +255,13 @@ class WholeJudge {
         is_signed_(stored_ < Stored::u8) {}
 
   PartJudged run() {
-    std::vector<std::uint64_t> y;
-    std::vector<std::vector<std::uint64_t>> x(made_.from.size());
-    by_pieces(made_.out.size, [&](std::size_t at, std::size_t n) {
-      y.resize(n);
-      made_.out.read_whole(at, y);
-      for (std::size_t by = 0; by < x.size(); ++by) {
-        x[by].resize(n);
-        made_.from[by].read_whole(at, x[by]);
-      }
-      for (std::size_t e = 0; e < n; ++e) look(x, e, at + e, y[e]);
-    });
+    by_numbers<std::uint64_t>(made_, [this](const auto&... number) { look(number...); });
     if (wrong_.many == 0) return {};
     return {infinite, told(made_, wrong_, "")};
   }
 
  private:
-  void look(const std::vector<std::vector<std::uint64_t>>& x, std::size_t e, std::size_t place,
-            std::uint64_t y) {
+  void look(const TermsOf<std::uint64_t>& x, std::size_t e, std::size_t place, std::uint64_t y) {
     std::uint64_t all = as_it_counts(x[0][e]);
     for (std::size_t by = 1; by < x.size(); ++by) all = joined(all, as_it_counts(x[by][e]));
     if (reduce_ == "avg" ? is_average(all, y, x.size()) : as_it_counts(y) == all) return;

@@ -26,7 +26,8 @@ struct Part {
   void read(std::size_t at, std::span<double> into) const {
     of->file->read(*tensor, first + at, into, true);
   }
-  void read_whole(std::size_t at, std::span<std::uint64_t> into) const {
+  // Whole numbers, as they are.
+  void read(std::size_t at, std::span<std::uint64_t> into) const {
     of->file->read_whole(*tensor, first + at, into);
   }
 };

@@ -117,11 +117,11 @@ std::string why_inconclusive(const Verdict& v) {
   }
   if (v.unexplained > 0) {
     const bool another = !v.earliest.empty() && v.earliest != v.farthest.first;
-    return fmt::format("{} by {}{:.2g} of {} size ({}{}), and nothing says whether by rounding",
-                       how_many(v.unexplained, "tensor differs", "tensors differ"),
-                       v.unexplained == 1 ? "" : "up to ", v.farthest.second,
-                       v.unexplained == 1 ? "its" : "their", v.farthest.first,
-                       another ? "; the first is " + v.earliest : "");
+    return fmt::format(
+        "{} by {}{:.2g} of {} size ({}{}), and no rule tells whether by rounding or by a bug",
+        how_many(v.unexplained, "tensor differs", "tensors differ"),
+        v.unexplained == 1 ? "" : "up to ", v.farthest.second, v.unexplained == 1 ? "its" : "their",
+        v.farthest.first, another ? "; the first is " + v.earliest : "");
   }
   return "nothing that was judged could have failed";
 }
