@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "cli/colour.hpp"
@@ -62,6 +63,18 @@ Replayed by_word(const Loaded& c, const std::string& name, const ReplayOptions& 
     }
   }
   return seen;
+}
+
+// Infinities may be a mask's, or made of one: only a promise or a reference would tell.
+void add_not_finite(const std::vector<Finding>& not_finite, Replayed& seen,
+                    std::vector<Finding>& damage) {
+  for (const Finding& f : not_finite) {
+    if (!std::isinf(f.value.value_or(0))) {
+      damage.push_back(f);
+    } else if (!seen.ratios.contains(f.id)) {
+      seen.not_judged.push_back({f.id, "holds infinities, as a mask does; a reference would tell"});
+    }
+  }
 }
 
 struct Counts {
@@ -154,7 +167,9 @@ void add_replay(CLI::App& app, Verb& chosen) {
           c.trace.graph ? by_promise(c, candidate, options) : by_word(c, candidate, options);
       std::vector<Finding> damage =
           c.merged.findings;  // before the rest: what follows may be made of it
-      if (!c.trace.graph || !left_out(*c.trace.graph, Run(c.merged).values)) {
+      if (!c.trace.graph) {
+        add_not_finite(c.merged.not_finite, seen, damage);
+      } else if (!left_out(*c.trace.graph, Run(c.merged).values)) {
         damage.insert(damage.end(), c.merged.not_finite.begin(), c.merged.not_finite.end());
       }
       seen.findings.insert(seen.findings.begin(), damage.begin(), damage.end());

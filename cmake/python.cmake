@@ -36,6 +36,7 @@ torch_test(checkpoint ${PROJECT_SOURCE_DIR}/tests/python/checkpoint_test.py $<TA
 torch_test(own_functions ${PROJECT_SOURCE_DIR}/tests/python/own_functions_test.py)
 torch_test(messages ${PROJECT_SOURCE_DIR}/tests/python/messages_test.py $<TARGET_FILE:plumb>)
 torch_test(generator ${PROJECT_SOURCE_DIR}/tests/python/generator_test.py $<TARGET_FILE:plumb>)
+torch_test(odd_steps ${PROJECT_SOURCE_DIR}/tests/python/odd_steps_test.py)
 torch_test(sketch ${PROJECT_SOURCE_DIR}/tests/python/sketch_test.py $<TARGET_FILE:plumb>)
 torch_test(distributed_optimizer ${PROJECT_SOURCE_DIR}/tests/python/distributed_optimizer_test.py)
 torch_test(dither ${PROJECT_SOURCE_DIR}/tests/python/dither_test.py)

@@ -111,6 +111,7 @@ struct Verdict {
   std::size_t flips = 0;  // rare roundings in which twins followed it: trace/boundaries.hpp
   bool could_fail = false;
   bool beside = false;        // given twins lie beside the reference, so that they excuse nothing
+  bool apart = false;         // a given twin stands apart from others, who would find something
   bool identical = false;     // one layout and equal bits: as a trace and itself
   bool looked_again = false;  // something stood out by twins alone
   std::vector<std::string> notes;  // what a reader should know of the two traces
@@ -124,10 +125,10 @@ struct Verdict {
     return static_cast<std::size_t>(std::ranges::count(lines, true, &Line::judged));
   }
   // 0 all inside, 1 a finding, 3 nothing that was judged could have failed, nothing settles what one
-  // row shows, nothing explains where differences begin, or twins lie beside the reference.
+  // row shows, nothing explains where differences begin, twins lie beside the reference, or one apart.
   int exit_code() const {
     if (!findings.empty()) return 1;
-    const bool known = could_fail && !identical && !beside;
+    const bool known = could_fail && !identical && !beside && !apart;
     return known && unsettled.empty() && unexplained == 0 ? 0 : 3;
   }
 };

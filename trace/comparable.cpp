@@ -40,7 +40,9 @@ void differ(const std::string& what, const std::string& a, const std::string& ot
 [[noreturn]] void distrust(const Finding& f, const std::string& what,
                            const std::string& otherwise = "") {
   throw Failure("in the reference '" + f.id + "' " + what + f.detail +
-                "; the reference cannot be trusted, make it again" + otherwise);
+                "; the reference cannot be trusted, make it again (of a step that a loss scaler "
+                "skips: trace a later one)" +
+                otherwise);
 }
 
 }  // namespace

@@ -279,7 +279,13 @@ void Evidence::hold_against_the_better() {
   so_far.accuracies = accuracies(
       Run(*options.better), r, c,
       [&](const auto& id) { return judgeable(id) && !order.decides(id); }, options.hands);
-  so_far.notes.push_back(summary(so_far.accuracies));
+  const bool is_reference = std::ranges::all_of(
+      so_far.accuracies, [](const auto& one) { return one.second.reference == 0; });
+  so_far.notes.push_back(
+      is_reference
+          ? "the better run is the reference, bit by bit, and says nothing of errors; give one "
+            "that computed the same in more digits"
+          : summary(so_far.accuracies));
   const auto lacks = std::ranges::count_if(c.values, [&](const auto& v) {
     return judgeable(v.first) && !order.decides(v.first) && !so_far.accuracies.contains(v.first);
   });
@@ -352,7 +358,8 @@ Drawn Evidence::draw(int twins) const {
 void Evidence::apply_given_twins() {
   const Pattern exact(options.exact, "--exact");
   const auto is_exact = [&](const auto& one) { return exact.matches(one.first); };
-  if (!exact.empty() && std::ranges::none_of(c.values, is_exact))
+  if (!exact.empty() && std::ranges::none_of(c.values, is_exact) &&
+      std::ranges::none_of(candidate.about, is_exact))
     throw Failure("--exact '" + options.exact +
                   "' matches no tensor; list ids with: plumb inspect TRACE");
   const bool around_candidate = are_of_candidate(options.given);

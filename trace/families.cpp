@@ -61,20 +61,27 @@ bool in_a_family(const Null& null) { return null.how == Case::live || null.how =
 
 // What the twins show of a family, each judged by the others.
 struct Shown {
-  std::vector<double> t;        // of all tests
-  std::vector<double> largest;  // of each twin
+  std::vector<double> t;            // of all tests
+  std::vector<double> largest;      // of each twin
+  std::vector<std::size_t> tensor;  // of that
 };
 using AllShown = std::array<Shown, all_statistics.size() + 1>;
 
 AllShown shown_by_twins(const std::vector<Measured>& all, std::size_t twins, const Learnt* learnt) {
   AllShown shown;
-  for (Shown& s : shown) s.largest.assign(twins, -infinite);
+  for (Shown& s : shown) {
+    s.largest.assign(twins, -infinite);
+    s.tensor.resize(twins);
+  }
   for (std::size_t k = 0; k < twins; ++k) {
     for (const Null& null : nulls_without(k, all, learnt)) {
       if (!in_a_family(null)) continue;
       Shown& family = shown[place_of(null)];
       const double t = null.beyond(all[null.tensor].draws[k]);
-      family.largest[k] = std::max(family.largest[k], t);
+      if (t > family.largest[k]) {
+        family.largest[k] = t;
+        family.tensor[k] = null.tensor;
+      }
       if (std::isfinite(t)) family.t.push_back(t);
     }
   }
@@ -170,13 +177,25 @@ Tests::Tests(const std::vector<Measured>& all, const Learnt* learnt)
   }
   if (families_.empty()) return;
   std::vector<double> of_twins;
+  std::vector<std::size_t> tensors;
   for (std::size_t k = 0; k < shown.front().largest.size(); ++k) {
-    double smallest = 1;
-    for (const FamilyOfTests& family : families_)
-      smallest = std::min(smallest, family.chance_of_twin(k));
+    double smallest = 2;
+    tensors.push_back(0);
+    for (std::size_t place = 0; place < degrees.size(); ++place) {
+      if (degrees[place] == 0) continue;
+      const double chance = families_[place_[place]].chance_of_twin(k);
+      if (chance >= smallest) continue;
+      smallest = chance;
+      tensors.back() = shown[place].tensor[k];
+    }
     of_twins.push_back(q_of_p(smallest));
   }
   anywhere_.emplace(std::move(of_twins));
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    const double chance =
+        p_of(static_cast<double>(tensors.size()) * q_of_p(anywhere_->chance_of(k)));
+    if (!apart_ || chance < apart_->chance) apart_ = {k, all[tensors[k]].id, chance};
+  }
 }
 
 double Tests::of_a_family(double chance) const {

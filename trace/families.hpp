@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,13 @@ class FamilyOfTests {
   OneMore law_;
 };
 
+// A twin that stands apart from the others, as a candidate may.
+struct Apart {
+  std::size_t twin = 0;
+  std::string id;     // of the tensor by which it does
+  double chance = 1;  // that one of so many healthy twins shows as much
+};
+
 // The tests of a run and their families.
 class Tests {
  public:
@@ -91,6 +99,9 @@ class Tests {
   // nothing is judged.
   double chance(const Null& null, const Sample& sample) const;
 
+  // The twin that stands farthest apart, judged by the others; nothing where no test is of a family.
+  const std::optional<Apart>& apart() const { return apart_; }
+
  private:
   friend class TestsAt;
   const FamilyOfTests& family_of(const Null& null) const;
@@ -101,6 +112,7 @@ class Tests {
   std::vector<FamilyOfTests> families_;
   std::optional<OneMore> anywhere_;                             // of the families' smallest chance
   std::array<std::size_t, all_statistics.size() + 1> place_{};  // of a statistic's; of few's
+  std::optional<Apart> apart_;
 };
 
 // The same at one chance, whose limit in each family is found once. The tests have to outlive it.

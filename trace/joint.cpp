@@ -278,7 +278,8 @@ bool Joint::shapes_fit() {
       before_.push_back(found("rank " + std::to_string(rank) + " says the whole is " +
                               size_of(p.rows, p.cols) + ", rank " +
                               std::to_string(shards_.front().rank) + " says " +
-                              size_of(first().rows, first().cols)));
+                              size_of(first().rows, first().cols) +
+                              " (shares that are not equal need 'sizes' in their placement)"));
       return false;
     }
     if (!(shard->format == format())) {

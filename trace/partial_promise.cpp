@@ -19,9 +19,12 @@ namespace {
 
 using Wanted = std::function<bool(const std::string&)>;
 
-// Tensors of one call: the same operation on the same inputs.
-using MadeAlike = std::tuple<std::string, std::vector<std::string>, Attributes>;
-MadeAlike call_of(const MadeBy& made) { return {made.op, made.inputs, made.attributes}; }
+// Tensors of one call that are rounded alike: the same operation on the same inputs.
+using MadeAlike = std::tuple<std::string, std::vector<std::string>, Attributes, std::string_view,
+                             int, std::string_view>;
+MadeAlike call_of(const MadeBy& made, const Evaluation& how) {
+  return {made.op, made.inputs, made.attributes, how.output.name, how.parts, how.wire.name};
+}
 
 const MadeBy* made_by(const std::string& id, const Abouts& about) {
   const auto found = about.find(id);
@@ -149,14 +152,15 @@ PartialPromise::PartialPromise(const Told& reference, const Told& candidate)
                                            how_many(candidate.ranks, "rank"))});
       continue;
     }
-    const auto [place, is_new] = number_of.try_emplace(call_of(promised), nodes_.size());
+    Evaluation how;
+    how.output = format->second.format;
+    how.parts = ran->parts;
+    how.any_rank_order = ran->parts > 2;  // nobody says in which
+    how.wire = ran->wire.value_or(format->second.format);
+    const auto [place, is_new] = number_of.try_emplace(call_of(promised, how), nodes_.size());
     if (is_new) {
-      Node node{promised.op, promised.inputs, {}, promised.attributes, {}};
+      Node node{promised.op, promised.inputs, {}, promised.attributes, how};
       node.outputs.resize(outputs_of(promised));
-      node.how.output = format->second.format;
-      node.how.parts = ran->parts;
-      node.how.any_rank_order = ran->parts > 2;  // nobody says in which
-      node.how.wire = ran->wire.value_or(format->second.format);
       nodes_.push_back(std::move(node));
     }
     std::string& output = nodes_[place->second].outputs.at(promised.output);
@@ -216,6 +220,12 @@ Replayed PartialPromise::one(const Node& node, const Wanted& wanted,
   const Loaded loaded(node, candidate_.run);
   Replayed seen = replay(graph, loaded.merged(), wanted, options);
   std::erase_if(seen.not_judged, [](const NotJudged& n) { return n.id.empty(); });
+  for (const std::string& id : seen.as_zeros) {
+    seen.ratios.erase(id);
+    seen.not_judged.push_back({id, "the bound of " + node.op +
+                                       " is as large as what it makes here: "
+                                       "zeros would be within"});
+  }
   if (seen.findings.empty()) {
     Replayed none = of_other_formats(node, loaded.merged());
     if (none.not_judged.empty() && loses_more(node.how)) none = of_coarse_wire(node, options);

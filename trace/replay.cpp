@@ -73,7 +73,8 @@ class Replay {
 
   // The run holds inputs of which the promised operation can make nothing.
   void contradicts(const std::string& reason) {
-    out_.findings.push_back({node_.outputs.front(), "structure",
+    const auto is_here = [&](const std::string& id) { return values_.contains(id); };
+    out_.findings.push_back({*std::ranges::find_if(node_.outputs, is_here), "structure",
                              std::numeric_limits<double>::infinity(),
                              "cannot be made as promised, " + reason});
   }
@@ -162,7 +163,9 @@ class Replay {
                       const Matrix<double>& bound) {
     double worst = 0;
     std::size_t where = 0;
+    bool zeros_pass = true;
     for (std::size_t e = 0; e < truth.size(); ++e) {
+      zeros_pass = zeros_pass && std::fabs(truth.values[e]) <= bound.values[e];
       const double error = std::fabs(static_cast<double>(got.values[e]) - truth.values[e]);
       double ratio = error == 0 ? 0 : error / bound.values[e];
       if (std::isnan(ratio)) ratio = std::numeric_limits<double>::infinity();
@@ -172,6 +175,7 @@ class Replay {
       }
     }
     out_.ratios[id] = worst;
+    if (zeros_pass && worst <= 1) out_.as_zeros.insert(id);
     return where;
   }
 

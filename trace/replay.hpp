@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ struct Replayed {
   std::map<std::string, double> ratios;  // error / tolerance per output; 0 where bits are equal
   std::vector<Finding> findings;         // above 1, another shape, inputs that make nothing
   std::vector<NotJudged> not_judged;
+  // Outputs within bounds that are as large as they: zeros would be, too.
+  std::set<std::string> as_zeros = {};
 };
 
 // `wanted` says which outputs are looked at. Both throw Failure on the mode moments, which is no

@@ -1,6 +1,7 @@
 #include "trace/rules.hpp"
 
 #include <algorithm>
+#include <ranges>
 
 #include "number/words.hpp"
 #include "trace/clip.hpp"
@@ -94,7 +95,22 @@ void refuse_no_perturbed(const Run& reference, const Pairs& pairs, const Dataflo
           "the perturbed trace is of another model, state or text than the reference, first at '" +
           id + "'; " + make);
     }
+    if (!same && perturbed->difference.non_finite > 0 &&
+        std::ranges::find(reference.not_finite, id, &Finding::id) == reference.not_finite.end()) {
+      throw Failure("the perturbed trace is not finite at '" + id + "', where the reference is; " +
+                    make);
+    }
     moved = moved || !same;
+  }
+  const auto is_candidate = [](const auto& one) {
+    const Difference &a = one.second.difference, &b = one.second.perturbed->difference;
+    return a.squares == b.squares && a.own == b.own && a.largest == b.largest;
+  };
+  if (moved && std::ranges::all_of(pairs | std::views::filter([](const auto& one) {
+                                     return one.second.both && one.second.perturbed;
+                                   }),
+                                   is_candidate)) {
+    throw Failure("the perturbed trace is the candidate, as far as all numbers say; " + make);
   }
   if (!moved) throw Failure("the perturbed trace is the reference itself, bit by bit; " + make);
 }

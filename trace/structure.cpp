@@ -289,12 +289,13 @@ std::vector<Finding> structure_findings(const Run& reference, const Trace& candi
     const Whole& r = found->second;
     const bool same_shape = r.has_shape_of(tensor);
     if (!same_shape && own_shape.contains(id)) continue;  // replay holds it against the promise
+    if (!same_shape && sketch) {
+      throw Failure("the tiles of '" + id + "' are " + shape_of(tensor) + ", the reference's " +
+                    shape_of(r) + ": other dimensions cut them; compare the traces themselves");
+    }
     if (!same_shape) {
       findings.push_back({id, "structure", infinite,
-                          "is " + shape_of(tensor) + ", the reference's is " + shape_of(r) +
-                              (sketch ? " (in tiles, which other dimensions cut otherwise: then "
-                                        "compare the traces themselves)"
-                                      : "")});
+                          "is " + shape_of(tensor) + ", the reference's is " + shape_of(r)});
       findings.back().may_follow = !candidate.graph;
     } else if (!(r.format == tensor.format)) {
       findings.push_back({id, "structure", infinite,

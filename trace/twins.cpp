@@ -96,6 +96,8 @@ class Conclusion {
     if (together_ && !single) look_together();
     if (together_) out_.common_slope = common_slope(measured_, found());
     for (auto& [id, finding] : by_id_) out_.findings.push_back(std::move(finding));
+    if (const auto& apart = tests_.apart(); apart && apart->chance < of_run_ && excuses(*apart))
+      out_.apart = apart;
     for (const Measured& m : measured_) note_undecidable(m);
     std::sort(scales_.begin(), scales_.end());
     if (!scales_.empty()) {
@@ -193,6 +195,27 @@ class Conclusion {
     return std::ranges::none_of(tests_.nulls(), [&](const Null& null) {
       return measured_[null.tensor].id == id &&
              (null.how == Case::bitwise || tests_.chance(null, sample) < level_);
+    });
+  }
+
+  // Would the other twins find what this one does not let be found? Two cannot say. (The worst row and the
+  // worst element are measured in units that this one has a part in.)
+  bool excuses(const Apart& apart) const {
+    std::vector<Measured> of_others = measured_;
+    for (Measured& m : of_others) {
+      if (m.draws.empty()) continue;
+      if (m.draws.size() < 4) return true;
+      m.draws.erase(m.draws.begin() + static_cast<std::ptrdiff_t>(apart.twin));
+      double squares = 0;
+      for (const Sample& draw : m.draws)
+        squares += std::pow(draw[static_cast<std::size_t>(Statistic::norm)], 2);
+      m.noise = std::sqrt(squares / static_cast<double>(m.draws.size())) / m.norm_of_reference;
+    }
+    const Tests by_others(of_others, nullptr);
+    return std::ranges::any_of(by_others.nulls(), [&](const Null& null) {
+      return null.how != Case::bitwise && null.statistic != Statistic::row &&
+             null.statistic != Statistic::element &&
+             by_others.chance(null, of_others[null.tensor].candidate) < of_run_;
     });
   }
 

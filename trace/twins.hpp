@@ -72,6 +72,8 @@ struct TwinsJudgement {
   // Of TwinOptions::together: where no tensor is found, and where many gradients are.
   std::vector<Together> together;
   std::optional<CommonSlope> common_slope;
+  // A twin that the others judge to be none, and without which something would be found.
+  std::optional<Apart> apart;
 };
 
 // One tensor of a reference and of the twins around it.

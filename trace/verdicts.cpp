@@ -220,6 +220,13 @@ void Verdicts::add_twins(const TwinsJudgement& seen, std::optional<Accounts>& ac
         one.clipped ? " behind the clip" : "", one.longer < 0 ? '-' : '+', std::fabs(one.longer),
         one.allowed));
   }
+  if (seen.apart && seen.findings.empty() && !evidence_.options.given.empty()) {
+    v.apart = true;
+    v.notes.push_back(fmt::format(
+        "twin {} stands apart from the others, farthest in {} (p = {:.1e}), and they alone would find "
+        "something in the candidate: one of both is wrong. Make it again, or leave it out",
+        seen.apart->twin + 1, seen.apart->id, seen.apart->chance));
+  }
   if (seen.common_slope) v.notes.push_back(in_words(*seen.common_slope));
   v.could_fail = v.could_fail || seen.could_fail;
   for (const auto& [id, worst] : seen.worst) {

@@ -63,6 +63,15 @@ Matrix<T> sums_of_exponentials(const Call<T>& call, const Matrix<T>& largest) {
   return sums(call, of);
 }
 
+// Of a token that does not count any label will do: PyTorch's is -100.
+template <class T>
+std::size_t label_of(const Call<T>& call, std::size_t t, std::string_view what) {
+  const T &label = call[1].values[t], &counts = call[2].values[t], none = T(0);
+  const bool is_label = !(label < none) && label < static_cast<T>(call[0].cols);
+  if (!is_label && !(counts < none) && !(none < counts)) return 0;
+  return index_of(label, call[0].cols, what);
+}
+
 // lse - target; online perhaps ln sum - (target - m), whose difference is rounded, too.
 template <class T>
 T loss_of(const T& lse, const T& target, const T& largest, std::size_t form) {
@@ -92,7 +101,7 @@ std::vector<Matrix<T>> forward(const Call<T>& call) {
   Sum<T> of_tokens(call.sums);
   for (std::size_t t = 0; t < x.rows; ++t) {
     lse.values[t] = largest.values[t] + log(lse.values[t]);
-    T target = x(t, index_of(call[1].values[t], x.cols, "cross_entropy: a label"));
+    T target = x(t, label_of(call, t, "cross_entropy: a label"));
     if (smoothing != 0) {
       target = static_cast<T>(1 - smoothing) * target +
                static_cast<T>(smoothing / static_cast<double>(x.cols)) * all.values[t];
@@ -115,7 +124,7 @@ std::vector<Matrix<T>> grad(const Call<T>& call) {
   const T anywhere = static_cast<T>(smoothing / static_cast<double>(x.cols));
   Matrix<T> dx(x.rows, x.cols);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    const std::size_t label = index_of(call[1].values[t], x.cols, "cross_entropy_grad: a label");
+    const std::size_t label = label_of(call, t, "cross_entropy_grad: a label");
     T weight = call[2].values[t] / call[3].values[0];
     if (of_loss != 1) weight *= static_cast<T>(of_loss);
     if (call.inputs.size() > 5) weight *= call[5].values[0];

@@ -145,8 +145,8 @@ MEGATRON = {  # what is dealt by heads, by its name in Megatron's core: no weigh
     r"\.core_attention/(out|grad_out)$": "s b h[tp]", r"\.[qk]_layernorm/(in|out|grad_out)$": "s b n[tp] d",
     r"\.core_attention\.\w+/(in|out|grad_out)$": "b n[tp] q k"}
 LETTERS = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
-           "float8_e5m2": "F8_E5M2", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
-           "bool": "BOOL"}
+           "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
+           "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "bool": "BOOL"}
 FORMATS = {"F16": "fp16", "BF16": "bf16", "F8_E4M3": "e4m3fn", "F8_E5M2": "e5m2"}  # of which tiles in F32 are
 PERTURBED = "perturbed"  # in place of a twin's number
 
@@ -337,7 +337,7 @@ class _Run:
         if self.ranks > 1 and self.context and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             raise ValueError(f"PLUMB_DITHER is not for sequences that are dealt to ranks ({', '.join(self.context)}): attention "
                              "rounds otherwise there than any sum of ranks; give the reference PLUMB_TWINS instead")
-        self.tiles, self.shares, self.untold = self._sketch(), {}, set()
+        self.tiles, self.shares, self.untold, self.unwritable = self._sketch(), {}, set(), {}
         self.own_choices, self.again = {}, None  # of the step that was traced; those to be made again
         if self.ranks == 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             _say("PLUMB_DITHER is for the run of many ranks, and does nothing here")
@@ -428,6 +428,9 @@ class _Run:
                 lambda name: None if re.sub(r"^m\d+/", "", name) in parts else self.reference.get(name))
             with self.cutting, self._taken():
                 yield
+            if self.asked_for_gradients:
+                return number > 1 or _say("no twins are written: the step calls torch.autograd.grad, and twins do not cut what "
+                                          "follows from that; have the candidate judged by its own runs (PLUMB_DITHER)")
             uncut = self.cutting.not_cut()
             if uncut and uncut != self.uncut:
                 _say(f"twin {number} could not cut the sums of {', '.join(sorted(uncut))}: what differs there is not "
@@ -561,8 +564,8 @@ class _Run:
             for key, x in self._states(p):
                 self._take(f"{name}/{key}/before", x, "forward", like=name, role="given", known=self._kept(p, name),
                            share=self.shares.get(p))
-        undo = [self._patched_backward(), self._patched_to_local(), *self._patched_topk(), *self._patched_trials(),
-                *self._patched_clips(), *map(self._patched_optimizer, self.steppers)]
+        undo = [self._patched_backward(), self._patched_grad(), self._patched_to_local(), *self._patched_topk(),
+                *self._patched_trials(), *self._patched_clips(), *map(self._patched_optimizer, self.steppers)]
         self._hook()
         try:
             yield
@@ -618,6 +621,24 @@ class _Run:
 
         def undo():
             torch.autograd.backward = whole
+        return undo
+
+    def _patched_grad(self):
+        """Gradients that a step only computes with, as a penalty's: they are not those of its loss."""
+        whole = torch.autograd.grad
+
+        def grad(*args, **kwargs):
+            taking, self.taking, self.asked_for_gradients = self.taking, False, True
+            try:
+                return whole(*args, **kwargs)
+            finally:
+                self.taking = taking
+
+        grad.whole = whole
+        torch.autograd.grad, self.asked_for_gradients = grad, False
+
+        def undo():
+            torch.autograd.grad = whole
         return undo
 
     def _patched_to_local(self):
@@ -1132,8 +1153,12 @@ class _Run:
                 return
             x = x.to_local() if hasattr(x, "to_local") else x
             x = x.wait() if hasattr(x, "wait") and not isinstance(x, torch.nn.Parameter) else x
+            x = x if x.layout == torch.strided else x.to_dense()
+            if x.is_complex():
+                x, shape = torch.view_as_real(x.resolve_conj()), shape and [*shape, 2]
             dtype = LETTERS.get(str(x.dtype)[6:])
             if dtype is None:
+                self.unwritable[name] = str(x.dtype)
                 return
             dealt = self.average and (phase == "backward" or loss) and self.batch
             x, offsets = x.to("cpu", copy=True).contiguous(), None
@@ -1316,6 +1341,9 @@ class _Run:
         if self.untold:
             _say(f"{len(self.untold)} shares of a distributed optimizer are not taken, first {min(self.untold)}: blocks of rows "
                  "and columns cannot say how they lie")
+        if self.unwritable:
+            name = min(self.unwritable)
+            _say(f"{len(self.unwritable)} tensors are not taken, first {name}: the format has no {self.unwritable[name]}")
         if self.tiles is not None:
             self.tiles.forget_how_tiles_were_made(self.taken)
             if self.tiles.left_out:
@@ -1417,6 +1445,11 @@ def _plain_values(held):
     return {key: copy.copy(x) for key, x in held.items() if isinstance(x, (int, float, str, list, type(None)))}
 
 
+def _scaler_values(held):
+    """Its scale, and what it knows of each optimizer; the group of a sharded one stays."""
+    return {key: copy.deepcopy(x) for key, x in held.items() if isinstance(x, (int, float, dict, torch.Tensor, type(None)))}
+
+
 class _State:
     """All that a step changes, to go back to."""
 
@@ -1434,12 +1467,16 @@ class _State:
                        for one in optimizers]
         self.random = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
         kind = getattr(torch.optim.lr_scheduler, "LRScheduler", torch.optim.lr_scheduler._LRScheduler)
+        scaler = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)
+        self.scalers = [(one, _scaler_values(vars(one))) for one in gc.get_objects() if issubclass(type(one), scaler)]
         self.schedules = [(one, _plain_values(vars(one))) for one in gc.get_objects() if issubclass(type(one), kind)
                           and any(getattr(one, "optimizer", None) is other for other in optimizers)]
 
     def restore(self):
         for one, was in self.schedules:
             vars(one).update(_plain_values(was))
+        for one, was in self.scalers:
+            vars(one).update(_scaler_values(was))
         with torch.no_grad():
             for x, was in self.held:
                 x.copy_(was)
@@ -1719,7 +1756,8 @@ class _Cuts:
                     return cuts.spread(function, args, kwargs)
                 place = of_weight.get(function)
                 weight = kwargs.get("weight", args[place] if place is not None and len(args) > place else None)
-                if place is None or not isinstance(weight, torch.nn.Parameter) or weight not in cuts.splits:
+                if (place is None or not isinstance(weight, torch.nn.Parameter) or weight not in cuts.splits
+                        or weight.is_complex() or function is functional.embedding and (args[6:7] or [kwargs.get("sparse")])[0]):
                     return function(*args, **kwargs)
                 return cuts.operation(function, place, weight, args, kwargs)
 
@@ -1772,6 +1810,7 @@ class _Cuts:
         known = (nn.Linear, nn.Embedding, nn.LayerNorm, *([nn.RMSNorm] if hasattr(nn, "RMSNorm") else []))
         weights = list(module.parameters())
         if (isinstance(module, known) or not weights or "forward" in vars(module)
+                or any(p.is_complex() for p in weights)
                 or next(module.children(), None) is not None and not isinstance(module, nn.MultiheadAttention)):
             return False
         inputs = self.inputs_of(name)
@@ -1838,7 +1877,7 @@ class _Cuts:
             for first, last in zip(cuts, cuts[1:]):
                 with torch.enable_grad():
                     part = _tensors_in(plain(first, last))[0]
-                parts.append(torch.autograd.grad(part, weights, g[first:last], allow_unused=True))
+                parts.append(_grad_of(part, weights, g[first:last], allow_unused=True))
             for p, *grads in zip(weights, *parts):
                 self.keep(p, [torch.zeros_like(p) if grad is None else grad for grad in grads])
             return g, None, None
@@ -1958,7 +1997,7 @@ class _Cuts:
                     leaf = [x.detach().requires_grad_() for x in (q, k, v)]
                     y = of(leaf[0][..., share, :], *leaf[1:], share) if alone else of(*leaf)
                 own = g[..., share, :] if alone else torch.zeros_like(g).index_copy(-2, share, g[..., share, :])
-                parts.append(torch.autograd.grad(y, leaf, own))
+                parts.append(_grad_of(y, leaf, own))
             of_queries, *others = zip(*parts)
             return sum(of_queries), *(self.added(x, g.dtype) for x in others)
 
@@ -2093,7 +2132,7 @@ class _Cuts:
                 leaf = [t if t is None else t.detach().requires_grad_(need) for t, need in zip((x, w, b), alone)]
                 y = plain(*(leaf if any(alone) else (x[:1], w, b)))
             asked = [t for t, need in zip(leaf, alone) if need]
-            grads = dict(zip([n for n, need in enumerate(alone) if need], torch.autograd.grad(y, asked, g) if asked else ()))
+            grads = dict(zip([n for n, need in enumerate(alone) if need], _grad_of(y, asked, g) if asked else ()))
             if split.into is not None and (wanted[0] or copies):
                 flat, v = g.to(y.dtype).reshape(-1, g.shape[-1]), w.to(y.dtype)
                 parts = [flat[:, terms].float() @ v[terms].float() for terms in split.into]
@@ -2131,7 +2170,7 @@ class _Cuts:
                 v, c = w.detach().requires_grad_(), None if b is None else b.detach().requires_grad_()
                 y = plain(tokens[share], v, c)
             asked = [v] + [c] * (c is not None and wanted[2])
-            for p, grad in zip((weight, bias), torch.autograd.grad(y, asked, flat[share])):
+            for p, grad in zip((weight, bias), _grad_of(y, asked, flat[share])):
                 parts[p].append(grad)
         for p in (weight, bias):
             if p is not None and parts[p]:
@@ -2173,6 +2212,11 @@ class _Cuts:
         return _site().apply(forward, backward, x, None, None)
 
 
+def _grad_of(*args, **kwargs):
+    """torch.autograd.grad, where a step's own calls of it are counted."""
+    return getattr(torch.autograd.grad, "whole", torch.autograd.grad)(*args, **kwargs)
+
+
 class _Chance:
     """What a forward pass uses up or keeps: random numbers and a module's buffers, to go back to."""
 
@@ -2183,7 +2227,8 @@ class _Chance:
     def restore(self):
         with torch.no_grad():
             for x, was in self.buffers:
-                x.copy_(was)
+                if not torch.equal(x, was):  # a copy counts as a change, of what autograd may have kept
+                    x.copy_(was)
         torch.set_rng_state(self.random[0])
         if self.random[1] is not None:
             torch.cuda.set_rng_state_all(self.random[1])

@@ -90,7 +90,7 @@ TEST_F(Foreign, WhatNoTwinMovesIsNotJudgedUnlessTheUserSaysSo) {
   const Said still = plumb(check("still"));
   EXPECT_EQ(still.code, 3) << still.out;  // though a/out was executed before, and judged
   EXPECT_NE(still.out.find(
-                "INCONCLUSIVE, 1 tensor differs by 4.3e-07 of its size (embed), and nothing says"),
+                "INCONCLUSIVE, 1 tensor differs by 4.3e-07 of its size (embed), and no rule tells"),
             still.out.npos)
       << still.out;
   EXPECT_NE(still.out.find("not judged: embed: by 4.3e-07 of its size; differs though no twin"),

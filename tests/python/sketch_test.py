@@ -19,7 +19,7 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
-from small_training import read
+from small_training import OLD, read
 from plumbline.sketch import Sketch
 
 
@@ -61,7 +61,8 @@ class Tiles(unittest.TestCase):
             self.assertEqual({name: {"output": 0, **x} for name, x in how.items()},
                              {name: {"output": 0, **x["made_by"]} for name, x in told.items() if "made_by" in x})
             self.assertEqual(sorted(how), sorted(f"{of}/{made}" for of in ("0.bias", "1.bias", "1.weight", "2.bias", "3.bias")
-                                                 for made in ("exp_avg", "exp_avg_sq", "param") if f"{of}/grad" in mine))
+                                                 for made in ("exp_avg", "exp_avg_sq", "param")
+                                                 if f"{of}/grad" in mine and not (OLD and dtype == torch.bfloat16)))
             said = subprocess.run([PLUMB, "check", folder + "/made", small, "--rule", "flat"], capture_output=True, text=True)
             self.assertIn(said.returncode, (0, 3), said.stdout + said.stderr)
 
