@@ -256,6 +256,18 @@ void Evidence::look_at_structure() {
   }
 }
 
+// Is the one the other with dimensions joined?
+static bool lie_alike(const std::vector<std::size_t>& a, const std::vector<std::size_t>& b) {
+  const auto ends = [](const std::vector<std::size_t>& shape) {
+    std::set<std::size_t> all{1};
+    std::size_t so_far = 1;
+    for (const std::size_t d : shape) all.insert(so_far *= d);
+    return all;
+  };
+  const std::set<std::size_t> x = ends(a), y = ends(b);
+  return std::ranges::includes(x, y) || std::ranges::includes(y, x);
+}
+
 // Numbers that lie one behind the other alike are compared, whatever their dimensions.
 void Evidence::say_which_shapes_differ() {
   std::vector<std::string> differ;
@@ -263,7 +275,18 @@ void Evidence::say_which_shapes_differ() {
     const auto there = candidate.about.find(id);
     if (there == candidate.about.end() || !judgeable(id)) continue;
     const auto &a = says.shape, &b = there->second.shape;
-    if (!a.empty() && !b.empty() && a != b) differ.push_back(id);
+    if (a.empty() || b.empty() || a == b) continue;
+    if (lie_alike(a, b)) {
+      differ.push_back(id);
+    } else if (!pairs.at(id).equal) {
+      crosswise_.insert(id);
+      unjudged[id] = {
+          id,
+          fmt::format("is {}, the reference's {}, and neither is the other with dimensions joined: "
+                      "is it said right how it lies ('places' in Python, --placement)?",
+                      text_of(b), text_of(a)),
+          Unjudged::Kind::unexplained};
+    }
   }
   if (differ.empty()) return;
   so_far.notes.push_back(fmt::format(
@@ -303,8 +326,8 @@ bool Evidence::judgeable(const std::string& id) const {
 // choice has none, and Adam's first step turns a flipped sign of a tiny gradient into a whole step
 // (theory.md F6).
 bool Evidence::has_a_size(const std::string& id) const {
-  return judgeable(id) && c.values.at(id).size() > 1 && !order.decides(id) &&
-         order.phase_of(id) != Phase::optimizer;
+  return judgeable(id) && !crosswise_.contains(id) && c.values.at(id).size() > 1 &&
+         !order.decides(id) && order.phase_of(id) != Phase::optimizer;
 }
 
 void Evidence::apply(const std::string& rule) {
@@ -321,7 +344,7 @@ void Evidence::apply(const std::string& rule) {
 }
 
 bool Evidence::has_statistics(const std::string& id) const {
-  return lines.contains(id) && !not_finite_.contains(id);
+  return lines.contains(id) && !not_finite_.contains(id) && !crosswise_.contains(id);
 }
 
 // Each node as this process makes it now, but for choices, which are the candidate's.

@@ -100,6 +100,7 @@ class Evidence {
   std::function<bool(const std::string&)> far_beyond_;  // of given twins
   std::optional<Merged> as_machine_;  // the reference, made again as options.multiply does
   Selection select_;
+  std::set<std::string> crosswise_;   // of dimensions that are not the reference's, joined or cut
   std::set<std::string> not_finite_;  // findings of structure: no statistic holds them
 };
 

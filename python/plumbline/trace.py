@@ -1120,7 +1120,8 @@ class _Run:
                       if any(p is q for q in whole["params"])), {})
         decay = group.get("weight_decay", 0)
         types = {x.dtype for x in (p, p.grad, *states.values())}
-        if (not isinstance(optimizer, optim.AdamW) and (not isinstance(optimizer, optim.Adam) or decay)
+        on_processor = types != {torch.float32} and group.get("foreach") and p.device.type == "cpu"  # betas in the short type
+        if (on_processor or not isinstance(optimizer, optim.AdamW) and (not isinstance(optimizer, optim.Adam) or decay)
                 or any(group.get(other) for other in ("amsgrad", "maximize", "capturable")) or not state
                 or [*states] != ["exp_avg", "exp_avg_sq"]
                 or len(types) != 1 or not types <= {torch.float32, torch.bfloat16, torch.float16}):

@@ -1,6 +1,8 @@
 // Is doubted what cannot be meant: twins that are no twins of each other, a perturbed or a better run that is
 // another, bounds that let anything pass?
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 
@@ -80,6 +82,32 @@ TEST_F(ForeignDoubts, ABetterRunThatIsTheReferenceIsTold) {
   EXPECT_NE(plumb(by + at("twin1")).out.find("times as much as the reference"), std::string::npos);
   const Said said = plumb(by + at("ref"));
   EXPECT_NE(said.out.find("note: the better run is the reference, bit by bit"), said.out.npos)
+      << said.out;
+}
+
+// (time, batch) of ranks that were said to deal the first dimension, beside (batch, time).
+TEST_F(ForeignDoubts, DimensionsThatLieOtherwiseAreNotComparedNumberByNumber) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(48 * 4), y(48 * 4);
+  for (float& v : x) v = normal(random);
+  std::ranges::transform(x, y.begin(), std::negate<>());
+  const auto step = [&](const std::string& name, std::vector<std::size_t> shape,
+                        const auto& values) {
+    write_trace2(at(name), manifest2(1),
+                 {{{f32("a", {48, 4}, x), {{"order", 1}}},
+                   {f32("rnn", shape, values), {{"order", 2}, {"shape", shape}}}}});
+  };
+  step("rows", {6, 8, 4}, x);
+  step("joined", {48, 4}, y);
+  step("crosswise", {12, 4, 4}, y);
+  const std::string flat = "check --rule flat " + at("rows") + " ";
+  EXPECT_EQ(plumb(flat + at("joined")).code, 1);
+  const Said said = plumb(flat + at("crosswise"));
+  EXPECT_EQ(said.code, 3) << said.out;
+  EXPECT_NE(
+      said.out.find("rnn: by 2 of its size; is 12 x 4 x 4, the reference's 6 x 8 x 4, and neither"),
+      said.out.npos)
       << said.out;
 }
 
