@@ -276,9 +276,9 @@ void Evidence::say_which_shapes_differ() {
     if (there == candidate.about.end() || !judgeable(id)) continue;
     const auto &a = says.shape, &b = there->second.shape;
     if (a.empty() || b.empty() || a == b) continue;
-    if (lie_alike(a, b)) {
+    if (lie_alike(a, b) || pairs.at(id).equal) {
       differ.push_back(id);
-    } else if (!pairs.at(id).equal) {
+    } else {
       crosswise_.insert(id);
       unjudged[id] = {
           id,
