@@ -158,17 +158,8 @@ class Copies {
       }
       if (is_candidate(k)) no_twin(k, "is " + other_run + ", bit by bit", "make twins of " + whose);
       for (std::size_t other = 0; other < k; ++other) {
-        if (are_alike(k, other))
-          no_twin(k, "is " + name_of(other) + ", bit by bit",
-                  "make each with roundings of its own");
-        if (const auto [alike, moved] = how_many_alike(k, other); 2 * alike > moved) {
-          no_twin(
-              k,
-              fmt::format("is {}, bit by bit, in {} of the {} tensors of many numbers that both "
-                          "have otherwise than {}",
-                          name_of(other), alike, moved, whose),
-              "make each with roundings of its own");
-        }
+        if (!are_alike(k, other)) continue;
+        no_twin(k, "is " + name_of(other) + ", bit by bit", "make each with roundings of its own");
       }
     }
   }
@@ -192,19 +183,6 @@ class Copies {
       return !moves || equal(twins_.runs()[a].values.at(id), twins_.runs()[b].values.at(id));
     });
   }
-  // Of tensors of so many numbers that no two draws of roundings are one by chance; and of how many.
-  std::pair<std::size_t, std::size_t> how_many_alike(std::size_t a, std::size_t b) const {
-    constexpr std::size_t many = 256;
-    std::size_t alike = 0, moved = 0;
-    for (const std::string& id : ids_) {
-      const Whole& x = twins_.runs()[a].values.at(id);
-      if (x.size() < many || !twins_.moves(a, id) || !twins_.moves(b, id)) continue;
-      ++moved;
-      alike += equal(x, twins_.runs()[b].values.at(id)) ? 1 : 0;
-    }
-    return {alike, moved};
-  }
-
   const Read& twins_;
   const Run& candidate_;
   const Pairs& pairs_;

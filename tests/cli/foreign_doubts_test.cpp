@@ -58,13 +58,6 @@ TEST_F(ForeignDoubts, ATwinThatStandsApartExcusesNothing) {
   }
 }
 
-TEST_F(ForeignDoubts, TwinsThatAreCopiesInMostTensorsAreRefused) {
-  write("copy", 3, 1, 2);
-  refused("check " + at("ref") + " " + at("good") + " --twins " + at("twin1") + " " + at("twin2") +
-              " " + at("twin3") + " " + at("copy"),
-          "twin 4 is twin 3, bit by bit, in 11 of the 12 tensors of many numbers");
-}
-
 TEST_F(ForeignDoubts, APerturbedRunThatIsNoneIsRefused) {
   const std::string by =
       "check " + at("ref") + " " + at("bad") + " --rule perturbation --perturbed ";
