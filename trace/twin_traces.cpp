@@ -183,6 +183,7 @@ class Copies {
       return !moves || equal(twins_.runs()[a].values.at(id), twins_.runs()[b].values.at(id));
     });
   }
+
   const Read& twins_;
   const Run& candidate_;
   const Pairs& pairs_;
