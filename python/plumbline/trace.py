@@ -624,10 +624,13 @@ class _Run:
         return undo
 
     def _patched_grad(self):
-        """Gradients that a step only computes with, as a penalty's: they are not those of its loss."""
+        """Gradients that a step only computes with, as a penalty's: they are not those of its loss. (Within a backward pass
+        they are: of what is made again there.)"""
         whole = torch.autograd.grad
 
         def grad(*args, **kwargs):
+            if self.backward:
+                return whole(*args, **kwargs)
             taking, self.taking, self.asked_for_gradients = self.taking, False, True
             try:
                 return whole(*args, **kwargs)

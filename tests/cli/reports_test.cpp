@@ -99,6 +99,20 @@ TEST_F(Reports, OfJunitCallsAVerdictThatCouldNotFailAnError) {
   EXPECT_NE(text_of(report).find("errors=\"1\""), std::string::npos);
 }
 
+TEST_F(Reports, SayHowManyTensorsNobodyLookedAt) {
+  const std::string trace = (folder / "part").string();
+  ASSERT_EQ(plumb("train --layers 1 --width 64 -o " + trace).code, 0);
+  plumb("check " + trace + " " + trace + " --only norm --report " + trace + ".xml --report " +
+        trace + ".jsonl");
+  const std::string lines = text_of(trace + ".jsonl");
+  const auto left_out =
+      nlohmann::json::parse(lines.substr(0, lines.find('\n')))["not_looked_at"].get<std::size_t>();
+  EXPECT_GT(left_out, 10U);
+  EXPECT_NE(text_of(trace + ".xml")
+                .find("name=\"not looked at: " + std::to_string(left_out) + " tensors"),
+            std::string::npos);
+}
+
 TEST_F(Reports, OfMarkdownHasTables) {
   const std::string text = text_of(folder / "bug.md");
   EXPECT_TRUE(text.starts_with("# verdict: FAIL")) << text.substr(0, 200);

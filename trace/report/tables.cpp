@@ -130,6 +130,14 @@ void add_suite(const StepVerdict& step, std::string& out) {
         "    <testcase classname=\"plumb.{}\" name=\"not judged: {}\"><skipped/></testcase>\n",
         xml(suite), xml(one.text()));
   }
+  const bool leaves_out = v.not_looked_at > 0;
+  if (leaves_out) {
+    ++skipped;
+    cases += fmt::format(
+        "    <testcase classname=\"plumb.{}\" name=\"not looked at: {} that --only or --skip leaves "
+        "out\"><skipped/></testcase>\n",
+        xml(suite), how_many(v.not_looked_at, "tensor"));
+  }
   // A verdict that could not have failed is no pass: CI shows it as an error.
   const bool open = v.exit_code() == 3;
   if (open) {
@@ -141,8 +149,8 @@ void add_suite(const StepVerdict& step, std::string& out) {
   out += fmt::format(
       "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n{}"
       "  </testsuite>\n",
-      xml(suite), ids.size() + v.not_judged.size() + (open ? 1 : 0), failures, open ? 1 : 0,
-      skipped, cases);
+      xml(suite), ids.size() + v.not_judged.size() + (leaves_out ? 1 : 0) + (open ? 1 : 0),
+      failures, open ? 1 : 0, skipped, cases);
 }
 
 }  // namespace
