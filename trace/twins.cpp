@@ -96,7 +96,9 @@ class Conclusion {
     if (together_ && !single) look_together();
     if (together_) out_.common_slope = common_slope(measured_, found());
     for (auto& [id, finding] : by_id_) out_.findings.push_back(std::move(finding));
-    if (const auto& apart = tests_.apart(); apart && apart->chance < of_run_ && excuses(*apart))
+    // Only a producer's may be wrong.
+    const auto& apart = tests_.apart();
+    if ((together_ || around_candidate_) && apart && apart->chance < of_run_ && excuses(*apart))
       out_.apart = apart;
     for (const Measured& m : measured_) note_undecidable(m);
     std::sort(scales_.begin(), scales_.end());

@@ -220,7 +220,7 @@ void Verdicts::add_twins(const TwinsJudgement& seen, std::optional<Accounts>& ac
         one.clipped ? " behind the clip" : "", one.longer < 0 ? '-' : '+', std::fabs(one.longer),
         one.allowed));
   }
-  if (seen.apart && seen.findings.empty() && !evidence_.options.given.empty()) {
+  if (seen.apart && seen.findings.empty()) {
     v.apart = true;
     v.notes.push_back(fmt::format(
         "twin {} stands apart from the others, farthest in {} (p = {:.1e}), and they alone would find "
