@@ -98,7 +98,8 @@ class Conclusion {
     for (auto& [id, finding] : by_id_) out_.findings.push_back(std::move(finding));
     // Only a producer's may be wrong.
     const auto& apart = tests_.apart();
-    if ((together_ || around_candidate_) && apart && apart->chance < of_run_ && excuses(*apart))
+    if ((together_ || around_candidate_) && apart && apart->chance < of_run_ &&
+        excuses(*apart, candidate))
       out_.apart = apart;
     for (const Measured& m : measured_) note_undecidable(m);
     std::sort(scales_.begin(), scales_.end());
@@ -200,13 +201,13 @@ class Conclusion {
     });
   }
 
-  // Would the other twins find what this one does not let be found? Two cannot say. (The worst row and the
-  // worst element are measured in units that this one has a part in.)
-  bool excuses(const Apart& apart) const {
+  // Would the other twins find what this one does not let be found? Two cannot say. What one row carries may
+  // be rare in both (V3), and worst rows and elements are measured in units that this twin has a part in.
+  bool excuses(const Apart& apart, const Run& candidate) const {
     std::vector<Measured> of_others = measured_;
     for (Measured& m : of_others) {
       if (m.draws.empty()) continue;
-      if (m.draws.size() < 4) return true;
+      if (m.draws.size() < 4) return false;
       m.draws.erase(m.draws.begin() + static_cast<std::ptrdiff_t>(apart.twin));
       double squares = 0;
       for (const Sample& draw : m.draws)
@@ -215,9 +216,11 @@ class Conclusion {
     }
     const Tests by_others(of_others, nullptr);
     return std::ranges::any_of(by_others.nulls(), [&](const Null& null) {
-      return null.how != Case::bitwise && null.statistic != Statistic::row &&
-             null.statistic != Statistic::element &&
-             by_others.chance(null, of_others[null.tensor].candidate) < of_run_;
+      const Measured& m = of_others[null.tensor];
+      const bool may_say = null.how != Case::bitwise && null.statistic != Statistic::row &&
+                           null.statistic != Statistic::element;
+      return may_say && by_others.chance(null, m.candidate) < of_run_ &&
+             top_row(candidate.values.at(m.id), drawn_.expected_of(m.id).reference()).share < 0.5;
     });
   }
 
