@@ -1,7 +1,6 @@
 #include "trace/rules.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 #include "number/words.hpp"
 #include "trace/clip.hpp"
@@ -103,13 +102,12 @@ void refuse_no_perturbed(const Run& reference, const Pairs& pairs, const Dataflo
     moved = moved || !same;
   }
   const auto is_candidate = [](const auto& one) {
-    const Difference &a = one.second.difference, &b = one.second.perturbed->difference;
+    const Pair& pair = one.second;
+    if (!pair.both || !pair.perturbed) return true;
+    const Difference &a = pair.difference, &b = pair.perturbed->difference;
     return a.squares == b.squares && a.own == b.own && a.largest == b.largest;
   };
-  if (moved && std::ranges::all_of(pairs | std::views::filter([](const auto& one) {
-                                     return one.second.both && one.second.perturbed;
-                                   }),
-                                   is_candidate)) {
+  if (moved && std::ranges::all_of(pairs, is_candidate)) {
     throw Failure("the perturbed trace is the candidate, as far as all numbers say; " + make);
   }
   if (!moved) throw Failure("the perturbed trace is the reference itself, bit by bit; " + make);

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "number/words.hpp"
+
 namespace plumb::trace {
 namespace {
 
