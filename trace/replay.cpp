@@ -73,9 +73,10 @@ class Replay {
 
   // The run holds inputs of which the promised operation can make nothing.
   void contradicts(const std::string& reason) {
-    const auto is_here = [&](const std::string& id) { return values_.contains(id); };
-    out_.findings.push_back({*std::ranges::find_if(node_.outputs, is_here), "structure",
-                             std::numeric_limits<double>::infinity(),
+    const auto here = std::ranges::find_if(
+        node_.outputs, [&](const std::string& id) { return values_.contains(id); });
+    out_.findings.push_back({here == node_.outputs.end() ? node_.outputs.front() : *here,
+                             "structure", std::numeric_limits<double>::infinity(),
                              "cannot be made as promised, " + reason});
   }
 
