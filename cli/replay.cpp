@@ -65,11 +65,22 @@ Replayed by_word(const Loaded& c, const std::string& name, const ReplayOptions& 
   return seen;
 }
 
-// Infinities may be a mask's, or made of one: only a promise or a reference would tell.
-void add_not_finite(const std::vector<Finding>& not_finite, Replayed& seen,
+// Infinities that are given may be a mask's, and others made of one: only a reference would tell.
+void add_not_finite(const std::vector<Finding>& not_finite, const Abouts& about, Replayed& seen,
                     std::vector<Finding>& damage) {
+  const auto is_one = [&](const std::string& id) {
+    return std::ranges::find(not_finite, id, &Finding::id) != not_finite.end();
+  };
+  const auto may_be_meant = [&](const std::string& id) {
+    const auto says = about.find(id);
+    if (says == about.end()) return false;
+    const About& of = says->second;
+    return of.role == Role::given ||
+           (of.made_by && std::ranges::any_of(of.made_by->inputs, is_one)) ||
+           (of.from && std::ranges::any_of(*of.from, is_one));
+  };
   for (const Finding& f : not_finite) {
-    if (!std::isinf(f.value.value_or(0))) {
+    if (!std::isinf(f.value.value_or(0)) || !may_be_meant(f.id)) {
       damage.push_back(f);
     } else if (!seen.ratios.contains(f.id)) {
       seen.not_judged.push_back({f.id, "holds infinities, as a mask does; a reference would tell"});
@@ -168,7 +179,7 @@ void add_replay(CLI::App& app, Verb& chosen) {
       std::vector<Finding> damage =
           c.merged.findings;  // before the rest: what follows may be made of it
       if (!c.trace.graph) {
-        add_not_finite(c.merged.not_finite, seen, damage);
+        add_not_finite(c.merged.not_finite, c.trace.about, seen, damage);
       } else if (!left_out(*c.trace.graph, Run(c.merged).values)) {
         damage.insert(damage.end(), c.merged.not_finite.begin(), c.merged.not_finite.end());
       }

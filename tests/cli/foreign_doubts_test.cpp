@@ -208,6 +208,14 @@ TEST_F(ForeignDoubts, AMaskOfInfinitiesIsNoDamage) {
   EXPECT_EQ(said.code, 0) << said.out;
   EXPECT_NE(said.out.find("mask: holds infinities, as a mask does"), said.out.npos) << said.out;
   EXPECT_EQ(step("broken-mask", std::nanf("")).code, 1);
+  // Of one that overflowed nothing holds an infinity before.
+  write_step(at("overflow"), {{f32("scores", {1, 2}, {3e38F, 2})}},
+             {{f32("sum", {1, 2}, {-none, 4}),
+               {{"made_by", {{"op", "add"}, {"inputs", {"scores", "scores"}}}}}},
+              {f32("other", {1, 2}, {-none, 1}), json::object()}});
+  const Said overflow = plumb("replay " + at("overflow"));
+  EXPECT_EQ(overflow.code, 1) << overflow.out;
+  EXPECT_NE(overflow.out.find("other structure"), overflow.out.npos) << overflow.out;
 }
 
 }  // namespace
