@@ -64,6 +64,24 @@ Refusal by_form(const Operation& operation, std::size_t form, const Refusal& ref
                            "; if your kernel takes another, name it in a card (form_" + id + ")"};
 }
 
+// By one of the formulas. Where its worst case alone is derived, that is what is known by chance, too.
+Outcome<Tolerance> tolerance_of_form(const Operation& operation, ToleranceCall call,
+                                     std::size_t form) {
+  call.form = form;
+  const bool worst_only =
+      operation.forms.size() > 0 && (operation.forms.begin() + form)->worst_only;
+  if (!worst_only || call.mode == Mode::deterministic) return operation.tolerance(call);
+  if (call.mode == Mode::moments) {
+    return Refusal{Why::unsupported, "of this formula only the worst case is derived"};
+  }
+  call.mode = Mode::deterministic;
+  const Outcome<Tolerance> worst = operation.tolerance(call);
+  if (!worst) return worst;
+  Tolerance by_chance = *worst;
+  by_chance.mode = Mode::probabilistic;
+  return by_chance;
+}
+
 }  // namespace
 
 std::vector<std::size_t> forms_on(const Machine& machine, const Operation& operation, Mode mode) {
@@ -87,16 +105,13 @@ std::string assumed_forms(const Machine& machine, const Operation& operation, Mo
 
 Outcome<Tolerance> tolerance_of_forms(const Operation& operation, const ToleranceCall& call,
                                       const std::vector<std::size_t>& forms) {
-  ToleranceCall with = call;
-  with.form = forms.front();
-  const Outcome<Tolerance> first = operation.tolerance(with);
+  const Outcome<Tolerance> first = tolerance_of_form(operation, call, forms.front());
   if (forms.size() == 1) return first;
-  if (!first) return by_form(operation, with.form, first.error());
+  if (!first) return by_form(operation, forms.front(), first.error());
   Tolerance all = *first;
   for (std::size_t i = 1; i < forms.size(); ++i) {
-    with.form = forms[i];
-    const Outcome<Tolerance> other = operation.tolerance(with);
-    if (!other) return by_form(operation, with.form, other.error());
+    const Outcome<Tolerance> other = tolerance_of_form(operation, call, forms[i]);
+    if (!other) return by_form(operation, forms[i], other.error());
     widen(all, *other, call.explained);
   }
   return all;

@@ -88,7 +88,8 @@ SumPartition parting(std::size_t n, const Evaluation& how);
 // In which order FP32 takes the sums of a call: bounds/sum.hpp. Ranks add up as promised.
 struct SumsIn {
   enum class Way { promised, ordered, any } way = Way::promised;
-  Order order = {};  // of ordered
+  Order order = {};    // of ordered
+  Format kept = fp32;  // by the formula `stored`: each sum is rounded to it when it is made
 };
 
 template <class T>
@@ -221,6 +222,7 @@ struct Examples {
 struct Form {
   std::string_view name;
   bool covered = false;
+  bool worst_only = false;  // no moments and no chance are derived
 };
 
 struct Operation {

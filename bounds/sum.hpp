@@ -12,25 +12,51 @@
 //            that energy is at most 2 n (u M)^2; a term below four spacings of M may vanish, and counts
 //            as a worst case (theory.md P6, P8).
 //   FLUSHES  Where subnormals are flushed each product and each sum may lose 2^-126.
-// SOURCES  theory.md D1, P8; bounds/SOURCES.md [Hig02] 3.1, 4.2
+//   KEPT     A kernel may keep each sum in a short format, of roundoff U and spacing h at zero:
+//            theory.md D7. Then g = (1 + v)^n - 1, v = (1 + u)(1 + U) - 1, and n h (1 + v)^n more. Only the
+//            worst case is derived: numbers of a short format do not round independently.
+// SOURCES  theory.md D1, D7, P8; bounds/SOURCES.md [Hig02] 3.1, 4.2
 // TESTED   tests/bounds/sum_test.cpp
 #pragma once
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <type_traits>
 #include <vector>
 
 #include "bounds/operation.hpp"
+#include "bounds/proof/big_float.hpp"
+#include "bounds/proof/error_moments.hpp"
 #include "bounds/proof/running_error.hpp"
 #include "bounds/sees.hpp"
 #include "number/order.hpp"
+#include "number/rounding.hpp"
 
 namespace plumb::bounds {
+
+// What a kernel has of x when it keeps it in a format: a sum, or a row's mean.
+inline float kept_as(float x, const Format& format) { return round_to(x, format); }
+inline double kept_as(double x, const Format&) { return x; }
+inline BigFloat kept_as(const BigFloat& x, const Format&) { return x; }
+inline RunningError kept_as(RunningError x, const Format& format) {
+  if (x.exact() && round_to(x.value, format) == x.value) return x;
+  const double m = x.most();
+  x.err_surely(m <= format.largest() ? term<"sum.kept_as">(half_spacing(m, format))
+                                     : std::numeric_limits<double>::infinity(),
+               Share::sums);
+  x.may_flush(Share::sums);
+  return x;
+}
+[[noreturn]] inline ErrorMoments kept_as(const ErrorMoments&, const Format&) {
+  throw std::invalid_argument(
+      "moments of sums that a kernel keeps in a short format are not derived");
+}
 
 // Collects what the lemma needs.
 class SumInAnyOrder {
  public:
+  explicit SumInAnyOrder(const Format& in = fp32) : kept_(in) {}
   void add(const RunningError& x) { take(x); }
   void add_product(const RunningError& a, const RunningError& b) {
     RunningError product = multiplied(a, b);
@@ -41,7 +67,8 @@ class SumInAnyOrder {
     ++products_;
   }
   RunningError total() const {
-    const double passes = terms_ - (products_ > 0 ? 0 : 1), ru = passes * 0x1p-24;
+    if (!(kept_ == fp32)) return kept_short();
+    const double passes = std::max(terms_ - (products_ > 0 ? 0 : 1), 0.0), ru = passes * 0x1p-24;
     RunningError sum = sum_;
     const double size = (positive_ + negative_) * (1 + 0x1p-24);  // and what FP64 lost of it
     const double gamma = ru < 0.5 ? ru / (1 - ru) : infinite;
@@ -70,6 +97,21 @@ class SumInAnyOrder {
     ++terms_;
   }
 
+  RunningError kept_short() const {
+    RunningError sum = sum_;
+    const double size = (positive_ + negative_) * (1 + 0x1p-24);
+    const double v = (1 + 0x1p-24) * (1 + kept_.unit_roundoff()) - 1;
+    const double gamma = std::expm1(terms_ * std::log1p(v)) * (1 + 0x1p-40);
+    double small = products_ * 0x1p-149 + terms_ * kept_.spacing_at_zero();
+    if (arithmetic_in_force.flushes) small += (3 * terms_ + products_) * smallest_normal_fp32;
+    if (size > 0) {
+      sum.err_surely(term<"sum.kept">(gamma * size) + term<"sum.kept_small">(small * (1 + gamma)),
+                     Share::sums);
+    }
+    if (!(size * (1 + gamma) <= kept_.largest())) sum.err_surely(infinite, Share::sums);
+    return sum;
+  }
+
   void count_chance(RunningError& sum, double gamma) const {
     const double roundings = terms_ - 1 + products_;
     const double most = std::max(positive_, negative_) * (1 + gamma) * (1 + 0x1p-20);
@@ -83,6 +125,7 @@ class SumInAnyOrder {
     sum.drift += term<"sum.any_vanishing">(vanishing);
   }
 
+  Format kept_;
   RunningError sum_;
   double positive_ = 0, negative_ = 0, terms_ = 0, products_ = 0;
   std::vector<float> most_;  // of each term
@@ -91,11 +134,14 @@ class SumInAnyOrder {
 template <class T>
 class Sum {
  public:
-  explicit Sum(const SumsIn& in) : in_(in) {}
+  explicit Sum(const SumsIn& in) : in_(in), keeps_(!(in.kept == fp32)) {
+    if constexpr (std::is_same_v<T, RunningError>) any_ = SumInAnyOrder(in.kept);
+  }
 
   void add(const T& x) {
     if (in_.way == SumsIn::Way::promised) {
       chain_ += x;
+      shorten(chain_);
     } else {
       keep(x, nullptr);
     }
@@ -104,6 +150,7 @@ class Sum {
     using std::fma;
     if (in_.way == SumsIn::Way::promised) {
       chain_ = fma(a, b, chain_);
+      shorten(chain_);
     } else {
       keep(a, &b);
     }
@@ -113,6 +160,7 @@ class Sum {
     using std::fma;
     if (in_.way == SumsIn::Way::promised) {
       chain_ = fma(x, x, chain_);
+      shorten(chain_);
     } else {
       keep(x, &x);
     }
@@ -125,11 +173,21 @@ class Sum {
     const auto step = [&](T sum, std::size_t k) {
       using std::fma;
       const Term& term = terms_[k];
-      if (term.of == Of::square) return fma(term.a, term.a, sum);
-      if (term.of == Of::product) return fma(term.a, term.b, sum);
-      return sum += term.a;
+      if (term.of == Of::square) {
+        sum = fma(term.a, term.a, sum);
+      } else if (term.of == Of::product) {
+        sum = fma(term.a, term.b, sum);
+      } else {
+        sum += term.a;
+      }
+      shorten(sum);
+      return sum;
     };
-    const auto add = [](T a, const T& b) { return a += b; };
+    const auto add = [&](T a, const T& b) {
+      a += b;
+      shorten(a);
+      return a;
+    };
     return plumb::total<T>(in_.order, terms_.size(), step, add);
   }
 
@@ -148,8 +206,15 @@ class Sum {
     terms_.push_back({a, of == Of::product ? *b : T(0), of});
   }
 
-  struct Nothing {};
+  void shorten(T& sum) const {
+    if (keeps_) sum = kept_as(sum, in_.kept);
+  }
+
+  struct Nothing {
+    Nothing() = default;
+  };
   SumsIn in_;
+  bool keeps_;
   T chain_ = 0;
   std::vector<Term> terms_;
   [[no_unique_address]] std::conditional_t<std::is_same_v<T, RunningError>, SumInAnyOrder, Nothing>
@@ -161,7 +226,7 @@ template <class T>
 class SumTable {
  public:
   SumTable(std::size_t rows, std::size_t cols, const SumsIn& in)
-      : promised_(in.way == SumsIn::Way::promised), sums_(rows, cols) {
+      : promised_(in.way == SumsIn::Way::promised && in.kept == fp32), sums_(rows, cols) {
     if (!promised_) as_asked_.assign(rows * cols, Sum<T>(in));
   }
 

@@ -3,6 +3,9 @@
 //   inputs       keys (T, 1): ids, or positions; dy (T, D)        dTable (V, D)
 //   attributes   rows: V; period: 0 takes the key from the input, S > 0 takes t mod S
 //   evaluate     tokens in `parts` slices; each a chain of FP32 additions in token order
+//   forms        fp32, as above; stored: each sum is kept in the output's format, and rounded to it
+//                when a token is added [PyTorch-Embedding]
+// SOURCES  theory.md D7; bounds/SOURCES.md [PyTorch-Embedding]
 #include "bounds/examples/maker.hpp"
 #include "bounds/examples/random.hpp"
 #include "bounds/operations/index.hpp"
@@ -12,6 +15,8 @@
 namespace plumb::bounds {
 namespace {
 
+constexpr List<Form> forms{{"fp32", true}, {"stored", false, true}};
+
 template <class T>
 std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const Matrix<T>& keys = call[0];
@@ -19,9 +24,11 @@ std::vector<Matrix<T>> evaluate(const Call<T>& call) {
   const std::size_t rows = call.count("rows"), period = call.count("period");
   if (period > rows) throw std::invalid_argument("embedding_grad: more positions than rows");
   const auto [order, begins] = parting(dy.rows, call.how);
+  SumsIn in = call.sums;
+  if (call.form == 1) in.kept = call.how.output;
   std::vector<Matrix<T>> parts;
   for (std::size_t p = 0; p + 1 < begins.size(); ++p) {
-    SumTable<T> part(rows, dy.cols, call.sums);
+    SumTable<T> part(rows, dy.cols, in);
     for (std::size_t i = begins[p]; i < begins[p + 1]; ++i) {
       const std::size_t t = order[i];
       const std::size_t v =
@@ -67,6 +74,7 @@ extern const Operation embedding_grad{
                .dealt = "T"},
     .examples = {.random = random, .shaped = shaped},
     .sums_as_asked = true,
+    .forms = forms,
 };
 
 }  // namespace plumb::bounds

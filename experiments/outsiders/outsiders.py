@@ -115,6 +115,7 @@ def jax_kernels():
     return {op: (attributes, jax.jit(kernel), name) for op, (attributes, kernel, name) in of.items()}
 
 
+table_rows = 97
 heads = {"heads": 1, "kv_heads": 1, "head_dim": 64, "sequence": 256}
 adam_settings = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "step": 10}
 
@@ -147,14 +148,48 @@ def torch_kernels(on="cpu"):
         optimizer.step()
         return {"m": optimizer.state[p]["exp_avg"], "v": optimizer.state[p]["exp_avg_sq"], "w": p}
 
+    def grads(of, at, *inputs):
+        """Of these inputs, each."""
+        *inputs, dy = inputs
+        inputs = [x.clone().requires_grad_(i in at) for i, x in enumerate(inputs)]
+        of(*inputs).backward(dy)
+        return [inputs[i].grad for i in at]
+
+    def weight_grads(x, w, dy):
+        b = torch.zeros_like(w)
+        return dict(zip(("dw", "db"), grads(layer, (1, 2), x, w, b, dy)))
+
+    def table_grad(ids, dy):
+        table = torch.zeros((table_rows, dy.shape[1]), dtype=dy.dtype, device=dy.device, requires_grad=True)
+        f.embedding(ids[:, 0], table).backward(dy)
+        return table.grad
+
+    def loss(logits, labels, mask, count):
+        each = f.cross_entropy(logits, labels[:, 0], reduction="none")
+        return {"lse": torch.logsumexp(logits, 1, True), "loss": ((each * mask[:, 0]).sum() / count).reshape(1, 1)}
+
+    def norm(*x):
+        return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in x])).reshape(1, 1)
+
     layer = lambda x, w, b: f.layer_norm(x, (x.shape[1],), w[:, 0], b[:, 0], 1e-5)
+    rms = lambda x, w: f.rms_norm(x, (x.shape[1],), w[:, 0], 1e-5)
     return {
         "softmax": ({}, lambda x: f.softmax(x, 1), "p"),
         "log_sum_exp": ({}, lambda x: torch.logsumexp(x, 1, True), "l"),
         "attention": (heads, attention, "o"),
         "adam": (adam_settings, adam, "m"),
         "layernorm": ({"eps": 1e-5}, layer, "y"),
-        "rmsnorm": ({"eps": 1e-5}, lambda x, w: f.rms_norm(x, (x.shape[1],), w[:, 0], 1e-5), "y"),
+        "layernorm_grad": ({"eps": 1e-5}, lambda x, w, dy: grads(layer, (0,), x, w, torch.zeros_like(w), dy)[0], "dx"),
+        "layernorm_wgrad": ({"eps": 1e-5}, weight_grads, "dw"),
+        "rmsnorm": ({"eps": 1e-5}, rms, "y"),
+        "rmsnorm_grad": ({"eps": 1e-5}, lambda x, w, dy: grads(rms, (0,), x, w, dy)[0], "dx"),
+        "rmsnorm_wgrad": ({"eps": 1e-5}, lambda x, w, dy: grads(rms, (1,), x, w, dy)[0], "dw"),
+        "embedding_grad": ({"rows": table_rows, "period": 0}, table_grad, "dtable"),
+        "softmax_grad": ({}, lambda p, dp: torch._softmax_backward_data(dp, p, 1, p.dtype), "dx"),
+        # Its gradient is not of a stored log-sum-exp, as ours is, but of stored logarithms of probabilities.
+        "cross_entropy": ({}, loss, "loss"),
+        "grad_norm": ({}, norm, "g"),
+        "attention_grad": (heads, lambda x, dy: grad(attention, x, dy), "dqkv"),
         "gelu": ({}, lambda x: f.gelu(x, approximate="tanh"), "y"),
         "gelu_grad": ({}, lambda x, dy: grad(lambda t: f.gelu(t, approximate="tanh"), x, dy), "dx"),
         "gelu_erf": ({}, f.gelu, "y"),
@@ -166,12 +201,32 @@ def torch_kernels(on="cpu"):
     }
 
 
+def inputs_of(op, x, rng):
+    """Of an operation, all, made around x."""
+    if op == "embedding_grad":
+        return [rng.integers(0, table_rows, (len(x), 1)), x]
+    if op == "softmax_grad":
+        return [np_softmax(x), rng.standard_normal(x.shape).astype(np.float32)]
+    if op == "grad_norm":
+        return [x, rng.standard_normal((64, 64)).astype(np.float32), x[:, :1]]
+    return [x, *beside(op, x, rng)]
+
+
 def beside(op, x, rng):
     """The other inputs of an operation whose first one is x."""
     rows, cols = x.shape
     vector = lambda centre: (centre + 0.3 * rng.standard_normal((cols, 1))).astype(np.float32)
+    def another():
+        return rng.standard_normal((rows, cols)).astype(np.float32)
+
     if op == "layernorm":
         return [vector(1), vector(0)]
+    if op in ("layernorm_grad", "layernorm_wgrad", "rmsnorm_grad", "rmsnorm_wgrad"):
+        return [vector(1), another()]
+    if op == "cross_entropy":
+        return [rng.integers(0, cols, (rows, 1)), np.ones((rows, 1), np.float32), np.full((1, 1), rows, np.float32)]
+    if op == "attention_grad":
+        return [rng.standard_normal((rows, cols // 3)).astype(np.float32)]
     if op == "rmsnorm":
         return [vector(1)]
     if op == "gemm":
@@ -184,8 +239,12 @@ def beside(op, x, rng):
     return []
 
 
-names = {"attention": ["qkv"], "adam": ["w", "m", "v", "g"], "layernorm": ["x", "w", "b"], "rmsnorm": ["x", "w"], "gemm": ["A", "B"]}
-shapes = {"attention": [(4096, 192)], "softmax": [(256, 1024), (16, 50257)], "log_sum_exp": [(65536, 64), (256, 1024)], "gemm": [(256, 1024), (64, 4096)],
+norm_gradient, losses = ["x", "w", "dy"], ["logits", "labels", "mask", "count"]
+names = {"attention": ["qkv"], "adam": ["w", "m", "v", "g"], "layernorm": ["x", "w", "b"], "rmsnorm": ["x", "w"], "gemm": ["A", "B"],
+         "layernorm_grad": norm_gradient, "layernorm_wgrad": norm_gradient, "rmsnorm_grad": norm_gradient,
+         "rmsnorm_wgrad": norm_gradient, "embedding_grad": ["keys", "dy"], "softmax_grad": ["p", "dp"],
+         "attention_grad": ["qkv", "do"], "cross_entropy": losses, "grad_norm": ["x_1", "x_2", "x_3"]}
+shapes = {"attention": [(4096, 192)], "attention_grad": [(1024, 192)], "softmax": [(256, 1024), (16, 50257)], "log_sum_exp": [(65536, 64), (256, 1024)], "gemm": [(256, 1024), (64, 4096)],
           "column_sum": [(64, 65536), (4096, 512)], "layernorm": [(256, 1024), (64, 4096)], "rmsnorm": [(256, 1024)]}
 
 
@@ -255,13 +314,13 @@ def cases(asked):
         for op, (attributes, kernel, name) in kernels.items():
             for fmt in formats:
                 # These are taken in steps that are stored in the short format: other operations.
-                if fmt in ("bf16", "fp16") and op in ("log_sum_exp", "adam"):
+                if fmt in ("bf16", "fp16") and op in ("log_sum_exp", "adam", "cross_entropy", "grad_norm"):
                     continue
                 for rows, cols in shapes.get(op, [(256, 1024)]):
                     for seed in range(1, asked.seeds + 1):
                         rng = np.random.default_rng(seed)
                         for kind, x in kinds(rng, rows, cols):
-                            yield library, version, op, fmt, f"{rows}x{cols}", kind, seed, attributes, kernel, name, [x, *beside(op, x, rng)]
+                            yield library, version, op, fmt, f"{rows}x{cols}", kind, seed, attributes, kernel, name, inputs_of(op, x, rng)
 
 
 def device(asked):
@@ -284,7 +343,8 @@ def run(library, fmt, kernel, inputs, on):
     if fmt == "tf32":  # cut, and as FP32 otherwise
         inputs = [(np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in inputs]
     to = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(fmt, torch.float32)
-    tensors = [torch.from_numpy(x).to(to).to(on) for x in inputs]
+    tensors = [torch.from_numpy(x).to(on) for x in inputs]
+    tensors = [t.to(to) if t.is_floating_point() else t for t in tensors]
     torch.backends.cuda.matmul.allow_tf32 = fmt == "tf32"
     made = kernel(*tensors)
     made = {n: as_numpy(t) for n, t in made.items()} if isinstance(made, dict) else as_numpy(made)

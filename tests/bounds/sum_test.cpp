@@ -84,6 +84,17 @@ TEST(SumInAnyOrder, IsNoWiderThanItMustBe) {
   EXPECT_GT(error, 0.9 * total.worst());
 }
 
+TEST(SumInAnyOrder, OfNothingIsExactWhereSubnormalsAreFlushed) {
+  Arithmetic flushing;
+  flushing.flushes = true;
+  const ArithmeticScope scope(flushing);
+  for (const Format& kept : {fp32, bf16}) EXPECT_EQ(SumInAnyOrder(kept).total().worst(), 0);
+  SumInAnyOrder two;
+  two.add(0x1p-125);
+  two.add(-0x1.8p-125);
+  EXPECT_GE(two.total().worst(), 0x1p-126);
+}
+
 class Orders : public testing::TestWithParam<const Operation*> {
  protected:
   static constexpr std::array orders{Order{Order::Kind::sequential, 0},
