@@ -103,6 +103,21 @@ OfReference of_reference(const float* reference, std::size_t n, const Ulps& ulps
   return row;
 }
 
+void add_ulps(const float* reference, std::size_t n, const Ulps& ulps,
+              std::vector<float>& columns) {
+  by_groups<lanes>(reference, reference, n,
+                   [&](const float* of_r, auto, const auto& count, std::size_t j) {
+                     Floats r, sums;
+                     std::memcpy(&r, of_r, sizeof r);
+                     std::memcpy(&sums, &columns[j], sizeof sums);
+                     r = ulps(r);
+                     Floats u{};
+                     std::memcpy(&u, &r, count * sizeof(float));
+                     sums += u;
+                     std::memcpy(&columns[j], &sums, sizeof sums);
+                   });
+}
+
 // Returns false, and adds nothing, where a sum may have lost more than its rounding.
 template <bool with_columns>
 bool RowSums::in_fp32(const float* reference, const float* other, std::size_t n, OfRows::Row* rows,

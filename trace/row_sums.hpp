@@ -71,6 +71,9 @@ struct OfReference {
   double energy = 0, floor = 0;
 };
 OfReference of_reference(const float* reference, std::size_t n, const Ulps& ulps);
+// Adds the ulps of a row of the reference to those of its columns, of which there are so many that whole
+// vectors can be added.
+void add_ulps(const float* reference, std::size_t n, const Ulps& ulps, std::vector<float>& columns);
 
 // The sums over one difference, some rows at a time.
 class RowSums {

@@ -93,6 +93,20 @@ double mean_of(const std::vector<double>& x) {
   return x.empty() ? 0 : sum / static_cast<double>(x.size());
 }
 
+// Shrinks each by one part to their mean: where a rounding is rare no draw may have it. To no more than
+// the worst of them errs in its own ulps, or one large column would speak for all (twins.md S3).
+void shrink(std::vector<double>& energies, const std::vector<double>& floors, double part) {
+  const double mean = mean_of(energies);
+  double worst = 0;
+  for (std::size_t i = 0; i < energies.size(); ++i) {
+    worst = std::max(worst, energies[i] / at_least_tiny(floors[i]));
+  }
+  for (std::size_t i = 0; i < energies.size(); ++i) {
+    const double target = std::min(mean, worst * at_least_tiny(floors[i]));
+    energies[i] += part * (target - energies[i]);
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(Statistic statistic) {
@@ -114,12 +128,14 @@ Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
   std::vector<Reading> of_draws(draws_.begin(), draws_.end());
   std::vector<RowSums> sums(draws_.size(), RowSums(format, cols));
   for (OfRows& seen : seen_) seen.rows.resize(rows);
+  std::vector<float> column_ulps((cols + lanes - 1) / lanes * lanes);
   by_some_rows(base, [&](std::size_t first, std::size_t n) {
     const float* r = of_r(first * cols, n * cols);
     for (std::size_t i = 0; i < n; ++i) {
       const auto [energy, floor] = of_reference(r + i * cols, cols, ulps);
       all_.energy_ += energy;
       all_.floor_[first + i] = floor;
+      if (cols > 1) add_ulps(r + i * cols, cols, ulps, column_ulps);
     }
     for (std::size_t k = 0; k < draws_.size(); ++k) {
       const float* x = of_draws[k](first * cols, n * cols);
@@ -127,6 +143,10 @@ Draws::Draws(Whole reference, const Format& format, std::vector<Whole> draws)
     }
   });
   for (std::size_t k = 0; k < draws_.size(); ++k) sums[k].tell(seen_[k]);
+  all_.column_floor_.resize(cols);
+  for (std::size_t j = 0; j < cols; ++j) {
+    all_.column_floor_[j] = static_cast<double>(column_ulps[j]) * column_ulps[j];
+  }
   all_.field_ = field({});
 }
 
@@ -161,12 +181,10 @@ Expectation::Field Draws::field(std::optional<std::size_t> without) const {
   for (double& a : f.rows) a /= n;
   for (double& b : f.columns) b /= n;
   for (const double a : f.rows) f.scale += a;
-  const double row_mean = mean_of(f.rows);
-  const double column_mean = mean_of(f.columns);
   // The same share for a draw and for a candidate: where nobody errs its field is all that it has.
   const double share = 1 / std::max(static_cast<double>(draws_.size()), 2.0);
-  for (double& a : f.rows) a += share * (row_mean - a);
-  for (double& b : f.columns) b += share * (column_mean - b);
+  shrink(f.rows, all_.floor_, share);
+  shrink(f.columns, all_.column_floor_, share);
   return f;
 }
 

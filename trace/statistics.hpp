@@ -7,8 +7,9 @@
 //   row        max_i sqrt(|e_i|^2 - max_j min(|e_ij|, u_ij)^2) / sqrt(A_i + 0.01 sum_j u_ij^2 / 12)
 //              (one flip per row is free; of a vector each element is a row, and none is free)
 //   element    max_ij max(|e_ij| - u_ij, 0) / sqrt(A_i B_j / S + u_ij^2 / 12)
-//   with A_i, B_j the mean energy of the draws' rows and columns, each shrunk to the mean by one part
-//   in K, and S the sum of the A_i before that.
+//   with A_i, B_j the mean energy of the draws' rows and columns, each shrunk by one part in K to
+//   their mean, or where that is less to what the worst of them errs in ulps; and S the sum of the A_i
+//   before that.
 //
 // TESTED   tests/trace/statistics_test.cpp
 // SOURCES  twins.md S1, S2, S3
@@ -54,9 +55,10 @@ class Expectation {
 
   Whole reference_;
   Format format_ = fp32;
-  std::vector<double> floor_;  // sum of u^2 / 12, by row of the reference
-  double energy_ = 0;          // of the reference
-  Field field_;                // of all draws
+  std::vector<double> floor_;         // sum of u^2 / 12, by row of the reference
+  std::vector<double> column_floor_;  // the square of the sum of u, by its column
+  double energy_ = 0;                 // of the reference
+  Field field_;                       // of all draws
 };
 
 // The draws of one tensor.

@@ -50,6 +50,54 @@ TEST(Statistics, OfACandidateAndOfADrawAreAlikeWhereNoOtherErrs) {
   }
 }
 
+// Numbers of BF16, of which one row or column is 1000 times the others, and draws that are off by an ulp
+// here and there; another row or column is lost.
+struct OneIsLarge {
+  Tensor reference = Tensor(64, 64);
+  std::vector<Tensor> draws;
+  std::mt19937 random{5};
+
+  explicit OneIsLarge(bool column) {
+    std::normal_distribution<double> normal;
+    for (std::size_t i = 0; i < 64; ++i) {
+      for (std::size_t j = 0; j < 64; ++j) {
+        const double large = (column ? j : i) == 0 ? 1000 : 1;
+        reference(i, j) = static_cast<float>(round_to(large * normal(random), bf16));
+      }
+    }
+    for (int k = 0; k < 5; ++k) draws.push_back(drawn());
+  }
+  Tensor drawn() {
+    Tensor x = reference;
+    for (float& v : x.values) {
+      if (random() % 3 == 0) v += static_cast<float>(ulp(static_cast<double>(v), bf16));
+    }
+    return x;
+  }
+  // How much larger a statistic is than that of a draw.
+  double seen(Statistic of, const Tensor& x) const {
+    const Draws all(reference, bf16, {draws[0], draws[1], draws[2], draws[3]});
+    double largest = all.of(draws[4])[at(of)];
+    for (std::size_t k = 0; k < 4; ++k) largest = std::max(largest, all.of_draw(k)[at(of)]);
+    return all.of(x)[at(of)] / largest;
+  }
+};
+
+TEST(Statistics, ALargeColumnHidesNoOther) {
+  const OneIsLarge of(true);
+  Tensor x = of.draws[4];
+  for (std::size_t i = 0; i < 64; ++i) x(i, 5) = 0;
+  EXPECT_GT(of.seen(Statistic::element, x), 5);
+}
+
+TEST(Statistics, ALargeRowHidesNoOther) {
+  const OneIsLarge of(false);
+  Tensor x = of.draws[4];
+  for (std::size_t j = 0; j < 64; ++j) x(5, j) = 0;
+  EXPECT_GT(of.seen(Statistic::row, x), 5);
+  EXPECT_GT(of.seen(Statistic::element, x), 5);
+}
+
 // Of rows that end within eight elements.
 TEST(Statistics, OnlyScaleKnowsTheSign) {
   const Tensor reference(3, 19, 1.0F);
@@ -126,12 +174,25 @@ TEST(Statistics, ScaleSeesWhatTheNormDrowns) {
   EXPECT_NEAR(after - before, 0.01, 1e-4);
 }
 
+// One part of K to the mean, or to what the worst errs in ulps.
+void shrink_by_formula(std::vector<double>& energies, const std::vector<double>& ulps, double k) {
+  double sum = 0, worst = 0;
+  for (std::size_t i = 0; i < energies.size(); ++i) {
+    sum += energies[i];
+    worst = std::max(worst, energies[i] / ulps[i]);
+  }
+  for (std::size_t i = 0; i < energies.size(); ++i) {
+    const double to = std::min(sum / static_cast<double>(energies.size()), worst * ulps[i]);
+    energies[i] += (to - energies[i]) / std::max(k, 2.0);
+  }
+}
+
 // The formulas of statistics.hpp, number by number in FP64.
 Sample by_formula(const Tensor& r, const Tensor& x, const std::vector<Tensor>& draws,
                   const Format& format) {
   const bool vector = r.cols == 1;
   const auto k = static_cast<double>(draws.size());
-  std::vector<double> a(r.rows), b(r.cols);
+  std::vector<double> a(r.rows), b(r.cols), of_rows(r.rows), of_columns(r.cols);
   double sum = 0;
   for (std::size_t i = 0; i < r.rows; ++i) {
     for (std::size_t j = 0; j < r.cols; ++j) {
@@ -143,8 +204,16 @@ Sample by_formula(const Tensor& r, const Tensor& x, const std::vector<Tensor>& d
       }
     }
   }
-  for (double& one : a) one += (sum / static_cast<double>(r.rows) - one) / std::max(k, 2.0);
-  for (double& one : b) one += (sum / static_cast<double>(r.cols) - one) / std::max(k, 2.0);
+  for (std::size_t i = 0; i < r.rows; ++i) {
+    for (std::size_t j = 0; j < r.cols; ++j) {
+      const double u = ulp(r(i, j), format);
+      of_rows[i] += u * u;
+      of_columns[j] += u;
+    }
+  }
+  for (double& one : of_columns) one *= one;
+  shrink_by_formula(a, of_rows, k);
+  shrink_by_formula(b, of_columns, k);
   double norm = 0, different = 0, along = 0, own = 0, row = 0, element = 0;
   for (std::size_t i = 0; i < r.rows; ++i) {
     double energy = 0, free = 0, floor = 0;
