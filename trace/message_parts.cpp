@@ -98,17 +98,27 @@ struct Due {
   long double value = 0;
   double magnitudes = 0;
   bool finite = true, a_number = true;  // of all that it is made of
+  bool up = false, down = false;        // is an infinity of that sign among it?
+  double above = 0, below = 0;          // sums of what is larger than zero, and of what is less
+
+  void count(double x) {
+    finite = finite && std::isfinite(x);
+    a_number = a_number && !std::isnan(x);
+    up = up || x == infinite;
+    down = down || x == -infinite;
+    (x > 0 ? above : below) += std::isfinite(x) ? std::fabs(x) : 0;
+  }
 };
 
 Due due(const std::string& reduce, const Terms& x, std::size_t e) {
-  Due d{x[0][e], 0, true};
+  Due d;
+  d.value = x[0][e];
   long double sum = 0;
   for (const auto& of : x) {
     const long double term = of[e];
     sum += term;
     d.magnitudes += std::fabs(of[e]);
-    d.finite = d.finite && std::isfinite(of[e]);
-    d.a_number = d.a_number && !std::isnan(of[e]);
+    d.count(of[e]);
     if (reduce == "min") d.value = std::min(d.value, term);
     if (reduce == "max") d.value = std::max(d.value, term);
   }
@@ -189,7 +199,7 @@ class PartJudge {
   void look(const Terms& x, std::size_t e, std::size_t place, double y) {
     const Due d = due(reduce_, x, e);
     const double tolerance = allowed_.relative * d.magnitudes + allowed_.absolute;
-    const double ratio = ratio_of(d, y, tolerance);
+    const double ratio = ratio_of(x, e, d, y, tolerance);
     out_.ratio = std::max(out_.ratio, ratio);
     guesses_.look(x, e, y, tolerance);
     if (ratio <= 1) return;
@@ -198,24 +208,33 @@ class PartJudge {
     worst_ = {place, y, static_cast<double>(d.value), tolerance, ratio};
   }
 
-  double ratio_of(const Due& d, double y, double tolerance) const {
-    if (d.finite) {
-      // Partial sums may have left the format in some order.
-      const double reach =
-          d.magnitudes * (reduce_ == "avg" ? static_cast<double>(made_.from.size()) : 1);
-      if (!std::isfinite(y))
-        return reach * (1 + allowed_.relative) >= allowed_.largest ? 0 : infinite;
+  double ratio_of(const Terms& x, std::size_t e, const Due& d, double y, double tolerance) const {
+    if (d.finite && std::isfinite(y)) {
       const auto off = static_cast<double>(std::fabs(d.value - y));
       return off == 0 ? 0 : tolerance > 0 ? off / tolerance : infinite;
     }
-    if (reduce_.empty()) {  // moved as it is
-      const auto value = static_cast<double>(d.value);
-      return value == y || (std::isnan(value) && std::isnan(y)) ? 0 : infinite;
+    if (adds(*made_.out.of)) return may_be_sum(d, y) ? 0 : infinite;
+    const auto is = [y](double given) {
+      return given == y || (std::isnan(given) && std::isnan(y));
+    };
+    // The least and the largest of what is no number are that, or any of the others: libraries compare
+    // in this order or that.
+    if (!reduce_.empty() && !d.a_number) {
+      const bool one = std::ranges::any_of(x, [&](const auto& of) { return is(of[e]); });
+      return one || std::isnan(y) ? 0 : infinite;
     }
-    // What is not finite stays so in a sum. The least and the largest of infinities are exact; of what
-    // is no number libraries make one or the other.
-    if (adds(*made_.out.of)) return std::isfinite(y) ? infinite : 0;
-    return !d.a_number || static_cast<double>(d.value) == y ? 0 : infinite;
+    return is(static_cast<double>(d.value)) ? 0 : infinite;
+  }
+
+  // Of sums that are not finite, or are made of such. A partial sum may leave the format in some order; an
+  // infinity stays until one of the other sign comes, and what is no number stays so.
+  bool may_be_sum(const Due& d, double y) const {
+    const double grown = 1 + allowed_.relative;
+    const bool up = d.up || d.above * grown >= allowed_.largest;
+    const bool down = d.down || d.below * grown >= allowed_.largest;
+    if (std::isnan(y)) return !d.a_number || (up && down);
+    if (!d.a_number || std::isfinite(y)) return false;
+    return y > 0 ? up && !d.down : down && !d.up;
   }
 
   Finding found() const {

@@ -265,6 +265,29 @@ TEST_F(Messages, OverflowMayOverflowAndNothingElse) {
   EXPECT_TRUE(judged({sum("[0,1]", {inf}, {inf})}, {sum("[0,1]", {1}, {inf})}).findings.empty());
 }
 
+TEST_F(Messages, InfinitiesHaveTheirSign) {
+  const float large = std::numeric_limits<float>::max();
+  const auto right = [&](float a, float b, float got, const std::string& reduce = "sum") {
+    return judged({sum("[0,1]", {a}, {got}, reduce)}, {sum("[0,1]", {b}, {got}, reduce)})
+        .findings.empty();
+  };
+  EXPECT_TRUE(right(inf, 3, inf));
+  EXPECT_FALSE(right(inf, 3, -inf));
+  EXPECT_FALSE(right(inf, 3, NAN));
+  EXPECT_TRUE(right(inf, -large, NAN));  // which may have overflown before
+  EXPECT_TRUE(right(inf, -inf, NAN));
+  EXPECT_FALSE(right(inf, -inf, inf));
+  EXPECT_TRUE(right(large, large, inf));
+  EXPECT_FALSE(right(large, large, -inf));
+  EXPECT_FALSE(right(large, large, NAN));
+  EXPECT_TRUE(right(NAN, 3, NAN));
+  EXPECT_FALSE(right(NAN, 3, inf));
+  EXPECT_FALSE(right(NAN, 3, 3));
+  EXPECT_TRUE(right(NAN, 3, 3, "max"));
+  EXPECT_TRUE(right(NAN, 3, NAN, "max"));
+  EXPECT_FALSE(right(NAN, 3, 7, "max"));
+}
+
 TEST_F(Messages, TheLeastAndTheLargestAreExact) {
   EXPECT_TRUE(judged({sum("[0,1]", {1, 5}, {3, 5}, "max")}, {sum("[0,1]", {3, 2}, {3, 5}, "max")})
                   .findings.empty());
