@@ -48,32 +48,67 @@ static std::string place_of_error(const std::string& text) {
   return " (line " + std::to_string(line) + ", column " + std::to_string(byte - begins + 1) + ")";
 }
 
+namespace {
+
+// What a text says beyond its syntax. (A callback of json::parse sees it too, but walks all neighbours at
+// the end of each object: a header of 40,000 tensors took minutes.)
+class Seen : public nlohmann::json_sax<json> {
+ public:
+  bool printable = true, deep = false;
+  std::optional<std::string> twice;  // a parser keeps the second, and drops the first
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool string(string_t& text) override {
+    printable = printable && !steers_a_terminal(text);
+    return true;
+  }
+  bool start_object(std::size_t) override { return open(); }
+  bool key(string_t& name) override {
+    if (!names_.back().insert(name).second) twice = name;
+    return string(name);
+  }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+    return false;
+  }
+
+ private:
+  bool open() {
+    constexpr std::size_t deepest =
+        32;  // nothing nests a third of it; a copy takes stack for each level
+    names_.emplace_back();
+    deep = names_.size() > deepest;
+    return !deep;
+  }
+  bool close() {
+    names_.pop_back();
+    return true;
+  }
+
+  std::vector<std::set<std::string>> names_;  // of each object and array that is open
+};
+
+}  // namespace
+
 Outcome<json> object_in(const std::string& text) {
   if (text.find('\0') != text.npos) return no("has a NUL in its text");  // a parser ends there
-  constexpr int deepest = 32;  // nothing nests a third of it; a copy takes stack for each level
-  bool printable = true, deep = false;
-  std::vector<std::set<std::string>> names;  // of each object that is open
-  std::optional<std::string> twice;          // a parser keeps the second, and drops the first
-  const auto look = [&](int depth, json::parse_event_t event, json& value) {
-    deep = deep || depth > deepest;
-    if (deep) return false;
-    if (event == json::parse_event_t::object_start) names.emplace_back();
-    if (event == json::parse_event_t::object_end) names.pop_back();
-    if (event == json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second)
-      twice = value.get<std::string>();
-    if (value.is_string() && steers_a_terminal(value.get_ref<const std::string&>())) {
-      printable = false;
-    }
-    return true;
-  };
-  json content = json::parse(text, look, false);
-  if (deep) return no("nests deeper than any document that plumb reads");
-  if (content.is_discarded()) return no("is not a JSON object" + place_of_error(text));
+  Seen seen;
+  const bool sound = json::sax_parse(text, &seen);
+  if (seen.deep) return no("nests deeper than any document that plumb reads");
+  if (!sound) return no("is not a JSON object" + place_of_error(text));
+  json content = json::parse(text);
   if (!content.is_object()) return no("is not a JSON object");
-  if (!printable) return no("has words with control characters");
+  if (!seen.printable) return no("has words with control characters");
   constexpr std::size_t longest_told = 80;
-  if (twice && twice->size() > longest_told) return no("says a name twice in one object");
-  if (twice) return no("says '" + *twice + "' twice in one object");
+  if (seen.twice && seen.twice->size() > longest_told) return no("says a name twice in one object");
+  if (seen.twice) return no("says '" + *seen.twice + "' twice in one object");
   return content;
 }
 
