@@ -79,7 +79,7 @@ Inspected inspected(const std::string& folder, const std::string& only,
   }
   run.tell(shown);
   seen.findings = run.findings;
-  if (seen.lines.empty()) {
+  if (seen.lines.empty() && !only.empty()) {
     throw Failure("--only '" + only + "' matches no id of " + folder +
                   "; without it all are listed");
   }

@@ -4,11 +4,13 @@
 #include <bit>
 #include <thread>
 
+#include "cli/colour.hpp"
 #include "cli/stop.hpp"
 #include "cli/values.hpp"
 #include "cli/verbs.hpp"
 #include "number/outcome.hpp"
 #include "number/words.hpp"
+#include "trace/merge.hpp"
 #include "trace/sketch.hpp"
 #include "trace/store/store.hpp"
 #include "trace/store/write_format2.hpp"
@@ -38,6 +40,17 @@ double megabytes(const Trace& trace, bool as_stored) {
     }
   }
   return bytes / 1e6;
+}
+
+void say_what_is_not_whole(const Trace& trace) {
+  Run run(trace);
+  run.tell({});
+  if (run.findings.empty()) return;
+  const Finding& f = run.findings.front();
+  say("note: the trace is not whole, nor is its sketch: {} {}{}\n", f.id, f.detail,
+      run.findings.size() == 1
+          ? ""
+          : fmt::format(", and {} more (plumb inspect lists them)", run.findings.size() - 1));
 }
 
 }  // namespace
@@ -77,6 +90,7 @@ void add_sketch(CLI::App& app, Verb& chosen) {
       write_format2(small, out);
       fmt::print("{} in {}: {:.3g} MB of {:.3g}\n", how_many(small.about.size(), "tensor"), out,
                  megabytes(small, false), megabytes(whole.trace, true));
+      say_what_is_not_whole(whole.trace);
       if (whole.trace.messages) fmt::print("left out: its collectives\n");
       const Abouts before = whole.trace.graph ? said_by(*whole.trace.graph) : whole.trace.about;
       const std::size_t left_out = explained(before) - explained(small.about);

@@ -11,6 +11,7 @@
 #include "number/outcome.hpp"
 #include "number/philox.hpp"
 #include "trace/hands.hpp"
+#include "trace/merge.hpp"
 #include "trace/store/write_format2.hpp"
 
 namespace plumb::trace {
@@ -131,6 +132,8 @@ Trace sketched(const Trace& trace, const SketchOptions& options) {
     throw Failure("'" + f.id + "' " + f.detail +
                   ", which a sketch cannot say; look at the trace itself with plumb check");
   }
+  if (trace.manifest.settings.contains("sketch"))
+    throw Failure("this is a sketch already; sketch the trace that it was made of");
   Trace out{trace.manifest, {}, std::vector<RankRecord>(trace.ranks.size()), trace.about};
   out.manifest.settings["sketch"] =
       fmt::format("tiles of {} x {} in {} parts, seed {}", options.most.rows, options.most.columns,
@@ -145,13 +148,15 @@ Trace sketched(const Trace& trace, const SketchOptions& options) {
   };
   std::vector<Work> all;
   std::set<std::string> tiled;
+  const Run run(trace);  // pieces that make no tensor are kept: it may be far larger than they are
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
     for (const auto& [id, shard] : trace.ranks[rank].shards) {
       const auto found = out.about.find(id);
       const About about = found == out.about.end() ? About() : found->second;
       const Placement& whole = shard.placement;
       const auto shape = about.shape.empty() ? std::vector{whole.rows, whole.cols} : about.shape;
-      const bool keep = about.role == Role::decision || tile_of(shape, options) == Tile{1, 1};
+      const bool keep = about.role == Role::decision || tile_of(shape, options) == Tile{1, 1} ||
+                        !run.values.contains(id);
       all.push_back({&id, &shard, &out.ranks[rank].shards[id], shape, keep});
       if (!keep) tiled.insert(id);
     }

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/cli/program.hpp"
+#include "tests/support/traces.hpp"
 
 namespace plumb::reports_test {
 namespace {
@@ -111,6 +112,19 @@ TEST_F(Reports, SayHowManyTensorsNobodyLookedAt) {
   EXPECT_NE(text_of(trace + ".xml")
                 .find("name=\"not looked at: " + std::to_string(left_out) + " tensors"),
             std::string::npos);
+}
+
+// U+FFFF, which no XML holds.
+TEST_F(Reports, OfJunitAreXmlWhateverATensorIsCalled) {
+  const std::string odd = "a\xef\xbf\xbf<b>", ref = (folder / "odd").string();
+  for (const float x : {1.0F, 2.0F}) {
+    write_trace2(ref + (x == 1 ? "1" : "2"), manifest2(1), {{{f32(odd, {1, 2}, {x, 3})}}});
+  }
+  const Said said = plumb("check " + ref + "1 " + ref + "2 --rule flat --report " + ref + ".xml");
+  EXPECT_EQ(said.code, 1) << said.out;
+  const Said read = python("-c \"import xml.etree.ElementTree as E; print(len(E.parse('" + ref +
+                           ".xml').getroot().findall('.//failure')))\"");
+  EXPECT_EQ(read.out, "1\n");
 }
 
 TEST_F(Reports, OfMarkdownHasTables) {

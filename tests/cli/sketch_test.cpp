@@ -79,6 +79,22 @@ TEST_F(SketchVerb, SaysWhatItCannotDo) {
   refused("sketch " + at("ref") + to + " --tile 4x4x4", "--tile is ROWSxCOLUMNS, powers of two");
   refused("sketch " + at("good") + to + " --shards 1 --tile 64x32", "--tile 64x16");
   refused("sketch " + at("nowhere") + to, "is not a folder");
+  ASSERT_EQ(sketch("good", "once", "").code, 0);
+  refused("sketch " + at("once") + to, "this is a sketch already");
+}
+
+// What is claimed to be larger than a machine holds, of 256 numbers.
+TEST_F(SketchVerb, SaysWhatIsNotWholeAndKeepsItAsItIs) {
+  const std::vector<float> x(16 * 16, 1.5F);
+  const nlohmann::json block{{"global", {0, 0}}, {"local", {0, 0}}, {"size", {16, 16}}};
+  write_trace2(at("holes"), manifest2(1),
+               {{{f32("a", {16, 16}, x),
+                  {{"shape", {1 << 27, 16}}, {"offsets", nlohmann::json::array({block})}}},
+                 {f32("b", {16, 16}, x)}}});
+  const Said said = sketch("holes", "of_holes", "");
+  EXPECT_EQ(said.code, 0) << said.out;
+  EXPECT_NE(said.out.find("note: the trace is not whole, nor is its sketch: a "), said.out.npos)
+      << said.out;
 }
 
 }  // namespace

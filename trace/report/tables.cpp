@@ -47,10 +47,20 @@ std::string field(const std::string& text) {
   return quoted + "\"";
 }
 
+// U+FFFE and U+FFFF, which XML 1.0 cannot hold.
+bool is_no_character(const std::string& text, std::size_t at) {
+  const std::string three = text.substr(at, 3);
+  return three == "\xef\xbf\xbe" || three == "\xef\xbf\xbf";
+}
+
 std::string xml(const std::string& text) {
   std::string safe;
-  for (const char c : text) {
-    if (c == '&') {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_no_character(text, i)) {
+      safe += ' ';
+      i += 2;
+    } else if (c == '&') {
       safe += "&amp;";
     } else if (c == '<') {
       safe += "&lt;";
