@@ -2,7 +2,8 @@
 // another run agree with each other, and a candidate that is wrong as they are would pass.
 //
 //   m    mean of the K twins of a tensor t_k,   s^2 = sum_k |t_k - m|^2 / (K - 1),
-//        at least the variance of one rounding in each element that m moves
+//        at least the variance of one rounding in each element that m moves: of whole numbers to whole
+//        ones; of a single number in which all twins agree to BF16, of which it may be made
 //   off  |m - r| / (s sqrt(1 + 1/K))            of one tensor
 //   p    P(|Student of K - 1 degrees| >= off)
 //   all  H_N min_j (N / j) p_(j)                of N tensors, p_(j) in order, H_N = 1 + 1/2 + .. + 1/N
@@ -16,6 +17,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,7 +35,8 @@ struct BesideReference {
   double off = 0;
   double chance = 1;  // of as much, over all tensors
 };
-// Of tensors that twins move; nothing where there are none, or fewer than three twins.
-std::optional<BesideReference> beside(std::span<const Measured> all);
+// Of tensors that twins move, but for these; nothing where there are none, or fewer than three twins.
+std::optional<BesideReference> beside(std::span<const Measured> all,
+                                      const std::set<std::string>& without = {});
 
 }  // namespace plumb::trace

@@ -93,6 +93,7 @@ class Loaded {
 // What a finding or a reason adds up to, of several nodes in their order.
 void join(Replayed& all, Replayed&& one) {
   all.ratios.merge(one.ratios);
+  all.as_zeros.merge(one.as_zeros);
   for (Finding& f : one.findings) all.findings.push_back(std::move(f));
   for (NotJudged& n : one.not_judged) all.not_judged.push_back(std::move(n));
 }

@@ -1,7 +1,10 @@
 #include "trace/twin_traces.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -260,11 +263,16 @@ class Sorting {
     const Format& format = format_held(y, format_held(x, r.format));
     return has_last_bits(format) && std::abs(x - y) <= spacing_between(x, y, format);
   }
-  bool something_moves_before(const std::string& id) const {
-    return std::ranges::any_of(reference_.values, [&](const auto& one) {
-      const std::string& other = one.first;
-      return other != id && comparable(other) && order_(other) < order_(id) && moves(other);
-    });
+  bool something_moves_before(const std::string& id) {
+    if (!earliest_moving_) {
+      earliest_moving_ = std::numeric_limits<std::size_t>::max();
+      for (const auto& [other, tensor] : reference_.values) {
+        if (order_(other) < *earliest_moving_ && comparable(other) && moves(other)) {
+          earliest_moving_ = order_(other);
+        }
+      }
+    }
+    return *earliest_moving_ < order_(id);
   }
 
   void sort(const std::string& id, bool wanted, std::set<std::string>& roots) {
@@ -315,6 +323,7 @@ class Sorting {
   const Pattern& exact_;
   GivenTwins& out_;
   std::map<std::string, bool> judged_;  // with: does a twin move it?
+  std::optional<std::size_t> earliest_moving_;
 };
 
 // The last bit of its largest number; 0 where its format has none.
@@ -331,13 +340,35 @@ double last_bit(const Whole& x) {
   return has_last_bits(format) ? ulp(largest, format) : 0;
 }
 
-// May twins explain how far off what an optimizer made is? As a whole, and its worst number, which a share
-// that begins a few places too late shows: ten times as far as the farthest, or as one last bit, which four
-// twins may all lack. That accuses nobody. Where a twin does not have it, twins say nothing.
+// How many numbers are off by more than four ulps. One last bit of what scales a gradient, as a clip does,
+// is two of its square, and roundings behind it two more.
+std::size_t many_ulps_off(const Whole& x, const Whole& r) {
+  const Format& format = r.format;
+  const float relative = std::ldexp(2.0F, -format.precision);
+  const auto at_zero = static_cast<float>(format.spacing_at_zero());
+  std::size_t many = 0;
+  Reading of_x(x), of_r(r);
+  by_stretches(r.size(), [&](std::size_t first, std::size_t n) {
+    const float *a = of_x(first, n), *b = of_r(first, n);
+    for (std::size_t e = 0; e < n; ++e) {
+      const float binade = std::bit_cast<float>(std::bit_cast<std::uint32_t>(b[e]) & 0x7f800000U);
+      many += std::fabs(a[e] - b[e]) > 4 * std::max(binade * relative, at_zero) ? 1 : 0;
+    }
+    return true;
+  });
+  return many;
+}
+
+// May twins explain how far off what an optimizer made is? As a whole; its worst number, which a share that
+// begins a few places too late shows; and how many of its numbers are, which a share that was never updated
+// shows where signs turn in others. Ten times as far as the farthest, or as one last bit, which four twins
+// may all lack. That accuses nobody. Where a twin does not have it, twins say nothing.
 bool explained(const Difference& seen, const Read& twins, const Run& reference,
-               const std::string& id) {
-  constexpr double far = 10;
-  const Whole& r = reference.values.at(id);
+               const Run& candidate, const std::string& id) {
+  constexpr std::size_t far = 10;
+  const Whole &r = reference.values.at(id), &x = candidate.values.at(id);
+  if (!x.has_shape_of(r)) return true;
+  std::size_t many = 1;
   const double bit = last_bit(r);
   double squares = bit * bit, largest = bit;
   for (const Run& twin : twins.runs()) {
@@ -346,8 +377,11 @@ bool explained(const Difference& seen, const Read& twins, const Run& reference,
     const Difference d = difference(found->second, r);
     squares = std::max(squares, d.squares);
     largest = std::max(largest, static_cast<double>(d.largest));
+    many = std::max(many, many_ulps_off(found->second, r));
   }
-  return seen.squares <= far * far * squares && static_cast<double>(seen.largest) <= far * largest;
+  return seen.squares <= far * far * squares &&
+         static_cast<double>(seen.largest) <= far * largest &&
+         many_ulps_off(x, r) <= far * many;
 }
 
 }  // namespace
@@ -392,8 +426,8 @@ GivenTwins given_twins(const Trace& reference, const Run& of_reference, const Ab
   const std::set<std::string> sums =
       of_candidate ? held_in_summands(reference) : std::set<std::string>();
   Sorting(about, sums, of_reference, candidate, pairs, *read, exact, out).run(ids, hands);
-  out.far_beyond = [read, &of_reference, &pairs](const std::string& id) {
-    return !explained(pairs.at(id).difference, *read, of_reference, id);
+  out.far_beyond = [read, &of_reference, &candidate, &pairs](const std::string& id) {
+    return !explained(pairs.at(id).difference, *read, of_reference, candidate, id);
   };
   std::vector<Unjudged> updates(updated.size());
   by_hands(hands.threads, updated.size(), [&](std::size_t i) {

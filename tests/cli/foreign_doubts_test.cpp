@@ -222,5 +222,68 @@ TEST_F(ForeignDoubts, AMaskOfInfinitiesIsNoDamage) {
   EXPECT_NE(overflow.out.find("other structure"), overflow.out.npos) << overflow.out;
 }
 
+// Adam's first step, whose sign turns in some numbers of each run: a rank of eight lost its share.
+TEST_F(ForeignDoubts, AShareThatAdamNeverSteppedIsNotExplained) {
+  const auto run = [](const std::string& name, unsigned draw, std::size_t stepped) {
+    std::mt19937 of_x(3), random(draw);
+    std::normal_distribution<float> of_values, of_noise;
+    std::vector<float> gradient(128 * 128), weight(gradient.size());
+    for (std::size_t e = 0; e < gradient.size(); ++e) {
+      const float w = 0.1F * of_values(of_x);
+      gradient[e] = of_values(of_x) + (draw == 0 ? 0 : 2e-3F * of_noise(random));
+      weight[e] = w - (e < stepped ? std::copysign(1e-3F, gradient[e]) : 0);
+    }
+    write_trace2(at(name), manifest2(1),
+                 {{{f32("w/grad", {128, 128}, gradient), {{"order", 1}, {"phase", "backward"}}},
+                   {f32("w", {128, 128}, weight), {{"order", 2}, {"phase", "optimizer"}}}}});
+  };
+  const std::size_t all = 128 * 128;
+  run("adam", 0, all);
+  run("healthy", 9, all);
+  run("lost", 9, all - all / 8);
+  std::string twins = " --twins";
+  for (unsigned k = 1; k <= 4; ++k) {
+    run("adam" + std::to_string(k), k, all);
+    twins += " " + at("adam" + std::to_string(k));
+  }
+  const Said healthy = plumb("check " + at("adam") + " " + at("healthy") + twins);
+  EXPECT_EQ(healthy.code, 0) << healthy.out;
+  const Said lost = plumb("check " + at("adam") + " " + at("lost") + twins);
+  EXPECT_EQ(lost.code, 3) << lost.out;
+  EXPECT_NE(lost.out.find("far beyond all twins"), lost.out.npos) << lost.out;
+}
+
+// A gradient that a softmax makes zero is all rounding: twins that cut its sum agree with each other, and not
+// with the run that they are twins of.
+TEST_F(ForeignDoubts, WhatIsAllRoundingDoubtsNoTwin) {
+  const auto run = [](const std::string& name, unsigned draw, float bias) {
+    std::mt19937 of_x(3), random(draw);
+    std::normal_distribution<float> of_values, of_noise;
+    std::vector<float> gradient(64 * 4);
+    for (std::size_t e = 0; e < gradient.size(); ++e) {
+      gradient[e] = e < gradient.size() / 2 ? of_values(of_x) : -gradient[e - gradient.size() / 2];
+    }
+    std::vector<float> sums(4, bias), other(64 * 64);
+    for (float& v : other) v = of_values(of_x) + (draw == 0 ? 0 : 1e-4F * of_noise(random));
+    for (float& v : sums) v *= 1 + (draw == 0 ? 0 : 1e-6F * of_noise(random));
+    const json made = {{"op", "column_sum"}, {"inputs", {"out/grad"}}};
+    write_trace2(at(name), manifest2(1),
+                 {{{f32("out/grad", {64, 4}, gradient), {{"order", 1}, {"phase", "backward"}}},
+                   {f32("other", {64, 64}, other), {{"order", 2}, {"phase", "backward"}}},
+                   {f32("key.bias/grad", {4}, sums),
+                    {{"order", 3}, {"phase", "reduce"}, {"made_by", made}}}}});
+  };
+  run("keys", 0, 1e-7F);
+  run("keys9", 9, 3e-7F);
+  std::string twins = " --twins";
+  for (unsigned k = 1; k <= 4; ++k) {
+    run("keys" + std::to_string(k), k, 3e-7F);
+    twins += " " + at("keys" + std::to_string(k));
+  }
+  const Said said = plumb("check " + at("keys") + " " + at("keys9") + twins);
+  EXPECT_EQ(said.out.find("the twins agree with each other"), said.out.npos) << said.out;
+  EXPECT_EQ(said.code, 0) << said.out;
+}
+
 }  // namespace
 }  // namespace plumb::foreign_doubts_test

@@ -73,8 +73,24 @@ TEST(Beside, OfTwinsThatAreAlikeIsCountedInLastBits) {
   EXPECT_EQ(beside(of(reference), {of(reference), of(reference), of(reference)}), 0);
   // Of a zero nobody knows the last bit: no twin differs from another, and each from the reference.
   std::vector<Measured> zero = tensors(1, 4, false, 0, 1);
+  other.values[0] = std::nextafter(1.5F, 2.0F);
   zero[0].beside = beside(of(Tensor(1, 1)), {of(other), of(other), of(other), of(other)});
   EXPECT_EQ(beside(zero)->chance, 0);
+}
+
+// A scale is made of one number of BF16, and a count is whole: all twins may have the next one.
+TEST(Beside, OfNumbersThatAreMadeOfFewBitsIsCountedInTheirs) {
+  const auto of = [](std::size_t n, float x) {
+    return Whole(std::make_shared<const Tensor>(Tensor(n, 1, x)), fp32);
+  };
+  const auto four = [&](std::size_t n, float x) { return std::vector<Whole>(4, of(n, x)); };
+  EXPECT_LT(beside(of(1, 1.0F / 448), four(1, (1 + 0x1p-7F) / 448)), 4);
+  EXPECT_GT(beside(of(1, 1.0F / 448), four(1, 1.5F / 448)), 40);
+  EXPECT_GT(beside(of(2, 1.0F / 448), four(2, (1 + 0x1p-7F) / 448)),
+            1000);  // of two one would differ
+  EXPECT_LT(beside(of(1, 17), four(1, 18)), 4);
+  EXPECT_LT(beside(of(9, 0), four(9, 1)), 4);
+  EXPECT_GT(beside(of(9, 0), four(9, 1.5F)), 1000);
 }
 
 }  // namespace

@@ -152,7 +152,10 @@ TEST_F(TwinTraces, OfTheCandidateJudgeTheReferenceByIt) {
     EXPECT_EQ(has_scale(around_candidate), factor != 1);
     ASSERT_EQ(around_candidate.lines.size(), around_reference.lines.size());
     for (std::size_t i = 0; i < around_candidate.lines.size(); ++i) {
-      EXPECT_EQ(around_candidate.lines[i].p, around_reference.lines[i].p);
+      // As likely, but for the ulps of one run, which the other has not everywhere.
+      const auto p = around_candidate.lines[i].p, other = around_reference.lines[i].p;
+      ASSERT_EQ(p.has_value(), other.has_value());
+      EXPECT_NEAR(p.value_or(1), other.value_or(1), 0.05 * other.value_or(1));
     }
     twins_.back().manifest.may_differ.clear();
     EXPECT_NE(refusal().find("3 twins of 4 are runs of the candidate"), std::string::npos);
