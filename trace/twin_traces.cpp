@@ -380,8 +380,7 @@ bool explained(const Difference& seen, const Read& twins, const Run& reference,
     many = std::max(many, many_ulps_off(found->second, r));
   }
   return seen.squares <= far * far * squares &&
-         static_cast<double>(seen.largest) <= far * largest &&
-         many_ulps_off(x, r) <= far * many;
+         static_cast<double>(seen.largest) <= far * largest && many_ulps_off(x, r) <= far * many;
 }
 
 }  // namespace
