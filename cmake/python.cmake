@@ -37,6 +37,7 @@ torch_test(own_functions ${PROJECT_SOURCE_DIR}/tests/python/own_functions_test.p
 torch_test(messages ${PROJECT_SOURCE_DIR}/tests/python/messages_test.py $<TARGET_FILE:plumb>)
 torch_test(generator ${PROJECT_SOURCE_DIR}/tests/python/generator_test.py $<TARGET_FILE:plumb>)
 torch_test(odd_steps ${PROJECT_SOURCE_DIR}/tests/python/odd_steps_test.py)
+torch_test(positions ${PROJECT_SOURCE_DIR}/tests/python/positions_test.py)
 torch_test(sketch ${PROJECT_SOURCE_DIR}/tests/python/sketch_test.py $<TARGET_FILE:plumb>)
 torch_test(distributed_optimizer ${PROJECT_SOURCE_DIR}/tests/python/distributed_optimizer_test.py)
 torch_test(dither ${PROJECT_SOURCE_DIR}/tests/python/dither_test.py)

@@ -211,7 +211,7 @@ def twins(count=4):
     Of a candidate these are runs of its own with other roundings, where the environment has PLUMB_DITHER=1. With
     PLUMB_PERTURB=1 "perturbed" is last: the reference with its first floats moved.
     """
-    if _run is None or not _run.just_traced:
+    if _run is None or not _run.just_traced or _run.before is None:
         return []
     asked = os.environ.get("PLUMB_TWINS") or _run.dithers
     return [*range(0 if _run.turned[0] else 1, count + 1 if asked else 0), *[PERTURBED] * _run.perturbs]
@@ -266,7 +266,8 @@ def _tensors_in(x):
     if isinstance(x, dict):
         x = x.values()
     elif not isinstance(x, (tuple, list)):
-        x = vars(x).values() if hasattr(x, "__dataclass_fields__") else ()
+        fields = getattr(x, "__dataclass_fields__", None)  # with slots it has no __dict__
+        x = () if fields is None else [getattr(x, name, None) for name in {**fields, **getattr(x, "__dict__", {})}]
     return [t for each in x for t in _tensors_in(each)]
 
 
@@ -286,8 +287,37 @@ def _with(x, others):
 
 
 def _of_batch(numbers, words):
-    """Are these as many as the batch has words, or as many rows, and no positions?"""
-    return numbers.numel() % words.numel() == 0 or numbers.dim() == words.dim() > 1 and len(numbers) == len(words)
+    """Do these lie as the batch's words, or as many rows, and are no positions or pairs of them?"""
+    return not _count_on(numbers) and (
+        numbers.numel() == words.numel() or numbers.dim() == 1 and numbers.numel() % words.numel() == 0
+        or min(numbers.dim(), words.dim()) > 1 and len(numbers) == len(words))
+
+
+def _count_on(x):
+    """Positions that nobody made of a batch, even where that has a single sequence: one number behind the other, in one
+    dimension or as a view of that, or of a buffer. (What a model counts for each sequence by itself is a tensor of its own.)"""
+    of = x if x._base is None else x._base
+    if x.is_floating_point() or _lacks_numbers(x) or x.dim() == 0 or x.shape[-1] < 2 or x.numel() != x.shape[-1]:
+        return False
+    return (of.shape == x.shape[-1:] or id(of) in _run.buffers) and bool((x.reshape(-1).diff() == 1).all())
+
+
+def _is_of_positions(x, given):
+    """Is this made of positions alone, and not of what else a module takes (for its type), as sines are?"""
+    if any(map(_lacks_numbers, [x, *given])) or not any(map(_count_on, given)):
+        return False
+    of_others = x.requires_grad or not torch.is_grad_enabled() or any(x.shape == y.shape for y in given if y.is_floating_point())
+    return x.is_floating_point() and not of_others
+
+
+def _lacks_numbers(x):
+    """Why those of a tensor cannot be taken, if so."""
+    wrapped = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda x: False)
+    if isinstance(x, getattr(torch.nn.parameter, "UninitializedTensorMixin", ())):
+        return "a lazy module's has no numbers before its first call"
+    if x.is_nested:
+        return "it is nested, and has no shape"
+    return "within vmap, grad or jacrev it has no numbers of its own" if wrapped(x) else None
 
 
 def _numbered(name, tensors):
@@ -331,13 +361,14 @@ class _Run:
         self.modules = {whole(plain(name + ".")).rstrip("."): module for name, module in model.named_modules()}
         self.own = {name: [self.names[p] for p in module.parameters(recurse=False)]
                     for name, module in self.modules.items()}
+        self.buffers = {id(x) for x in torch.nn.Module.buffers(model)}
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
         self.handles, self.before, self.uncut, self.followed, self.following = [], None, set(), {}, False
         self.rewrite, self.source = os.environ.get("PLUMB_REWRITE", "0"), None
         if self.ranks > 1 and self.context and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             raise ValueError(f"PLUMB_DITHER is not for sequences that are dealt to ranks ({', '.join(self.context)}): attention "
                              "rounds otherwise there than any sum of ranks; give the reference PLUMB_TWINS instead")
-        self.tiles, self.shares, self.untold, self.unwritable = self._sketch(), {}, set(), {}
+        self.tiles, self.shares, self.untold, self.unwritable, self.told = self._sketch(), {}, set(), {}, set()
         self.own_choices, self.again = {}, None  # of the step that was traced; those to be made again
         if self.ranks == 1 and os.environ.get("PLUMB_DITHER", "0") not in ("", "0"):
             _say("PLUMB_DITHER is for the run of many ranks, and does nothing here")
@@ -376,7 +407,11 @@ class _Run:
                              for p in group["params"]}
         self.own_choices = {}
         candidate = os.environ.get("PLUMB_TWINS")
-        if candidate or self.dithers or self.perturbs:
+        self.before = None
+        twins = candidate or self.dithers or self.perturbs
+        if twins and any(map(_lacks_numbers, self.names)):
+            _say("no twins are made: the model has weights without numbers before this step (lazy modules); call it once before")
+        elif twins:
             self.before = _State(self.model, self.optimizers)
             self.followed = _choices_of(candidate, self.at) if self.ranks == 1 and candidate else {}
         rewritten = self.rewrite not in ("", "0", "1")
@@ -386,6 +421,13 @@ class _Run:
         with self._messages() as messages, self._taken():
             yield
         self.just_traced = True
+        theirs, own = _micro_batches_of(candidate, self.at) if candidate and self.ranks == 1 else 0, _micro_batches(self.taken)
+        if own and theirs and own != theirs:
+            _say(f"step {self.at} has {own} micro-batches here and {theirs} in the candidate: tensors of these cannot be compared; "
+                 "run both with equally many")
+        if self.unfounded:
+            _say(f"{self.unfounded} of {self.turned[1]} choices that this run would follow do not follow from the scores "
+                 "traced beside them: it keeps its own there, and what that comes to is judged")
         self._write(self.out, self._of_rewriting() if rewritten else {})
         if messages is not None:
             messages.write(self.out, self.at, self.rank)
@@ -440,7 +482,7 @@ class _Run:
                      "keys and values, which ranks add")
             self.uncut = uncut
             for name in self.taken:  # what no twin moves, nobody judges
-                if any(self._about(name, module) for module in uncut):
+                if name in self.reference and any(self._about(name, module) for module in uncut):
                     self.taken[name] = self.reference[name]
             self._write(f"{self.out}-twin{number}", {"not cut": " ".join(sorted(uncut)), **self._of_rewriting()})
         finally:
@@ -553,10 +595,12 @@ class _Run:
                      "experts": self.experts, "alone": [], "weights": {}, "inputs": {}, "outputs": {}, "shared": [],
                      "summands": [],  # modules each rank of which hands on a part of a sum, and not as a DTensor
                      "tied": {name: self.names[p] for name, module in self.modules.items()  # by module, of another
-                              for p in [module._parameters.get("weight")]
+                              for p in [dict(module.named_parameters(recurse=False)).get("weight")]
                               if p is not None and self.names[p] != f"{name}.weight"}}
         self.backward, self.root, self.taking, self.stepped, self.within = 0, None, True, [], []
-        self.turned, self.chosen, self.not_rewritten, self.clipped, self.clips_others = [0, 0], {}, set(), {}, False
+        self.alike = [replicate(axis) for axis in self.batch if axis not in self.context]  # what each row of a batch has so
+        self.turned, self.unfounded = [0, 0], 0  # choices that a followed run's scores lead to and that fell otherwise; others
+        self.chosen, self.choosing, self.not_rewritten, self.clipped, self.clips_others = {}, False, set(), {}, False
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
             if self._main(p) is not p:
@@ -670,16 +714,24 @@ class _Run:
         undo = []
         for kind in torch, torch.Tensor:
             def topk(*args, whole=kind.topk, **kwargs):
+                if self.choosing:  # a mode, as that of twins, calls a method by its name, and so comes here again
+                    return whole(*args, **kwargs)
                 x, dim = args[0] if args else kwargs["input"], args[2] if len(args) > 2 else kwargs.get("dim", -1)
-                return self._chosen(whole(*args, **kwargs), x, dim)
+                more = {key: given for key, given in kwargs.items() if key not in ("input", "out")}
+                self.choosing = True
+                try:
+                    return self._chosen(whole(*args, **kwargs), x, dim, lambda scores: whole(scores, *args[1:], **more))
+                finally:
+                    self.choosing = False
 
             undo.append(functools.partial(setattr, kind, "topk", kind.topk) if "topk" in vars(kind)
                         else functools.partial(delattr, kind, "topk"))
             kind.topk = topk
         return undo
 
-    def _chosen(self, out, x, dim):
-        if not self.taking or not self.within or not isinstance(out, tuple):
+    def _chosen(self, out, x, dim, choose):
+        """What topk gave, or what it is to give in its place. `choose`: the same call of other scores."""
+        if not self.taking or not self.within or not isinstance(out, tuple) or _lacks_numbers(x):
             return out
         name, n = self.within[-1]
         self.within[-1][1] += 1
@@ -689,15 +741,11 @@ class _Run:
             of = next((of for of, known in made if known.shape == x.shape and torch.equal(known, x)), None)
         else:
             made.append((of, x.detach().clone()))
-        if not self.backward:
             self._take(scores, x, "forward", of=name)
         lies = self.taken[scores][2].get("placements") if scores in self.taken else None
         if of in self.followed:
-            own, chosen = out[1], _share_of(self.followed[of], lies or [], self.mesh, self.at_axis).to(x.device)
-            if own.shape == chosen.shape and own.numel() and int(chosen.max()) < x.shape[dim]:
-                self.turned[0] += 0 if self.backward else int((own != chosen).any(dim).sum())
-                self.turned[1] += 0 if self.backward else own.numel() // own.shape[dim]
-                out = type(out)((x.gather(dim, chosen), chosen)) if self.following else out
+            out = self._as_there(out, x, dim, choose, *(_share_of(held, lies or [], self.mesh, self.at_axis).to(x.device)
+                                                        for held in self.followed[of]))
         if self.again is not None and of in self.again:
             out = type(out)((x.gather(dim, self.again[of]), self.again[of]))
         elif (self.dithers or self.perturbs and not self.following) and not self.backward:
@@ -705,6 +753,19 @@ class _Run:
         if not self.backward:
             self._take(of, out[1], "forward", of=name, known=lies)
         return out
+
+    def _as_there(self, out, x, dim, choose, scores, chosen):
+        """As the run that is followed chose, in rows where that follows from its scores."""
+        own = out[1]
+        if own.shape != chosen.shape or scores.shape != x.shape or not own.numel() or int(chosen.max()) >= x.shape[dim]:
+            return out
+        right = _is_choice(scores, chosen, dim, choose)
+        if not self.backward:
+            self.turned[0] += int(((own != chosen).any(dim) & right).sum())
+            self.turned[1] += right.numel()
+            self.unfounded += int((~right).sum())
+        chosen = torch.where(right.unsqueeze(dim), chosen, own)
+        return type(out)((x.gather(dim, chosen), chosen)) if self.following else out
 
     def _here(self, name):
         call = self.calls.get(name, 1)
@@ -747,9 +808,27 @@ class _Run:
     def _patched_optimizer(self, optimizer):
         own, whole, (within, _) = optimizer.__dict__.get("step"), optimizer.step, _taken_apart([optimizer])
 
-        def step(*args, **kwargs):
+        def gradients():
             for one in within:
                 self._gradients(one)
+
+        def step(*args, **kwargs):
+            place = next((n for n, x in enumerate(args) if callable(x)), None)
+            closure = kwargs.get("closure") if place is None else args[place]
+            if closure is None:
+                gradients()
+            else:  # makes the gradients; of several calls (LBFGS's) those of the last stay, which the optimizer got last
+                calls = itertools.count()
+
+                def made():
+                    if next(calls):
+                        self.clipped = {}
+                    said = closure()
+                    gradients()
+                    return said
+
+                args = args if place is None else (*args[:place], made, *args[place + 1:])
+                kwargs = {**kwargs, "closure": made} if place is None else kwargs
             said = whole(*args, **kwargs)
             for one in within:
                 self._after(one)
@@ -774,7 +853,7 @@ class _Run:
             if not self.backward and self.taking:
                 self.micro = calls[module] = calls.get(module, -1) + 1
                 self.calls = {}
-                whole = [x for x in _tensors_in([args, kwargs]) if not x.is_floating_point()]
+                whole = [x for x in _tensors_in([args, kwargs]) if not x.is_floating_point() and not _lacks_numbers(x)]
                 self.words = [x for x in whole if x.numel() and x.dim() == whole[0].dim() and x.shape[:1] == whole[0].shape[:1]]
                 first = module is _unwrapped(self.roots[0]) and not any(self.stage)
                 for name, x in _numbered("input", _tensors_in([args, kwargs]) if first else []):
@@ -783,10 +862,15 @@ class _Run:
                     return self._with_moved("input", args), self._with_moved("input by name", kwargs)
             return None
 
-        self.handles = [_hooked(_unwrapped(root).register_forward_pre_hook, begins) for root in self.roots]
+        scripted = {name for name, module in self.modules.items() if isinstance(module, torch.jit.ScriptModule)}
+        if scripted - self.told:
+            _say(f"what {len(scripted)} scripted modules take and give is not taken, first {min(scripted)}: they have no hooks")
+            self.told |= scripted
+        self.handles = [_hooked(root.register_forward_pre_hook, begins) for root in map(_unwrapped, self.roots)
+                        if not isinstance(root, torch.jit.ScriptModule)]
         for name, module in self.modules.items():
             of_some = any(child.endswith(LOCAL_EXPERTS) for child, _ in module.named_children())  # of a rank's experts
-            if name and not self._of_stages(name) and not of_some:
+            if name and name not in scripted and not of_some and not self._of_stages(name) and not self._of_fused_experts(name):
                 leaf = next(module.children(), None) is None
                 self.handles.append(_hooked(module.register_forward_pre_hook, self._entering(name, leaf)))
                 self.handles.append(_hooked(module.register_forward_hook, self._leaving(name, module, leaf)))
@@ -796,6 +880,13 @@ class _Run:
         last = tuple(self.mesh[axis] - 1 for axis in self.stages)
         numbered = re.compile(re.escape(name) + r"\.(.*\.)?\d+$")
         return self.stage != last and not re.search(r"(^|\.)\d+(\.|$)", name) and any(map(numbered.match, self.modules))
+
+    def _of_fused_experts(self, name):
+        """Is it within experts whose weights are one tensor (transformers 5)? There rows lie expert by expert, those of each
+        rank in an order of their own, so that nobody can compare them; weights, gradients and what experts return are."""
+        above, fused, _ = name.rpartition("experts.")
+        held = self.modules.get(above + "experts") if fused else None
+        return held is not None and any(p.dim() == 3 for p in held.parameters(recurse=False))
 
     def _entering(self, name, leaf):
         def hook(module, args, kwargs):
@@ -810,13 +901,13 @@ class _Run:
             self.calls[name] = self.calls.get(name, 0) + 1
             if any(not x.is_floating_point() for x in given[:1]):
                 self.of_ids.add(name)  # an embedding, whatever it is called
-                if self.words and not any(_of_batch(given[0], words) for words in self.words):
+                if self.words and not _lacks_numbers(given[0]) and not any(_of_batch(given[0], words) for words in self.words):
                     self.of_all.add(name)  # positions, as each rank has them
             if leaf and given:
                 self._gathered(name, given[0])
             if leaf:
                 for each, x in _numbered(self._here(name) + "/in", given):
-                    self._take(each, x, "forward", of=name)
+                    self._take(each, x, "forward", of=name, known=self.alike if _count_on(x) else None)
         return hook
 
     def _leaving(self, name, module, leaf):
@@ -844,8 +935,10 @@ class _Run:
                 self.own[name] or [of for module, of in self.lies["tied"].items() if module == name])
             for each, x in _numbered(here + "/out", outs):
                 self._inherit(x, given)
-                if self.cutting and name in self.of_all:
-                    x._plumb_of_all = True
+                if name in self.of_all:
+                    x._plumb_of_all = each
+                elif hasattr(x._base, "_plumb_of_all") or leaf and not self.own[name] and _is_of_positions(x, given):
+                    x._plumb_lies = self.alike
                 self._take(each, x, "forward", of=name, made_from=made_from, turned=turned,
                            made_by=self._made_by(name, module, here, given, outs) if leaf else None)
             if self.source is not None:
@@ -915,17 +1008,19 @@ class _Run:
 
     def _inherit(self, x, given):
         """What is as large as what it was made from lies as that does, where nobody says more."""
-        if hasattr(x, "_plumb_lies") or hasattr(x, "placements"):
+        if hasattr(x, "_plumb_lies") or hasattr(x, "placements") or any(map(_lacks_numbers, [x, *given])):
             return
         for other in given:
-            if other.shape == x.shape and hasattr(other, "_plumb_lies"):
+            if other.shape == x.shape and getattr(other, "_plumb_lies", self.alike) is not self.alike:
                 x._plumb_lies = other._plumb_lies
                 return
 
     def _gradients_of(self, here, outs, name, turned=False):
         for each, x in _numbered(here + "/grad_out", outs):
-            if x.requires_grad:
+            if x.requires_grad and not _lacks_numbers(x):
                 lies, micro = getattr(x, "_plumb_lies", None), self.micro
+                if lies is self.alike:
+                    lies = [partial(p["axis"]) for p in lies]
 
                 def arrives(g, each=each, lies=lies, micro=micro):
                     self._loss(micro)
@@ -1146,6 +1241,10 @@ class _Run:
         """Copies a tensor where it is: a later operation may overwrite it. `share`: what it has of a parameter `like`."""
         if not self.taking or x is None:
             return
+        lacks = _lacks_numbers(x)
+        if lacks:
+            self.unwritable[name] = lacks
+            return
         with torch.no_grad():
             known, x = known or getattr(x, "_plumb_lies", None), x.detach()
             self._sequence(name, x, of)
@@ -1162,7 +1261,7 @@ class _Run:
                 x, shape = torch.view_as_real(x.resolve_conj()), shape and [*shape, 2]
             dtype = LETTERS.get(str(x.dtype)[6:])
             if dtype is None:
-                self.unwritable[name] = str(x.dtype)
+                self.unwritable[name] = f"the format has no {x.dtype}"
                 return
             dealt = self.average and (phase == "backward" or loss) and self.batch
             x, offsets = x.to("cpu", copy=True).contiguous(), None
@@ -1240,7 +1339,7 @@ class _Run:
             elif axis in self.experts and EXPERT.search(plain):
                 continue  # lives where it is found, for the words of all ranks
             elif axis not in named and like is None and plain not in self.names.values() and axis in self.batch:
-                first.append(partial(axis) if loss or x.dim() == 0 else self._share(axis, x, of, rule))
+                first.append(partial(axis) if loss or x.dim() == 0 else self._share(axis, x, of, plain, rule))
             elif axis not in named and axis not in self.stages:
                 placements = placements + [replicate(axis)]
         if shape is None:
@@ -1261,12 +1360,12 @@ class _Run:
                 self.lies["summands"].append(kind[0])
         return shape, placements
 
-    def _share(self, axis, x, of, rule=""):
+    def _share(self, axis, x, of, plain, rule=""):
         """A rank's part of a batch: of its sequences, or of each of them. What is alike for all has one row for them."""
         of_sequence = axis in self.context
         dim = self._dimension("s" if of_sequence else "b", x, of, rule)
         if x.shape[dim] == 1 and self.words and self.words[0].dim() == 2 and self.words[0].shape[int(of_sequence)] > 1:
-            return replicate(axis)
+            return partial(axis) if re.search(r"/grad_out(\.\d+)?$", plain) else replicate(axis)
         return shard(axis, dim, **({"zigzag": True} if of_sequence and self.zigzag else {}))
 
     def _dimension(self, name, x, of, rule):
@@ -1308,7 +1407,14 @@ class _Run:
             side = None
         dealt = [{**p, "dim": x.dim() - 1} for p in weight if p["kind"] == "shard" and p["dim"] == side
                  and p["axis"] not in self.batch]
+        if dealt and self._is_whole(x.shape[-1], self.named[name], side, dealt):  # a layer gathers it, or cuts it within
+            dealt = []
         return dealt or ([shard("tp", 0)] if x.shape in self.dealt else [])
+
+    def _is_whole(self, n, p, dim, dealt):
+        """Has a tensor all that a weight has in a dimension, which a DTensor says itself, and not this rank's share?"""
+        ways = math.prod(self.mesh[q["axis"]] for q in dealt)
+        return ways > 1 and n == p.shape[dim] * (1 if hasattr(p, "placements") else ways)
 
     def _by_megatron(self, plain):
         p = self.named.get(plain)
@@ -1345,9 +1451,10 @@ class _Run:
         if self.untold:
             _say(f"{len(self.untold)} shares of a distributed optimizer are not taken, first {min(self.untold)}: blocks of rows "
                  "and columns cannot say how they lie")
-        if self.unwritable:
+        if self.unwritable.keys() - self.told:
             name = min(self.unwritable)
-            _say(f"{len(self.unwritable)} tensors are not taken, first {name}: the format has no {self.unwritable[name]}")
+            _say(f"{len(self.unwritable)} tensors are not taken, first {name}: {self.unwritable[name]}")
+            self.told |= self.unwritable.keys()
         if self.tiles is not None:
             self.tiles.forget_how_tiles_were_made(self.taken)
             if self.tiles.left_out:
@@ -1520,8 +1627,22 @@ def _layout_of(layout):
     return lies
 
 
+def _micro_batches(names):
+    return len({name.partition("/")[0] for name in names if re.match(r"m\d+/", name)})
+
+
+def _micro_batches_of(folder, step):
+    """How many a candidate's first rank had; 0 where none can be read."""
+    try:
+        with open(os.path.join(folder, f"step_{step:06d}", "rank_00000.safetensors"), "rb") as file:
+            length, = struct.unpack("<Q", file.read(8))
+            return _micro_batches(json.loads(file.read(length)))
+    except OSError:
+        return 0  # whoever makes twins is told
+
+
 def _choices_of(folder, step):
-    """What a candidate chose, by id: of all ranks, where they lie as chunks behind one another."""
+    """What a candidate chose, and of which scores, by id: of all ranks, where they lie as chunks behind one another."""
     try:
         with open(os.path.join(folder, "manifest.json")) as opened:
             manifest = json.load(opened)
@@ -1533,17 +1654,18 @@ def _choices_of(folder, step):
     for axis in reversed(manifest.get("mesh", [])):
         at_axis[axis["axis"]] = lambda rank, ranks=ranks, size=axis["size"]: (rank // ranks % size, size)
         ranks *= axis["size"]
-    chosen, otherwise = {}, set()
+    held, otherwise = {}, set()
     for rank in range(manifest["ranks"]):
         with open(os.path.join(folder, f"step_{step:06d}", f"rank_{rank:05d}.safetensors"), "rb") as file:
             length, = struct.unpack("<Q", file.read(8))
             header = json.loads(file.read(length))
             for name, lies in header.items():
-                if not re.search(r"/choice(\.\d+)?$", name):
+                if not re.search(r"/(choice|scores)(\.\d+)?$", name):
                     continue
                 says, (first, last) = json.loads(header["__metadata__"][name]), lies["data_offsets"]
                 file.seek(8 + length + first)
-                part = chosen.setdefault(name, torch.full(says["shape"], -1))
+                dtype = _types()[lies["dtype"]]
+                part = held.setdefault(name, torch.full(says["shape"], -1, dtype=dtype))
                 for p in says.get("placements", []):
                     if set(p) > {"axis", "kind", "dim"} or p["kind"] == "partial":
                         otherwise.add(name)
@@ -1551,10 +1673,32 @@ def _choices_of(folder, step):
                         place, ways = at_axis[p["axis"]](rank)
                         part = part.chunk(ways, p["dim"])[place]
                 if name not in otherwise:
-                    part.copy_(torch.frombuffer(bytearray(file.read(last - first)), dtype=torch.int64).reshape(part.shape))
-    if otherwise:
-        _say(f"{len(otherwise)} choices of the candidate are not followed, since they lie otherwise than in chunks")
-    return {name: x for name, x in chosen.items() if name not in otherwise and bool((x >= 0).all())}
+                    part.copy_(torch.frombuffer(bytearray(file.read(last - first)), dtype=dtype).reshape(part.shape))
+    chosen = {name: name.replace("/choice", "/scores") for name in held if re.search(r"/choice(\.\d+)?$", name)}
+    apart = {name for name, scores in chosen.items() if {name, scores} & otherwise}
+    if apart:
+        _say(f"{len(apart)} choices of the candidate are not followed, since they lie otherwise than in chunks")
+    alone = {name for name, scores in chosen.items() if scores not in held
+             or sum(a != b for a, b in zip(held[scores].shape, held[name].shape)) > 1}
+    if alone:
+        _say(f"{len(alone)} choices of the candidate are not followed, since its trace lacks the scores that they have to follow "
+             f"from, first {chosen[min(alone)]}: only and skip have to leave these, and sketches have none")
+    return {name: (held[scores], held[name]) for name, scores in chosen.items()
+            if name not in apart | alone and bool((held[name] >= 0).all())}
+
+
+def _is_choice(scores, chosen, dim, choose):
+    """Of each row: are these as many places with the best scores? Of equal ones any are; bits are compared, with no
+    tolerance, since both are of one run."""
+    scores = scores.double() if scores.is_floating_point() else scores
+    best = choose(scores)[0].sort(dim)[0]
+    own, places = scores.gather(dim, chosen).sort(dim)[0], chosen.sort(dim)[0]
+    twice = places.narrow(dim, 1, places.shape[dim] - 1) == places.narrow(dim, 0, places.shape[dim] - 1)
+    return ((own == best) | (own != own) & (best != best)).all(dim) & ~twice.any(dim)
+
+
+def _types():
+    return {letters: getattr(torch, name) for name, letters in LETTERS.items() if hasattr(torch, name)}
 
 
 class _Saved:
@@ -1567,7 +1711,6 @@ class _Saved:
         with open(self.file, "rb") as file:
             length, = struct.unpack("<Q", file.read(8))
             self.lies, self.at = json.loads(file.read(length)), 8 + length
-        self.types = {letters: getattr(torch, name) for name, letters in LETTERS.items() if hasattr(torch, name)}
 
     def __call__(self, name):
         if name not in self.lies:
@@ -1576,7 +1719,7 @@ class _Saved:
         with open(self.file, "rb") as file:
             file.seek(self.at + first)
             raw = bytearray(file.read(last - first))
-        return dtype, torch.frombuffer(raw, dtype=self.types[dtype]).reshape(shape) if raw else torch.empty(shape)
+        return dtype, torch.frombuffer(raw, dtype=_types()[dtype]).reshape(shape) if raw else torch.empty(shape)
 
 
 class _Split:
@@ -1739,6 +1882,8 @@ class _Cuts:
     def __enter__(self):
         cuts, functional = self, torch.nn.functional
         spread = {torch.add, torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__, torch.Tensor.expand}
+        turns = {getattr(kind, name) for kind in (torch, torch.Tensor) for name in ("permute", "transpose", "unsqueeze")}
+        turns |= {torch.where, torch.Tensor.contiguous}
         of_weight = {functional.linear: 1, functional.embedding: 1, functional.layer_norm: 2}
         if hasattr(functional, "rms_norm"):
             of_weight[functional.rms_norm] = 2
@@ -1746,7 +1891,7 @@ class _Cuts:
         class Mode(torch.overrides.TorchFunctionMode):
             def __torch_function__(self, function, types, args=(), kwargs=None):
                 kwargs = kwargs or {}
-                if cuts.busy:
+                if cuts.busy or args and isinstance(args[0], torch.Tensor) and _lacks_numbers(args[0]):
                     return function(*args, **kwargs)
                 if cuts.width and function in (torch.sum, torch.Tensor.sum):
                     return cuts.sum_of_words(function, args, kwargs)
@@ -1754,10 +1899,13 @@ class _Cuts:
                     return cuts.sum_of_tokens(function, args, kwargs)
                 if function is functional.cross_entropy:
                     return cuts.cross_entropy(args, kwargs)
-                if function is getattr(functional, "scaled_dot_product_attention", 0) and cuts.batch - cuts.rows:
-                    return cuts.attention(function, args, kwargs)
+                if function is getattr(functional, "scaled_dot_product_attention", 0):
+                    args, kwargs = cuts.with_mask_of_rows(args, kwargs)
+                    return cuts.attention(function, args, kwargs) if cuts.batch - cuts.rows else function(*args, **kwargs)
                 if function in spread and torch.is_grad_enabled():
                     return cuts.spread(function, args, kwargs)
+                if function in turns and torch.is_grad_enabled():
+                    return cuts.turned(function, args, kwargs)
                 place = of_weight.get(function)
                 weight = kwargs.get("weight", args[place] if place is not None and len(args) > place else None)
                 if (place is None or not isinstance(weight, torch.nn.Parameter) or weight not in cuts.splits
@@ -1814,7 +1962,7 @@ class _Cuts:
         known = (nn.Linear, nn.Embedding, nn.LayerNorm, *([nn.RMSNorm] if hasattr(nn, "RMSNorm") else []))
         weights = list(module.parameters())
         if (isinstance(module, known) or not weights or "forward" in vars(module)
-                or any(p.is_complex() for p in weights)
+                or any(p.is_complex() for p in weights) or isinstance(module, torch.jit.ScriptModule)
                 or next(module.children(), None) is not None and not isinstance(module, nn.MultiheadAttention)):
             return False
         inputs = self.inputs_of(name)
@@ -1846,13 +1994,14 @@ class _Cuts:
                 return type(x)(map(of, x)) if type(x) in (tuple, list) else x
 
             busy, self.busy = self.busy, True
+            taking, self.run.taking = self.run.taking, False  # choices in it are none of the step's
             try:
                 with as_now():
                     return own(*of(args), **of(kwargs))
             finally:
-                self.busy = busy
+                self.busy, self.run.taking = busy, taking
 
-        start = _Chance(module)
+        start, choices = _Chance(module), [count[:] for count in self.run.within]
         busy, self.busy = self.busy, True
         for p in weights:
             p.requires_grad_(False)
@@ -1867,9 +2016,11 @@ class _Cuts:
         after = _Chance(module)
         with torch.no_grad():
             alone = [_tensors_in(plain(a, b, alone=True))[0][a:b] for a, b in zip(ends, ends[1:])]
-        if n < ways or outs[0].dim() == 0 or outs[0].shape[0] != n or not torch.equal(torch.cat(alone), outs[0]):
+        several = any(other.requires_grad for other in outs[1:]) and not isinstance(module, torch.nn.MultiheadAttention)
+        if several or n < ways or outs[0].dim() == 0 or outs[0].shape[0] != n or not torch.equal(torch.cat(alone), outs[0]):
             start.restore()
-            return own(*args, **kwargs)  # a row depends on others, or on chance
+            self.run.within[:] = choices  # which it makes again
+            return own(*args, **kwargs)  # a row depends on others, or on chance, or a loss on more outputs
         after.restore()
         self.cut.update(self.names[p] for p in weights)
 
@@ -1940,16 +2091,34 @@ class _Cuts:
                 args[n] = self.alike(x, other.shape)
         return function(*args, **kwargs)
 
+    def turned(self, function, args, kwargs):
+        """What is alike stays so where its dimensions are turned, and where one of two is taken: as T5's positions."""
+        shapes = [x.shape for x in args if isinstance(x, torch.Tensor)]
+        shape = torch.broadcast_shapes(*shapes) if function is torch.where else shapes[0]
+        args = [self.alike(x, shape) if isinstance(x, torch.Tensor) and self.is_alike(x, shape) else x for x in args]
+        out, of = function(*args, **kwargs), next((x for x in args if hasattr(x, "_plumb_of_all")), None)
+        if of is not None:
+            out._plumb_of_all = of._plumb_of_all
+        return out
+
+    def with_mask_of_rows(self, args, kwargs):
+        """What attention is given, a mask that is alike for all rows of its queries as one for each."""
+        q, mask = args[0] if args else kwargs["query"], args[3] if len(args) > 3 else kwargs.get("attn_mask")
+        if not isinstance(mask, torch.Tensor) or mask.dim() != q.dim() or not self.is_alike(mask, (len(q), *mask.shape[1:])):
+            return args, kwargs
+        mask = self.alike(mask, (len(q), *mask.shape[1:]))
+        return ((*args[:3], mask, *args[4:]), kwargs) if len(args) > 3 else (args, {**kwargs, "attn_mask": mask})
+
     def is_alike(self, x, shape):
         ways = math.prod(self.mesh[axis] for axis in self.rows)
         split = self.splits.get(x) if isinstance(x, torch.nn.Parameter) else None
-        ours = getattr(x, "_plumb_of_all", False) if split is None else (
+        ours = hasattr(x, "_plumb_of_all") if split is None else (
             split.tokens == ways and split.out is None and split.into is None)
         whole = [1] * (len(shape) - x.dim()) + list(x.shape)
         return bool(ours and ways > 1 and len(whole) == len(shape) > 1 and shape[0] >= ways and whole[0] == 1 and x.requires_grad)
 
     def alike(self, x, shape):
-        name = self.names.get(x) or x._plumb_made[0]
+        name = self.names.get(x) or x._plumb_of_all
         ways = math.prod(self.mesh[axis] for axis in self.rows)
         if x in self.names:
             self.cut.add(self.names[x])
@@ -2090,7 +2259,8 @@ class _Cuts:
         bias = kwargs.get("bias", args[place + 1] if len(args) > place + 1 else None)
         bias = bias if isinstance(bias, torch.nn.Parameter) else None
         split = self.splits[weight]
-        split = split if function is not functional.embedding else _Split(dealt=split.dealt)
+        if function is functional.embedding:
+            split = _Split(dealt=split.dealt or self.dealt_of_all(weight, x))
         self.cut.update(self.names[p] for p in (weight, bias) if p is not None)
         if not split:
             return function(*args, **kwargs)
@@ -2151,6 +2321,13 @@ class _Cuts:
 
         copies = self.copies(x, name, len(split.into)) if split.into is not None else ()
         return _site().apply(forward, backward, x, weight, bias, *copies)
+
+    def dealt_of_all(self, weight, x):
+        """Of what looks positions up several times each: a rank adds these up of its own rows. Here are none of them any more,
+        but as many places that are added; a cut there moves what that moves."""
+        ways = math.prod(self.mesh[axis] for axis in self.rows)
+        again = self.names[weight].rpartition(".")[0] in self.run.of_all and x.numel() > len(weight)
+        return {0: (ways, False)} if again and ways > 1 else {}
 
     def copies(self, x, name, ways):
         """Of what several modules take behind one gather, for each rank its own, on which their gradients are added."""

@@ -3,6 +3,7 @@ otherwise than the candidate follow it, without a change of its own run?
 """
 import contextlib
 import io
+import math
 import os
 import re
 import sys
@@ -18,7 +19,7 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
-from small_training import read
+from small_training import of_rows, read
 
 
 class Expert(nn.Module):
@@ -89,13 +90,18 @@ def fresh(how="", **more):
     return Model(how, **more), torch.randint(24, (16,))
 
 
-def candidate_of(chosen, halves=True, placements=None):
-    """The trace of two ranks that chose so, each for a half of all words."""
+def candidate_of(chosen, halves=True, placements=None, scores=None):
+    """The trace of two ranks that chose so, each for a half of all words; of scores that lead there, or False: of none."""
     folder = os.path.join(tempfile.mkdtemp(), "candidate")
-    for rank, part in enumerate(chosen.chunk(2) if halves else [chosen, chosen]):
-        plumb.write_rank(folder, 1, rank, {"m0/moe/choice": plumb.stored(
-            "I64", part.shape, part.flatten().tolist(), shape=list(chosen.shape), placements=placements or [
-                plumb.shard("dp", 0) if halves else plumb.replicate("dp")])})
+    if scores is None:
+        scores = torch.zeros(len(chosen), 4).scatter(1, chosen, torch.tensor([[2.0, 1.0]]).expand(len(chosen), 2))
+    whole = {"m0/moe/choice": chosen, **({} if scores is False else {"m0/moe/scores": scores})}
+    parts = {name: x.chunk(2) if halves else [x, x] for name, x in whole.items()}
+    for rank in range(2):
+        plumb.write_rank(folder, 1, rank, {name: plumb.stored(
+            "I64" if name.endswith("choice") else "F32", parts[name][rank].shape, parts[name][rank].flatten().tolist(),
+            shape=list(x.shape), placements=placements or [plumb.shard("dp", 0) if halves else plumb.replicate("dp")])
+            for name, x in whole.items()})
     plumb.write_manifest(folder, producer="a test", ranks=2, steps=[1], mesh={"dp": 2}, must_agree={"model": "Model"})
     with open(os.path.join(folder, "layout.json"), "w") as out:
         out.write('{"mesh": {"dp": 2}, "weights": {}, "inputs": {}, "outputs": {}}')
@@ -245,9 +251,115 @@ class Chosen(unittest.TestCase):
         self.assertIn("1 choices of the candidate are not followed", said)
         self.assertEqual(len(losses), 2)
 
+    def test_rows_that_do_not_follow_from_the_candidates_scores_are_not_followed(self):
+        own, inf, nan = own_choice(), math.inf, math.nan
+        scores = torch.zeros(16, 4).scatter(1, own, torch.tensor([[2.0, 1.0]]).expand(16, 2))
+        other = own.clone()
+        for row, (of, right) in enumerate([
+                ([3, 2, 1, 0], [0, 1]), ([3, 2, 1, 0], [1, 0]), ([3, 1, 1, 0], [2, 0]), ([5, -inf, -inf, -inf], [0, 3]),
+                ([nan, 9, 1, 0], [0, 1]), ([0.0, -0.0, -1, -2], [1, 0])]):
+            scores[row], other[row] = torch.tensor(of), torch.tensor(right)
+        wrong = {8: ([3, 2, 1, 0], [0, 2]), 9: ([3, 2, 1, 0], [2, 3]), 10: ([3, 2, 1, 0], [0, 0]), 11: ([3, 3, 3, 3], [2, 2]),
+                 12: ([nan, 9, 1, 0], [1, 2]), 13: ([1, 0, -inf, -inf], [0, 2])}
+        for row, (of, chosen) in wrong.items():
+            scores[row], other[row] = torch.tensor(of), torch.tensor(chosen)
+        for how in "", "recompute":
+            _, _, taken, reference, twin, said = self.follow(candidate_of(other, scores=scores), how)
+            self.assertIn("6 of 16 choices that this run would follow do not follow from the scores", said)
+            right = torch.tensor([row not in wrong for row in range(16)])
+            for trace in reference, twin:
+                self.assertTrue(torch.equal(trace["m0/moe/choice"], torch.where(right[:, None], other, own)), how)
+            self.assertTrue(torch.equal(taken["m0/moe/choice"], own))
+
+    def test_where_all_choices_are_wrong_none_is_followed(self):
+        own = own_choice()
+        other = torch.tensor([[n for n in range(4) if n not in row] for row in own.tolist()])
+        scores = torch.zeros(16, 4).scatter(1, own, 1.0)
+        losses, _, taken, reference, _, said = self.follow(candidate_of(other, scores=scores))
+        self.assertEqual(said.count("16 of 16 choices that this run would follow do not follow"), 1)
+        self.assertEqual(len(losses), 2)
+        self.assertTrue(torch.equal(reference["m0/moe/choice"], own))
+
+    def test_the_smallest_are_right_where_the_reference_takes_these(self):
+        run = object.__new__(plumb._Run)
+        run.backward, run.following, run.turned, run.unfounded = 0, True, [0, 0], 0
+        x, scores = torch.tensor([[1.0, 0.0, 1.0, 0.0]]), torch.tensor([[0.0, 1.0, 2.0, 3.0]])
+        for largest, chosen, follows in (False, [0, 1], True), (True, [0, 1], False), (True, [3, 2], True), (False, [3, 2], False):
+            chosen, choose = torch.tensor([chosen]), lambda x: torch.topk(x, 2, largest=largest)
+            out = run._as_there(choose(x), x, 1, choose, scores, chosen)
+            self.assertEqual(torch.equal(out[1], chosen), follows)
+        self.assertEqual((run.turned, run.unfounded), ([2, 4], 2))
+
+    def test_without_the_scores_nothing_is_followed_and_that_is_told(self):
+        losses, _, taken, reference, _, said = self.follow(candidate_of(own_choice().flip(0), scores=False))
+        self.assertIn("1 choices of the candidate are not followed, since its trace lacks the scores", said)
+        self.assertEqual(len(losses), 2)
+        self.assertTrue(torch.equal(reference["m0/moe/choice"], taken["m0/moe/choice"]))
+
     def test_a_candidate_of_another_shape_is_not_followed(self):
         losses, *_ = self.follow(candidate_of(own_choice()[:8]))
         self.assertEqual(len(losses), 2)
+
+
+class Gate(nn.Module):
+    """A router with a weight of its own: which its twins call by parts of the batch, too."""
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.outputs, self.weight = outputs, nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, x):
+        scores = (x[:, None] * self.weight).sum(-1)
+        top, chosen = scores.topk(2)
+        top = torch.zeros_like(scores).scatter(1, chosen, top)
+        return {"one": top, "all": (scores, top, chosen), "one of all": top - top.mean()}[self.outputs]
+
+
+class Gated(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        torch.manual_seed(1)
+        self.words, self.gate, self.head = nn.Embedding(24, 8), nn.ModuleDict({"0": Gate(outputs)}), nn.Linear(4, 4)
+
+    def forward(self, ids):
+        out = self.gate["0"](self.words(ids))
+        return self.head(out[1] if isinstance(out, tuple) else out)
+
+
+class CutByParts(unittest.TestCase):
+    def test_twins_take_the_choices_of_the_step_alone_and_all_its_gradients(self):
+        for outputs, cut in ("one", True), ("all", False), ("one of all", False):
+            values, one, said = of_rows(Gated(outputs), torch.randint(24, (16,)))
+            self.assertEqual(set(values), set(one), outputs)
+            self.assertIn("m0/gate.0/choice", values)
+            self.assertEqual("could not cut the sums of gate.0" in said, not cut, said)
+            self.assertEqual(torch.equal(values["gate.0.weight/grad"], one["gate.0.weight/grad"]), not cut, outputs)
+            far = (values["words.weight/grad"] - one["words.weight/grad"]).norm() / one["words.weight/grad"].norm()
+            self.assertLess(far, 1e-5, outputs)
+
+
+class Fused(nn.Module):
+    """Of transformers 5: the weights of all experts are one tensor, and rows lie expert by expert."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.act = nn.Parameter(torch.randn(4, 8, 8)), nn.GELU()
+
+    def forward(self, x):
+        rows = torch.cat([self.act(x[n::4] @ self.up[n]) for n in range(4)])
+        return torch.zeros_like(x).index_add(0, torch.arange(len(x)).view(-1, 4).t().flatten(), rows)
+
+
+class FusedExperts(unittest.TestCase):
+    def test_rows_within_are_not_taken_and_what_comes_out_is(self):
+        model = nn.ModuleDict({"experts": Fused(), "shared_experts": nn.Sequential(nn.Linear(8, 8))})
+        model.forward = lambda x: model["shared_experts"](model["experts"](x))
+        with traced(model) as (folder, _), plumb.step(None):
+            model(torch.randn(8, 8)).sum().backward()
+        taken = read(folder)[0]
+        self.assertFalse([name for name in taken if "experts.act" in name])
+        for name in "m0/experts/out", "m0/experts/grad_out", "experts.up/grad", "m0/shared_experts.0/in":
+            self.assertIn(name, taken)
 
 
 if __name__ == "__main__":

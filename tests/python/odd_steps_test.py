@@ -3,10 +3,13 @@ loss scalers, frozen statistics? Is the run the one that it is without tracing?
 """
 import contextlib
 import copy
+import dataclasses
 import io
 import os
+import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from small_training import nn, plumb, read, torch
 
@@ -128,6 +131,141 @@ class OddSteps(unittest.TestCase):
         torch.manual_seed(2)
         values, twin, _ = self.of(nn.Sequential(nn.Linear(6, 6)), scaled=True)
         self.assertLess((values["0.weight/grad"] - twin["0.weight/grad"]).norm(), 1e-5 * values["0.weight/grad"].norm())
+
+
+@dataclasses.dataclass(**({"slots": True} if sys.version_info >= (3, 10) else {}))
+class Lengths:
+    of: object
+
+
+class Takes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 6)
+
+    def forward(self, x, lengths=None):
+        return self.fc(x)
+
+
+class Nests(nn.Module):
+    """Calls what it has in an odd way."""
+
+    def __init__(self, how):
+        super().__init__()
+        torch.manual_seed(2)
+        self.how, self.own = how, nn.ModuleDict({"0": Takes()})
+
+    def forward(self, x):
+        inner = self.own["0"]
+        if self.how == "slots":
+            return inner(x, Lengths(torch.tensor([1, 2])))
+        if self.how in ("strided", "jagged"):
+            nested = torch.nested.nested_tensor([x[:3], x[3:]], layout=getattr(torch, self.how))
+            return torch.cat(inner(nested).unbind())
+        return torch.vmap(inner)(x) if self.how == "vmap" else torch.func.jacrev(inner)(x[0])
+
+
+class NotTaken(unittest.TestCase):
+    """Tensors that have no numbers to take: the step goes on, all else is there, and one sentence says it."""
+
+    def of(self, model, loss=squares):
+        plain, _, _ = run_of(model, loss, False)
+        weights, folder, said = run_of(model, loss, True)
+        for a, b in zip(plain, weights):
+            self.assertTrue(torch.equal(a, b))
+        return read(folder)[0], said
+
+    def test_fields_of_a_class_with_slots_are_seen(self):
+        values, _ = self.of(Nests("slots"))
+        self.assertIn("m0/own.0/out", values)
+        self.assertEqual(len(plumb._tensors_in(Lengths(torch.ones(2)))), 1)
+
+    @unittest.skipUnless(hasattr(torch, "func") and hasattr(torch, "nested"), "older than PyTorch 2.0")
+    def test_nested_tensors_and_those_of_transforms(self):
+        for how in "strided", "jagged", "vmap", "jacrev":
+            why = "it is nested" if how in ("strided", "jagged") else "within vmap"
+            values, said = self.of(Nests(how))
+            self.assertEqual(said.count(f"tensors are not taken, first m0/own.0.fc/in: {why}"), 1, said)
+            self.assertIn("own.0.fc.weight/grad", values)
+            self.assertNotIn("m0/own.0.fc/in", values)
+
+    def test_lazy_modules_are_taken_from_their_first_call_on_and_have_no_twins(self):
+        torch.manual_seed(1)
+        model, x = nn.Sequential(nn.LazyLinear(6)), torch.randn(8, 6)
+        folder, said = os.path.join(tempfile.mkdtemp(), "run"), io.StringIO()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        os.environ.update(PLUMB_TRACE="1", PLUMB_TWINS="given below")
+        with contextlib.redirect_stderr(said):
+            plumb.start(model, folder)
+            with plumb.step(optimizer):
+                squares(model, x).backward()
+                optimizer.step()
+            self.assertEqual(list(plumb.twins()), [])
+        os.environ.update(PLUMB_TRACE="", PLUMB_TWINS="")
+        plumb.start(model)
+        values = read(folder)[0]
+        self.assertIn("0.weight/grad", values)
+        self.assertNotIn("0.weight", values)
+        self.assertEqual(said.getvalue().count("a lazy module's has no numbers"), 1)
+        self.assertEqual(said.getvalue().count("no twins are made"), 1)
+
+    def test_scripted_modules_have_no_hooks(self):
+        torch.manual_seed(2)
+        model = nn.Sequential(nn.Linear(6, 6), torch.jit.script(nn.Sequential(nn.Linear(6, 6))))
+        with mock.patch(__name__ + ".copy.deepcopy", lambda model: (model.load_state_dict(was), model)[1]):
+            was = {name: x.clone() for name, x in model.state_dict().items()}
+            values, said = self.of(model)
+        self.assertEqual(said.count("what 2 scripted modules take and give is not taken, first 1: they have no hooks"), 1, said)
+        self.assertIn("1.0.weight/grad", values)
+        self.assertIn("m0/0/out", values)
+
+
+class Closures(unittest.TestCase):
+    """Steps whose forward and backward passes the optimizer calls, as Lightning's."""
+
+    def of(self, kind, call, clip=lambda model: None):
+        torch.manual_seed(1)
+        model, x = nn.Sequential(nn.Linear(6, 6)), torch.randn(8, 6)
+        optimizer, grads = kind(model.parameters()), []
+
+        def closure():
+            optimizer.zero_grad()
+            loss = squares(model, x)
+            loss.backward()
+            grads.append(model[0].weight.grad.clone())
+            clip(model)
+            grads.append(model[0].weight.grad.clone())
+            return loss
+
+        folder = os.path.join(tempfile.mkdtemp(), "run")
+        os.environ.update(PLUMB_TRACE="1", PLUMB_TWINS="given below")
+        with contextlib.redirect_stderr(io.StringIO()):
+            plumb.start(model, folder, layout={"dp": 1})
+            with plumb.step(optimizer):
+                self.assertIsNotNone(call(optimizer, closure))
+            with plumb.twin(1, ROWS):
+                call(optimizer, closure)
+        os.environ["PLUMB_TRACE"] = ""
+        os.environ.pop("PLUMB_TWINS")
+        plumb.start(model)
+        return read(folder)[0], read(folder + "-twin1")[0], grads[:len(grads) // 2]
+
+    def test_gradients_are_those_that_the_closure_made(self):
+        sgd = lambda weights: torch.optim.SGD(weights, lr=0.1)
+        for call in (lambda optimizer, closure: optimizer.step(closure),
+                     lambda optimizer, closure: optimizer.step(closure=closure)):
+            values, twin, grads = self.of(sgd, call)
+            self.assertTrue(torch.equal(values["0.weight/grad"], grads[0]))
+            self.assertFalse(torch.equal(values["0.weight/grad"], twin["0.weight/grad"]))
+            self.assertIn("0.weight/param", values)
+
+    def test_of_several_calls_those_of_the_last_are_taken(self):
+        lbfgs = lambda weights: torch.optim.LBFGS(weights, lr=0.1, max_iter=3)
+        clip = lambda model: torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+        values, _, grads = self.of(lbfgs, lambda optimizer, closure: optimizer.step(closure), clip)
+        self.assertGreater(len(grads), 2)
+        self.assertTrue(torch.equal(values["0.weight/grad"], grads[-2]))
+        self.assertTrue(torch.equal(values["0.weight/clipped_grad"], grads[-1]))
 
 
 if __name__ == "__main__":

@@ -174,6 +174,32 @@ class Scripts(unittest.TestCase):
             model[0].weight = own
         self.assertEqual(read(folder)[1]["m0/0/out"]["made_by"]["inputs"], ["m0/0/in", "0.weight", "0.bias"])
 
+    def test_what_a_layer_takes_whole_is_not_dealt_as_its_weight(self):
+        class Cuts(nn.Linear):
+            def forward(self, x):
+                return nn.functional.linear(x[..., :self.in_features], self.weight)
+
+        model = nn.Sequential(nn.Linear(4, 4, bias=False), Cuts(2, 4, bias=False), nn.Linear(4, 4, bias=False))
+        with traced(model, layout={"tp": 1}, places={r"[12]\.weight": "out in[tp]"}) as folder:
+            as_rank(0, experts=(), tp=2)
+            with plumb.step(None):
+                model(torch.ones(3, 4)).sum().backward()
+        says = read(folder)[1]
+        self.assertEqual((says["m0/1/in"]["placements"], says["m0/1/in"]["shape"]), ([plumb.replicate("tp")], [3, 4]))
+        self.assertEqual((says["m0/2/in"]["placements"], says["m0/2/in"]["shape"]), ([plumb.shard("tp", 1)], [3, 8]))
+
+    def test_other_micro_batches_than_the_candidates_are_told(self):
+        model, x = nn.Sequential(nn.Linear(4, 4)), torch.ones(3, 4)
+        with traced(model) as candidate, plumb.step(None):
+            model(x).sum().backward()
+        for count in 1, 2:
+            said = io.StringIO()
+            with traced(model, candidate), contextlib.redirect_stderr(said), plumb.step(None):
+                for _ in range(count):
+                    model(x).sum().backward()
+            self.assertEqual("step 1 has 2 micro-batches here and 1 in the candidate" in said.getvalue(), count == 2)
+            self.assertEqual("micro-batches" in said.getvalue(), count == 2)
+
     def test_choices_in_another_order_are_followed_too(self):
         other = own_choice()
         other[3] = other[3].flip(0)
