@@ -64,7 +64,30 @@ void refuse_no_better(const Manifest& reference, const Manifest& better) {
   refuse_another_run(reference, same, "better run");
 }
 
+static double median_error_of_reference(const Accuracies& all) {
+  std::vector<double> errors;
+  for (const auto& [id, of] : all) errors.push_back(of.reference);
+  std::ranges::sort(errors);
+  return errors[errors.size() / 2];
+}
+
 std::string summary(const Accuracies& all) {
+  const auto none = [&](double Accuracy::*errs) {
+    return std::ranges::all_of(all, [&](const auto& one) { return one.second.*errs == 0; });
+  };
+  if (none(&Accuracy::reference) || none(&Accuracy::candidate)) {
+    return fmt::format(
+        "the better run is the {}, bit by bit, and says nothing of errors; give one that computed the "
+        "same in more digits",
+        none(&Accuracy::reference) ? "reference" : "candidate");
+  }
+  constexpr double another = 0.5;  // of its size: no digit is the same
+  if (!(median_error_of_reference(all) < another)) {
+    return fmt::format(
+        "the better run is another than the reference: half of {} lie {:.2g} times their size apart or "
+        "more; give one of the same step that computed it in more digits",
+        how_many(all.size(), "tensor"), median_error_of_reference(all));
+  }
   std::vector<std::pair<double, std::string>> ratios;
   for (const auto& [id, errors] : all) {
     const double ratio = errors.ratio();

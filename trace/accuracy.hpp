@@ -37,7 +37,7 @@ Accuracies accuracies(Run better, Run reference, Run candidate,
 void refuse_no_better(const Manifest& reference, const Manifest& better);
 
 // "the candidate errs 0.98 times as much as the reference against the better run, ...": the median,
-// the least and the largest ratio.
+// the least and the largest ratio. Or that the better run is one of both, or another altogether.
 std::string summary(const Accuracies& all);
 
 }  // namespace plumb::trace

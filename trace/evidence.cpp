@@ -302,13 +302,7 @@ void Evidence::hold_against_the_better() {
   so_far.accuracies = accuracies(
       Run(*options.better), r, c,
       [&](const auto& id) { return judgeable(id) && !order.decides(id); }, options.hands);
-  const bool is_reference = std::ranges::all_of(
-      so_far.accuracies, [](const auto& one) { return one.second.reference == 0; });
-  so_far.notes.push_back(
-      is_reference
-          ? "the better run is the reference, bit by bit, and says nothing of errors; give one "
-            "that computed the same in more digits"
-          : summary(so_far.accuracies));
+  so_far.notes.push_back(summary(so_far.accuracies));
   const auto lacks = std::ranges::count_if(c.values, [&](const auto& v) {
     return judgeable(v.first) && !order.decides(v.first) && !so_far.accuracies.contains(v.first);
   });

@@ -25,14 +25,16 @@ class ForeignDoubts : public InFolder {
   }
 
   // Twelve tensors of 32 x 32 and the noise of a draw; the fifth is `scale` times as large.
-  static void write(const std::string& name, unsigned draw, float scale = 1, float broken = 0) {
+  static void write(const std::string& name, unsigned draw, float scale = 1, float broken = 0,
+                    float all_by = 1) {
     std::mt19937 of_x(3), random(draw);
     std::normal_distribution<float> of_values, of_noise;
     std::vector<Told> all;
     for (int t = 0; t < 12; ++t) {
       std::vector<float> x(32 * 32);
       for (float& v : x)
-        v = (t == 4 ? scale : 1) * of_values(of_x) + (draw == 0 ? 0 : 1e-3F * of_noise(random));
+        v = all_by * (t == 4 ? scale : 1) * of_values(of_x) +
+            (draw == 0 ? 0 : 1e-3F * of_noise(random));
       if (t == 4 && broken != 0) x[7] = broken;
       all.push_back({f32("t" + std::to_string(t), {32, 32}, x), {{"order", t + 1}}});
     }
@@ -70,12 +72,22 @@ TEST_F(ForeignDoubts, APerturbedRunThatIsNoneIsRefused) {
   }
 }
 
-TEST_F(ForeignDoubts, ABetterRunThatIsTheReferenceIsTold) {
+TEST_F(ForeignDoubts, ABetterRunThatIsOneOfTheOthersOrAnotherIsTold) {
   const std::string by = "check " + at("ref") + " " + at("good") + " --rule flat --better ";
   EXPECT_NE(plumb(by + at("twin1")).out.find("times as much as the reference"), std::string::npos);
   const Said said = plumb(by + at("ref"));
   EXPECT_NE(said.out.find("note: the better run is the reference, bit by bit"), said.out.npos)
       << said.out;
+  const Said candidate = plumb(by + at("good"));
+  EXPECT_NE(candidate.out.find("note: the better run is the candidate, bit by bit"),
+            candidate.out.npos)
+      << candidate.out;
+  write("nothing", 0, 1, 0, 0);
+  const Said nothing = plumb(by + at("nothing"));
+  EXPECT_NE(
+      nothing.out.find("note: the better run is another than the reference: half of 12 tensors"),
+      nothing.out.npos)
+      << nothing.out;
 }
 
 // (time, batch) of ranks that were said to deal the first dimension, beside (batch, time).
