@@ -94,10 +94,13 @@ double mean_of(const std::vector<double>& x) {
 }
 
 // Shrinks each by one part to their mean: where a rounding is rare no draw may have it. To no more than
-// the worst of them errs in its own ulps, or one large column would speak for all (twins.md S3).
-void shrink(std::vector<double>& energies, const std::vector<double>& floors, double part) {
+// the worst of them errs in its own ulps, or one large column would speak for all (twins.md S3). Of a few
+// numbers ulps say nothing: they may all lie near zero by chance, and their errors need not.
+void shrink(std::vector<double>& energies, const std::vector<double>& floors, std::size_t numbers,
+            double part) {
+  constexpr std::size_t few = 8;  // all below a quarter of their scale: a chance of 4^-8
   const double mean = mean_of(energies);
-  double worst = 0;
+  double worst = numbers < few ? std::numeric_limits<double>::infinity() : 0;
   for (std::size_t i = 0; i < energies.size(); ++i) {
     worst = std::max(worst, energies[i] / at_least_tiny(floors[i]));
   }
@@ -183,8 +186,8 @@ Expectation::Field Draws::field(std::optional<std::size_t> without) const {
   for (const double a : f.rows) f.scale += a;
   // The same share for a draw and for a candidate: where nobody errs its field is all that it has.
   const double share = 1 / std::max(static_cast<double>(draws_.size()), 2.0);
-  shrink(f.rows, all_.floor_, share);
-  shrink(f.columns, all_.column_floor_, share);
+  shrink(f.rows, all_.floor_, base.cols, share);
+  shrink(f.columns, all_.column_floor_, base.rows, share);
   return f;
 }
 

@@ -8,8 +8,8 @@
 //              (one flip per row is free; of a vector each element is a row, and none is free)
 //   element    max_ij max(|e_ij| - u_ij, 0) / sqrt(A_i B_j / S + u_ij^2 / 12)
 //   with A_i, B_j the mean energy of the draws' rows and columns, each shrunk by one part in K to
-//   their mean, or where that is less to what the worst of them errs in ulps; and S the sum of the A_i
-//   before that.
+//   their mean, or where that is less, and they have 8 numbers or more, to what the worst of them errs in
+//   ulps; and S the sum of the A_i before that.
 //
 // TESTED   tests/trace/statistics_test.cpp
 // SOURCES  twins.md S1, S2, S3

@@ -90,6 +90,20 @@ TEST(Statistics, ALargeColumnHidesNoOther) {
   EXPECT_GT(of.seen(Statistic::element, x), 5);
 }
 
+// A number near zero errs as much as the others, and by chance less in four draws.
+TEST(Statistics, NumbersOfAVectorAreNotMeasuredInTheirUlps) {
+  Tensor reference(64, 1, 1.0F);
+  reference(7, 0) = 1e-6F;
+  std::vector<Tensor> draws;
+  for (unsigned k = 0; k < 5; ++k) draws.push_back(noisy(reference, 1e-4, k));
+  for (std::size_t k = 0; k < 4; ++k) draws[k](7, 0) = reference(7, 0) + 1e-7F;
+  reference(8, 0) = 1e-5F;
+  for (Tensor& draw : draws) draw(8, 0) = reference(8, 0) + 1e-4F;
+  draws[4](7, 0) = reference(7, 0) + 1e-4F;
+  const Draws all(reference, fp32, {draws[0], draws[1], draws[2], draws[3]});
+  EXPECT_LT(all.of(draws[4])[at(Statistic::row)], 5);
+}
+
 TEST(Statistics, ALargeRowHidesNoOther) {
   const OneIsLarge of(false);
   Tensor x = of.draws[4];
@@ -175,8 +189,9 @@ TEST(Statistics, ScaleSeesWhatTheNormDrowns) {
 }
 
 // One part of K to the mean, or to what the worst errs in ulps.
-void shrink_by_formula(std::vector<double>& energies, const std::vector<double>& ulps, double k) {
-  double sum = 0, worst = 0;
+void shrink_by_formula(std::vector<double>& energies, const std::vector<double>& ulps,
+                       std::size_t numbers, double k) {
+  double sum = 0, worst = numbers < 8 ? std::numeric_limits<double>::infinity() : 0;
   for (std::size_t i = 0; i < energies.size(); ++i) {
     sum += energies[i];
     worst = std::max(worst, energies[i] / ulps[i]);
@@ -212,8 +227,8 @@ Sample by_formula(const Tensor& r, const Tensor& x, const std::vector<Tensor>& d
     }
   }
   for (double& one : of_columns) one *= one;
-  shrink_by_formula(a, of_rows, k);
-  shrink_by_formula(b, of_columns, k);
+  shrink_by_formula(a, of_rows, r.cols, k);
+  shrink_by_formula(b, of_columns, r.rows, k);
   double norm = 0, different = 0, along = 0, own = 0, row = 0, element = 0;
   for (std::size_t i = 0; i < r.rows; ++i) {
     double energy = 0, free = 0, floor = 0;
