@@ -79,6 +79,9 @@ Inspected inspected(const std::string& folder, const std::string& only,
   }
   run.tell(shown);
   seen.findings = run.findings;
+  if (run.values.empty() && seen.findings.empty()) {
+    throw Failure(folder + " has no tensor; trace again, or see what only and skip left");
+  }
   if (seen.lines.empty() && !only.empty()) {
     throw Failure("--only '" + only + "' matches no id of " + folder +
                   "; without it all are listed");

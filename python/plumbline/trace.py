@@ -866,11 +866,16 @@ class _Run:
         if scripted - self.told:
             _say(f"what {len(scripted)} scripted modules take and give is not taken, first {min(scripted)}: they have no hooks")
             self.told |= scripted
+        fused = {name for name in self.modules if self._of_fused_experts(name)}
+        if fused - self.told:
+            _say(f"what {len(fused)} modules within fused experts take and give is not taken, first {min(fused)}: rows lie there "
+                 "in an order of each rank's own")
+            self.told |= fused
         self.handles = [_hooked(root.register_forward_pre_hook, begins) for root in map(_unwrapped, self.roots)
                         if not isinstance(root, torch.jit.ScriptModule)]
         for name, module in self.modules.items():
             of_some = any(child.endswith(LOCAL_EXPERTS) for child, _ in module.named_children())  # of a rank's experts
-            if name and name not in scripted and not of_some and not self._of_stages(name) and not self._of_fused_experts(name):
+            if name and name not in scripted | fused and not of_some and not self._of_stages(name):
                 leaf = next(module.children(), None) is None
                 self.handles.append(_hooked(module.register_forward_pre_hook, self._entering(name, leaf)))
                 self.handles.append(_hooked(module.register_forward_hook, self._leaving(name, module, leaf)))

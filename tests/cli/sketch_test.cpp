@@ -97,5 +97,10 @@ TEST_F(SketchVerb, SaysWhatIsNotWholeAndKeepsItAsItIs) {
       << said.out;
 }
 
+TEST_F(SketchVerb, ATraceWithoutAnyTensorIsNoTrace) {
+  write_trace2(at("empty"), manifest2(1), {std::vector<Told>()});
+  refused("inspect " + at("empty"), "has no tensor; trace again");
+}
+
 }  // namespace
 }  // namespace plumb::sketch_test

@@ -354,8 +354,9 @@ class FusedExperts(unittest.TestCase):
     def test_rows_within_are_not_taken_and_what_comes_out_is(self):
         model = nn.ModuleDict({"experts": Fused(), "shared_experts": nn.Sequential(nn.Linear(8, 8))})
         model.forward = lambda x: model["shared_experts"](model["experts"](x))
-        with traced(model) as (folder, _), plumb.step(None):
+        with traced(model) as (folder, said), plumb.step(None):
             model(torch.randn(8, 8)).sum().backward()
+        self.assertIn("what 1 modules within fused experts take and give is not taken, first experts.act", said.getvalue())
         taken = read(folder)[0]
         self.assertFalse([name for name in taken if "experts.act" in name])
         for name in "m0/experts/out", "m0/experts/grad_out", "experts.up/grad", "m0/shared_experts.0/in":
