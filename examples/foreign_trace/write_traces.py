@@ -5,7 +5,7 @@ The table of words is the head, too; two queries share a key; query, key and val
 flat buffer of Adam's first moments. The error is squared, and the residual stream alone carries gradients back.
 """
 import math, os, random, struct, sys
-from plumbline.trace import replicate, shard, stored, write_manifest, write_rank
+from plumbline.write import replicate, shard, stored, write_manifest, write_rank
 
 TOKENS, WIDTH, WORDS, HEAD, FUSED = 32, 32, 62, 4, [32, 16, 16]  # FUSED: rows of query, key and value
 

@@ -21,7 +21,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 import model
 from layouts import Mesh, OneDevice, Twin
-from plumbline.trace import stored, write_manifest, write_rank
+from plumbline.write import stored, write_manifest, write_rank
 
 MISTAKES = ("axis", "twice", "mask", "norm")
 LETTERS = {"float32": "F32", "bfloat16": "BF16", "int32": "I32"}

@@ -22,6 +22,7 @@ try:
 
     import model
     import plumbline.trace as plumb
+    from plumbline.write import shard
 except ImportError as missing:
     print(f"skipped: this needs PyTorch, and an import says: {missing}")
     sys.exit(77)
@@ -40,7 +41,7 @@ def layout_of(built):
     dims = {name: 1 if name.split(".")[-2] in ("o", "down") else 0
             for name, p in built.named_parameters() if p.dim() == 2}
     return {"mesh": {"tp": 2}, "batch": [], "inputs": {}, "outputs": {},
-            "weights": {name: [plumb.shard("tp", dim)] for name, dim in dims.items()}}
+            "weights": {name: [shard("tp", dim)] for name, dim in dims.items()}}
 
 
 def seconds_of(work):

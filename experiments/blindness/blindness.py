@@ -17,7 +17,7 @@ except ImportError:
 
 home = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(home, "python"))
-from plumbline.trace import replicate, shard, stored, write_manifest, write_rank
+from plumbline.write import replicate, shard, stored, write_manifest, write_rank
 
 PARTS, WIDTH = 64, 1024
 RULES = {"twins": ["--twins"], "perturbation": ["--rule", "perturbation"], "flat": ["--rule", "flat"],

@@ -1,5 +1,5 @@
 """A kernel's outputs, held against error bounds that are derived for its own inputs; and, in plumbline.trace, the tensors
-of a training step as a trace that the program `plumb` judges.
+of a training step as a trace that the program `plumb` judges (plumbline.write: those of any program).
 
     import plumbline as plumb
     plumb.assert_within("softmax", x, my_softmax(x))

@@ -14,7 +14,7 @@ import warnings
 from collections import namedtuple
 from collections.abc import Mapping
 
-from plumbline import trace as plumb
+from plumbline.write import LETTERS, WIDTHS
 
 AT_ONCE = 1 << 24  # bytes copied
 
@@ -52,7 +52,7 @@ def header_of(file):
         header.pop("__metadata__", None)
         for name, entry in header.items():
             (first, last), shape = entry["data_offsets"], entry["shape"]
-            width = plumb.WIDTHS.get(entry["dtype"])
+            width = WIDTHS.get(entry["dtype"])
             if not 0 <= first <= last or any(n < 0 for n in shape):
                 raise ValueError
             if width is not None and math.prod(shape) * width != last - first:
@@ -135,7 +135,7 @@ def loaded(torch, source, what, **how):
 
 
 def letters(dtype):
-    return plumb.LETTERS.get(str(dtype)[len("torch."):], str(dtype))
+    return LETTERS.get(str(dtype)[len("torch."):], str(dtype))
 
 
 def raw(x):

@@ -17,8 +17,9 @@ import shutil
 import struct
 import sys
 
-from plumbline import trace as plumb
 from plumbline._saved import Refused, first_line, read
+from plumbline.capture.names import plain_name
+from plumbline.write import WIDTHS, sync_names, write_manifest
 
 AROUND = ("app", "model", "module", "state_dict", "model_state_dict")  # keys under which programs keep weights
 EXACT = ("BOOL", "I32", "I64")  # masks, counts, positions: equal or wrong (shorter ones may be codes of a state)
@@ -41,7 +42,7 @@ def state_in(path, optimizers):
 def of_weight(path):
     while len(path) > 1 and path[0] in AROUND:
         path = path[1:]
-    return plumb._plain(".".join(path))
+    return plain_name(".".join(path))
 
 
 def numbered(content, prefix, states, weights):
@@ -56,7 +57,7 @@ def numbered(content, prefix, states, weights):
     names = {str(number): said.get((path[0], "param_names", path[2])) for path, number in said.items()
              if len(path) == 3 and path[1] == "params"}
     if names and None not in names.values():
-        return {number: plumb._plain(name) for number, name in names.items()}
+        return {number: plain_name(name) for number, name in names.items()}
     fits = content.ordered and len(groups) == 1 and len(names) == len(weights) and all(
         number.isdigit() and int(number) < len(weights) and (not x.shape or weights[int(number)].shape == x.shape)
         for number, x in states)
@@ -69,7 +70,7 @@ def id_of(state, x, names):
         return of_weight(x.path) + "/param"
     prefix, name, key = state
     if not name.isdigit():
-        return f"{plumb._plain(name)}/{key}"
+        return f"{plain_name(name)}/{key}"
     return f"{names[prefix].get(name) or '.'.join((*(prefix or ('optimizer',)), name))}/{key}"
 
 
@@ -160,11 +161,11 @@ def said_of(id, x, piece):
 
 
 def write_rank(file, held):
-    held = sorted(held, key=lambda one: -plumb.WIDTHS[one[1].dtype])  # so that each begins at a multiple of its width
+    held = sorted(held, key=lambda one: -WIDTHS[one[1].dtype])  # so that each begins at a multiple of its width
     header, at = {"__metadata__": {}}, 0
     for id, x, piece in held:
         size = x.shape if piece.size is None else piece.size
-        end = at + math.prod(size) * plumb.WIDTHS[x.dtype]
+        end = at + math.prod(size) * WIDTHS[x.dtype]
         header[id] = {"dtype": x.dtype, "shape": size, "data_offsets": [at, end]}
         header["__metadata__"][id], at = said_of(id, x, piece), end
     text = json.dumps(header).encode()
@@ -188,10 +189,10 @@ def write(folder, tensors, step, agree):
         os.makedirs(at)
         size = sum(write_rank(os.path.join(at, f"rank_{rank:05d}.safetensors"), held)
                    for rank, held in enumerate(ranks))
-        plumb._sync_names(at)
-        plumb.write_manifest(half, producer="checkpoint", ranks=len(ranks), steps=[step], must_agree=agree)
+        sync_names(at)
+        write_manifest(half, producer="checkpoint", ranks=len(ranks), steps=[step], must_agree=agree)
         os.rename(half, folder)
-        plumb._sync_names(os.path.dirname(os.path.abspath(folder)))
+        sync_names(os.path.dirname(os.path.abspath(folder)))
     except BaseException:
         shutil.rmtree(half, ignore_errors=True)
         raise
@@ -209,7 +210,7 @@ def convert(checkpoint, folder, step=None, names=None, agree=None, skip=None):
     if not tensors:
         raise Refused(f"{checkpoint} holds no tensor" + (" that --skip leaves" if skip else ""))
     for id, x in tensors.items():
-        if x.dtype not in plumb.WIDTHS:
+        if x.dtype not in WIDTHS:
             raise Refused(f"{checkpoint} holds '{id}' as {x.dtype}, which plumb does not read: --skip leaves it out")
     step = said if step is None else step
     if not 1 <= step <= 999999:

@@ -10,12 +10,14 @@ which C++ sends. Sums in FP32 are left alone: how far off a rank's part is there
 """
 import contextlib
 
-from . import messages, trace
+import torch
+
+from plumbline import messages
+from plumbline.twins.moves import hash_of, ulp_of, uniform
 
 IN_PLACE = {"allreduce": 0, "reduce": 0}  # the place of what a rank gives, among the arguments
 FRESH = {"reduce_scatter": 1, "_reduce_scatter_base": 1, "reduce_scatter_single": 1}
 FUNCTIONAL = ("all_reduce", "all_reduce_", "reduce_scatter_tensor")
-torch = None
 
 
 def sum_of_unrounded(parts, name):
@@ -23,11 +25,11 @@ def sum_of_unrounded(parts, name):
     total, some = 0, sum((x != 0).int() for x in parts)
     for rank, x in enumerate(parts):
         wide = x.detach().double()
-        ulp = trace._ulp(wide, x.dtype)
+        ulp = ulp_of(wide, x.dtype)
         columns = wide.shape[-1] if wide.dim() > 1 else wide.numel()
-        words = torch.Generator().manual_seed(trace._hash(f"{name} {rank}"))
+        words = torch.Generator().manual_seed(hash_of(f"{name} {rank}"))
         word = torch.randint(0, 1 << 32, (columns,), generator=words).to(x.device)
-        lost = trace._uniform(word, wide / ulp, 0 * wide) * ulp
+        lost = uniform(word, wide / ulp, 0 * wide) * ulp
         total = total + wide + lost * ((some > 1) & (x != 0))  # a part beside zeros is the sum
     return total.to(parts[0].dtype)
 
@@ -95,10 +97,6 @@ class Dither(messages.Patches):
 @contextlib.contextmanager
 def dithering(number):
     """A Dither, at work in this block."""
-    global torch
-    import torch
-
-    messages.torch = torch
     dither = Dither(number)
     dither.start()
     try:

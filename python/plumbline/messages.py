@@ -13,7 +13,10 @@ import json
 import os
 import sys
 
-from . import trace
+import torch
+
+from plumbline.capture.say import say
+from plumbline.write import LETTERS, stored, write_tensors
 
 REDUCTIONS = ("SUM", "AVG", "MIN", "MAX", "PRODUCT", "BAND", "BOR", "BXOR", "PREMUL_SUM")
 METHODS = (  # of process groups, under the names of 1.13 and of the newest
@@ -21,7 +24,6 @@ METHODS = (  # of process groups, under the names of 1.13 and of the newest
     "_reduce_scatter_base", "reduce_scatter_single", "gather", "gather_single", "scatter", "alltoall", "alltoall_base",
     "all_to_all_single")
 NO_OPTIONS = ("allgather",)  # that 1.13 calls without any
-torch = None
 
 
 def _reduction(op):
@@ -246,7 +248,7 @@ class Recorder(Patches):
     def write(self, folder, step, rank):
         """Calls that nobody waited for got nothing here, and are said to be not judged."""
         if self.unread:
-            trace._say(f"collectives that were called in a way that is not read, and not recorded: {sorted(self.unread)}")
+            say(f"collectives that were called in a way that is not read, and not recorded: {sorted(self.unread)}")
         tensors, says = {}, {}
         for number, call in enumerate(self.calls):
             got = call["got"] if call["got"] is not None else []
@@ -259,9 +261,9 @@ class Recorder(Patches):
                 if sum(x.numel() for x in pieces):
                     flat = torch.cat([x.reshape(-1) for x in pieces])
                     raw = ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())
-                    tensors[f"{number}/{name}"] = trace.stored(
-                        trace.LETTERS[str(flat.dtype).partition(".")[2]], flat.shape, raw)
-        trace.write_tensors(folder, step, f"messages_{rank:05d}.safetensors", tensors, says)
+                    tensors[f"{number}/{name}"] = stored(
+                        LETTERS[str(flat.dtype).partition(".")[2]], flat.shape, raw)
+        write_tensors(folder, step, f"messages_{rank:05d}.safetensors", tensors, says)
 
 
 def _ranks_of(group):
@@ -279,9 +281,6 @@ def _group_named(name):
 @contextlib.contextmanager
 def recording():
     """A Recorder, at work in this block."""
-    global torch
-    import torch
-
     recorder = Recorder()
     recorder.start()
     try:

@@ -9,7 +9,8 @@ import re
 
 import torch
 
-from . import generator, trace
+from plumbline import generator
+from plumbline.capture.placements import share_of
 
 
 def _weights(name, places):
@@ -52,7 +53,7 @@ class Sketch:
         places = []
         for dim, extent in enumerate(shape):
             mine = [{**p, "dim": 0} for p in placements or [] if p["kind"] == "shard" and p["dim"] == dim]
-            own = trace._share_of(torch.arange(extent), mine, mesh, at)
+            own = share_of(torch.arange(extent), mine, mesh, at)
             size = tile.get(dim, 1)
             tiles = own.reshape(-1, size) if len(own) % size == 0 else None
             if len(own) != x.shape[dim] or tiles is None or bool((tiles[:, :1] % size + torch.arange(size) != tiles % size).any()) \

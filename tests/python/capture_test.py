@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 
+from plumbline.write import replicate
 from small_training import F, Model, OLD, layout_of, nn, plumb, read, same, steps, torch
 from torch.nn.utils import clip_grad_norm_ as by_name
 
@@ -156,7 +157,7 @@ class Capture(unittest.TestCase):
         plumb.start(model)
         values, says = read(folder)
         self.assertNotIn("m0/input", values)
-        self.assertEqual(says["m0/blocks.0.fc/out"]["placements"], [plumb.replicate("tp")])
+        self.assertEqual(says["m0/blocks.0.fc/out"]["placements"], [replicate("tp")])
 
     def test_gradients_are_taken_before_a_clip_and_behind_it(self):
         def own(model):

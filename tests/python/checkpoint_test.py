@@ -18,6 +18,7 @@ import tracemalloc
 import unittest
 
 from plumbline import checkpoint, trace
+from plumbline.write import WIDTHS, shard
 
 try:
     import torch
@@ -49,7 +50,7 @@ def held(folder, rank=0, step=1):
     header = json.loads(raw[8:8 + length])
     says, data = header.pop("__metadata__"), raw[8 + length:]
     for id, entry in header.items():
-        assert (8 + length + entry["data_offsets"][0]) % trace.WIDTHS[entry["dtype"]] == 0, id
+        assert (8 + length + entry["data_offsets"][0]) % WIDTHS[entry["dtype"]] == 0, id
     return {id: (json.loads(says[id]), data[slice(*entry["data_offsets"])]) for id, entry in header.items()}
 
 
@@ -389,7 +390,7 @@ class WithTwins(InFolder):
         model = model_of()
         optimizer = torch.optim.AdamW(model.parameters())
         layout = {"mesh": {"tp": 2}, "batch": [], "inputs": {}, "outputs": {},
-                  "weights": {"0.weight": [trace.shard("tp", 1)], "2.weight": [trace.shard("tp", 1)]}}
+                  "weights": {"0.weight": [shard("tp", 1)], "2.weight": [shard("tp", 1)]}}
         os.environ.update(PLUMB_TRACE="1", PLUMB_TWINS="given below")
         with contextlib.redirect_stderr(io.StringIO()):
             trace.start(model, str(self.at / "reference"), layout={"tp": 1})

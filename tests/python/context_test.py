@@ -21,6 +21,8 @@ if not hasattr(F, "scaled_dot_product_attention"):
     sys.exit(77)
 
 import plumbline.trace as plumb
+from plumbline.twins.cuts import Cuts
+from plumbline.write import partial, replicate, shard
 from small_training import read
 
 LAYOUT = {"mesh": {"cp": 2}, "batch": ["cp"], "context": ["cp"], "zigzag": True, "weights": {}, "inputs": {}, "outputs": {}}
@@ -83,7 +85,7 @@ class Context(unittest.TestCase):
             self.assertNotIn(name, moved)
 
     def test_under_a_mask_a_rank_s_queries_are_alone_as_the_rank_has_them(self):
-        of_dim, added, shares, made = plumb._Cuts.of_dim, plumb._Cuts.added, [], []
+        of_dim, added, shares, made = Cuts.of_dim, Cuts.added, [], []
 
         def dealt(*asked):
             shares.append(of_dim(*asked))
@@ -93,8 +95,8 @@ class Context(unittest.TestCase):
             made.append(parts)
             return added(cuts, parts, dtype)
 
-        with mock.patch.object(Attention, "masked", True), mock.patch.object(plumb._Cuts, "of_dim", dealt), \
-                mock.patch.object(plumb._Cuts, "added", watched):
+        with mock.patch.object(Attention, "masked", True), mock.patch.object(Cuts, "of_dim", dealt), \
+                mock.patch.object(Cuts, "added", watched):
             values, _ = twin(LAYOUT)
         of_heads = lambda x: x.unflatten(-1, (2, 8)).transpose(1, 2)
         q, k, v = (of_heads(values[f"m0/{name}/out"]) for name in "qkv")
@@ -130,10 +132,10 @@ class Context(unittest.TestCase):
             how = {"zigzag": True} if zigzag else {}
             for name, dim, shape in (("m0/input", 1, [2, 16]), ("m0/words/out", 1, [2, 16, 16]), ("m0/places/out", 0, [16, 16]),
                                      ("m0/k/grad_out", 1, [2, 16, 16])):
-                self.assertEqual(says[name]["placements"], [plumb.shard("cp", dim, **how)], name)
+                self.assertEqual(says[name]["placements"], [shard("cp", dim, **how)], name)
                 self.assertEqual(says[name]["shape"], shape, name)
-            self.assertEqual(says["k.weight/grad"]["placements"], [plumb.replicate("cp")])
-            self.assertEqual(says["m0/loss"]["placements"], [plumb.partial("cp")])
+            self.assertEqual(says["k.weight/grad"]["placements"], [replicate("cp")])
+            self.assertEqual(says["m0/loss"]["placements"], [partial("cp")])
 
 
 class OfMegatron(nn.Module):
@@ -164,7 +166,7 @@ class SequencesFirst(unittest.TestCase):
                     model(torch.arange(16).reshape(2, 8), torch.ones(1, 1, 8, 8)).backward()
             _, says = read(folder)
             for name, dim in of.items():
-                lies = plumb.replicate(axis) if dim is None else plumb.shard(axis, dim)
+                lies = replicate(axis) if dim is None else shard(axis, dim)
                 self.assertEqual(says[name]["placements"], [lies], name)
 
 
@@ -172,14 +174,13 @@ class Shares(unittest.TestCase):
     """The tokens of each rank, as a twin cuts them."""
 
     def cuts(self, **layout):
-        cuts = plumb._Cuts.__new__(plumb._Cuts)
+        cuts = Cuts.__new__(Cuts)
         cuts.number, cuts.layout = 1, {**LAYOUT, **layout}
         cuts.mesh, cuts.batch = cuts.layout["mesh"], set(cuts.layout["batch"])
         cuts.rows = cuts.batch - set(cuts.layout["context"])
         return cuts
 
     def test_are_all_tokens_once_and_lie_there_and_back(self):
-        plumb.torch = torch
         shares = self.cuts().shares("w", (3, 64), {1: (2, True)}, False)
         self.assertEqual(sorted(torch.cat(shares).tolist()), list(range(3 * 64)))
         first, last = (set((share % 64).tolist()) for share in shares)
@@ -187,7 +188,6 @@ class Shares(unittest.TestCase):
         self.assertLessEqual({31, 32}, last)
 
     def test_of_numbers_in_fp32_are_the_layout_s_and_of_shorter_ones_lie_elsewhere_in_each_twin(self):
-        plumb.torch = torch
         as_dealt = [[*range(16), *range(48, 64)], [*range(16, 48)]]
         seen = {short: [] for short in (False, True)}
         for short, of in seen.items():
@@ -199,7 +199,7 @@ class Shares(unittest.TestCase):
         self.assertNotEqual(*seen[True])
 
     def test_of_losses_are_those_of_tokens_and_their_sum_has_the_whole_s_gradient(self):
-        plumb.torch, seen = torch, set()
+        seen = set()
         x = torch.rand(3, 64, generator=torch.Generator().manual_seed(2)).requires_grad_()
         for number in range(1, 21):
             cuts = self.cuts()
@@ -214,15 +214,14 @@ class Shares(unittest.TestCase):
         self.assertEqual(cuts.sum_of_tokens(torch.sum, (x, 1), {}).shape, (3,))  # not over all
 
     def test_of_a_batch_and_a_context_are_parts_of_some_sequences(self):
-        plumb.torch = torch
         shares = self.cuts().shares("w", (4, 64), {0: (2, False), 1: (2, False)}, False)
         self.assertEqual([sorted(set((share // 64).tolist())) for share in shares], [[0, 1], [0, 1], [2, 3], [2, 3]])
         self.assertEqual(sorted(torch.cat(shares).tolist()), list(range(4 * 64)))
 
     def test_follow_from_where_a_module_s_input_lies(self):
         cuts = self.cuts(mesh={"dp": 2, "tp": 3}, batch=["dp"], inputs={
-            "rows": [plumb.shard("dp", 0), plumb.shard("tp", 0)], "both": [plumb.shard("dp", 0), plumb.shard("tp", 1)],
-            "chunks": [plumb.shard("tp", 1, zigzag=True), plumb.replicate("dp")], "wide": [plumb.shard("tp", 2)]})
+            "rows": [shard("dp", 0), shard("tp", 0)], "both": [shard("dp", 0), shard("tp", 1)],
+            "chunks": [shard("tp", 1, zigzag=True), replicate("dp")], "wide": [shard("tp", 2)]})
         cuts.run = mock.Mock(reference={f"m0/{name}/in": ("F32", None, {"shape": [4, 6, 8]}) for name in cuts.layout["inputs"]})
         dealt = {name: cuts._split_of(f"{name}.weight", torch.ones(2)).dealt for name in cuts.layout["inputs"]}
         self.assertEqual(dealt, {"rows": {0: (6, False)}, "both": {0: (2, False), 1: (3, False)}, "chunks": {1: (3, True)},

@@ -15,6 +15,9 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
+from plumbline.capture.placements import share_of
+from plumbline.capture.run import Run
+from plumbline.write import replicate, shard
 from small_training import read
 from plumbline.distributed_optimizer import Share, inside, shares
 
@@ -43,16 +46,16 @@ class Distributed:
 
 class Shares(unittest.TestCase):
     def test_are_the_whole_of_a_parameter_wherever_they_end(self):
-        plumb.torch, mesh = torch, {"tp": 2}
-        for shape, dealt in (((6, 5), []), ((7,), []), ((8, 6), [plumb.shard("tp", 0, stride=2)]), ((8, 6), [plumb.shard("tp", 1)])):
+        mesh = {"tp": 2}
+        for shape, dealt in (((6, 5), []), ((7,), []), ((8, 6), [shard("tp", 0, stride=2)]), ((8, 6), [shard("tp", 1)])):
             x = torch.randn(shape)
             for ends in (0, 7, 40), (0, 3, 4, 12, 40), (0, 40):
                 whole, covered = torch.zeros(shape), torch.zeros(shape)
                 for at in (0, 1) if dealt else (0,):
                     place = {"tp": at}
-                    mine = plumb._share_of(x, dealt, mesh, place)
+                    mine = share_of(x, dealt, mesh, place)
                     run = types.SimpleNamespace(mesh=mesh, at_axis=place)
-                    places = plumb._Run._places(run, list(shape), dealt)
+                    places = Run._places(run, list(shape), dealt)
                     p = nn.Parameter(mine.clone())
                     for start, end in zip(ends, ends[1:]):
                         start, end = min(start, p.numel()), min(end, p.numel())
@@ -120,7 +123,7 @@ class Shares(unittest.TestCase):
         for name in "grad", "exp_avg", "exp_avg_sq", "main", "main/before":
             self.assertEqual(says[f"weight/{name}"]["offsets"], blocks, name)
             self.assertNotIn(f"bias/{name}", says)
-        self.assertEqual(says["weight/param"]["placements"], [plumb.replicate("dp")])
+        self.assertEqual(says["weight/param"]["placements"], [replicate("dp")])
         self.assertEqual(says["weight/exp_avg"]["made_by"]["op"], "adam")
         self.assertEqual(says["weight/param"]["made_by"], {"op": "cast", "inputs": ["weight/main"]})
         flat = values["weight/grad"].flatten()

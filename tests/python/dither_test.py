@@ -19,10 +19,9 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
-from plumbline import dither, trace
+from plumbline import dither
 
 SHORT = torch.float16 if int(torch.__version__.split(".")[0]) < 2 else torch.bfloat16  # that Gloo adds
-trace.torch = dither.torch = torch
 
 
 def added(parts):

@@ -19,6 +19,10 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
+from plumbline.capture.names import numbers_in_the_whole
+from plumbline.capture.run import Run
+from plumbline.twins.cuts import Cuts
+from plumbline.write import replicate, shard, stored, write_manifest, write_rank
 from small_training import of_rows, read
 
 
@@ -98,11 +102,11 @@ def candidate_of(chosen, halves=True, placements=None, scores=None):
     whole = {"m0/moe/choice": chosen, **({} if scores is False else {"m0/moe/scores": scores})}
     parts = {name: x.chunk(2) if halves else [x, x] for name, x in whole.items()}
     for rank in range(2):
-        plumb.write_rank(folder, 1, rank, {name: plumb.stored(
+        write_rank(folder, 1, rank, {name: stored(
             "I64" if name.endswith("choice") else "F32", parts[name][rank].shape, parts[name][rank].flatten().tolist(),
-            shape=list(x.shape), placements=placements or [plumb.shard("dp", 0) if halves else plumb.replicate("dp")])
+            shape=list(x.shape), placements=placements or [shard("dp", 0) if halves else replicate("dp")])
             for name, x in whole.items()})
-    plumb.write_manifest(folder, producer="a test", ranks=2, steps=[1], mesh={"dp": 2}, must_agree={"model": "Model"})
+    write_manifest(folder, producer="a test", ranks=2, steps=[1], mesh={"dp": 2}, must_agree={"model": "Model"})
     with open(os.path.join(folder, "layout.json"), "w") as out:
         out.write('{"mesh": {"dp": 2}, "weights": {}, "inputs": {}, "outputs": {}}')
     return folder
@@ -130,19 +134,19 @@ class Placed(unittest.TestCase):
             self.assertEqual(says[name]["placements"], [], name)
         rows = says["m0/moe.experts.1.fc/in"]["shape"][0]
         self.assertLess(rows, 16)
-        self.assertEqual(says["m0/moe.router/out"]["placements"], [plumb.shard("ep", 0)])
+        self.assertEqual(says["m0/moe.router/out"]["placements"], [shard("ep", 0)])
         self.assertEqual(says["m0/moe.router/out"]["shape"], [32, 4])
-        self.assertEqual(says["moe.router.weight/grad"]["placements"], [plumb.replicate("ep")])
+        self.assertEqual(says["moe.router.weight/grad"]["placements"], [replicate("ep")])
 
     def test_without_such_an_axis_it_is_as_any_module(self):
         says = self.says(tp=2)
-        self.assertEqual(says["moe.experts.1.fc.weight"]["placements"], [plumb.replicate("tp")])
+        self.assertEqual(says["moe.experts.1.fc.weight"]["placements"], [replicate("tp")])
 
     def test_twins_do_not_cut_what_one_rank_adds_up(self):
-        cuts = plumb._Cuts.__new__(plumb._Cuts)
+        cuts = Cuts.__new__(Cuts)
         cuts.layout, cuts.batch = {"inputs": {}, "experts": ["ep"]}, {"ep"}
         self.assertEqual(cuts.inputs_of("moe.experts.1.fc"), [])
-        self.assertEqual(cuts.inputs_of("moe.router"), [plumb.shard("ep", 0)])
+        self.assertEqual(cuts.inputs_of("moe.router"), [shard("ep", 0)])
 
     def test_experts_that_each_rank_counts_from_0_are_called_by_their_number_in_the_whole(self):
         class Local(nn.Module):
@@ -152,7 +156,7 @@ class Placed(unittest.TestCase):
                                             for _ in range(2))
 
         model = Local()
-        names = lambda place: [plumb._numbers_in_the_whole(model, place)(name) for name, _ in model.named_parameters()]
+        names = lambda place: [numbers_in_the_whole(model, place)(name) for name, _ in model.named_parameters()]
         self.assertEqual(names(0), [name for name, _ in model.named_parameters()])
         self.assertEqual(names(3), [f"layers.{layer}.local_experts.{n}.fc.weight" for layer in (0, 1) for n in (6, 7)])
         for module, number in zip(model.layers, (2, 3)):
@@ -247,7 +251,7 @@ class Chosen(unittest.TestCase):
 
     def test_choices_that_lie_otherwise_are_told_and_not_followed(self):
         other = own_choice().flip(0)
-        losses, _, _, _, _, said = self.follow(candidate_of(other, placements=[plumb.shard("dp", 0, zigzag=True)]))
+        losses, _, _, _, _, said = self.follow(candidate_of(other, placements=[shard("dp", 0, zigzag=True)]))
         self.assertIn("1 choices of the candidate are not followed", said)
         self.assertEqual(len(losses), 2)
 
@@ -281,7 +285,7 @@ class Chosen(unittest.TestCase):
         self.assertTrue(torch.equal(reference["m0/moe/choice"], own))
 
     def test_the_smallest_are_right_where_the_reference_takes_these(self):
-        run = object.__new__(plumb._Run)
+        run = object.__new__(Run)
         run.backward, run.following, run.turned, run.unfounded = 0, True, [0, 0], 0
         x, scores = torch.tensor([[1.0, 0.0, 1.0, 0.0]]), torch.tensor([[0.0, 1.0, 2.0, 3.0]])
         for largest, chosen, follows in (False, [0, 1], True), (True, [0, 1], False), (True, [3, 2], True), (False, [3, 2], False):

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 from unittest import mock
 
+from plumbline.capture.values import tensors_in
 from small_training import nn, plumb, read, torch
 
 ROWS = {"mesh": {"dp": 2}, "batch": ["dp"], "weights": {}, "inputs": {}, "outputs": {}}
@@ -178,7 +179,7 @@ class NotTaken(unittest.TestCase):
     def test_fields_of_a_class_with_slots_are_seen(self):
         values, _ = self.of(Nests("slots"))
         self.assertIn("m0/own.0/out", values)
-        self.assertEqual(len(plumb._tensors_in(Lengths(torch.ones(2)))), 1)
+        self.assertEqual(len(tensors_in(Lengths(torch.ones(2)))), 1)
 
     @unittest.skipUnless(hasattr(torch, "func") and hasattr(torch, "nested"), "older than PyTorch 2.0")
     def test_nested_tensors_and_those_of_transforms(self):

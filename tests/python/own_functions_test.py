@@ -11,6 +11,7 @@ import tempfile
 import types
 import unittest
 
+from plumbline.write import replicate, shard  # says why it skips, where there is no PyTorch
 from small_training import read, same, torch  # says why it skips, where there is no PyTorch
 import torch.nn as nn
 
@@ -195,10 +196,10 @@ class OwnFunctions(unittest.TestCase):
         self.assertFalse(torch.equal(values["words.weight"], values["words.weight/param"]))
 
     def test_lie_as_attributes_say(self):
-        layout, whole, by_sequence = dealt({}), [plumb.replicate("tp")], [plumb.shard("tp", 0)]
-        self.assertEqual(layout["weights"]["blocks.0.up.weight"], [plumb.shard("tp", 0, stride=2)])
-        self.assertEqual(layout["outputs"]["blocks.0.up"], [plumb.shard("tp", 2, stride=2)])
-        self.assertEqual(layout["inputs"]["blocks.0.down"], [plumb.shard("tp", 2)])
+        layout, whole, by_sequence = dealt({}), [replicate("tp")], [shard("tp", 0)]
+        self.assertEqual(layout["weights"]["blocks.0.up.weight"], [shard("tp", 0, stride=2)])
+        self.assertEqual(layout["outputs"]["blocks.0.up"], [shard("tp", 2, stride=2)])
+        self.assertEqual(layout["inputs"]["blocks.0.down"], [shard("tp", 2)])
         self.assertEqual(layout["weights"]["blocks.0.norm.weight"], whole)
         for sides, module in (("inputs", "blocks.0.norm"), ("inputs", "blocks.0.up"), ("outputs", "blocks.0.down"),
                               ("outputs", "blocks.1"), ("inputs", "head")):
@@ -245,7 +246,7 @@ class OwnFunctions(unittest.TestCase):
 
     def test_that_are_no_linear_layers_are_told_and_not_cut(self):
         layout = dealt({"factor": 2.0})
-        layout["weights"] = {"blocks.0.down.weight": [plumb.shard("tp", 1)]}
+        layout["weights"] = {"blocks.0.down.weight": [shard("tp", 1)]}
         layout["inputs"], layout["outputs"] = {}, {}
         _, folder, _, _ = steps(twins=1, layout=layout, factor=2.0)
         self.assertTrue(same(read(folder, 2)[0], read(folder + "-twin1", 2)[0]))
@@ -255,7 +256,7 @@ class OwnFunctions(unittest.TestCase):
     def test_with_another_s_weight_lie_and_are_cut_as_that(self):
         layout = dealt({"tied": True})
         self.assertEqual(layout["tied"], {"head": "words.weight"})
-        self.assertEqual(layout["outputs"]["head"], [plumb.shard("tp", 2)])
+        self.assertEqual(layout["outputs"]["head"], [shard("tp", 2)])
         layout.update(weights={"words.weight": layout["weights"]["words.weight"]}, inputs={})
         _, folder, _, _ = steps(twins=1, layout=layout, tied=True)
         values, one = read(folder, 2)[0], read(folder + "-twin1", 2)[0]

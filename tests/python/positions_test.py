@@ -8,6 +8,8 @@ import tempfile
 import unittest
 from unittest import mock
 
+from plumbline.twins.cuts import Cuts
+from plumbline.write import partial, replicate, shard
 from small_training import F, nn, of_rows, plumb, read, torch
 from experts_test import as_rank
 
@@ -128,55 +130,55 @@ class Positions(unittest.TestCase):
         for rows in 1, 2, 6:
             for way, count in ways.items():
                 says = placed(Places(count), ids_of(rows))
-                for name, how in ("in", plumb.replicate), ("out", plumb.replicate), ("grad_out", plumb.partial):
+                for name, how in ("in", replicate), ("out", replicate), ("grad_out", partial):
                     self.assertEqual(says[f"m0/places/{name}"][0], [how("dp")], (rows, way, name))
                 for name in "m0/words/in", "m0/words/out", "m0/words/grad_out", "m0/input":
-                    self.assertEqual(says[name][0], [plumb.shard("dp", 0)], (rows, way, name))
+                    self.assertEqual(says[name][0], [shard("dp", 0)], (rows, way, name))
                     self.assertEqual(says[name][1][0], 2 * rows)
 
     def test_what_is_counted_for_each_sequence_is_the_batchs(self):
         for rows in 1, 2:
             says = placed(Places(lambda model, ids: ids.ne(0).int().cumsum(1)), ids_of(rows))
-            self.assertEqual(says["m0/places/in"], ([plumb.shard("dp", 0)], [2 * rows, LENGTH]))
+            self.assertEqual(says["m0/places/in"], ([shard("dp", 0)], [2 * rows, LENGTH]))
 
     def test_words_that_count_on_are_words(self):
         says = placed(Places(lambda model, ids: torch.arange(LENGTH)), torch.arange(2 * LENGTH).view(2, LENGTH)[:1])
-        self.assertEqual(says["m0/words/in"][0], [plumb.shard("dp", 0)])
+        self.assertEqual(says["m0/words/in"][0], [shard("dp", 0)])
 
     def test_sines_of_positions_are_alike_and_what_they_turn_is_not(self):
         for rows in 1, 2:
             says = placed(Rotary(), ids_of(rows))
             for name, shape in ("sines/in.1", [1, LENGTH]), ("sines/out", [1, LENGTH, 4]), ("turns/in.1", [1, LENGTH]):
-                self.assertEqual(says[f"m0/{name}"], ([plumb.replicate("dp")], shape), (rows, name))
+                self.assertEqual(says[f"m0/{name}"], ([replicate("dp")], shape), (rows, name))
             for name in "sines/in", "turns/in", "turns/out", "turns/grad_out":
-                self.assertEqual(says[f"m0/{name}"], ([plumb.shard("dp", 0)], [2 * rows, LENGTH, 8]), (rows, name))
+                self.assertEqual(says[f"m0/{name}"], ([shard("dp", 0)], [2 * rows, LENGTH, 8]), (rows, name))
 
     def test_of_frozen_weights_too(self):
         model = Rotary()
         model.words.weight.requires_grad_(False)
         says = placed(nn.Sequential(model, nn.Linear(8, 8)), ids_of(1))
-        self.assertEqual(says["m0/0.turns/out"], ([plumb.shard("dp", 0)], [2, LENGTH, 8]))
+        self.assertEqual(says["m0/0.turns/out"], ([shard("dp", 0)], [2, LENGTH, 8]))
 
     def test_the_gradient_of_what_has_one_row_for_all_is_a_part(self):
         says = placed(Sloped(), ids_of(3))
-        self.assertEqual(says["m0/slopes.0/out"], ([plumb.replicate("dp")], [1, LENGTH, 8]))
-        self.assertEqual(says["m0/slopes.0/grad_out"], ([plumb.partial("dp")], [1, LENGTH, 8]))
+        self.assertEqual(says["m0/slopes.0/out"], ([replicate("dp")], [1, LENGTH, 8]))
+        self.assertEqual(says["m0/slopes.0/grad_out"], ([partial("dp")], [1, LENGTH, 8]))
 
     def test_a_table_of_pairs_is_no_batch_though_it_has_as_many_numbers_as_some(self):
         for rows in 1, 2, 3:
             says = placed(Biased(), ids_of(rows))
-            self.assertEqual(says["m0/first.table/in"], ([plumb.replicate("dp")], [LENGTH, LENGTH]), rows)
+            self.assertEqual(says["m0/first.table/in"], ([replicate("dp")], [LENGTH, LENGTH]), rows)
             for module in "first", "second":
-                self.assertEqual(says[f"m0/{module}/out.1"], ([plumb.replicate("dp")], [1, 2, LENGTH, LENGTH]), rows)
-                self.assertEqual(says[f"m0/{module}/grad_out.1"][0], [plumb.partial("dp")], rows)
-                self.assertEqual(says[f"m0/{module}/out"], ([plumb.shard("dp", 0)], [2 * rows, LENGTH, 8]), rows)
+                self.assertEqual(says[f"m0/{module}/out.1"], ([replicate("dp")], [1, 2, LENGTH, LENGTH]), rows)
+                self.assertEqual(says[f"m0/{module}/grad_out.1"][0], [partial("dp")], rows)
+                self.assertEqual(says[f"m0/{module}/out"], ([shard("dp", 0)], [2 * rows, LENGTH, 8]), rows)
 
     def test_twins_cut_the_sums_of_biases_over_rows(self):
         for kind in [Heads, Masked] if hasattr(F, "scaled_dot_product_attention") else [Heads]:
-            kept, keep, inputs = set(), plumb._Cuts.keep, plumb._Cuts.inputs_of
-            with mock.patch.object(plumb._Cuts, "keep", lambda cuts, p, parts: kept.add(cuts.names[p]) or keep(cuts, p, parts)), \
-                    mock.patch.object(plumb._Cuts, "inputs_of", lambda cuts, module: (
-                        [plumb.replicate("dp")] if module == "first.table" else inputs(cuts, module))):
+            kept, keep, inputs = set(), Cuts.keep, Cuts.inputs_of
+            with mock.patch.object(Cuts, "keep", lambda cuts, p, parts: kept.add(cuts.names[p]) or keep(cuts, p, parts)), \
+                    mock.patch.object(Cuts, "inputs_of", lambda cuts, module: (
+                        [replicate("dp")] if module == "first.table" else inputs(cuts, module))):
                 values, one, said = of_rows(Biased(kind), ids_of(4))
             self.assertIn("first.table.weight", kept)
             for name in "m0/first.table/grad_out", "m0/first/grad_out.1", "m0/second/grad_out.1", "first.table.weight/grad":

@@ -5,7 +5,6 @@ does it see where one does not?
 """
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import tempfile

@@ -17,6 +17,8 @@ if int(torch.__version__.split(".")[0]) < 2:
     sys.exit(77)
 
 import plumbline.trace as plumb
+from plumbline.capture.placements import share_of
+from plumbline.write import shard
 from small_training import read
 
 
@@ -159,13 +161,13 @@ class Rewriting(unittest.TestCase):
         self.assertIn("1 tensors were not rewritten, first m0/blocks.1.down/out", said.getvalue())
 
     def test_the_shares_of_all_ranks_are_the_whole(self):
-        plumb.torch, x = torch, torch.arange(48).reshape(8, 6)
-        for placements in ([plumb.shard("dp", 0), plumb.shard("tp", 0)], [plumb.shard("dp", 0, zigzag=True)],
-                           [plumb.shard("dp", 0, sizes=[5, 3]), plumb.shard("tp", 1)], [plumb.shard("tp", 0, stride=2)]):
+        x = torch.arange(48).reshape(8, 6)
+        for placements in ([shard("dp", 0), shard("tp", 0)], [shard("dp", 0, zigzag=True)],
+                           [shard("dp", 0, sizes=[5, 3]), shard("tp", 1)], [shard("tp", 0, stride=2)]):
             seen = []
             for rank in range(4):
                 place = {"dp": rank // 2, "tp": rank % 2}
-                seen += plumb._share_of(x, placements, {"dp": 2, "tp": 2}, place).flatten().tolist()
+                seen += share_of(x, placements, {"dp": 2, "tp": 2}, place).flatten().tolist()
             self.assertEqual(sorted(seen), sorted(x.flatten().tolist() * (len(seen) // 48)))
 
 

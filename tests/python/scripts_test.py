@@ -18,11 +18,13 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
+from plumbline.twins.cuts import Cuts
+from plumbline.write import replicate, shard
 from small_training import read
 from experts_test import as_rank, candidate_of, fresh, own_choice, step as choose
 
 SHARDS = {"mesh": {"dp": 2}, "batch": [], "inputs": {}, "outputs": {}, "weights": {
-    f"{n}.weight": [plumb.shard("dp", 0)] for n in range(3)}}
+    f"{n}.weight": [shard("dp", 0)] for n in range(3)}}
 
 
 @contextlib.contextmanager
@@ -65,8 +67,8 @@ class Scripts(unittest.TestCase):
                 with plumb.step(None):
                     model(torch.randint(24, (2, 9)), places, torch.tensor(3)).backward()
             _, says = read(folder)
-            self.assertEqual(says["m0/places/out"]["placements"], [plumb.replicate("dp")])
-            self.assertEqual(says["m0/words/out"]["placements"], [plumb.shard("dp", 0)])
+            self.assertEqual(says["m0/places/out"]["placements"], [replicate("dp")])
+            self.assertEqual(says["m0/words/out"]["placements"], [shard("dp", 0)])
 
     def test_a_choice_by_name_is_taken(self):
         class Chooses(nn.Module):
@@ -87,8 +89,8 @@ class Scripts(unittest.TestCase):
                 model(torch.randint(24, (2, 9)), torch.randint(24, (2, 7))).backward()
         _, says = read(folder)
         for call in "", "@2", "@3":
-            self.assertEqual(says[f"m0/words{call}/out"]["placements"], [plumb.shard("dp", 0)], call)
-        self.assertEqual(says["m0/places/out"]["placements"], [plumb.replicate("dp")])
+            self.assertEqual(says[f"m0/words{call}/out"]["placements"], [shard("dp", 0)], call)
+        self.assertEqual(says["m0/places/out"]["placements"], [replicate("dp")])
 
     def test_a_schedule_inside_the_step_goes_on_as_without_twins(self):
         def rates(twins, make=lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 0.5 ** n)):
@@ -138,7 +140,7 @@ class Scripts(unittest.TestCase):
             model(x).square().sum().backward()
             return torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
 
-        cuts = plumb._Cuts.__new__(plumb._Cuts)
+        cuts = Cuts.__new__(Cuts)
         cuts.layout, cuts.mesh, cuts.norm = SHARDS, SHARDS["mesh"], whole
         cuts.names = {p: name for name, p in model.named_parameters()}
         norm = train()
@@ -185,8 +187,8 @@ class Scripts(unittest.TestCase):
             with plumb.step(None):
                 model(torch.ones(3, 4)).sum().backward()
         says = read(folder)[1]
-        self.assertEqual((says["m0/1/in"]["placements"], says["m0/1/in"]["shape"]), ([plumb.replicate("tp")], [3, 4]))
-        self.assertEqual((says["m0/2/in"]["placements"], says["m0/2/in"]["shape"]), ([plumb.shard("tp", 1)], [3, 8]))
+        self.assertEqual((says["m0/1/in"]["placements"], says["m0/1/in"]["shape"]), ([replicate("tp")], [3, 4]))
+        self.assertEqual((says["m0/2/in"]["placements"], says["m0/2/in"]["shape"]), ([shard("tp", 1)], [3, 8]))
 
     def test_other_micro_batches_than_the_candidates_are_told(self):
         model, x = nn.Sequential(nn.Linear(4, 4)), torch.ones(3, 4)
@@ -222,10 +224,10 @@ class Scripts(unittest.TestCase):
         _, says = read(folder)
         for name in "1.weight", "m0/1/in", "m0/1/out":
             self.assertEqual((says[name]["placements"], says[name]["shape"][-1]), ([], 4), name)
-        self.assertEqual(says["m0/0/out"]["placements"], [plumb.shard("dp", 0)])
+        self.assertEqual(says["m0/0/out"]["placements"], [shard("dp", 0)])
         with open(os.path.join(folder, "layout.json")) as file:
             layout = json.load(file)
-        cuts = plumb._Cuts.__new__(plumb._Cuts)
+        cuts = Cuts.__new__(Cuts)
         cuts.layout, cuts.batch = layout, {"dp"}
         self.assertEqual(cuts.inputs_of("1"), [])
         self.assertNotEqual(cuts.inputs_of("0"), [])

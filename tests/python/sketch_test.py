@@ -19,6 +19,8 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
+from plumbline.capture.placements import share_of
+from plumbline.write import replicate, shard
 from small_training import OLD, read
 from plumbline.sketch import Sketch
 
@@ -69,19 +71,19 @@ class Tiles(unittest.TestCase):
     def test_of_a_rank_are_its_own(self):
         x = torch.randn(6, 64, 32)
         sketch, mesh = Sketch("8x2,4"), {"dp": 2, "cp": 2, "tp": 2}
-        dealt = [plumb.shard("dp", 0, sizes=[4, 2]), plumb.shard("cp", 1, zigzag=True), plumb.shard("tp", 2), plumb.replicate("x")]
+        dealt = [shard("dp", 0, sizes=[4, 2]), shard("cp", 1, zigzag=True), shard("tp", 2), replicate("x")]
         whole, _, _ = sketch.of("x", x, [6, 64, 32], None, {}, {})
         self.assertEqual(list(whole.shape), [6, 8, 16])
         for place in ({"dp": d, "cp": c, "tp": t} for d in (0, 1) for c in (0, 1) for t in (0, 1)):
-            mine = plumb._share_of(x, dealt[:3], mesh, place)
+            mine = share_of(x, dealt[:3], mesh, place)
             small, shape, lies = sketch.of("x", mine, [6, 64, 32], dealt, mesh, place)
             self.assertEqual(shape, [6, 8, 16])
             self.assertEqual(lies, dealt)
-            self.assertTrue(torch.equal(small, plumb._share_of(whole, lies[:3], mesh, place)), place)
+            self.assertTrue(torch.equal(small, share_of(whole, lies[:3], mesh, place)), place)
 
     def test_in_which_a_share_ends_are_not_taken_and_that_is_said(self):
         sketch, mesh = Sketch("8x4,4"), {"tp": 2}
-        uneven = [plumb.shard("tp", 1, sizes=[18, 14])]
+        uneven = [shard("tp", 1, sizes=[18, 14])]
         self.assertIsNone(sketch.of("x", torch.randn(32, 18), [32, 32], uneven, mesh, {"tp": 0}))
         self.assertIn("1 tensors are not taken, first x", sketch.said())
         kept = torch.randn(64)

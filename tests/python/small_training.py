@@ -17,6 +17,7 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
+from plumbline.write import shard
 
 OLD = int(torch.__version__.split(".")[0]) < 2  # has no hook that stays with what an output was before it is changed in place
 TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "I64": torch.int64}
@@ -119,7 +120,7 @@ def same(a, b):
 def layout_of(ways):
     """Of a model whose first linear layer is cut by rows and whose second by columns, tokens whole."""
     return {"mesh": {"tp": ways}, "batch": [], "weights": {
-        "blocks.0.fc.weight": [plumb.shard("tp", 1)], "blocks.1.fc.weight": [plumb.shard("tp", 0)]},
+        "blocks.0.fc.weight": [shard("tp", 1)], "blocks.1.fc.weight": [shard("tp", 0)]},
         "inputs": {}, "outputs": {}}
 
 

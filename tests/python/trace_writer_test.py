@@ -1,4 +1,4 @@
-"""Does safetensors of PyPI open what plumbline.trace writes, and does it hold what was meant?"""
+"""Does safetensors of PyPI open what plumbline.write writes, and does it hold what was meant?"""
 import json
 import os
 import pathlib
@@ -7,7 +7,7 @@ import tempfile
 import unittest
 import unittest.mock
 
-import plumbline.trace as pt
+from plumbline.write import WIDTHS, shard, stored, write_manifest, write_rank
 
 try:
     from safetensors import safe_open
@@ -20,14 +20,14 @@ class Writer(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.run_ = pathlib.Path(self.folder.name, "run")
         self.tensors = {
-            "a": pt.stored("F32", [2, 3], range(6), shape=[4, 3], placements=[pt.shard("tp", 0)], order=1),
-            "b": pt.stored("BOOL", [3], [True, False, True], role="given"),
-            "c": pt.stored("I64", [1], [1 << 40]),
-            "d": pt.stored("BF16", [2], b"\x80\x3f\x00\xc0", from_=["a", "b"]),
-            "e": pt.stored("F64", [], [0.1]),
-            "f": pt.stored("F32", [0, 3], [])}
-        pt.write_manifest(self.run_, producer="me", ranks=1, steps=[7], must_agree={}, mesh={"tp": 1}, version="1")
-        pt.write_rank(self.run_, 7, 0, self.tensors)
+            "a": stored("F32", [2, 3], range(6), shape=[4, 3], placements=[shard("tp", 0)], order=1),
+            "b": stored("BOOL", [3], [True, False, True], role="given"),
+            "c": stored("I64", [1], [1 << 40]),
+            "d": stored("BF16", [2], b"\x80\x3f\x00\xc0", from_=["a", "b"]),
+            "e": stored("F64", [], [0.1]),
+            "f": stored("F32", [0, 3], [])}
+        write_manifest(self.run_, producer="me", ranks=1, steps=[7], must_agree={}, mesh={"tp": 1}, version="1")
+        write_rank(self.run_, 7, 0, self.tensors)
         self.file = self.run_ / "step_000007/rank_00000.safetensors"
 
     def tearDown(self):
@@ -43,7 +43,7 @@ class Writer(unittest.TestCase):
         for name, entry in header.items():
             if name != "__metadata__":
                 first, last = entry["data_offsets"]
-                self.assertEqual(first % pt.WIDTHS[entry["dtype"]], 0, name)
+                self.assertEqual(first % WIDTHS[entry["dtype"]], 0, name)
                 self.assertEqual(raw[8 + length + first:8 + length + last], self.tensors[name][2], name)
         self.assertEqual(sorted(os.listdir(self.run_)), ["manifest.json", "step_000007"])
 
@@ -59,14 +59,14 @@ class Writer(unittest.TestCase):
         by_number = lambda number: os.readlink(f"/proc/self/fd/{number}")
         with unittest.mock.patch.object(os, "fsync", noting("sync", os.fsync, by_number)), \
                 unittest.mock.patch.object(os, "replace", noting("name", os.replace, lambda old, new: new)):
-            pt.write_rank(self.run_, 8, 0, self.tensors)
+            write_rank(self.run_, 8, 0, self.tensors)
         file = "rank_00000.safetensors"
         self.assertEqual(done, [("sync", "run"), ("sync", file + ".partial"), ("name", file), ("sync", "step_000008")])
 
     def test_another_number_of_values_is_refused(self):
         for held, values in (([2, 2], [1.0]), ([3], b"abcd")):
             with self.assertRaises(ValueError):
-                pt.stored("F32", held, values)
+                stored("F32", held, values)
 
     @unittest.skipIf(safe_open is None, "safetensors is not installed")
     def test_safetensors_opens_it(self):

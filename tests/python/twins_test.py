@@ -7,6 +7,9 @@ import os
 import tempfile
 import unittest
 
+from plumbline.capture.placements import from_dims
+from plumbline.twins.cuts import Cuts
+from plumbline.write import partial, replicate, shard
 from small_training import F, Model, layout_of, nn, of_rows, plumb, read, same, steps, torch, what_moved
 
 
@@ -126,9 +129,9 @@ class Twins(unittest.TestCase):
         os.environ["PLUMB_TRACE"] = ""
         plumb.start(model)
         says = read(folder)[1]
-        self.assertEqual(says["m0/places/out"]["placements"], [plumb.replicate("dp")])
-        self.assertEqual(says["m0/places/grad_out"]["placements"], [plumb.partial("dp")])
-        self.assertEqual(says["m0/words/out"]["placements"], [plumb.shard("dp", 0)])
+        self.assertEqual(says["m0/places/out"]["placements"], [replicate("dp")])
+        self.assertEqual(says["m0/places/grad_out"]["placements"], [partial("dp")])
+        self.assertEqual(says["m0/words/out"]["placements"], [shard("dp", 0)])
 
     def test_several_optimizers_each_have_their_gradients(self):
         torch.manual_seed(1)
@@ -162,9 +165,9 @@ class Twins(unittest.TestCase):
         run = plumb._run
         self.assertEqual(run.lies["shared"], [["a", "b"]])
         layout = {"mesh": {"tp": 2}, "batch": [], "inputs": {}, "outputs": {}, "shared": [["a", "b"]],
-                  "weights": {f"{name}.weight": [plumb.shard("tp", 0)] for name in "ab"}}
+                  "weights": {f"{name}.weight": [shard("tp", 0)] for name in "ab"}}
         run.reference = {}
-        cuts, g = plumb._Cuts(layout, 1, run), torch.randn(8, 16).bfloat16()
+        cuts, g = Cuts(layout, 1, run), torch.randn(8, 16).bfloat16()
         cuts.moved = lambda parts, dtype, name: parts  # what is added to what, and no more
         x.grad = None
         with cuts:
@@ -185,7 +188,7 @@ class Twins(unittest.TestCase):
                 return self.inner(ids) * self.scale
 
         layout = {"mesh": {"dp": 2, "tp": 2}, "batch": ["dp"], "weights": {
-            "inner.blocks.0.fc.weight": [plumb.shard("tp", 1)]}, "inputs": {}, "outputs": {}}
+            "inner.blocks.0.fc.weight": [shard("tp", 1)]}, "inputs": {}, "outputs": {}}
         torch.manual_seed(1)
         _, _, folder, said = steps(asked="1", twins=1, layout=layout, model=Own())
         self.assertIn("twin 1 could not cut the sums of scale: what differs there is not judged", said)
@@ -206,7 +209,7 @@ class Parts(unittest.TestCase):
         steps(asked="1", count=1)  # imports torch for the module
 
     def cuts(self, number=1):
-        cuts = object.__new__(plumb._Cuts)
+        cuts = object.__new__(Cuts)
         cuts.number = number
         return cuts
 
@@ -249,10 +252,10 @@ class Parts(unittest.TestCase):
         self.assertTrue(torch.equal(parts[0], parts[0][:1].repeat(8, 1)))
 
     def test_of_dims_are_placements(self):
-        self.assertEqual(plumb._from_dims("b s[cp:zigzag,tp] h # dp:partial", 3), [
-            plumb.shard("cp", 1, zigzag=True), plumb.shard("tp", 1), plumb.partial("dp")])
+        self.assertEqual(from_dims("b s[cp:zigzag,tp] h # dp:partial", 3), [
+            shard("cp", 1, zigzag=True), shard("tp", 1), partial("dp")])
         with self.assertRaises(ValueError):
-            plumb._from_dims("b s", 3)
+            from_dims("b s", 3)
 
 
 if __name__ == "__main__":
