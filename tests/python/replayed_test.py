@@ -38,10 +38,12 @@ class Model(nn.Module):
         return self.fc2(self.rms(self.silu(self.tanh(self.gelu(self.fc1(self.norm(self.words(ids))))))))
 
 
-def replayed(dtype=torch.float32, optimizer=torch.optim.AdamW, largest=None, **options):
-    """Ratios by id, and what `plumb replay` says, of the second step."""
+def replayed(dtype=torch.float32, optimizer=torch.optim.AdamW, largest=None, wrong=None, **options):
+    """Ratios by id, and what `plumb replay` says, of the second step. wrong: a parameter whose gradient is a little larger."""
     torch.manual_seed(1)
     model = Model().to(dtype)
+    if wrong:
+        model.get_parameter(wrong).register_hook(lambda g: g * (1 + 1e-3))
     optimizer = optimizer(model.parameters(), lr=0.01, **options)
     folder = tempfile.mkdtemp()
     os.environ["PLUMB_TRACE"] = "1"
@@ -70,6 +72,9 @@ class Replayed(unittest.TestCase):
         for dtype in (torch.float32, torch.bfloat16)[:2 if ROUNDS_AT_ONCE else 1]:
             ratios, said = replayed(dtype)
             self.holds(ratios, said, [f"m0/{name}/out" for name in OUTS] + gradients)
+            others = {f"{name}/grad" for name in ("words.weight", "norm.weight", "norm.bias", "rms.weight") if
+                      name.partition(".")[0] in OUTS}
+            self.assertEqual(others & set(ratios), others if dtype is torch.float32 else set())  # else kernels add in many ways
 
     def test_is_what_adamw_makes(self):
         states = [f"{name}{what}" for name in ("words.weight", "norm.bias", "fc1.weight")
@@ -113,6 +118,12 @@ class Replayed(unittest.TestCase):
         self.assertEqual((said["exit_code"], said["blamed"]), (1, "m0/fc1/out"))
         self.assertGreater(ratios["m0/fc2/out"], 1)
         self.assertLessEqual(ratios["m0/norm/out"], 1)
+
+    def test_sees_a_gradient_that_is_another_sum(self):
+        for name in ["words.weight", "norm.weight", "norm.bias", "fc1.bias"] + ["rms.weight"] * ("rms" in OUTS):
+            ratios, said = replayed(wrong=name)
+            self.assertEqual((said["exit_code"], said["blamed"]), (1, f"{name}/grad"))
+            self.assertEqual([each for each, ratio in ratios.items() if ratio is None or ratio > 1], [f"{name}/grad"])
 
     def test_sees_an_optimizer_that_makes_something_else(self):
         class Wrong(torch.optim.AdamW):

@@ -47,27 +47,47 @@ class MadeBy:
         return {"parts": ways} if ways > 1 else {}
 
     def _gradient_made_by(self, p, name):
-        """Of a linear layer's weight or bias that one call in one micro-batch used: tokens are summed."""
-        if self.source is not None:  # of another gradient than was taken
-            return None
-        module = self.modules.get(name.rpartition(".")[0])
-        here = f"m0/{name.rpartition('.')[0]}"
-        used = [self.taken.get(here + side) for side in ("/in", "/grad_out")]
-        if (type(module) is not torch.nn.Linear or None in used or self.micro != 0 or self.calls.get(here[3:]) != 1
-                or any(x[0] != LETTERS.get(str(gradient_of(p).dtype)[6:]) for x in used)
+        """Of a weight or a bias that one call in one micro-batch used: tokens are summed."""
+        own, _, kind = name.rpartition(".")
+        module, here = self.modules.get(own), f"m0/{own}"
+        given, back = (self.taken.get(here + side) for side in ("/in", "/grad_out"))
+        made = self._sum_of_tokens(module, here, own, kind)
+        if (made is None or self.source is not None  # of another gradient than was taken
+                or None in (given, back) or self.micro != 0 or self.calls.get(own) != 1
+                or any(x[0] not in ("I64", "I32", LETTERS.get(str(gradient_of(p).dtype)[6:])) for x in (given, back))
                 or sum(p is q for m in self.modules.values() for q in m._parameters.values()) != 1):
             return None
-        own = f"{here[3:]}.weight"
-        last = len(used[0][2]["shape"]) - 1
-        dealt = [q for q in used[0][2].get("placements", []) if q["kind"] == "shard" and q["dim"] != last]
+        lies = (back if type(module) is torch.nn.Embedding else given)[2]
+        dealt = [q for q in lies.get("placements", []) if q["kind"] == "shard" and q["dim"] != len(lies["shape"]) - 1]
         if any(q["dim"] for q in dealt):
             return None  # the terms of a rank do not lie behind one another
         ways = math.prod(self.mesh[q["axis"]] for q in dealt)
-        made = {"parts": ways} if ways > 1 else {}
-        if name != own:
-            return {"op": "column_sum", "inputs": [here + "/grad_out"], **made}
-        return {"op": "gemm", "inputs": [here + "/grad_out", here + "/in"],
-                "attributes": {"transpose_a": 1, "transpose_b": 0}, **made}
+        return {**made, **({"parts": ways} if ways > 1 else {})}
+
+    def _sum_of_tokens(self, module, here, own, kind):
+        """The operation that makes the gradient of one of a module's parameters. Of norms and tables in FP32 alone: shorter
+        ones kernels add in many ways."""
+        nn, weight = torch.nn, getattr(module, "weight", None)
+        given, back = here + "/in", here + "/grad_out"
+        if type(module) is nn.Linear and kind == "bias":
+            return {"op": "column_sum", "inputs": [back]}
+        if type(module) is nn.Linear:
+            return {"op": "gemm", "inputs": [back, given], "attributes": {"transpose_a": 1, "transpose_b": 0}}
+        if weight is None or weight.dtype != torch.float32:
+            return None
+        if type(module) is nn.Embedding:
+            usual = module.max_norm is None and module.padding_idx is None and not module.scale_grad_by_freq and not module.sparse
+            return {"op": "embedding_grad", "inputs": [given, back],
+                    "attributes": {"rows": module.num_embeddings, "period": 0}} if usual else None
+        if len(getattr(module, "normalized_shape", ())) != 1:
+            return None
+        made = {"inputs": [given, f"{own}.weight", back]}
+        if type(module) is nn.LayerNorm and module.bias is not None:
+            return {"op": "layernorm_wgrad", **made, "attributes": {"eps": module.eps}, "output": int(kind == "bias")}
+        if type(module) is getattr(nn, "RMSNorm", None):
+            eps = torch.finfo(torch.float32).eps if module.eps is None else module.eps
+            return {"op": "rmsnorm_wgrad", **made, "attributes": {"eps": eps}}
+        return None
 
     def _adam(self, p, name):
         """AdamW's update of a parameter, in one type (Adam's, where no weight decays). Whoever makes a kind of his own of
