@@ -24,7 +24,10 @@ std::string text_of(double x) {
 std::string wanted(const Attribute& a, double x) {
   using Kind = Attribute::Kind;
   if (!std::isfinite(x)) return "a finite number";
-  if (a.kind == Kind::real) return "";
+  if (a.kind == Kind::real) {
+    const bool fits = a.least == a.most || (a.least <= x && x <= a.most);
+    return fits ? "" : "a number from " + text_of(a.least) + " to " + text_of(a.most);
+  }
   if (a.kind == Kind::flag && x != 0 && x != 1) return "0 or 1";
   const bool fits = x == std::floor(x) && a.least <= x && x <= a.most;
   return fits ? "" : "a whole number from " + text_of(a.least) + " to " + text_of(a.most);

@@ -85,7 +85,7 @@ constexpr Operand where(Operand x, std::string_view by, std::string_view rows,
 struct Attribute {
   std::string_view name;
   enum class Kind { flag, count, real, key } kind = Kind::real;
-  double least = 0, most = 0;  // of a count
+  double least = 0, most = 0;  // of a count; of a real number, where they are not one
   bool required = true;
   double otherwise = 0;  // where it is left out, if a number can say that
 };
@@ -96,7 +96,9 @@ constexpr Attribute flag(std::string_view name) { return {name, Attribute::Kind:
 constexpr Attribute count(std::string_view name, double least = 1, double most = 0x1p31) {
   return {name, Attribute::Kind::count, least, most};
 }
-constexpr Attribute real(std::string_view name) { return {name}; }
+constexpr Attribute real(std::string_view name, double least = 0, double most = 0) {
+  return {name, Attribute::Kind::real, least, most};
+}
 constexpr Attribute key(std::string_view name) {
   return {name, Attribute::Kind::key, 0, most_whole};
 }

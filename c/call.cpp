@@ -52,6 +52,23 @@ std::shared_ptr<TensorInMemory> in_memory(const plumb_tensor& tensor, const std:
                                           strides, where);
 }
 
+// What would change nothing is a mistake of whoever asked for it.
+void refuse_without_effect(const plumb_call& call, const JudgeOptions& options) {
+  if (call.delta != 0 && options.mode == Mode::deterministic) {
+    throw Failure(
+        "the call's delta is of the modes probabilistic and moments, and its mode is "
+        "deterministic; change the mode or leave delta out");
+  }
+  if (call.rows == 0 && call.seed != 0) {
+    throw Failure("the call's seed draws its rows; say how many, or leave seed out");
+  }
+  if (call.input_format != nullptr && !options.operation->traits.one_product) {
+    throw Failure(fmt::format(
+        "the call's input_format is of a product's inputs, and {} is none; leave it out",
+        options.operation->id));
+  }
+}
+
 }  // namespace
 
 std::string text_or(const char* text, const char* otherwise) {
@@ -79,6 +96,7 @@ Asked::Asked(const plumb_call* given, bool bounds_only) {
   }
   options_.rows = call.rows;
   options_.seed = call.seed;
+  refuse_without_effect(call, options_);
   take_attributes(call);
   take_inputs(call);
   take_outputs(call);

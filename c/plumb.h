@@ -78,7 +78,7 @@ typedef struct plumb_call {
   const char* input_format; /* of a product's inputs that are held wider; NULL: their own */
   double delta;             /* failure probability of probabilistic and moments; 0: 1e-9 */
   uint64_t rows;            /* judge so many, drawn by chance; 0: all */
-  uint64_t seed;            /* draws them */
+  uint64_t seed;            /* draws them; 0 where all are judged */
 } plumb_call;
 
 /* A term of a bound. */

@@ -15,6 +15,7 @@
 #include "probe/answers.hpp"
 #include "probe/calibrate.hpp"
 #include "probe/outside.hpp"
+#include "trace/store/json.hpp"
 #include "trace/store/unfinished.hpp"
 
 namespace plumb::cli {
@@ -41,6 +42,12 @@ const Format& format_of_operands(const std::string& name) {
 Subject subject_from(const CalibrateCommand& asked, const CLI::App& verb) {
   if (asked.stays && asked.command.empty()) {
     throw Failure("--stays is of a --command; name one, or leave it out");
+  }
+  if (trace::steers_a_terminal(asked.device)) {
+    throw Failure("--device names one in plain text; leave control characters out");
+  }
+  if (asked.collective.empty() && verb.count("--elements") > 0) {
+    throw Failure("--elements is of a --collective; name one, or leave it out");
   }
   if (asked.subject.empty() == asked.command.empty()) {
     throw Failure("calibrate takes a backend, a FILE.so, or --command; name one of them");

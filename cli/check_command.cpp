@@ -57,7 +57,8 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--allow-unmatched", options.allow_unmatched, "ids that one trace may lack");
   verb.add_option("--report", reports,
                   "write a report: .html, .txt, .md, .jsonl, .csv or .xml (JUnit)")
-      ->allow_extra_args(false)  // one each: the next word is not a report
+      ->expected(1)  // one each: the next word is not a report
+      ->take_all()
       ->check(report_files());
   verb.add_flag("--force", force, "let --report replace a file that is no report");
   verb.add_flag("--json", json, "print JSON lines instead of text");
@@ -108,7 +109,10 @@ CheckOptions CheckCommand::ready(Beside& beside) const {
     ready.rules.clear();
     std::istringstream parts(rules);
     for (std::string rule; std::getline(parts, rule, ',');) ready.rules.push_back(rule);
+    if (rules.ends_with(',')) ready.rules.emplace_back();
   }
+  if (force && reports.empty())
+    throw Failure("--force is of --report; name a file, or leave --force out");
   for (const auto& [option, rule] : {std::pair{"--false-alarm", "twins"},
                                      {"--twins", "twins"},
                                      {"--exact", "twins"},

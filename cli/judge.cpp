@@ -84,7 +84,8 @@ JudgeOptions options_of(const JudgeCommand& asked) {
   options.names = names_from(asked, operation);
   for (const std::string& word : asked.set) {
     const auto [name, value] = halves(word, "--set", "ATTRIBUTE=NUMBER");
-    options.attributes[name] = number_in(name, value);
+    if (!options.attributes.emplace(name, number_in(name, value)).second)
+      throw Failure("--set says " + name + " twice; leave one out");
   }
   if (!asked.recipe.empty()) {
     static const Format of_recipe = format_of(recipe_from(asked.recipe), operation);
@@ -111,6 +112,10 @@ void refuse_contradictions(const JudgeCommand& asked, const CLI::App& verb) {
     throw Failure(
         "--delta is of --mode probabilistic and moments, this is deterministic; change "
         "the mode or leave --delta out");
+  }
+  if (!asked.bounds.empty() && !asked.bounds.ends_with(".safetensors")) {
+    throw Failure("--bounds writes safetensors; give a file that ends so, found '" + asked.bounds +
+                  "'");
   }
   if (asked.rows == 0 && verb.count("--seed") > 0) {
     throw Failure("--seed draws the rows of --rows; say how many, or leave --seed out");

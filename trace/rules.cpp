@@ -19,8 +19,9 @@ bool asks_for(const CheckOptions& options, const std::string& rule) {
 void refuse_unknown_rules(const std::vector<std::string>& rules) {
   const auto known = all_rules();
   for (const std::string& rule : rules) {
-    if (std::ranges::find(known, rule) != known.end()) continue;
-    throw Failure(unknown("rule", rule, known));
+    if (std::ranges::find(known, rule) == known.end()) throw Failure(unknown("rule", rule, known));
+    if (std::ranges::count(rules, rule) > 1)
+      throw Failure("the rule " + rule + " is asked for twice; once is enough");
   }
 }
 

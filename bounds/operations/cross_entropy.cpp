@@ -199,7 +199,7 @@ extern const Operation cross_entropy{
                           {"mask", "T", "1"},
                           {"count", "1", "1"}},
                .outputs = {{"lse", "T", "1"}, {"loss", "1", "1"}},
-               .attributes = {or_else(real("smoothing")), or_else(real("weight"), 1)}},
+               .attributes = {or_else(real("smoothing", 0, 1)), or_else(real("weight"), 1)}},
     .examples = {.random = [](RandomCall& c) { random_forward(c), choose(c); },
                  .shaped = shaped_forward},
     .sums_as_asked = true,
@@ -219,7 +219,7 @@ extern const Operation cross_entropy_grad{
                           {"lse", "T", "1"},
                           optional({"s", "1", "1"})},
                .outputs = {{"dx", "T", "V"}},
-               .attributes = {or_else(real("smoothing")), or_else(real("weight"), 1)}},
+               .attributes = {or_else(real("smoothing", 0, 1)), or_else(real("weight"), 1)}},
     .examples = {.random = random_backward, .shaped = shaped_backward},
 };
 

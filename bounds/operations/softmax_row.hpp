@@ -61,14 +61,16 @@ struct Row {
     }
   }
 
-  // exp(x - m) as 2^(x log2 e - m log2 e): what the product with m loses does not cancel, and neither
-  // does what that with x loses.
+  // exp(x - m) as 2^(x log2 e - m log2 e): what the products lose does not cancel, nor does log2 e's own
+  // rounding, a quarter of u. A largest number on the way to m lies between x and m.
   void take_as_powers(const T* x, std::size_t n) {
     if constexpr (std::is_same_v<T, RunningError>) {
-      double most = 0;
-      for (std::size_t j = 0; j < n; ++j) most = std::max(most, x[j].most());
-      const double relative = std::expm1(term<"softmax.powers">(3 * 0x1p-24 * most));
-      for (T& e : exponentials) e.err_surely(e.most() * relative, Share::functions);
+      for (std::size_t j = 0; j < n; ++j) {
+        T argument = x[j] - largest;
+        const double farther = std::max(x[j].most(), largest.most());
+        argument.err_surely(term<"softmax.powers">(3 * 0x1p-24 * farther), Share::functions);
+        exponentials[j] = exp(argument);
+      }
     }
   }
 

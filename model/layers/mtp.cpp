@@ -15,8 +15,9 @@ Operand seen_by(Rank& rank, const std::string& product, Tensor x) {
   return input_operand(rank, product, all_tokens(rank, std::move(x)), Sharding::tokens);
 }
 
-// Records a micro-batch's part of the gradient of a matrix that has other parts.
+// Records a micro-batch's part of the gradient of a matrix that has other parts; of a frozen one nothing.
 Tensor recorded_part(Rank& rank, const std::string& parameter, Tensor gradient) {
+  if (is_frozen(rank.c, parameter)) return gradient;
   const Evaluation ran = sum_over_contexts(rank, parameter, gradient);
   rank.tap(parameter + "/wgrad", gradient, Sharding::rows, fp32, ran);
   return gradient;

@@ -125,9 +125,10 @@ class Caster {
       record(name + "_tensor_scale", Tensor(1, 1, grid), Sharding::whole, fp32, ran);
     }
     for (float& s : scales.values) s = block_scale_to_fit(s, how_.rule, how_.format, all);
-    if (scales.size() == 0) return scales;  // experts that no token chose
-    if (in_pieces(block)) {
-      const std::string id = rank_.recorded_as(id_of(name + "_scale"));
+    const std::string id = rank_.recorded_as(id_of(name + "_scale"));
+    if (scales.size() == 0) {  // of experts that no token chose
+      rank_.record.ran[id] = ran;
+    } else if (in_pieces(block)) {
       const Placement lies =
           of_copies() ? scales_of_copies(scales, block.rows) : scales_of_contexts(scales);
       if (rank_.records(id)) rank_.record.shards[id] = {lies, scales, fp32};

@@ -85,7 +85,8 @@ class _Asked:
         self.call = _library.Call(
             operation=_encoded(op), machine=_encoded(machine), mode=_encoded(mode), format=_encoded(format),
             input_format=_encoded(input_format), delta=_number("delta", 0 if delta is None else delta),
-            rows=_whole("rows", 0 if rows is None else rows), seed=_whole("seed", seed))
+            rows=_whole("rows", 0 if rows is None else rows),
+            seed=_whole("seed", bool(rows) if seed is None else seed))
         self.call.inputs, self.call.input_count = _tensors.array_of([x.described(name) for name, x in self.inputs])
         given = [_library.Attribute(_encoded(name), _number(name, x)) for name, x in attributes.items()]
         self.call.attributes, self.call.attribute_count = (_library.Attribute * len(given))(*given), len(given)
@@ -122,7 +123,7 @@ def _encoded(text):
         return None
     if hasattr(text, "__fspath__"):
         text = text.__fspath__()
-    if isinstance(text, str):
+    if isinstance(text, str) and "\0" not in text:  # where the library would end it
         return text.encode()
     raise TypeError(f"a name was expected, found {text!r}")
 
@@ -135,7 +136,7 @@ def _number(name, x):
 
 
 def _whole(name, x):
-    if _number(name, x) == int(x) and 0 <= x < 1 << 64:
+    if 0 <= _number(name, x) < 1 << 64 and int(x) == x:
         return int(x)
     raise ValueError(f"{name} is a whole number from 0 on, found {x!r}")
 
@@ -172,7 +173,7 @@ def _merged(attributes, more):
 
 
 def judge(op, inputs, output, *, machine="libraries", mode="deterministic", format=None, input_format=None,
-          delta=None, rows=None, seed=1, attributes=None, arrays=False, **more):
+          delta=None, rows=None, seed=None, attributes=None, arrays=False, **more):
     """Holds each element of `output` against the bound that operation `op` has for these inputs.
 
     inputs, output  arrays by the operation's names (a dict), in its order (a list), or one array: of numpy, ml_dtypes
@@ -180,7 +181,7 @@ def judge(op, inputs, output, *, machine="libraries", mode="deterministic", form
     machine         a card ("libraries", "ieee", "ieee-sequential", "h100" ...), or the file of one
     mode            "deterministic", or "probabilistic" and "moments", whose failure probability is `delta`
     format          of output that is held wider, as "bf16" in FP32; input_format: of a product's inputs
-    rows, seed      judge so many rows, drawn by chance
+    rows, seed      judge so many rows, drawn by chance; the seed is 1 if not said
     arrays          keep value and bound of each element, in Judged.outputs
     **more          attributes of the operation, as eps=1e-5; `attributes`: those whose names are taken here
 
@@ -193,7 +194,7 @@ def judge(op, inputs, output, *, machine="libraries", mode="deterministic", form
 
 
 def bound(op, inputs, *, format=None, machine="libraries", mode="deterministic", input_format=None, delta=None,
-          rows=None, seed=1, attributes=None, **more):
+          rows=None, seed=None, attributes=None, **more):
     """(value, bound): the exact result for these inputs, and how far a kernel may be from it, as arrays.
 
     `format`: of the result, "fp32" if not said; all else is as of judge(). Under mode="moments" (value, standard

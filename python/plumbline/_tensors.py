@@ -55,6 +55,8 @@ class Given:
             self.format = x.format
             self._of_numpy(x.array)
         else:
+            if isinstance(x, numpy.ma.MaskedArray):
+                raise TypeError(f"{what} is masked, and plumb judges all of it: fill it, or take out what counts")
             x = numpy.asarray(x)
             self.format = _format(x.dtype.name, what)
             self._of_numpy(x)
@@ -64,6 +66,8 @@ class Given:
         self.format = _format(str(x.dtype).split(".")[-1], what)
         if str(x.layout) != "torch.strided":
             raise TypeError(f"{what} is {x.layout}; plumb takes dense tensors: give x.to_dense()")
+        if x.is_meta:
+            raise TypeError(f"{what} is on the device meta, and has no numbers")
         x = x.cpu().resolve_neg()
         if x.dim() > _library.DIMENSIONS or not any(x.stride()):
             x = x.reshape(-1, x.shape[-1] if x.dim() else 1).contiguous() if x.dim() > 2 else x.contiguous()

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 
@@ -184,6 +185,35 @@ TEST(SoftmaxForms, OnlineCountsEachScaling) {
   const std::string functions = fact("exp_ulp", "8") + fact("divide_ulp", "0.5");
   EXPECT_LE(worst_on(card(functions + fact("form_softmax", "online")), e, {p}), 1);
   EXPECT_GT(worst_on(card(functions + fact("form_softmax", "two_pass")), e, {p}), 1);
+}
+
+// Masks are finite numbers as often as infinities.
+TEST(SoftmaxForms, AMaskedLogitTakesNoBoundFromTheOthers) {
+  const Machine online = card(fact("exp_ulp", "1") + fact("form_softmax", "online"));
+  constexpr float log2e = 1.44269504F;
+  constexpr std::size_t keys = 64;
+  Draw draw("plain", 23);
+  for (const double mask : {-1e4, -65504.0, -1e6, -1e9, -0x1.fffffep127}) {
+    Example e{"softmax", {Matrix<double>(1, keys)}, {}, {1, fp32, fp32}};
+    for (double& x : e.inputs[0].values)
+      x = static_cast<double>(static_cast<float>(2 * draw.uniform() - 1));
+    e.inputs[0].values.back() = mask;
+    const double most = *std::ranges::max_element(e.inputs[0].values);
+    const float m = static_cast<float>(most) * log2e;
+    Matrix<float> p(1, keys), without(1, keys);
+    float z = 0;
+    for (std::size_t j = 0; j < keys; ++j) {
+      p.values[j] = std::exp2(std::fma(static_cast<float>(e.inputs[0].values[j]), log2e, -m));
+      z += p.values[j];
+    }
+    const float less = z - p.values[3];
+    for (std::size_t j = 0; j < keys; ++j) {
+      without.values[j] = p.values[j] / less;
+      p.values[j] /= z;
+    }
+    EXPECT_LE(worst_on(online, e, {p}), 1) << mask;
+    EXPECT_GT(worst_on(online, e, {without}), 30) << mask;
+  }
 }
 
 // Exponentials as powers of two, 2^(x log2 e - m log2 e): what the product with m loses is another where

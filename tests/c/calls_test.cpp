@@ -141,6 +141,15 @@ TEST_F(Calls, AreRefusedByNumbersThatBoundsAreNotFor) {
     expect_trouble(calling, "a probability is between 0 and 1");
   }
   calling = softmax_call();
+  calling.call.delta = 1e-3;
+  expect_trouble(calling, "change the mode or leave delta out");
+  calling = softmax_call();
+  calling.call.seed = 2;
+  expect_trouble(calling, "seed draws its rows");
+  calling = softmax_call();
+  calling.call.input_format = "bf16";
+  expect_trouble(calling, "is of a product's inputs, and softmax is none");
+  calling = softmax_call();
   calling.call.machine = "h100";
   expect_trouble(calling, "change the machine, the mode or the inputs");
 }

@@ -169,6 +169,11 @@ TEST_F(CalibrateVerb, RefusesWhatItCannotProbe) {
   EXPECT_NE(refused("--command false").find("ended with 1"), std::string::npos);
   EXPECT_NE(refused("--command false --stays").find("ended with 1; it is told"), std::string::npos);
   EXPECT_NE(refused("eigen --stays").find("--stays is of a --command"), std::string::npos);
+  EXPECT_NE(refused("eigen --elements 5").find("--elements is of a --collective"),
+            std::string::npos);
+  EXPECT_NE(
+      refused("eigen --device \"$(printf 'a\\033[1m')\"").find("--device names one in plain text"),
+      std::string::npos);
   EXPECT_NE(
       refused(std::string(PLUMB_EXAMPLE_PLUG_IN) + " --format bf16").find("leave --format out"),
       std::string::npos);

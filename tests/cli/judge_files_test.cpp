@@ -56,6 +56,9 @@ TEST_F(JudgeTakes, RefusesInOneSentence) {
   refused("judge softmax --inputs " + at("two.safetensors") + out, "no file has 'x' of softmax");
   refused("judge softmax" + in + " --output " + at("q.safetensors"), "makes 8 x 8");
   refused("judge softmax" + in + out + " --set eps=1", "no attribute 'eps'");
+  refused("judge layernorm" + in + out + " --set eps=1 --set eps=2", "--set says eps twice");
+  refused("judge softmax" + in + out + " --bounds b.npy", "--bounds writes safetensors");
+  refused("judge cross_entropy" + in + out + " --set smoothing=2", "a number from 0 to 1");
   refused("judge softmax" + in + out + " --set eps", "takes ATTRIBUTE=NUMBER");
   refused("judge softmax" + in + out + " --name y=z", "unknown input or output 'y'");
   refused("judge softmax" + in + out + " --name x=y", "no file has a tensor 'y'");

@@ -79,6 +79,9 @@ TEST_F(Options, AnEmptyValueIsNotAnAbsentOne) {
 
 TEST_F(Options, RulesAndExpressionsAreReadBeforeAnyTrace) {
   refused("check a b --rule luck", "unknown rule 'luck'");
+  refused("check a b --rule twins,", "unknown rule ''");
+  refused("check a b --rule flat,twins,flat", "the rule flat is asked for twice");
+  refused("check a b --force", "--force is of --report");
   refused("check a b --only '('", "not a regular expression");
   refused("catch one-masked-entry --skip '['", "not a regular expression");
   refused("localize a b --allow-unmatched '*'", "not a regular expression");

@@ -309,6 +309,24 @@ TEST_F(Store, RefusesWordsAndNumbersThatNoTraceHas) {
   refused("step_000001/ran.json", "\"bf16\"", "\"fp4\"");
 }
 
+TEST_F(Store, HasNoFilesOfMoreRanksOrOtherSteps) {
+  const fs::path t = folder_ / "more";
+  write_trace(made("tp2"), t);
+  ASSERT_NO_THROW(read_trace(t));
+  const fs::path last = t / "step_000001" / "rank_00001.safetensors";
+  for (const fs::path& more : {t / "step_000001" / "rank_00002.safetensors", t / "step_000007"}) {
+    fs::copy(more.extension().empty() ? last.parent_path() : last, more);
+    try {
+      read_trace(t);
+      ADD_FAILURE() << more;
+    } catch (const Failure& failure) {
+      EXPECT_TRUE(std::string(failure.what()).starts_with(more.string() + " is there"))
+          << failure.what();
+    }
+    fs::remove_all(more);
+  }
+}
+
 TEST_F(Store, ARunOfTracesIsKnownByItsSteps) {
   const fs::path run = folder_ / "run";
   fs::create_directories(run / "step_000007");

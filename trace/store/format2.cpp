@@ -153,20 +153,8 @@ class Reader {
     trace_.unfit.push_back(std::move(f));
   }
 
-  // In the order of their names: that of a folder is anyone's.
   void look_for_more_files(std::size_t ranks) {
-    std::set<std::string> more;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
-      const std::string name = entry.path().filename().string();
-      for (const std::string kind : {"rank_", "messages_"}) {
-        if (!name.starts_with(kind) || !name.ends_with(".safetensors")) continue;
-        const std::string number = name.substr(kind.size(), name.find('.') - kind.size());
-        const bool digits =
-            number.size() == 5 && number.find_first_not_of("0123456789") == number.npos;
-        if (digits && std::stoul(number) >= ranks) more.insert(name);
-      }
-    }
-    for (const std::string& name : more) {
+    for (const std::string& name : files_of_more_ranks(folder_, ranks)) {
       unfit(name, "is there, and the manifest says that there are " + how_many(ranks, "rank"));
     }
   }
@@ -337,6 +325,21 @@ void refuse_unlisted(const std::vector<int>& steps, const fs::path& manifest) {
 }
 
 }  // namespace
+
+std::set<std::string> files_of_more_ranks(const fs::path& step, std::size_t ranks) {
+  std::set<std::string> more;
+  for (const auto& entry : fs::directory_iterator(step)) {
+    const std::string name = entry.path().filename().string();
+    for (const std::string kind : {"rank_", "messages_"}) {
+      if (!name.starts_with(kind) || !name.ends_with(".safetensors")) continue;
+      const std::string number = name.substr(kind.size(), name.find('.') - kind.size());
+      const bool digits =
+          number.size() == 5 && number.find_first_not_of("0123456789") == number.npos;
+      if (digits && std::stoul(number) >= ranks) more.insert(name);
+    }
+  }
+  return more;
+}
 
 std::vector<int> steps_of_format2(const json& manifest, const fs::path& file) {
   check_manifest(manifest, file);

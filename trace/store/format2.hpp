@@ -15,6 +15,8 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "trace/placements/suggest.hpp"
@@ -29,6 +31,9 @@ inline constexpr const char* schema_of_format2 = "plumb-trace/2";
 // The steps that a manifest of version 2 lists, in their order. `file`: where it stands.
 std::vector<int> steps_of_format2(const nlohmann::json& manifest,
                                   const std::filesystem::path& file);
+
+// Names of files of a step's folder that are those of ranks beyond so many, in their order: that of a folder is anyone's.
+std::set<std::string> files_of_more_ranks(const std::filesystem::path& step, std::size_t ranks);
 
 // One of these steps, of whose tensors `overrides` say more. Throws Failure.
 Trace read_format2(const std::filesystem::path& run, const nlohmann::json& manifest, int step,

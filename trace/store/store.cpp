@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
+#include "number/words.hpp"
 #include "trace/check_graph.hpp"
 #include "trace/store/disk.hpp"
 #include "trace/store/format2.hpp"
@@ -192,6 +194,30 @@ void check_whole(const Trace& trace, const fs::path& file) {
   }
 }
 
+// The step of a folder that has the name of one; 0: it has another.
+int step_of(const fs::path& folder) {
+  int step = 0;
+  const std::string name = folder.filename().string();
+  if (std::sscanf(name.c_str(), "step_%6d", &step) != 1 || step < 1) return 0;
+  return step_folder("", step) == name ? step : 0;
+}
+
+// Nobody would read what an earlier run, or one of more ranks, left there.
+void refuse_more(const fs::path& folder, int step, std::size_t ranks) {
+  std::set<std::string> others;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const int other = step_of(entry.path());
+    if (other != 0 && other != step) others.insert(entry.path().filename().string());
+  }
+  if (!others.empty())
+    damaged(folder / *others.begin(),
+            "is there, and the manifest's step is " + std::to_string(step));
+  const fs::path files = step_folder(folder, step);
+  if (const auto more = files_of_more_ranks(files, ranks); !more.empty())
+    damaged(files / *more.begin(),
+            "is there, and the manifest says that there are " + how_many(ranks, "rank"));
+}
+
 Trace read_parts(const fs::path& folder) {
   Trace trace;
   trace.manifest = read_as(folder / "manifest.json", manifest_from);
@@ -205,6 +231,7 @@ Trace read_parts(const fs::path& folder) {
     damaged(step / "ran.json", "speaks of " + std::to_string(ran.size()) +
                                    " ranks, the manifest of " + std::to_string(ranks));
   }
+  refuse_more(folder, trace.manifest.step, ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     const fs::path file = step / numbered("rank_%05d.safetensors", static_cast<int>(r));
     trace.ranks.push_back({read_shards(file), std::move(ran[r])});
@@ -221,14 +248,6 @@ std::optional<json> manifest_of_version2(const fs::path& folder) {
   json manifest = read_json(file);
   if (manifest.value("schema", json()) != schema_of_format2) return {};
   return manifest;
-}
-
-// The step of a folder that has the name of one; 0: it has another.
-int step_of(const fs::path& folder) {
-  int step = 0;
-  const std::string name = folder.filename().string();
-  if (std::sscanf(name.c_str(), "step_%6d", &step) != 1 || step < 1) return 0;
-  return step_folder("", step) == name ? step : 0;
 }
 
 // One step of a run of version 2.
