@@ -55,10 +55,10 @@ void CheckCommand::add_to(CLI::App& verb) {
   verb.add_option("--only", options.only, "judge only ids that match this regular expression");
   verb.add_option("--skip", options.skip, "do not judge ids that match");
   verb.add_option("--allow-unmatched", options.allow_unmatched, "ids that one trace may lack");
-  verb.add_option("--report", reports,
-                  "write a report: .html, .txt, .md, .jsonl, .csv or .xml (JUnit)")
-      ->expected(1)  // one each: the next word is not a report
-      ->take_all()
+  verb.add_option(
+          "--report", reports,
+          "write a report: .html, .txt, .md, .jsonl, .csv or .xml (JUnit); once for each file")
+      ->allow_extra_args(false)  // one each: the next word is not a report
       ->check(report_files());
   verb.add_flag("--force", force, "let --report replace a file that is no report");
   verb.add_flag("--json", json, "print JSON lines instead of text");

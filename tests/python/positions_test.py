@@ -176,7 +176,7 @@ class Positions(unittest.TestCase):
     def test_twins_cut_the_sums_of_biases_over_rows(self):
         for kind in [Heads, Masked] if hasattr(F, "scaled_dot_product_attention") else [Heads]:
             kept, keep, inputs = set(), Cuts.keep, Cuts.inputs_of
-            with mock.patch.object(Cuts, "keep", lambda cuts, p, parts: kept.add(cuts.names[p]) or keep(cuts, p, parts)), \
+            with mock.patch.object(Cuts, "keep", lambda cuts, p, *given: kept.add(cuts.names[p]) or keep(cuts, p, *given)), \
                     mock.patch.object(Cuts, "inputs_of", lambda cuts, module: (
                         [replicate("dp")] if module == "first.table" else inputs(cuts, module))):
                 values, one, said = of_rows(Biased(kind), ids_of(4))
@@ -186,6 +186,27 @@ class Positions(unittest.TestCase):
                 self.assertTrue(0 < far < 1e-5, (kind, name, far))
             self.assertTrue(torch.equal(values["m0/second/out"], one["m0/second/out"]), kind)
             self.assertNotIn("could not cut", said)
+
+    def test_ranks_add_what_positions_get_of_all_micro_batches_before_they_add(self):
+        """A sum of ranks for each micro-batch would round more often than a run of many ranks does."""
+        given = ids_of(4), (ids_of(4) + 5) % WORDS
+        kept, keep = [], Cuts.keep
+
+        def kept_too(cuts, p, parts, *name):
+            keep(cuts, p, parts, *name)
+            kept.extend([cuts.stash[p]] * (cuts.names[p] == "places.weight"))
+
+        for count in (lambda model, ids: torch.arange(LENGTH)), (lambda model, ids: torch.arange(LENGTH)[None]):
+            kept.clear()
+            with mock.patch.object(Cuts, "keep", kept_too), mock.patch.object(
+                    Cuts, "inputs_of", lambda cuts, module: [replicate("dp")] if module == "places" else [shard("dp", 0)]):
+                values, one, said = of_rows(Places(count), given)
+            self.assertNotIn("could not cut", said)
+            self.assertEqual(len(kept), len(given))
+            for run in values, one:
+                self.assertTrue(torch.allclose(sum(kept[-1]), run["places.weight/grad"], rtol=1e-5, atol=1e-9))
+            self.assertFalse(torch.equal(*kept[-1]))
+            self.assertFalse(torch.equal(values["places.weight/grad"], one["places.weight/grad"]))
 
 
 if __name__ == "__main__":

@@ -125,14 +125,15 @@ def layout_of(ways):
 
 
 def of_rows(model, x, ways=2, optimizers=None):
-    """A step of a model whose batch lies on ways ranks: the trace, a twin, and what was said."""
+    """A step of a model whose batch (or each micro-batch of a tuple) lies on ways ranks: the trace, a twin, what was said."""
     torch.manual_seed(1)
     optimizers = optimizers or torch.optim.SGD(model.parameters(), lr=0.01)
     folder, said = os.path.join(tempfile.mkdtemp(), "run"), io.StringIO()
     os.environ.update(PLUMB_TRACE="1", PLUMB_TWINS="given below")
 
     def step():
-        model(x).square().mean().backward()
+        for micro_batch in x if isinstance(x, tuple) else (x,):
+            model(micro_batch).square().mean().backward()
         for one in optimizers if isinstance(optimizers, list) else [optimizers]:
             one.step()
             for p in [p for group in one.param_groups for p in group["params"]]:

@@ -246,6 +246,24 @@ class Parts(unittest.TestCase):
             off = (found[0] + found[1]).double() - parts[0].double() - small
             self.assertLess(abs(off.mean().item() + small), five)
 
+    def test_whose_cut_cannot_lie_elsewhere_are_rounded_once_more(self):
+        torch.manual_seed(1)
+        parts = [torch.randn(200, 150).bfloat16() for _ in range(2)]
+        parts[0][:, 0] = 0
+        anew = [self.cuts(n).rounded_anew(parts, torch.bfloat16, "x") for n in (1, 2)]
+        for n in range(2):
+            self.assertFalse(torch.equal(anew[0][n], anew[1][n]))
+            off = (anew[0][n].double() - parts[n].double()) / parts[n].double().abs()
+            off = off[:, 1:] / 2.0 ** (-7 - torch.frexp(parts[n].double().abs()[:, 1:])[0].log2() - 1)  # in ulps
+            self.assertLess(abs(off.square().mean().item() - 1 / 12), 0.01)  # five standard deviations
+            self.assertLess(abs(off.mean().item()), 0.01)
+        self.assertEqual(anew[0][0][:, 0].abs().max(), 0)
+        cuts = self.cuts()
+        cuts.still = set()
+        self.assertEqual(cuts.bounds("few", 4, 2, True), [0, 2, 4])
+        self.assertNotEqual([cuts.bounds("many", 64, 2, True) for cuts.number in range(9)], [[0, 32, 64]] * 9)
+        self.assertEqual(cuts.still, {"few"})
+
     def test_of_rows_that_are_alike_move_alike(self):
         row = torch.randn(1, 16)
         parts = self.cuts().moved([row.repeat(8, 1), -0.3 * row.repeat(8, 1)], torch.bfloat16, "x")

@@ -3,7 +3,7 @@ import math
 
 import torch
 
-from plumbline.twins.sites import Site
+from plumbline.twins.sites import Site, grad_of
 
 
 class Alike:
@@ -32,7 +32,38 @@ class Alike:
         out, of = function(*args, **kwargs), next((x for x in args if hasattr(x, "_plumb_of_all")), None)
         if of is not None:
             out._plumb_of_all = of._plumb_of_all
+            if hasattr(of, "_plumb_sums") and function in (torch.unsqueeze, torch.Tensor.unsqueeze):
+                out._plumb_sums = of._plumb_sums
         return out
+
+    def looks_up_alike(self, weight):
+        """Is it a table that has the same row for each sequence, as positions do?"""
+        module = self.names[weight].rpartition(".")[0]
+        return module in self.run.of_all and weight.requires_grad and torch.is_grad_enabled() and any(
+            self.mesh[axis] > 1 for axis in self.rows)
+
+    def looked_up(self, plain, x, weight):
+        """What such a table has for x. A rank adds up what its own rows give to that, of all micro-batches, before ranks add."""
+        sums = []  # what alike() hands back, with its parts, and as what these were cut
+
+        def back(g, _, w, b, wanted):
+            found = next((of for of in sums if torch.equal(of[0].flatten(), g.flatten())), None)
+            if found is None:  # not by alike(), or not by that alone
+                return None, self.of_table(plain, x, w, g), None
+            _, parts, name = found
+            self.short[weight] = g.dtype != torch.float32
+            self.keep(weight, [self.of_table(plain, x, w, part) for part in parts], name)
+            return None, None, None
+
+        y = Site.apply(lambda y, w, b: y.view_as(y), back, plain(x, weight.detach(), None), weight, None)
+        y._plumb_sums = sums
+        return y
+
+    def of_table(self, plain, x, w, g):
+        with torch.enable_grad():
+            v = w.detach().requires_grad_()
+            y = plain(x, v, None)
+        return grad_of(y, v, g.reshape(y.shape))[0]
 
     def with_mask_of_rows(self, args, kwargs):
         """What attention is given, a mask that is alike for all rows of its queries as one for each."""
@@ -62,9 +93,13 @@ class Alike:
             parts = [g[a:b].sum_to_size((1,) * (g.dim() - x.dim()) + x.shape).reshape(x.shape) for a, b in zip(ends, ends[1:])]
             if named is not None:
                 self.short[named] = short
-                self.keep(named, parts)
+                self.keep(named, parts, name)
                 return None, None, None
-            return (self.added(parts, g.dtype) if short else self.dithered(parts, name)), None, None
+            total = self.added(parts, g.dtype) if short else self.dithered(parts, name)
+            if sums is not None:
+                sums.append((total, parts, name))
+            return total, None, None
 
+        sums = getattr(x, "_plumb_sums", None)
         named = x if x in self.names else None
         return Site.apply(lambda x, w, b: x.expand(shape), back, x, None, None)

@@ -30,11 +30,13 @@ class Cuts(Alike, Attention, Losses, Moves, Operations, Plan, Shares, Units):
         self.short = {}  # of parameters with a gradient in parts: are these shorter than FP32?
         self.names, self.stash, self.joined_grads, self.cut = run.names, {}, {}, set()
         self.splits = {p: self._split_of(name, p) for p, name in self.names.items()}
+        self.cut_as, self.still = {}, set()  # by which name a gradient was cut; names whose cuts cannot lie elsewhere
         self.foreign = set()  # of parameters with a gradient that did not come from a cut
 
-    def keep(self, p, parts):
-        kept = self.stash.get(p)
-        parts = [x.to(p.dtype) for x in parts]
+    def keep(self, p, parts, name):
+        """`name`: by which it was cut. Micro-batches are added where the program adds them: Megatron's DDP keeps FP32."""
+        kept, self.cut_as[p] = self.stash.get(p), name
+        parts = [x.to(p.dtype).to(getattr(p, "main_grad", p).dtype) for x in parts]
         self.stash[p] = parts if kept is None else [a + b for a, b in zip(kept, parts)]
 
     def join(self):
@@ -43,6 +45,8 @@ class Cuts(Alike, Attention, Losses, Moves, Operations, Plan, Shares, Units):
             if held is not None and held is not self.joined_grads.get(p) and bool(held.any()):
                 self.foreign.add(self.names[p])
             dtype = p.dtype if main is None else main.dtype
+            if self.short[p] and self.cut_as[p] in self.still:
+                parts = self.rounded_anew(parts, p.dtype, self.names[p])
             total = self.added(parts, dtype) if self.short[p] else self.dithered(parts, self.names[p])
             self.joined_grads[p] = main
             if main is None:

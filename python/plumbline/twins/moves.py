@@ -72,6 +72,18 @@ class Moves:
         word = self.words(name, total.shape[-1] if total.dim() > 1 else total.numel()).to(total.device)
         return (total + uniform(word, total / ulp, 0 * ulp) * ulp).float()
 
+    def rounded_anew(self, parts, dtype, name):
+        """Where no cut can lie elsewhere, as between two sequences: one number in twelve of each part becomes the next of
+        its format, up or down. So each has the variance of a rounding once more, an ulp's square over twelve."""
+        wide, out = [p.double() for p in parts], []
+        for i, x in enumerate(wide):
+            ulp = ulp_of(x, dtype)
+            word = self.words(f"{name} {i} anew", x.shape[-1] if x.dim() > 1 else x.numel()).to(x.device)
+            chance = uniform(word, x / ulp, wide[(i + 1) % len(wide)] / ulp)
+            step = (chance > 11 / 24).double() - (chance < -11 / 24).double()
+            out.append(torch.where(x == 0, x, x + step * ulp).to(parts[i].dtype))
+        return out
+
     def added(self, parts, dtype):
         total = parts[0].to(dtype)
         for p in parts[1:]:
@@ -87,6 +99,8 @@ class Moves:
             return ends
         generator = torch.Generator().manual_seed(hash_of(f"{self.number} {name} cut"))
         reach = terms // ways // 4
+        if not reach:
+            self.still.add(name)
         for r in range(1, ways):
             ends[r] += int(torch.randint(-reach, reach + 1, (), generator=generator)) if reach else 0
         return ends

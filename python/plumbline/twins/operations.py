@@ -51,7 +51,8 @@ class Operations:
         if function is functional.embedding:
             split = Split(dealt=split.dealt or self.dealt_of_all(weight, x))
         self.cut.update(self.names[p] for p in (weight, bias) if p is not None)
-        if not split:
+        alike = function is functional.embedding and not split and self.looks_up_alike(weight)
+        if not split and not alike:
             return function(*args, **kwargs)
         name, as_now = self.names[weight], autocast_as_now(x.device.type)
 
@@ -71,6 +72,8 @@ class Operations:
             finally:
                 self.busy = busy
 
+        if alike:
+            return self.looked_up(plain, x, weight)
         if split.out is None and split.into is None:  # only the weight's gradient is a split sum: x has its own way back
             y = plain(x, weight.detach(), None if bias is None else bias.detach())
 
@@ -144,4 +147,4 @@ class Operations:
                 parts[p].append(grad)
         for p in (weight, bias):
             if p is not None and parts[p]:
-                self.keep(p, parts[p])
+                self.keep(p, parts[p], self.names[weight])

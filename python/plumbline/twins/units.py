@@ -88,7 +88,7 @@ class Units:
                     part = tensors_in(plain(first, last))[0]
                 parts.append(grad_of(part, weights, g[first:last], allow_unused=True))
             for p, *grads in zip(weights, *parts):
-                self.keep(p, [torch.zeros_like(p) if grad is None else grad for grad in grads])
+                self.keep(p, [torch.zeros_like(p) if grad is None else grad for grad in grads], self.names[weights[0]])
             return g, None, None
 
         for other in outs[1:]:  # the way back from these to the weights is lost
