@@ -112,6 +112,7 @@ struct Verdict {
   bool could_fail = false;
   bool beside = false;        // given twins lie beside the reference, so that they excuse nothing
   bool apart = false;         // a given twin stands apart from others, who would find something
+  std::string lacks;          // what a producer says that its trace lacks, so that nobody judges it
   bool identical = false;     // one layout and equal bits: as a trace and itself
   bool looked_again = false;  // something stood out by twins alone
   std::vector<std::string> notes;  // what a reader should know of the two traces
@@ -125,10 +126,11 @@ struct Verdict {
     return static_cast<std::size_t>(std::ranges::count(lines, true, &Line::judged));
   }
   // 0 all inside, 1 a finding, 3 nothing that was judged could have failed, nothing settles what one
-  // row shows, nothing explains where differences begin, twins lie beside the reference, or one apart.
+  // row shows, nothing explains where differences begin, twins lie beside the reference, or one apart, or
+  // a trace lacks what was to be judged.
   int exit_code() const {
     if (!findings.empty()) return 1;
-    const bool known = could_fail && !identical && !beside && !apart;
+    const bool known = could_fail && !identical && !beside && !apart && lacks.empty();
     return known && unsettled.empty() && unexplained == 0 ? 0 : 3;
   }
 };

@@ -89,6 +89,7 @@ void Evidence::gather() {
   refuse_rules_without_ground(reference, candidate, options);
   if (asks("perturbation")) refuse_no_perturbed(r, pairs, order, options);
   look_at_structure();
+  say_which_updates_are_lacking();
   if (options.better != nullptr) hold_against_the_better();
   if (candidate.graph && has_any_rank_order(*candidate.graph)) {
     so_far.notes.push_back(
@@ -257,6 +258,19 @@ void Evidence::say_which_shapes_differ() {
       how_many(differ.size(), "tensor has", "tensors have"), differ.size() == 1 ? "is" : "are",
       differ.front(), text_of(candidate.about.at(differ.front()).shape),
       text_of(reference.about.at(differ.front()).shape)));
+}
+
+// Where an optimizer holds what its producer does not know, a wrong rate of learning leaves no trace.
+void Evidence::say_which_updates_are_lacking() {
+  for (const auto& [run, whose] : {std::pair{&reference, "reference"}, {&candidate, "candidate"}}) {
+    const auto& says = run->manifest.may_differ;
+    const auto found = says.find("updates");
+    if (found == says.end()) continue;
+    so_far.notes.push_back(
+        fmt::format("updates of weights are not in the {}'s trace: {}", whose, found->second));
+    if (select_("updates"))
+      so_far.lacks = "updates of weights are not in the traces, and nobody judges them";
+  }
 }
 
 // Choices are right or wrong, not near or far.

@@ -78,6 +78,7 @@ class Evidence {
   void say_how_twins_multiply();
   void look_at_structure();
   void say_which_shapes_differ();
+  void say_which_updates_are_lacking();
   void hold_against_the_better();
   bool has_a_size(const std::string& id) const;
   void apply(const std::string& rule);

@@ -89,11 +89,12 @@ class Fit {
     }
     for (std::size_t e = 0; e < g_.size(); ++e) {
       const double g = g_[e];
+      const Format& held = format_held(g, of_gradient_);
       narrow({{rows_[e / cols_], e % cols_},
               g,
               q->value.values[e],
               q->bound.values[e],
-              ulp(g, format_held(g, of_gradient_)) / 2 + least_normal});
+              (ulp(g, held) + held.spacing_at_zero()) / 2 + least_normal});
     }
     fit.rows += rows_.size();
     rows_.clear();

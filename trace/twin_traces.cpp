@@ -79,6 +79,12 @@ class Sorting {
   }
   bool differs(const std::string& id) const { return !pairs_.at(id).equal; }
 
+  // A gradient below the smallest normal number rounds twice where it is computed larger and then divided.
+  bool is_off_near_zero_alone(const std::string& id) const {
+    const Difference& d = pairs_.at(id).difference;
+    return order_.phase_of(id) == Phase::backward && d.non_finite == 0 &&
+           d.largest <= reference_.values.at(id).format.spacing_at_zero();
+  }
   bool something_moves_before(const std::string& id) {
     if (!earliest_moving_) {
       earliest_moving_ = std::numeric_limits<std::size_t>::max();
@@ -95,6 +101,12 @@ class Sorting {
     const bool moved = moves(id), choice = order_.decides(id);
     if (moved && !choice) {
       if (wanted) judged_.emplace(id, true);
+    } else if (!moved && exact_.matches(id) && differs(id) && is_off_near_zero_alone(id)) {
+      if (wanted)
+        out_.unjudged.push_back({id,
+                                 "by the smallest number of its format, as what is divided by a "
+                                 "number of ranks may be",
+                                 Unjudged::Kind::last_bit});
     } else if (!moved && exact_.matches(id)) {
       if (wanted) judged_.emplace(id, false);
       out_.asserted.insert(id);

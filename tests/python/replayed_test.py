@@ -3,6 +3,8 @@ does it see where one does not?
 
     replayed_test.py PLUMB
 """
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -20,6 +22,7 @@ except (ImportError, OSError) as wrong:
     sys.exit(77)
 
 import plumbline.trace as plumb
+from plumbline._saved import header_of
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 ROUNDS_AT_ONCE = int(torch.__version__.split(".")[0]) > 1  # in short formats; 1.13 does so on the way, too
@@ -179,6 +182,76 @@ class OfMain(torch.optim.AdamW):
                 p.copy_(p.main_param)
         if self.late:
             super().step()
+
+
+class Kept:
+    """Of weights in FP32 that a script keeps behind a model in BF16, without telling it."""
+
+    def __init__(self, model, stale=False, flat=False, times=1):
+        self.weights, self.stale, self.times = list(model.parameters()), stale, times
+        self.held = [p.detach().float().clone() for p in self.weights]
+        if flat:
+            self.held = [torch.cat([x.flatten() for x in self.held])]
+        self.optimizer = torch.optim.AdamW([x.requires_grad_() for x in self.held], lr=0.01)
+
+    def step(self):
+        grads = [p.grad.float() * self.times for p in self.weights]
+        if len(self.held) == 1:
+            grads = [torch.cat([g.flatten() for g in grads])]
+        for x, g in zip(self.held, grads):
+            x.grad = g
+        self.optimizer.step()
+        if self.stale:
+            return
+        with torch.no_grad():
+            whole = torch.cat([x.flatten() for x in self.held]).split([p.numel() for p in self.weights])
+            for p, x in zip(self.weights, whole):
+                p.copy_(x.view_as(p))
+
+
+class Scripts(unittest.TestCase):
+    """Weights in FP32 that a script keeps behind its model's."""
+
+    def step(self, **how):
+        torch.manual_seed(1)
+        model = Model().bfloat16()
+        kept, folder, told = Kept(model, **how), os.path.join(tempfile.mkdtemp(), "run"), io.StringIO()
+        os.environ["PLUMB_TRACE"] = "1"
+        with contextlib.redirect_stderr(told):
+            plumb.start(model, folder, layout={"tp": 1}, steps=[2])
+            for _ in range(2):
+                with plumb.step(kept.optimizer):
+                    ids = torch.randint(24, (4, 8))
+                    model.zero_grad()
+                    F.cross_entropy(model(ids).flatten(0, 1).float(), ids.flatten()).backward()
+                    kept.step()
+        os.environ["PLUMB_TRACE"] = "0"
+        plumb.start(model)
+        said = json.loads(subprocess.run([PROGRAM, "replay", folder, "--json"], capture_output=True, text=True).stdout)
+        ids = header_of(os.path.join(folder, "step_000002", "rank_00000.safetensors"))[0]
+        with open(os.path.join(folder, "manifest.json")) as manifest:
+            return {one["id"]: one["ratio"] for one in said["tensors"]}, ids, said, json.load(manifest), told.getvalue()
+
+    def test_are_found_by_what_they_hold_and_replayed(self):
+        for times in 1, 0.25:
+            ratios, ids, said, manifest, _ = self.step(times=times)
+            self.assertEqual((said["findings"], said["exit_code"]), ([], 0))
+            updates = {f"fc1.weight/{what}" for what in ("exp_avg", "exp_avg_sq", "main", "param")}
+            self.assertLessEqual(updates if ROUNDS_AT_ONCE else updates - {"param"}, set(ratios))
+            self.assertNotIn("updates", manifest["may_differ"])
+            self.assertEqual("fc1.weight/clipped_grad" in ids, times != 1)
+
+    def test_that_the_model_never_gets_are_a_finding(self):
+        torch.manual_seed(2)
+        _, _, _, manifest, told = self.step(stale=True)  # in the step before, too: so nobody knows that these are its weights
+        self.assertIn("updates", manifest["may_differ"])
+        self.assertIn("no weights of the model", told)
+
+    def test_that_are_none_of_the_model_s_are_said_not_to_be_judged(self):
+        _, ids, _, manifest, told = self.step(flat=True)
+        self.assertIn("an optimizer holds tensors (1) that are no weights of the model", manifest["may_differ"]["updates"])
+        self.assertIn("If that is meant, give step() no optimizer", told)
+        self.assertFalse([name for name in ids if "/param" in name or "/clipped_grad" in name])
 
 
 if __name__ == "__main__":

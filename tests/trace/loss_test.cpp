@@ -109,6 +109,24 @@ TEST(Loss, FitsItsLogitsInEitherFormulaAndEveryFormat) {
   }
 }
 
+// Of a mean over its own share a rank has a larger gradient: below the smallest normal number that rounds
+// once more where it is divided by the number of ranks.
+TEST(Loss, FitsNearZeroWhatWasDividedByANumberOfRanks) {
+  const auto fits_of = [](unsigned seed, bool twice) {
+    Loss loss;
+    loss.weight = 1.0F / 8192;
+    Drawn d = draw(seed, loss, fp16);
+    loss.weight *= 2;
+    d.g = gradient(d.x, d.labels, loss, twice ? fp16 : fp32);
+    for (float& g : d.g.values) g = round_to(g / 2, fp16);
+    return d.fit({}).fits();
+  };
+  for (unsigned seed = 0; seed < static_cast<unsigned>(effort(60)); ++seed) {
+    EXPECT_TRUE(fits_of(seed, true)) << seed;
+    EXPECT_TRUE(fits_of(seed, false)) << seed;
+  }
+}
+
 // Each of them is of a size that BF16 hides in every single number.
 TEST(Loss, OfAnotherFormulaFitsNoWeight) {
   const std::map<std::string, Loss> wrong{

@@ -335,6 +335,42 @@ TEST_F(TwinTraces, FindWhatTheUserSaysIsEqual) {
   EXPECT_NE(v.findings[0].detail.find("--exact"), std::string::npos) << v.findings[0].detail;
 }
 
+// Of a mean over its own share a rank has a larger gradient, which is divided by the number of ranks.
+TEST_F(TwinTraces, LetAGradientBeOffByTheSmallestNumberOfItsFormat) {
+  const std::string id = "m1/more/grad_out";
+  const auto give = [&](Trace& trace, const Tensor& x) {
+    for (RankRecord& rank : trace.ranks) rank.shards[id] = {whole(1, 2), x, fp16};
+  };
+  Tensor x(1, 2, 0.5F);
+  give(reference_, x);
+  for (Trace& twin : twins_) give(twin, x);
+  reference_.about[id] = {.order = 1000, .phase = Phase::backward};
+  for (const float spacings : {1.0F, 2.0F}) {
+    x.values[1] = 0.5F + spacings * 0x1p-24F;
+    give(candidate_, x);
+    options_.exact = "more/grad_out$";
+    EXPECT_EQ(verdict().exit_code(), spacings > 1 ? 1 : 0) << text_report(verdict());
+    options_.exact = "";
+    EXPECT_EQ(verdict().exit_code(), 3) << text_report(verdict());
+  }
+}
+
+TEST_F(TwinTraces, OfARunThatLacksUpdatesPassNothing) {
+  EXPECT_EQ(verdict().exit_code(), 0);
+  for (Trace* run : {&reference_, &candidate_}) {
+    run->manifest.may_differ["updates"] = "somebody else makes them";
+    const Verdict v = verdict();
+    EXPECT_EQ(v.exit_code(), 3);
+    EXPECT_NE(headline(v).find("updates of weights are not in the traces"), std::string::npos)
+        << headline(v);
+    EXPECT_TRUE(says(v, "trace: somebody else makes them")) << text_report(v);
+    options_.skip = "^updates$";
+    EXPECT_EQ(verdict().exit_code(), 0);
+    options_.skip = "";
+    run->manifest.may_differ.erase("updates");
+  }
+}
+
 // Without a promise nothing can be replayed: neither acquitted nor accused.
 TEST_F(TwinTraces, LeaveOneRowUnsettled) {
   change("m1/layers.1.mlp.add/out", [](Tensor& x) {

@@ -111,6 +111,7 @@ std::string why_inconclusive(const Verdict& v) {
   if (v.identical) return "a run was compared with itself";
   if (v.beside) return "the twins agree with each other, and not with the reference";
   if (v.apart) return "one twin stands apart from the others";
+  if (!v.lacks.empty()) return v.lacks;
   if (!v.unsettled.empty()) {
     return how_many(v.unsettled.size(), "tensor") +
            (v.unsettled.size() == 1 ? " differs" : " differ") +

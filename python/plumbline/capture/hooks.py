@@ -87,9 +87,11 @@ class Hooks:
                     self.cutting.again(True)
                 return
             self.calls[name] = self.calls.get(name, 0) + 1
+            self.called.add(name)
             if any(not x.is_floating_point() for x in given[:1]):
                 self.of_ids.add(name)  # an embedding, whatever it is called
-                if self.words and not lacks_numbers(given[0]) and not any(is_of_batch(given[0], words, self.buffers) for words in self.words):
+                if self.words and not lacks_numbers(given[0]) and not any(
+                        is_of_batch(given[0], words, self.buffers) for words in self.words):
                     self.of_all.add(name)  # positions, as each rank has them
             if leaf and given:
                 self._gathered(name, given[0])

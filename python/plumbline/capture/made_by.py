@@ -95,9 +95,11 @@ class MadeBy:
         optim, optimizer, share, states = torch.optim, self._updates(p), self.shares.get(p), dict(self._states(p))
         if share and share.held is None:
             return None
-        summed = share.of(gradient_of(p)) if share else gradient_of(p)
+        summed = gradient_of(p)
+        summed = share.of(summed) if share and summed is not None else summed
         was, p = name if self._main(p) is p else name + "/main/before", self._main(p)
-        if p.grad is None or not (p.grad is summed or torch.equal(p.grad, summed.to(p.grad.dtype))):
+        if p.grad is None or self._got(name) == f"{name}/grad" and not (
+                p.grad is summed or summed is None or torch.equal(p.grad, summed.to(p.grad.dtype))):
             return None
         state = optimizer.state.get(p) or next((state for state in optimizer.state.values() if self._keepers(p)), {})
         group = next((of_rank for whole, of_rank in zip((optimizer if share else self._of(p)).param_groups, optimizer.param_groups)
@@ -115,7 +117,7 @@ class MadeBy:
             return None  # the optimizer adds it up first, and rounds the sum
         beta1, beta2 = group["betas"]
         return {"op": "adam", "inputs": [was, f"{name}/exp_avg/before", f"{name}/exp_avg_sq/before",
-                                         self.clipped.get(name, name + "/grad")],
+                                         self._got(name)],
                 "attributes": {"lr": float(group["lr"]), "beta1": float(beta1), "beta2": float(beta2),
                                "eps": float(group["eps"]), "step": int(state["step"]), "weight_decay": float(decay),
                                **steps}}

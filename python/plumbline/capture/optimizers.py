@@ -2,6 +2,8 @@
 import torch
 
 from plumbline import distributed_optimizer
+from plumbline.capture.say import say
+from plumbline.capture.values import lacks_numbers
 from plumbline.write import shard
 
 
@@ -25,18 +27,47 @@ def taken_apart(optimizers):
     return [own for one in optimizers for own in distributed_optimizer.inside(one)], shares
 
 
+def mains_of_a_script(weights, held):
+    """Weights in FP32 that a script keeps behind its model's, among what an optimizer holds, by these: of that shape, and
+    rounded to the very numbers. And what it holds besides, which is nobody's."""
+    mains, others = {}, list(held)
+    for p in weights:
+        for n, other in enumerate(others):
+            if (other.shape == p.shape and type(other) in (torch.Tensor, torch.nn.Parameter) and not hasattr(p, "placements")
+                    and not lacks_numbers(other) and torch.equal(other.detach().to(p.dtype).to(p.device), p.detach())):
+                mains[p] = others.pop(n)
+                break
+    return mains, others
+
+
 class Optimizers:
     """Of a run: `optimizers` are PyTorch's own; `shares`, by parameter, what this rank has of it where one deals that."""
+
+    def _look_for_mains(self):
+        """Which weights are updated through others that a script keeps, and whose updates are nobody's that is known."""
+        known = {main_of(p) for p in self.names} | {share.held for share in self.shares.values()}
+        apart = [p for p in self.names if main_of(p) not in self.optimizer_of and p not in self.shares and not lacks_numbers(p)]
+        self.mains, others = mains_of_a_script(apart, [p for p in self.optimizer_of if p not in known])
+        self.unseen = {p for p in apart if p not in self.mains} if others else set()
+        if not others:
+            return
+        self.lacks["updates"] = (
+            f"an optimizer holds tensors ({len(others)}) that are no weights of the model, nor such in FP32 (of one's shape, and "
+            f"rounded to it); what becomes of weights ({len(self.unseen)}, first {self._first(self.unseen)}) is not judged")
+        say(self.lacks["updates"] + ". If that is meant, give step() no optimizer")
+
+    def _first(self, weights):
+        return min((self.names[p] for p in weights), default="none")
 
     def _of(self, p):
         """The optimizer of a parameter, the first for one that none has."""
         if p in self.shares:
             return self.shares[p].optimizer
-        return self.optimizer_of.get(main_of(p), self.optimizers[0] if self.optimizers else None)
+        return self.optimizer_of.get(self.mains.get(p, main_of(p)), self.optimizers[0] if self.optimizers else None)
 
     def _main(self, p):
         """What the optimizer updates: of a distributed one this rank's share, or nothing."""
-        return self.shares[p].held if p in self.shares else main_of(p)
+        return self.shares[p].held if p in self.shares else self.mains.get(p, main_of(p))
 
     def before_clip(self, parameters):
         """Gradients as they are now; what the optimizer gets is another tensor. The first call of a step counts."""
@@ -53,6 +84,8 @@ class Optimizers:
         for p, name in self.names.items():
             if gradient_of(p) is None or self._of(p) is not optimizer:
                 continue
+            if name in self.clipped and (self._main(p) is not p or p in self.unseen):
+                continue  # what the optimizer got of that is the gradient of another tensor
             if name in self.clipped:
                 self._gradient(p, name, "clipped_grad", later=2, made_from=[name + "/grad"])
             else:
@@ -65,10 +98,11 @@ class Optimizers:
 
     def _after(self, optimizer):
         for p, name in self.names.items() if optimizer is not None else ():
-            if self._of(p) is not optimizer:
+            if self._of(p) is not optimizer or p in self.unseen:
                 continue
+            self._gradient_of_main(p, name)
             update, of_state, share = self._adam(p, name), [], self.shares.get(p)
-            got = self.clipped.get(name, name + "/grad")
+            got = self._got(name)
             for key, x in self._states(p):
                 of_state.append(f"{name}/{key}")
                 before = f"{of_state[-1]}/before"
@@ -81,7 +115,35 @@ class Optimizers:
             if self._main(p) is not p:
                 self._take(name + "/main", self._main(p), "optimizer", like=name, later=4, made_from=of, made_by=by, share=share)
                 of, by = [name + "/main"], {"op": "cast", "inputs": [name + "/main"]}
+            if p in self.mains:  # which the script rounds to the model's, behind the optimizer
+                self.rounded.append((p, name, of, by))
+            else:
+                self._take(name + "/param", p, "optimizer", like=name, later=5, made_from=of, made_by=by)
+
+    def _after_the_step(self):
+        for p, name, of, by in self.rounded:
             self._take(name + "/param", p, "optimizer", like=name, later=5, made_from=of, made_by=by)
+
+    def _gradient_of_main(self, p, name):
+        """What the optimizer got for a weight in FP32 of its own, where that is not the gradient that was taken: what is clipped
+        within its step, as Megatron does, or by the script. (Of weights in FP32 a last bit of their norm would show, and twins
+        do not cut the norm of others than PyTorch's clip.)"""
+        main, share, taken = self._main(p), self.shares.get(p), self.taken.get(f"{name}/grad")
+        if main is p or main is None or main.dtype == p.dtype or main.grad is None or taken is None:
+            return
+        got = main.grad.to_local() if hasattr(main.grad, "to_local") else main.grad
+        was = gradient_of(p) if self.tiles is not None else taken[1]  # a clip may have changed it where it lies
+        if name not in self.clipped and was is not None and was.numel() == got.numel() and torch.equal(
+                got.detach().flatten().cpu(), was.detach().flatten().cpu().to(got.dtype)):
+            return
+        self._take(f"{name}/clipped_grad", main.grad, "reduce", like=name, later=2, share=share, made_from=[name + "/grad"])
+        if f"{name}/clipped_grad" in self.taken:
+            self.clipped[name] = name + "/clipped_grad"
+
+    def _got(self, name):
+        """The id of what the optimizer got."""
+        clipped = self.clipped.get(name)
+        return clipped if clipped in self.taken else name + "/grad"
 
     def _states(self, p):
         """What the optimizer keeps of a parameter that has its shape; nothing of each, where another rank keeps it."""
@@ -91,7 +153,7 @@ class Optimizers:
             share = self.shares[p]
             state = share.optimizer.state.get(share.held) or {}
             return [(key, x) for key, x in sorted(state.items()) if isinstance(x, torch.Tensor) and x.shape == share.held.shape]
-        keepers, p, states = self._keepers(p), main_of(p), self._updates(p).state
+        keepers, p, states = self._keepers(p), self.mains.get(p, main_of(p)), self._updates(p).state
         own = states.get(p)
         if own is None and keepers is not None and p.dim():  # as the states of others are called
             other = next(((q, state) for q, state in states.items() if state), (p, {}))

@@ -94,6 +94,8 @@ class Run(Choices, Hooks, MadeBy, Optimizers, OtherRuns, Patches, Placing, Rewri
             say("an optimizer is none of PyTorch's, and taken as it is: what it deals to ranks is known of Megatron's alone")
         self.optimizer_of = {p: one for one in reversed(self.optimizers) for group in one.param_groups
                              for p in group["params"]}
+        self.lacks = {}
+        self._look_for_mains()
         self.own_choices = {}
         candidate = os.environ.get("PLUMB_TWINS")
         self.before = None
@@ -156,6 +158,8 @@ class Run(Choices, Hooks, MadeBy, Optimizers, OtherRuns, Patches, Placing, Rewri
         self.alike = [replicate(axis) for axis in self.batch if axis not in self.context]  # what each row of a batch has so
         self.turned, self.unfounded = [0, 0], 0  # choices that a followed run's scores lead to and that fell otherwise; others
         self.chosen, self.choosing, self.not_rewritten, self.clipped, self.clips_others = {}, False, set(), {}, False
+        self.called = set()  # modules, of all micro-batches
+        self.rounded = []  # weights that a script rounds to its model's, and what is said of these
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
             if self._main(p) is not p:
@@ -172,6 +176,7 @@ class Run(Choices, Hooks, MadeBy, Optimizers, OtherRuns, Patches, Placing, Rewri
                 if optimizer not in self.stepped:
                     self._gradients(optimizer)
                     self._after(optimizer)
+            self._after_the_step()
         finally:
             groups = self.shared + [names for _, names in self.takers.values() if len(names) > 1]
             self.lies["shared"] = [names for n, names in enumerate(groups) if names not in groups[:n]]

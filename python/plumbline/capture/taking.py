@@ -110,6 +110,7 @@ class Taking:
         write_rank(folder, self.at, self.rank, {
             name: stored(dtype, x.shape, ctypes.string_at(x.data_ptr(), x.numel() * x.element_size()), **says)
             for name, (dtype, x, says) in self.taken.items()})
+        may_differ = {**may_differ, **self.lacks}
         if self.clips_others:
             may_differ = {**may_differ, "clipped": "not all gradients are here"}
         if self.rank == 0:

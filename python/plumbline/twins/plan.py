@@ -63,6 +63,7 @@ class Plan:
             name = self.names[p]
             if not split or name in self.cut and name not in self.foreign:
                 continue
-            used = f"{name}/grad" in self.run.taken
-            out.add(name if split.tokens > 1 and used else name.rpartition(".")[0])
+            used, module = f"{name}/grad" in self.run.taken, name.rpartition(".")[0]
+            if used or module in self.run.called:  # else it sums nothing up
+                out.add(name if split.tokens > 1 and used else module)
         return out
