@@ -1,13 +1,15 @@
 #include "experiments/corpus/making.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "experiments/said.hpp"
 #include "model/plan/verify.hpp"
 #include "number/words.hpp"
 #include "trace/store/disk.hpp"
+#include "trace/store/format2.hpp"
 #include "trace/store/json.hpp"
 #include "trace/store/store.hpp"
 #include "trace/store/unfinished.hpp"
@@ -129,10 +131,40 @@ void Corpus::read_labels() {
   }
 }
 
+std::vector<fs::path> Corpus::traces_of(const Pair& pair) const {
+  const fs::path beside = folder_ / "references" / pair.reference, cases = folder_ / "cases";
+  std::vector<fs::path> all{beside / "reference"};
+  if (asked_.perturbed) all.push_back(beside / "perturbed");
+  for (int k = 1; k <= asked_.twins; ++k) all.push_back(beside / ("twin" + std::to_string(k)));
+  for (const std::string& name : {pair.healthy, pair.buggy}) all.push_back(cases / name);
+  return all;
+}
+
 bool Corpus::is_kept(const Pair& pair) const {
-  return std::ranges::all_of(std::array{pair.healthy, pair.buggy}, [&](const std::string& name) {
-    return labels_.contains(name) && fs::exists(folder_ / "cases" / name / "manifest.json");
-  });
+  return labels_.contains(pair.healthy) && labels_.contains(pair.buggy) &&
+         std::ranges::all_of(traces_of(pair), [](const fs::path& trace) {
+           return fs::exists(trace / "manifest.json");
+         });
+}
+
+// A trace that has its name was whole.
+void Corpus::refuse_what_was_taken_away() const {
+  for (const Pair& pair : plan_.pairs) {
+    for (const fs::path& trace : traces_of(pair)) {
+      if (!fs::exists(trace / "manifest.json")) continue;
+      const json manifest = read_json(trace / "manifest.json");
+      for (const int step : steps_of_format2(manifest, trace / "manifest.json")) {
+        const auto ranks = manifest.at("ranks").get<std::size_t>();
+        for (std::size_t r = 0; r < ranks; ++r) {
+          const fs::path file =
+              trace / fmt::format("step_{:06}", step) / fmt::format("rank_{:05}.safetensors", r);
+          if (fs::exists(file)) continue;
+          throw Failure(file.string() + " is gone since the corpus was made; take " +
+                        trace.string() + " away, and it is made again");
+        }
+      }
+    }
+  }
 }
 
 std::size_t Corpus::kept() const {
@@ -250,6 +282,9 @@ void Corpus::make(const Effort& effort, const std::function<void(std::uintmax_t)
     keep_labels();
     write_cases();
   };
+  refuse_what_was_taken_away();
+  const auto lacks = [&](const char* name) { return !fs::exists(folder_ / name); };
+  if (!labels_.empty() && (lacks("cases.json") || lacks("undecided.jsonl"))) write_cases();
   for (const Pair& pair : plan_.pairs) {
     if (is_kept(pair)) continue;
     if (effort.out_of_time()) return;

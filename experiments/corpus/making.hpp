@@ -21,6 +21,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "experiments/corpus/plan.hpp"
 #include "experiments/sees.hpp"
@@ -51,7 +52,9 @@ class Corpus {
                 const std::function<void(std::uintmax_t)>& size_told);
   void keep_labels() const;
   void write_cases() const;
+  std::vector<std::filesystem::path> traces_of(const Pair& pair) const;
   bool is_kept(const Pair& pair) const;
+  void refuse_what_was_taken_away() const;
   nlohmann::json label(const Pair& pair, const Runs& runs, const Trial& changes, bool buggy) const;
 
   std::filesystem::path folder_;

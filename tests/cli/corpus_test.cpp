@@ -74,6 +74,20 @@ TEST_F(CorpusVerbs, SayTheSizeBeforeAndAfterAndMakeNothingTwice) {
   EXPECT_NE(first.out.find("MB will be written\n2 pairs, 2 new, "), std::string::npos) << first.out;
 }
 
+TEST_F(CorpusVerbs, MakeAgainWhatWasTakenAwayAndNoticeAFileThatIsGone) {
+  fs::copy(at("whole"), at("changed"), fs::copy_options::recursive);
+  const fs::path changed = at("changed");
+  fs::remove_all(changed / "cases" / "0001");
+  fs::remove_all(changed / "references" / "0001" / "reference");
+  fs::remove(changed / "undecided.jsonl");
+  const Said said = plumb(two + at("changed"));
+  EXPECT_EQ(said.code, 0) << said.out;
+  EXPECT_TRUE(files_of("changed") == files_of("whole")) << said.out;
+  const fs::path file = changed / "cases" / "0002" / "step_000001" / "rank_00000.safetensors";
+  ASSERT_TRUE(fs::remove(file));
+  refused(two + at("changed"), file.string() + " is gone since the corpus was made");
+}
+
 TEST_F(CorpusVerbs, RefuseAnotherCorpusInTheSameFolder) {
   refused("corpus --small --bugs one-masked-entry -o " + at("whole"), "that was asked for by");
   refused("corpus --bugs nothing-like-it -o " + at("none"), "matches no bug");

@@ -247,6 +247,22 @@ class Scripts(unittest.TestCase):
         self.assertIn("updates", manifest["may_differ"])
         self.assertIn("no weights of the model", told)
 
+    def test_of_another_model_are_no_riddle(self):
+        model, other = nn.Linear(4, 4), nn.Linear(4, 4)
+        for frozen in False, True:
+            model.weight.requires_grad_(not frozen)
+            os.environ["PLUMB_TRACE"] = "1"
+            folder, told = os.path.join(tempfile.mkdtemp(), "run"), io.StringIO()
+            with contextlib.redirect_stderr(told):
+                plumb.start(model, folder, layout={"tp": 1})
+                optimizer = torch.optim.AdamW([p for p in (*model.parameters(), *other.parameters()) if p.requires_grad])
+                with plumb.step(optimizer):
+                    other(model(torch.randn(3, 4))).sum().backward()
+                    optimizer.step()
+            os.environ["PLUMB_TRACE"] = "0"
+            plumb.start(model)
+            self.assertNotIn("no weights of the model", told.getvalue())
+
     def test_that_are_none_of_the_model_s_are_said_not_to_be_judged(self):
         _, ids, _, manifest, told = self.step(flat=True)
         self.assertIn("an optimizer holds tensors (1) that are no weights of the model", manifest["may_differ"]["updates"])

@@ -46,10 +46,11 @@ class Optimizers:
     def _look_for_mains(self):
         """Which weights are updated through others that a script keeps, and whose updates are nobody's that is known."""
         known = {main_of(p) for p in self.names} | {share.held for share in self.shares.values()}
-        apart = [p for p in self.names if main_of(p) not in self.optimizer_of and p not in self.shares and not lacks_numbers(p)]
+        apart = [p for p in self.names if p.requires_grad and main_of(p) not in self.optimizer_of and p not in self.shares
+                 and not lacks_numbers(p)]
         self.mains, others = mains_of_a_script(apart, [p for p in self.optimizer_of if p not in known])
         self.unseen = {p for p in apart if p not in self.mains} if others else set()
-        if not others:
+        if not self.unseen:  # others are of no model that is traced
             return
         self.lacks["updates"] = (
             f"an optimizer holds tensors ({len(others)}) that are no weights of the model, nor such in FP32 (of one's shape, and "
