@@ -30,7 +30,7 @@ except ImportError:
     torch = None
 
 
-def kinds(rng, rows, cols):
+def kinds(rng, rows, cols, op):
     """Inputs that a bound has to survive."""
     normal = rng.standard_normal((rows, cols)).astype(np.float32)
     yield "normal", normal
@@ -42,6 +42,8 @@ def kinds(rng, rows, cols):
     one = np.full((rows, cols), -3, np.float32)
     one[:, cols // 3] = 0
     yield "one maximum", one
+    if op in ("softmax", "log_sum_exp", "cross_entropy"):
+        yield "masked", np.where(np.arange(cols) < cols // 2, normal, np.float32(-65504))
 
 
 # ---- kernels: (operation, attributes, function of the inputs, names of outputs) ----
@@ -319,7 +321,7 @@ def cases(asked):
                 for rows, cols in shapes.get(op, [(256, 1024)]):
                     for seed in range(1, asked.seeds + 1):
                         rng = np.random.default_rng(seed)
-                        for kind, x in kinds(rng, rows, cols):
+                        for kind, x in kinds(rng, rows, cols, op):
                             yield library, version, op, fmt, f"{rows}x{cols}", kind, seed, attributes, kernel, name, inputs_of(op, x, rng)
 
 

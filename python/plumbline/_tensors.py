@@ -66,7 +66,7 @@ class Given:
         self.format = _format(str(x.dtype).split(".")[-1], what)
         if str(x.layout) != "torch.strided":
             raise TypeError(f"{what} is {x.layout}; plumb takes dense tensors: give x.to_dense()")
-        if x.device.type == "meta":
+        if getattr(x, "is_meta", False):
             raise TypeError(f"{what} is on the device meta, and has no numbers")
         x = x.cpu().resolve_neg()
         if x.dim() > _library.DIMENSIONS or not any(x.stride()):
