@@ -212,6 +212,12 @@ Verdict CheckCommand::compare_rewritten(const std::string& reference, const std:
     throw Failure("--rewritten is of one step, and " + normal +
                   " has several; name the traces of that step");
   }
+  if (!twins.empty() && !number_of(twins)) {
+    throw Failure(
+        "--rewritten is of runs whose twins plumb draws; of others check the rewritten runs by "
+        "themselves, with their own twins: plumb check " +
+        reference + " " + candidate + " --twins ...");
+  }
   const Loaded r = load_to_check(reference), c = load_to_check(candidate, placement);
   if (rewriting_of(c.trace.manifest) == "none") {
     throw Failure(candidate + " is no rewritten run; make it with plumb train --rewrite");

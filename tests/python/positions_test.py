@@ -38,6 +38,7 @@ class Places(nn.Module):
         super().__init__()
         self.words, self.places, self.count = nn.Embedding(WORDS, 8), nn.Embedding(2 * WORDS, 8), count
         self.register_buffer("held", torch.arange(2 * LENGTH)[None].expand(1, -1).clone())
+        self.register_buffer("lent", torch.arange(3 * LENGTH).expand((1, -1)))  # itself a view
 
     def forward(self, ids):
         return self.words(ids) + self.places(self.count(self, ids))
@@ -87,6 +88,12 @@ class Masked(Heads):
         return F.scaled_dot_product_attention(q, q, q, attn_mask=torch.where(seen, bias, -1e9).contiguous())
 
 
+class Causal(Heads):
+    def made(self, q, bias):
+        past = torch.full(bias.shape[-2:], -1e9).triu(1)
+        return F.scaled_dot_product_attention(q, q, q, attn_mask=(bias + past).to(q.dtype))
+
+
 class Biased(nn.Module):
     def __init__(self, kind=Heads):
         super().__init__()
@@ -126,7 +133,8 @@ class Positions(unittest.TestCase):
     def test_positions_are_alike_for_one_sequence_as_for_several(self):
         ways = {"of one dimension": lambda model, ids: torch.arange(ids.shape[1]),
                 "a view of these": lambda model, ids: torch.arange(ids.shape[1])[None],
-                "a view of a buffer": lambda model, ids: model.held[:, 2:2 + ids.shape[1]]}
+                "a view of a buffer": lambda model, ids: model.held[:, 2:2 + ids.shape[1]],
+                "a view of a buffer that is one": lambda model, ids: model.lent[:, :ids.shape[1]]}
         for rows in 1, 2, 6:
             for way, count in ways.items():
                 says = placed(Places(count), ids_of(rows))
@@ -174,7 +182,7 @@ class Positions(unittest.TestCase):
                 self.assertEqual(says[f"m0/{module}/out"], ([shard("dp", 0)], [2 * rows, LENGTH, 8]), rows)
 
     def test_twins_cut_the_sums_of_biases_over_rows(self):
-        for kind in [Heads, Masked] if hasattr(F, "scaled_dot_product_attention") else [Heads]:
+        for kind in [Heads, Masked, Causal] if hasattr(F, "scaled_dot_product_attention") else [Heads]:
             kept, keep, inputs = set(), Cuts.keep, Cuts.inputs_of
             with mock.patch.object(Cuts, "keep", lambda cuts, p, *given: kept.add(cuts.names[p]) or keep(cuts, p, *given)), \
                     mock.patch.object(Cuts, "inputs_of", lambda cuts, module: (

@@ -23,6 +23,7 @@ except (ImportError, OSError) as wrong:
 
 import plumbline.trace as plumb
 from plumbline._saved import header_of
+from plumbline.capture.optimizers import mains_of_a_script
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 ROUNDS_AT_ONCE = int(torch.__version__.split(".")[0]) > 1  # in short formats; 1.13 does so on the way, too
@@ -246,6 +247,44 @@ class Scripts(unittest.TestCase):
         _, _, _, manifest, told = self.step(stale=True)  # in the step before, too: so nobody knows that these are its weights
         self.assertIn("updates", manifest["may_differ"])
         self.assertIn("no weights of the model", told)
+
+    def test_that_come_into_being_within_the_step_are_said_not_to_be_judged(self):
+        class Inside(torch.optim.AdamW):
+            def step(self):
+                weights = self.param_groups[0]["params"]
+                if not hasattr(self, "mains"):
+                    self.mains = [p.detach().float().requires_grad_() for p in weights]
+                for p, x in zip(weights, self.mains):
+                    x.grad = p.grad.float()
+                self.param_groups[0]["params"] = self.mains
+                super().step()
+                self.param_groups[0]["params"] = weights
+                with torch.no_grad():
+                    for p, x in zip(weights, self.mains):
+                        p.copy_(x)
+
+        for kind in Inside, torch.optim.AdamW:
+            model = nn.Linear(4, 4).bfloat16()
+            os.environ["PLUMB_TRACE"] = "1"
+            folder, told = os.path.join(tempfile.mkdtemp(), "run"), io.StringIO()
+            with contextlib.redirect_stderr(told):
+                plumb.start(model, folder, layout={"tp": 1})
+                optimizer = kind(model.parameters())
+                with plumb.step(optimizer):
+                    model(torch.randn(3, 4).bfloat16()).sum().backward()
+                    optimizer.step()
+            os.environ["PLUMB_TRACE"] = "0"
+            plumb.start(model)
+            self.assertEqual("that were in none of its groups before the step" in told.getvalue(), kind is Inside)
+
+    def test_beside_an_average_are_those_that_take_a_gradient(self):
+        weights = [nn.Parameter(torch.randn(3, 2).bfloat16()) for _ in range(2)]
+        average, held = ([p.detach().float() for p in weights] for _ in range(2))
+        for x in held:
+            x.requires_grad_()
+        mains, others = mains_of_a_script(weights, average + held)
+        self.assertTrue(all(mains[p] is x for p, x in zip(weights, held)))
+        self.assertEqual({id(x) for x in others}, {id(x) for x in average})
 
     def test_of_another_model_are_no_riddle(self):
         model, other = nn.Linear(4, 4), nn.Linear(4, 4)

@@ -30,7 +30,7 @@ def taken_apart(optimizers):
 def mains_of_a_script(weights, held):
     """Weights in FP32 that a script keeps behind its model's, among what an optimizer holds, by these: of that shape, and
     rounded to the very numbers. And what it holds besides, which is nobody's."""
-    mains, others = {}, list(held)
+    mains, others = {}, sorted(held, key=lambda other: not other.requires_grad)  # an average of weights asks for no gradient
     for p in weights:
         for n, other in enumerate(others):
             if (other.shape == p.shape and type(other) in (torch.Tensor, torch.nn.Parameter) and not hasattr(p, "placements")
@@ -49,13 +49,30 @@ class Optimizers:
         apart = [p for p in self.names if p.requires_grad and main_of(p) not in self.optimizer_of and p not in self.shares
                  and not lacks_numbers(p)]
         self.mains, others = mains_of_a_script(apart, [p for p in self.optimizer_of if p not in known])
+        twice = mains_of_a_script(self.mains, [q for q in others if q.requires_grad])[0]
+        if twice:
+            self._lacks_updates(f"an optimizer holds more tensors than one for weights ({len(twice)}, first {self._first(twice)}), "
+                                "of which nobody knows the right one")
         self.unseen = {p for p in apart if p not in self.mains} if others else set()
-        if not self.unseen:  # others are of no model that is traced
-            return
-        self.lacks["updates"] = (
-            f"an optimizer holds tensors ({len(others)}) that are no weights of the model, nor such in FP32 (of one's shape, and "
-            f"rounded to it); what becomes of weights ({len(self.unseen)}, first {self._first(self.unseen)}) is not judged")
-        say(self.lacks["updates"] + ". If that is meant, give step() no optimizer")
+        if self.unseen:  # else others are of no model that is traced
+            self._lacks_updates(
+                f"an optimizer holds tensors ({len(others)}) that are no weights of the model, nor such in FP32 (of one's shape, "
+                f"and rounded to it); what becomes of weights ({len(self.unseen)}, first {self._first(self.unseen)}) is not judged")
+
+    def _look_for_hidden_mains(self):
+        """After the step: states of tensors that were in no group before it, or groups that were changed within it."""
+        held = {p for one in self.optimizers for group in one.param_groups for p in group["params"]}
+        hidden = {q for one in self.optimizers for q in one.state if isinstance(q, torch.Tensor)} - set(self.optimizer_of)
+        if hidden or held != set(self.optimizer_of):
+            others = len(hidden | held - set(self.optimizer_of))
+            self._lacks_updates(f"an optimizer updates tensors ({others}) that were in none of its groups before the step; what "
+                                "becomes of the model's weights is not judged")
+
+    def _lacks_updates(self, why):
+        self.lacks["updates"] = why
+        if why not in self.told:  # twins would say it again
+            say(why + ". If that is meant, give step() no optimizer")
+        self.told |= {why}
 
     def _first(self, weights):
         return min((self.names[p] for p in weights), default="none")
@@ -122,6 +139,7 @@ class Optimizers:
                 self._take(name + "/param", p, "optimizer", like=name, later=5, made_from=of, made_by=by)
 
     def _after_the_step(self):
+        self._look_for_hidden_mains()
         for p, name, of, by in self.rounded:
             self._take(name + "/param", p, "optimizer", like=name, later=5, made_from=of, made_by=by)
 

@@ -65,7 +65,8 @@ class Run(Choices, Hooks, MadeBy, Optimizers, OtherRuns, Patches, Placing, Rewri
         self.modules = {whole(plain(name + ".")).rstrip("."): module for name, module in model.named_modules()}
         self.own = {name: [self.names[p] for p in module.parameters(recurse=False)]
                     for name, module in self.modules.items()}
-        self.buffers = {id(x) for x in torch.nn.Module.buffers(model)}
+        self.buffers = {id(x) for x in torch.nn.Module.buffers(model)}  # a view of one has its base
+        self.buffers |= {id(x._base) for x in torch.nn.Module.buffers(model) if x._base is not None}
         self.at, self.written, self.taking, self.just_traced, self.cutting = 0, [], False, False, None
         self.handles, self.before, self.uncut, self.followed, self.following = [], None, set(), {}, False
         self.rewrite, self.source = os.environ.get("PLUMB_REWRITE", "0"), None

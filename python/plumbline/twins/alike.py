@@ -22,7 +22,10 @@ class Alike:
             other = args[1 - n] if len(args) > 1 else None
             if isinstance(x, torch.Tensor) and isinstance(other, torch.Tensor) and self.is_alike(x, other.shape):
                 args[n] = self.alike(x, other.shape)
-        return function(*args, **kwargs)
+        out, of = function(*args, **kwargs), next((x for x in args[:2] if hasattr(x, "_plumb_of_all")), None)
+        if of is not None and out.shape == of.shape:  # with what has no batch, as a causal mask
+            out._plumb_of_all = of._plumb_of_all
+        return out
 
     def turned(self, function, args, kwargs):
         """What is alike stays so where its dimensions are turned, and where one of two is taken: as T5's positions."""

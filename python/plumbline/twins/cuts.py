@@ -58,7 +58,7 @@ class Cuts(Alike, Attention, Losses, Moves, Operations, Plan, Shares, Units):
         cuts, functional = self, torch.nn.functional
         spread = {torch.add, torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__, torch.Tensor.expand}
         turns = {getattr(kind, name) for kind in (torch, torch.Tensor) for name in ("permute", "transpose", "unsqueeze")}
-        turns |= {torch.where, torch.Tensor.contiguous}
+        turns |= {torch.where, torch.Tensor.contiguous, torch.Tensor.to, torch.Tensor.masked_fill, torch.masked_fill}
         of_weight = {functional.linear: 1, functional.embedding: 1, functional.layer_norm: 2}
         if hasattr(functional, "rms_norm"):
             of_weight[functional.rms_norm] = 2
