@@ -85,6 +85,20 @@ class Sorting {
     return order_.phase_of(id) == Phase::backward && d.non_finite == 0 &&
            d.largest <= reference_.values.at(id).format.spacing_at_zero();
   }
+  // What is made of such gradients rounds otherwise, too, by no more than a rounding of its own.
+  bool is_behind_near_zero(const std::string& id) {
+    if (!earliest_near_zero_) {
+      earliest_near_zero_ = std::numeric_limits<std::size_t>::max();
+      for (const auto& [other, tensor] : reference_.values) {
+        if (order_(other) < *earliest_near_zero_ && comparable(other) && differs(other) &&
+            is_off_near_zero_alone(other)) {
+          earliest_near_zero_ = order_(other);
+        }
+      }
+    }
+    return *earliest_near_zero_ < order_(id) && order_.phase_of(id) == Phase::backward &&
+           pairs_.at(id).difference.relative() <= reference_.values.at(id).format.unit_roundoff();
+  }
   bool something_moves_before(const std::string& id) {
     if (!earliest_moving_) {
       earliest_moving_ = std::numeric_limits<std::size_t>::max();
@@ -107,6 +121,13 @@ class Sorting {
                                  "by the smallest number of its format, as what is divided by a "
                                  "number of ranks may be",
                                  Unjudged::Kind::last_bit});
+    } else if (!moved && exact_.matches(id) && differs(id) && is_behind_near_zero(id)) {
+      if (wanted)
+        out_.unjudged.push_back(
+            {id,
+             "lies behind gradients below the smallest normal number, which "
+             "round otherwise on ranks: scale the loss up, so that there are none",
+             Unjudged::Kind::unexplained});
     } else if (!moved && exact_.matches(id)) {
       if (wanted) judged_.emplace(id, false);
       out_.asserted.insert(id);
@@ -153,7 +174,7 @@ class Sorting {
   const Pattern& exact_;
   GivenTwins& out_;
   std::map<std::string, bool> judged_;  // with: does a twin move it?
-  std::optional<std::size_t> earliest_moving_;
+  std::optional<std::size_t> earliest_moving_, earliest_near_zero_;
 };
 
 }  // namespace

@@ -353,6 +353,23 @@ TEST_F(TwinTraces, LetAGradientBeOffByTheSmallestNumberOfItsFormat) {
     options_.exact = "";
     EXPECT_EQ(verdict().exit_code(), 3) << text_report(verdict());
   }
+  // What is made of it may be off by a rounding, and no more.
+  x.values[1] = 0.5F + 0x1p-24F;
+  give(candidate_, x);
+  const std::string behind = "m1/rest/grad_out";
+  const auto give_behind = [&](Trace& trace, float by) {
+    Tensor y(1, 2, 0.5F);
+    y.values[0] += by;
+    for (RankRecord& rank : trace.ranks) rank.shards[behind] = {whole(1, 2), y, fp16};
+  };
+  reference_.about[behind] = {.order = 1001, .phase = Phase::backward};
+  for (Trace& twin : twins_) give_behind(twin, 0);
+  give_behind(reference_, 0);
+  options_.exact = "(more|rest)/grad_out$";
+  for (const auto& [by, code] : {std::pair{0x1p-13F, 3}, {0x1p-9F, 1}}) {
+    give_behind(candidate_, by);
+    EXPECT_EQ(verdict().exit_code(), code) << text_report(verdict());
+  }
 }
 
 TEST_F(TwinTraces, OfARunThatLacksUpdatesPassNothing) {
