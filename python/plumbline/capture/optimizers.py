@@ -1,4 +1,7 @@
 """Gradients, and what optimizers make of them."""
+import ctypes
+import zlib
+
 import torch
 
 from plumbline import distributed_optimizer
@@ -25,6 +28,12 @@ def taken_apart(optimizers):
     for one in optimizers:
         shares.update(distributed_optimizer.shares(one))
     return [own for one in optimizers for own in distributed_optimizer.inside(one)], shares
+
+
+def print_of(x):
+    """Of its numbers, in FP32, in their order: others have another, as good as always."""
+    x = (x.to_local() if hasattr(x, "to_local") else x).detach().float().cpu().contiguous()
+    return zlib.crc32(ctypes.string_at(x.data_ptr(), 4 * x.numel()))
 
 
 def mains_of_a_script(weights, held):
@@ -111,7 +120,10 @@ class Optimizers:
 
     def _gradient(self, p, name, kind, later=1, **made):
         share = self.shares.get(p)
-        self._take(f"{name}/{kind}", share.of(gradient_of(p)) if share else gradient_of(p), "reduce", like=name, later=later,
+        got = share.of(gradient_of(p)) if share else gradient_of(p)
+        if self._main(p) is not p and got is not None:
+            self.prints[name] = print_of(got)
+        self._take(f"{name}/{kind}", got, "reduce", like=name, later=later,
                    share=share, **made)
 
     def _after(self, optimizer):
@@ -147,13 +159,10 @@ class Optimizers:
         """What the optimizer got for a weight in FP32 of its own, where that is not the gradient that was taken: what is clipped
         within its step, as Megatron does, or by the script. (Of weights in FP32 a last bit of their norm would show, and twins
         do not cut the norm of others than PyTorch's clip.)"""
-        main, share, taken = self._main(p), self.shares.get(p), self.taken.get(f"{name}/grad")
-        if main is p or main is None or main.dtype == p.dtype or main.grad is None or taken is None:
+        main, share = self._main(p), self.shares.get(p)
+        if main is p or main is None or main.dtype == p.dtype or main.grad is None or f"{name}/grad" not in self.taken:
             return
-        got = main.grad.to_local() if hasattr(main.grad, "to_local") else main.grad
-        was = gradient_of(p) if self.tiles is not None else taken[1]  # a clip may have changed it where it lies
-        if name not in self.clipped and was is not None and was.numel() == got.numel() and torch.equal(
-                got.detach().flatten().cpu(), was.detach().flatten().cpu().to(got.dtype)):
+        if name not in self.clipped and self.prints.get(name) == print_of(main.grad):
             return
         self._take(f"{name}/clipped_grad", main.grad, "reduce", like=name, later=2, share=share, made_from=[name + "/grad"])
         if f"{name}/clipped_grad" in self.taken:

@@ -160,6 +160,7 @@ class Run(Choices, Hooks, MadeBy, Optimizers, OtherRuns, Patches, Placing, Rewri
         self.turned, self.unfounded = [0, 0], 0  # choices that a followed run's scores lead to and that fell otherwise; others
         self.chosen, self.choosing, self.not_rewritten, self.clipped, self.clips_others = {}, False, set(), {}, False
         self.called = set()  # modules, of all micro-batches
+        self.prints = {}  # of gradients that were taken, by which a clip within the optimizer's step is seen
         self.rounded = []  # weights that a script rounds to its model's, and what is said of these
         for p, name in self.names.items():
             self._take(name, p, "forward", role="given")
