@@ -326,6 +326,12 @@ class Sentences(unittest.TestCase):
         self.refused(TypeError, "input 0 is of type complex64", "softmax", x.astype(np.complex64), p)
         self.refused(TypeError, "input 'x' is of type object", "softmax", {"x": None}, p)
         self.refused(ValueError, "rows is a whole number", "softmax", x, p, rows=2.5)
+        self.refused(ValueError, "rows is a whole number", "softmax", x, p, rows=float("nan"))
+        self.refused(plumb.Trouble, "seed draws its rows", "softmax", x, p, seed=2)
+        self.refused(plumb.Trouble, "leave delta out", "softmax", x, p, delta=1e-3)
+        self.refused(plumb.Trouble, "softmax is none", "softmax", x, p, input_format="bf16")
+        self.refused(TypeError, "is masked", "softmax", np.ma.masked_array(x, mask=x > 0), p)
+        self.refused(TypeError, "a name was expected", "softmax\0gemm", x, p)
         self.refused(TypeError, "a name was expected", 7, x, p)
         with self.assertRaises(TypeError):
             plumb.codes(x, "bf16")

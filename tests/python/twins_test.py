@@ -90,6 +90,15 @@ class Twins(unittest.TestCase):
         _, _, said = of_rows(nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 8)), torch.randn(8, 8))
         self.assertIn("twin 1 could not cut the sums of 0.bias, 0.weight", said)
 
+    def test_what_nobody_calls_has_no_sums_to_cut(self):
+        class Idle(nn.Sequential):
+            def forward(self, x):
+                return self[0](x)
+
+        model = Idle(nn.Linear(8, 8), nn.BatchNorm1d(8))
+        _, _, said = of_rows(model, torch.randn(8, 8), optimizers=torch.optim.SGD(model[0].parameters(), lr=0.01))
+        self.assertNotIn("could not cut", said)
+
     def test_looking_for_rows_that_depend_on_chance_uses_up_no_chance(self):
         class Drops(nn.Module):
             def __init__(self):
